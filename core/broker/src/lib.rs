@@ -1,0 +1,1 @@
+//! One shard of the broker: commands in, effects out

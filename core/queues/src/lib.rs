@@ -1,0 +1,1 @@
+//! In-memory queues: ready and in-flight messages, dispatch, acknowledgement, redelivery, expiry

@@ -1,0 +1,1 @@
+//! Paths, wildcard patterns and the subscription index

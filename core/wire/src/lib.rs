@@ -1,0 +1,1 @@
+//! The contract between transports, protocols and broker

@@ -1,0 +1,1 @@
+//! Identities: users and tokens from the configuration, verified off the shards

@@ -1,0 +1,1 @@
+//! One table of options: TOML file, environment, flags, schema and documentation

@@ -1,0 +1,1 @@
+//! The event loop: one per shard; owns sockets, timers and buffers

@@ -1,0 +1,1 @@
+//! Hygiene tests of the workspace and generated documentation

@@ -1,0 +1,1 @@
+//! HTTP/1.1 request heads and responses, sans-I/O
