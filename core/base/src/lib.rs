@@ -1,1 +1,21 @@
 //! Ids, time as a value, close codes, limits, slabs, timer wheel: what every layer shares.
+//!
+//! Nothing here reads a clock, opens a socket or starts a thread; every layer may rely on it and
+//! it relies on none of them.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod close;
+mod id;
+pub mod limits;
+mod rate;
+mod slab;
+mod time;
+mod wheel;
+
+pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow};
+pub use id::{SessionId, ShardId};
+pub use rate::RateLimiter;
+pub use slab::{Key, Slab};
+pub use time::{Now, Span, Time};
+pub use wheel::Wheel;

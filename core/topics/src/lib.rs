@@ -1,1 +1,15 @@
-//! Paths, wildcard patterns and the subscription index
+//! Paths, wildcard patterns and the subscription index.
+//!
+//! A path names a destination (`fx/EUR-USD`), a pattern names many (`fx/*`, `fx/**`). Both are
+//! parsed once, at the edge, and are canonical afterwards: every protocol's own spelling maps to
+//! them and back, and authorisation sees nothing else.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod index;
+mod path;
+mod pattern;
+
+pub use index::PatternIndex;
+pub use path::{Path, PathError};
+pub use pattern::{Level, Pattern};

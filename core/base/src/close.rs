@@ -1,0 +1,156 @@
+//! Every way a connection ends: a code, a sentence, a counter.
+//!
+//! The table is the only place where close codes are defined; protocols, metrics and
+//! `docs/close-codes.md` are made from it. Codes are stable: they are never renumbered or reused.
+
+use std::borrow::Cow;
+
+macro_rules! close_codes {
+    ($($number:literal $name:ident $slug:literal $websocket:literal $reconnect:literal $meaning:literal;)+) => {
+        /// Why a connection or session ended.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum CloseCode {
+            $(#[doc = $meaning] $name = $number,)+
+        }
+
+        /// All close codes, in order of their numbers.
+        pub const CLOSE_CODES: &[CloseRow] = &[
+            $(CloseRow {
+                code: CloseCode::$name,
+                number: $number,
+                slug: $slug,
+                websocket: $websocket,
+                reconnect: $reconnect,
+                meaning: $meaning,
+            },)+
+        ];
+
+        impl CloseCode {
+            /// Its place in [`CLOSE_CODES`], for per-code counters.
+            pub fn index(self) -> usize {
+                CLOSE_CODES.iter().position(|row| row.code == self).unwrap_or(0)
+            }
+
+            /// The stable short name that clients see, such as `login-failed`.
+            pub fn slug(self) -> &'static str {
+                match self { $(CloseCode::$name => $slug,)+ }
+            }
+
+            /// The WebSocket close code (RFC 6455 section 7.4) that stands for it.
+            pub fn websocket(self) -> u16 {
+                match self { $(CloseCode::$name => $websocket,)+ }
+            }
+        }
+    };
+}
+
+/// One line of the table of close codes.
+#[derive(Debug)]
+pub struct CloseRow {
+    /// The code.
+    pub code: CloseCode,
+    /// Its number in logs and documentation.
+    pub number: u16,
+    /// Its short name on the wire and in metric labels.
+    pub slug: &'static str,
+    /// The WebSocket close code sent with it.
+    pub websocket: u16,
+    /// Whether a client does well to connect again by itself.
+    pub reconnect: bool,
+    /// What it means, for people.
+    pub meaning: &'static str,
+}
+
+close_codes! {
+    100 Done "done" 1000 false "The client said goodbye and everything it sent was handled.";
+    101 PeerGone "peer-gone" 1001 true "The client closed the connection or the network dropped it.";
+    102 ShuttingDown "shutting-down" 1012 true "The server is stopping; connect again.";
+    103 TransportError "transport-error" 1011 true "The operating system reported an error on the connection.";
+    200 FirstByteTimeout "first-byte-timeout" 1008 false "Nothing arrived on a new connection in time.";
+    201 HeadTimeout "head-timeout" 1008 false "The head of the HTTP request did not arrive in time.";
+    202 LoginTimeout "login-timeout" 1008 false "The client did not log in in time.";
+    203 HeartBeatTimeout "heart-beat-timeout" 1008 true "The client promised heart-beats and fell silent.";
+    204 IdleTimeout "idle-timeout" 1001 true "The connection did not answer pings.";
+    300 UnknownProtocol "unknown-protocol" 1002 false "The first bytes belong to no protocol that is spoken here.";
+    301 TlsNotSupported "tls-not-supported" 1002 false "The client began a TLS handshake on a port that speaks plain text only.";
+    302 ProtocolNotAllowed "protocol-not-allowed" 1002 false "This listener is pinned to another protocol.";
+    310 BadRequest "bad-request" 1002 false "The HTTP request was malformed or not acceptable.";
+    311 OriginDenied "origin-denied" 1008 false "The page's origin is not on the list of allowed origins.";
+    320 BadFrame "bad-frame" 1002 false "A frame was malformed.";
+    321 BadText "bad-text" 1007 false "Text was not valid UTF-8.";
+    322 FrameTooLarge "frame-too-large" 1009 false "A message, frame or header was larger than the limit.";
+    323 UnexpectedFrame "unexpected-frame" 1002 false "A frame came at a time when its protocol does not allow it.";
+    324 UnsupportedVersion "unsupported-version" 1002 false "Client and server share no version of the protocol.";
+    325 BadHeader "bad-header" 1002 false "A header is missing, repeated or has a value that is not allowed.";
+    400 LoginFailed "login-failed" 1008 false "Name, password or token was not accepted.";
+    401 NotAuthorised "not-authorised" 1008 false "The identity may not do that there.";
+    402 LoginRequired "login-required" 1008 false "The server wants credentials.";
+    403 TooManyLogins "too-many-logins" 1008 true "Too many failed logins; wait before the next.";
+    500 BadDestination "bad-destination" 1008 false "The destination is malformed, too long, too deep or of an unknown kind.";
+    501 BadSelector "bad-selector" 1008 false "The selector could not be understood.";
+    502 UnknownSubscription "unknown-subscription" 1008 false "No subscription of that id exists.";
+    503 DuplicateSubscription "duplicate-subscription" 1008 false "A subscription of that id exists already.";
+    504 UnknownTransaction "unknown-transaction" 1008 false "No transaction of that name is open.";
+    505 DuplicateTransaction "duplicate-transaction" 1008 false "A transaction of that name is open already.";
+    506 UnknownAck "unknown-ack" 1008 false "The acknowledged message is not waiting for an acknowledgement.";
+    507 NotOwner "not-owner" 1008 false "Only the connection that created a temporary destination may consume from it.";
+    600 TooManyConnections "too-many-connections" 1013 true "The server or the client's address has reached its limit of connections.";
+    601 TooManySubscriptions "too-many-subscriptions" 1008 false "The session has reached its limit of subscriptions.";
+    602 TransactionTooLarge "transaction-too-large" 1009 false "Open transactions hold more bytes, frames or names than the limit.";
+    603 SlowConsumer "slow-consumer" 1013 true "The client did not read its messages fast enough and the topic's policy is to disconnect.";
+    604 TooManyReceipts "too-many-receipts" 1008 false "More answers were asked for than the client reads.";
+}
+
+/// The end of a connection: a code for programs and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {reason}", code.slug())]
+pub struct Close {
+    /// Which of the known ends it is.
+    pub code: CloseCode,
+    /// What happened, where, and what to do; may be shown to the client.
+    pub reason: Cow<'static, str>,
+}
+
+impl Close {
+    /// An end with a reason of its own.
+    pub fn new(code: CloseCode, reason: impl Into<Cow<'static, str>>) -> Self {
+        Close {
+            code,
+            reason: reason.into(),
+        }
+    }
+}
+
+impl From<CloseCode> for Close {
+    fn from(code: CloseCode) -> Self {
+        let reason = CLOSE_CODES.get(code.index()).map_or("", |row| row.meaning);
+        Close {
+            code,
+            reason: Cow::Borrowed(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_slugs_are_unique_and_sorted() {
+        for pair in CLOSE_CODES.windows(2) {
+            let [a, b] = pair else { unreachable!() };
+            assert!(a.number < b.number, "{} before {}", a.slug, b.slug);
+            assert!(CLOSE_CODES.iter().filter(|row| row.slug == a.slug).count() == 1);
+        }
+    }
+
+    #[test]
+    fn every_code_finds_its_own_row() {
+        for (index, row) in CLOSE_CODES.iter().enumerate() {
+            assert_eq!(row.code.index(), index);
+            assert_eq!(row.code.slug(), row.slug);
+            assert_eq!(Close::from(row.code).reason, row.meaning);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The limits that are not options: sizes the code is built around, with their relations asserted.
+
+/// Shards per node: a shard set must fit one machine word.
+pub const SHARDS_MAX: usize = 64;
+/// Bytes of one path in its canonical spelling.
+pub const PATH_BYTES_MAX: usize = 1024;
+/// Levels of one path: deeper ones serve attacks more often than people.
+pub const PATH_DEPTH_MAX: usize = 64;
+/// Wildcards inside one level of a pattern; keeps matching linear in practice.
+pub const PATTERN_STARS_PER_LEVEL_MAX: usize = 4;
+/// Bytes at which a run of messages is closed and the next begun: half a typical L2 share, large
+/// enough that per-run costs vanish, small enough that a run is still cached when it is written.
+pub const RUN_BYTES_TARGET: usize = 64 * 1024;
+/// Messages at which a run is closed even when they are tiny.
+pub const RUN_MESSAGES_MAX: usize = 4096;
+/// Shared blocks below this size are copied into the connection's own write block: an extra
+/// `iovec` costs the kernel more than copying them.
+pub const COPY_BYTES_MAX: usize = 2048;
+/// Distinct wire encodings kept per run; further ones are encoded per subscriber.
+pub const ENCODINGS_PER_RUN_MAX: usize = 8;
+/// What a connection may take from its session's backlog in one turn.
+pub const WRITE_BLOCK_BYTES: usize = 256 * 1024;
+
+const _: () = assert!(
+    RUN_BYTES_TARGET * 2 <= WRITE_BLOCK_BYTES,
+    "a turn must fit at least two runs"
+);
+const _: () = assert!(
+    COPY_BYTES_MAX < RUN_BYTES_TARGET,
+    "whole runs are shared, not copied"
+);
+const _: () = assert!(SHARDS_MAX <= u64::BITS as usize, "shard sets are words");
+const _: () = assert!(
+    PATH_DEPTH_MAX * 2 <= PATH_BYTES_MAX,
+    "a path of that depth must be spellable"
+);

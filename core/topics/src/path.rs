@@ -1,0 +1,208 @@
+//! The canonical name of a destination.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tiderace_base::limits::{PATH_BYTES_MAX, PATH_DEPTH_MAX};
+
+/// A path of one or more levels joined by `/`, without wildcards: `fx/EUR-USD`.
+///
+/// Cloning is cheap. No level is empty and none holds a control character, `*`, `+` or `#`;
+/// length and depth keep to [`PATH_BYTES_MAX`] and [`PATH_DEPTH_MAX`].
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Path(Arc<str>);
+
+/// Why a text is not a path or pattern. The message says what is wrong and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// Nothing there.
+    #[error("the name is empty")]
+    Empty,
+    /// Two separators in a row, or one at an end.
+    #[error("level {level} of the name is empty (levels are joined by single separators)")]
+    EmptyLevel {
+        /// Counted from 1.
+        level: usize,
+    },
+    /// Longer than [`PATH_BYTES_MAX`].
+    #[error("the name has {bytes} bytes; at most {PATH_BYTES_MAX} are allowed")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Deeper than [`PATH_DEPTH_MAX`].
+    #[error("the name has more than {PATH_DEPTH_MAX} levels")]
+    TooDeep,
+    /// A control character.
+    #[error("byte {at} of the name is a control character")]
+    Control {
+        /// Offset in bytes.
+        at: usize,
+    },
+    /// A wildcard where one destination must be named.
+    #[error(
+        "byte {at} of the name is the wildcard `{wildcard}`; wildcards are for subscriptions only"
+    )]
+    Wildcard {
+        /// Offset in bytes.
+        at: usize,
+        /// Which one.
+        wildcard: char,
+    },
+    /// `**` before the last level, or too many stars in a level.
+    #[error(
+        "level {level} of the pattern: `**` stands only as the whole last level, and a level has at most 4 stars"
+    )]
+    BadWildcard {
+        /// Counted from 1.
+        level: usize,
+    },
+}
+
+impl Path {
+    /// Parses the canonical spelling.
+    ///
+    /// # Errors
+    /// Says which rule the text breaks and where.
+    pub fn parse(text: &str) -> Result<Path, PathError> {
+        check(text)?;
+        if let Some((at, wildcard)) = text
+            .char_indices()
+            .find(|(_, c)| matches!(c, '*' | '+' | '#'))
+        {
+            return Err(PathError::Wildcard { at, wildcard });
+        }
+        Ok(Path(Arc::from(text)))
+    }
+
+    /// The canonical spelling.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The levels, from the root.
+    pub fn levels(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// Whether both are the very same allocation: a cheap "yes" before comparing bytes.
+    pub fn is_same(&self, other: &Path) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A stable hash of the name: the same on every shard and node, so that a name's home is too.
+    pub fn stable_hash(&self) -> u64 {
+        // FNV-1a with a final mix; not for hash tables fed by strangers, only for placement.
+        let hash = self
+            .0
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+    }
+}
+
+/// The rules that paths and patterns share.
+pub(crate) fn check(text: &str) -> Result<(), PathError> {
+    if text.is_empty() {
+        return Err(PathError::Empty);
+    }
+    if text.len() > PATH_BYTES_MAX {
+        return Err(PathError::TooLong { bytes: text.len() });
+    }
+    if let Some(at) = text.bytes().position(|byte| byte < 0x20 || byte == 0x7f) {
+        return Err(PathError::Control { at });
+    }
+    for (index, level) in text.split('/').enumerate() {
+        if index == PATH_DEPTH_MAX {
+            return Err(PathError::TooDeep);
+        }
+        if level.is_empty() {
+            return Err(PathError::EmptyLevel { level: index + 1 });
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Path({})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn accepts_what_people_write() {
+        for good in [
+            "a",
+            "fx/EUR-USD",
+            "a.b/c",
+            "sports/football/match 7",
+            "münchen/ü",
+            "$sys/x",
+        ] {
+            assert_eq!(Path::parse(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_one_name() {
+        let long = "x".repeat(PATH_BYTES_MAX + 1);
+        let deep = vec!["x"; PATH_DEPTH_MAX + 1].join("/");
+        let rows: Vec<(&str, PathError)> = vec![
+            ("", PathError::Empty),
+            ("/a", PathError::EmptyLevel { level: 1 }),
+            ("a/", PathError::EmptyLevel { level: 2 }),
+            ("a//b", PathError::EmptyLevel { level: 2 }),
+            ("a\nb", PathError::Control { at: 1 }),
+            (
+                "a/*",
+                PathError::Wildcard {
+                    at: 2,
+                    wildcard: '*',
+                },
+            ),
+            (
+                "a/#",
+                PathError::Wildcard {
+                    at: 2,
+                    wildcard: '#',
+                },
+            ),
+            (
+                &long,
+                PathError::TooLong {
+                    bytes: PATH_BYTES_MAX + 1,
+                },
+            ),
+            (&deep, PathError::TooDeep),
+        ];
+        for (text, error) in rows {
+            assert_eq!(Path::parse(text), Err(error), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn homes_are_spread() {
+        let mut counts = [0usize; 4];
+        for n in 0..4000 {
+            let path = Path::parse(&format!("load/{n}")).unwrap();
+            counts[(path.stable_hash() % 4) as usize] += 1;
+        }
+        assert!(
+            counts.iter().all(|count| (800..1200).contains(count)),
+            "{counts:?}"
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! Patterns with wildcards: `*` one level, `EU*` part of a level, a last `**` any levels or none.
+//!
+//! MQTT's `+` and `#` are accepted as other spellings of `*` and `**`. Matching takes time linear
+//! in the path for patterns without part-level stars, and at most length × stars with them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tiderace_base::limits::PATTERN_STARS_PER_LEVEL_MAX;
+
+use crate::path::check;
+use crate::{Path, PathError};
+
+/// One level of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// Exactly this text.
+    Literal(Box<str>),
+    /// Any one level.
+    One,
+    /// Any one level that fits a text with `*` inside.
+    Glob(Box<str>),
+    /// This level and all below it, and also nothing; always last.
+    Rest,
+}
+
+/// Names a set of destinations. Cloning is cheap.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Pattern(Arc<Parsed>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Parsed {
+    text: Box<str>,
+    levels: Box<[Level]>,
+}
+
+impl Pattern {
+    /// Parses a pattern; a text without wildcards is a pattern that matches one path.
+    ///
+    /// # Errors
+    /// Says which rule the text breaks and where.
+    pub fn parse(text: &str) -> Result<Pattern, PathError> {
+        check(text)?;
+        let count = text.split('/').count();
+        let mut levels = Vec::with_capacity(count);
+        for (index, level) in text.split('/').enumerate() {
+            let last = index + 1 == count;
+            let stars = level.bytes().filter(|byte| *byte == b'*').count();
+            levels.push(match level {
+                "*" | "+" => Level::One,
+                "**" | "#" if last => Level::Rest,
+                _ if level.contains("**") || level.contains(['#', '+']) => {
+                    return Err(PathError::BadWildcard { level: index + 1 });
+                }
+                _ if stars > PATTERN_STARS_PER_LEVEL_MAX => {
+                    return Err(PathError::BadWildcard { level: index + 1 });
+                }
+                _ if stars > 0 => Level::Glob(level.into()),
+                _ => Level::Literal(level.into()),
+            });
+        }
+        Ok(Pattern(Arc::new(Parsed {
+            text: text.into(),
+            levels: levels.into(),
+        })))
+    }
+
+    /// The text it was parsed from.
+    pub fn as_str(&self) -> &str {
+        &self.0.text
+    }
+
+    /// Its levels, from the root.
+    pub fn levels(&self) -> &[Level] {
+        &self.0.levels
+    }
+
+    /// The path it stands for if it has no wildcard.
+    pub fn as_path(&self) -> Option<Path> {
+        if self
+            .levels()
+            .iter()
+            .all(|level| matches!(level, Level::Literal(_)))
+        {
+            return Path::parse(self.as_str()).ok();
+        }
+        None
+    }
+
+    /// Whether the path is one of those it names.
+    pub fn matches(&self, path: &Path) -> bool {
+        let mut names = path.levels();
+        for level in self.levels() {
+            if *level == Level::Rest {
+                return true;
+            }
+            let Some(name) = names.next() else {
+                return false;
+            };
+            if !level.fits(name) {
+                return false;
+            }
+        }
+        names.next().is_none()
+    }
+}
+
+impl Level {
+    /// Whether one level of a path fits.
+    pub fn fits(&self, name: &str) -> bool {
+        match self {
+            Level::Literal(text) => **text == *name,
+            Level::One | Level::Rest => true,
+            Level::Glob(glob) => glob_fits(glob, name),
+        }
+    }
+}
+
+/// First piece at the start, last at the end, the others leftmost in between.
+fn glob_fits(glob: &str, name: &str) -> bool {
+    let Some((head, rest)) = glob.split_once('*') else {
+        return glob == name;
+    };
+    let Some(mut name) = name.strip_prefix(head) else {
+        return false;
+    };
+    let (middle, tail) = match rest.rsplit_once('*') {
+        Some((middle, tail)) => (Some(middle), tail),
+        None => (None, rest),
+    };
+    let Some(inner) = name.strip_suffix(tail) else {
+        return false;
+    };
+    name = inner;
+    for piece in middle.into_iter().flat_map(|middle| middle.split('*')) {
+        let Some(at) = name.find(piece) else {
+            return false;
+        };
+        let Some(after) = name.get(at + piece.len()..) else {
+            return false;
+        };
+        name = after;
+    }
+    true
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({})", self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn matches_as_documented() {
+        let rows = [
+            ("a/b", "a/b", true),
+            ("a/b", "a/c", false),
+            ("a/*", "a/b", true),
+            ("a/*", "a", false),
+            ("a/*", "a/b/c", false),
+            ("*/b", "a/b", true),
+            ("a/**", "a", true),
+            ("a/**", "a/b/c", true),
+            ("**", "x/y/z", true),
+            ("#", "x", true),
+            ("a/+/c", "a/b/c", true),
+            ("fx/EUR*", "fx/EUR-USD", true),
+            ("fx/EUR*", "fx/USD-EUR", false),
+            ("fx/*-USD", "fx/EUR-USD", true),
+            ("fx/E*U*D", "fx/EUR-USD", true),
+            ("fx/a*a", "fx/a", false),
+            ("fx/*b*b*", "fx/b", false),
+        ];
+        for (pattern, path, expected) in rows {
+            let matched = Pattern::parse(pattern)
+                .unwrap()
+                .matches(&Path::parse(path).unwrap());
+            assert_eq!(matched, expected, "{pattern} on {path}");
+        }
+    }
+
+    #[test]
+    fn refuses_misplaced_wildcards() {
+        for bad in ["**/a", "a**", "a/#/b", "a#", "a+", "a/*x*x*x*x*", ""] {
+            assert!(Pattern::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    fn naive(glob: &[u8], name: &[u8]) -> bool {
+        match glob.split_first() {
+            None => name.is_empty(),
+            Some((b'*', rest)) => (0..=name.len()).any(|skip| naive(rest, &name[skip..])),
+            Some((byte, rest)) => name
+                .split_first()
+                .is_some_and(|(first, name)| first == byte && naive(rest, name)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn globs_agree_with_the_obvious_matcher(glob in "[ab*]{1,7}", name in "[ab]{1,8}") {
+            if let Ok(pattern) = Pattern::parse(&glob)
+                && !pattern.levels().contains(&Level::Rest)
+            {
+                let path = Path::parse(&name).unwrap();
+                prop_assert_eq!(pattern.matches(&path), naive(glob.as_bytes(), name.as_bytes()));
+            }
+        }
+
+        #[test]
+        fn parsing_never_panics(text in "\\PC{0,40}") {
+            if let Ok(path) = Path::parse(&text) {
+                prop_assert!(Pattern::parse(&text).is_ok_and(|pattern| pattern.matches(&path)));
+            }
+        }
+    }
+}
