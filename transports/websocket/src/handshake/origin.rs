@@ -1,0 +1,280 @@
+//! Which web pages may connect (RFC 6455 sections 4.2.2 and 10.2).
+//!
+//! Relies on browsers to send an honest `Origin`; other clients send none and are let through,
+//! because the check protects users of browsers, not the server from programs. Invariant: an
+//! origin that does not parse is never allowed, except by `Any`.
+
+/// Which origins a listener accepts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OriginPolicy {
+    /// The origin's host and port are those of the `Host` header.
+    #[default]
+    SameHost,
+    /// Every origin. Only for services that do not rely on ambient credentials.
+    Any,
+    /// Only these origins.
+    List(Vec<OriginPattern>),
+}
+
+/// An origin, `https://app.example.com`, or all subdomains of one, `https://*.example.com`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginPattern {
+    scheme: String,
+    /// With wildcard: the suffix including its leading dot.
+    host: String,
+    port: Option<u16>,
+    wildcard: bool,
+}
+
+/// Why a pattern in the configuration is not usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an origin is scheme://host, scheme://host:port or scheme://*.host, with nothing after it")]
+pub struct OriginPatternError;
+
+impl OriginPolicy {
+    /// Whether a request with this `Origin`, addressed to this `Host`, may go on.
+    #[must_use]
+    pub fn allows(&self, origin: Option<&[u8]>, host: &[u8]) -> bool {
+        let Some(origin) = origin else {
+            return true;
+        };
+        if matches!(self, Self::Any) {
+            return true;
+        }
+        let Some(origin) = Origin::parse(origin) else {
+            return false;
+        };
+        match self {
+            Self::Any => true,
+            Self::List(patterns) => patterns.iter().any(|pattern| pattern.matches(&origin)),
+            Self::SameHost => split_port(host).is_some_and(|(host, port)| {
+                let default = default_port(origin.scheme);
+                host.eq_ignore_ascii_case(origin.host)
+                    && port.or(default) == origin.port.or(default)
+            }),
+        }
+    }
+}
+
+impl OriginPattern {
+    /// Reads one pattern.
+    ///
+    /// # Errors
+    ///
+    /// When it is not an origin, or the `*` is not the whole first label.
+    pub fn parse(pattern: &str) -> Result<Self, OriginPatternError> {
+        let origin = Origin::parse(pattern.as_bytes()).ok_or(OriginPatternError)?;
+        let (host, wildcard) = match origin.host.strip_prefix(b"*") {
+            Some(suffix) if suffix.len() > 1 && suffix.starts_with(b".") => (suffix, true),
+            Some(_) => return Err(OriginPatternError),
+            None => (origin.host, false),
+        };
+        if host.contains(&b'*') {
+            return Err(OriginPatternError);
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
+        Ok(Self {
+            scheme: text(origin.scheme),
+            host: text(host),
+            port: origin.port,
+            wildcard,
+        })
+    }
+
+    fn matches(&self, origin: &Origin<'_>) -> bool {
+        let default = default_port(origin.scheme);
+        if !self.scheme.as_bytes().eq_ignore_ascii_case(origin.scheme)
+            || self.port.or(default) != origin.port.or(default)
+        {
+            return false;
+        }
+        let suffix = self.host.as_bytes();
+        if !self.wildcard {
+            return suffix.eq_ignore_ascii_case(origin.host);
+        }
+        // Something must stand before the dot: the bare domain is not its own subdomain.
+        let start = origin.host.len().saturating_sub(suffix.len());
+        start > 0
+            && origin
+                .host
+                .get(start..)
+                .is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
+    }
+}
+
+impl std::str::FromStr for OriginPattern {
+    type Err = OriginPatternError;
+
+    fn from_str(pattern: &str) -> Result<Self, Self::Err> {
+        Self::parse(pattern)
+    }
+}
+
+/// A parsed origin (RFC 6454 section 6.2): nothing may follow the port.
+struct Origin<'a> {
+    scheme: &'a [u8],
+    host: &'a [u8],
+    port: Option<u16>,
+}
+
+impl<'a> Origin<'a> {
+    fn parse(origin: &'a [u8]) -> Option<Self> {
+        let colon = origin.iter().position(|byte| *byte == b':')?;
+        let (scheme, rest) = origin.split_at_checked(colon)?;
+        let scheme_ok = scheme.first().is_some_and(u8::is_ascii_alphabetic)
+            && scheme
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+        let (host, port) = split_port(rest.strip_prefix(b"://")?)?;
+        scheme_ok.then_some(Self { scheme, host, port })
+    }
+}
+
+/// Splits `host[:port]`; `None` when either part is malformed.
+fn split_port(authority: &[u8]) -> Option<(&[u8], Option<u16>)> {
+    let host_len = if authority.starts_with(b"[") {
+        authority.iter().position(|byte| *byte == b']')? + 1
+    } else {
+        authority
+            .iter()
+            .position(|byte| *byte == b':')
+            .unwrap_or(authority.len())
+    };
+    let (host, rest) = authority.split_at_checked(host_len)?;
+    let host_ok = !host.is_empty()
+        && host
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~*[:]%".contains(byte));
+    let port = match rest {
+        [] => None,
+        [b':', digits @ ..] => Some(parse_port(digits)?),
+        _ => return None,
+    };
+    host_ok.then_some((host, port))
+}
+
+fn parse_port(digits: &[u8]) -> Option<u16> {
+    if digits.is_empty() || digits.len() > 5 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn default_port(scheme: &[u8]) -> Option<u16> {
+    if scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"ws") {
+        Some(80)
+    } else if scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"wss") {
+        Some(443)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn list(patterns: &[&str]) -> OriginPolicy {
+        OriginPolicy::List(
+            patterns
+                .iter()
+                .map(|pattern| pattern.parse().unwrap())
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn programs_without_origin_pass_every_policy() {
+        for policy in [OriginPolicy::SameHost, OriginPolicy::Any, list(&[])] {
+            assert!(policy.allows(None, b"example.com"));
+        }
+    }
+
+    #[test]
+    fn same_host_compares_host_and_effective_port() {
+        let policy = OriginPolicy::default();
+        for (origin, host) in [
+            ("http://example.com", "example.com"),
+            ("https://example.com", "example.com:443"),
+            ("https://EXAMPLE.com:443", "example.com"),
+            ("http://localhost:7800", "localhost:7800"),
+            ("http://[::1]:7800", "[::1]:7800"),
+        ] {
+            assert!(
+                policy.allows(Some(origin.as_bytes()), host.as_bytes()),
+                "{origin} {host}"
+            );
+        }
+        for (origin, host) in [
+            ("http://evil.example", "example.com"),
+            ("http://example.com.evil.example", "example.com"),
+            ("http://example.com:8080", "example.com"),
+            ("http://localhost:3000", "localhost:7800"),
+            ("null", "null"),
+            ("", ""),
+            ("http://", ""),
+            ("http://example.com/", "example.com/"),
+            ("http://user@example.com", "example.com"),
+            ("http://example.com:", "example.com"),
+            ("http://example.com:99999", "example.com:99999"),
+            ("http://[::1", "[::1"),
+            ("http://[::1]x", "[::1]"),
+            ("://example.com", "example.com"),
+        ] {
+            assert!(
+                !policy.allows(Some(origin.as_bytes()), host.as_bytes()),
+                "{origin} {host}"
+            );
+        }
+    }
+
+    #[test]
+    fn lists_match_exactly_or_by_subdomain() {
+        let policy = list(&[
+            "https://app.example.org",
+            "https://*.example.com",
+            "http://a:81",
+        ]);
+        for origin in [
+            "https://app.example.org",
+            "https://app.example.org:443",
+            "https://a.example.com",
+            "https://a.b.EXAMPLE.com",
+            "http://a:81",
+        ] {
+            assert!(policy.allows(Some(origin.as_bytes()), b"x"), "{origin}");
+        }
+        for origin in [
+            "http://app.example.org",
+            "https://example.com",
+            "https://.example.com",
+            "https://evilexample.com",
+            "https://a.example.com.evil.example",
+            "https://a.example.com:8443",
+            "http://a",
+            "null",
+        ] {
+            assert!(!policy.allows(Some(origin.as_bytes()), b"x"), "{origin}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_would_surprise_are_refused() {
+        for pattern in [
+            "example.com",
+            "https://*",
+            "https://*.",
+            "https://a.*.com",
+            "https://*a.com",
+            "*",
+            "",
+        ] {
+            assert_eq!(
+                OriginPattern::parse(pattern),
+                Err(OriginPatternError),
+                "{pattern}"
+            );
+        }
+    }
+}
