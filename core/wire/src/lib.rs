@@ -1,1 +1,33 @@
-//! The contract between transports, protocols and broker
+//! The contract between transports, protocols and broker.
+//!
+//! ```text
+//!   bytes ─▶ Session::receive ─▶ Commands ─▶ broker ─▶ Reply    ─▶ Session::reply   ─▶ Output ─▶ bytes
+//!                                                  └─▶ Delivery ─▶ Session::deliver ─▶ Output ─▶ bytes
+//! ```
+//! A protocol implements [`Session`] and registers itself with a [`Protocol`] value. It never sees a
+//! socket, a clock or the broker: it turns bytes into [`Commands`] and deliveries into bytes.
+//! Messages travel in [`Run`]s: one immutable buffer holding consecutive messages of one publisher
+//! to one destination, encoded at most once per wire form however many subscribers there are.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod command;
+mod destination;
+mod framing;
+mod output;
+pub mod properties;
+mod reply;
+mod run;
+mod session;
+mod shared;
+
+pub use command::{
+    Command, Commands, Confirm, Credentials, Outcome, Settle, Subscribe, Target, Token, Window,
+};
+pub use destination::{Destination, Kind};
+pub use framing::{Framing, MessageFraming};
+pub use output::{OutQueue, Output};
+pub use reply::{Delivery, Reply};
+pub use run::{Flags, Message, Meta, Run, RunBuilder};
+pub use session::{Context, Detect, Open, Opening, Progress, Protocol, Session, SubscriptionKey};
+pub use shared::{EncodingKey, SharedRun};

@@ -1,0 +1,293 @@
+//! What sessions ask of the broker.
+//!
+//! Protocol-neutral: a STOMP SEND, an MQTT PUBLISH and an HTTP POST all become the same command.
+
+use tiderace_base::{ShardId, Time};
+use tiderace_filter::Selector;
+use tiderace_topics::Pattern;
+
+use crate::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey};
+
+/// Stands for one answer a client waits for (a STOMP receipt); numbered by the session, rising.
+pub type Token = u32;
+
+/// A stretch of tokens, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirm {
+    /// The first.
+    pub from: Token,
+    /// The last.
+    pub to: Token,
+}
+
+impl Confirm {
+    /// A single token.
+    pub fn one(token: Token) -> Confirm {
+        Confirm {
+            from: token,
+            to: token,
+        }
+    }
+}
+
+/// How a client proves who it is.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// The login name; absent for anonymous clients and for tokens.
+    pub login: Option<String>,
+    /// The password.
+    pub passcode: Option<String>,
+    /// A bearer token.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials")
+            .field("login", &self.login)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a subscription listens to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One destination.
+    Exact(Destination),
+    /// All destinations of a kind whose path matches, present and future.
+    Pattern(Kind, Pattern),
+}
+
+/// How much may be under way to a consumer before it has to acknowledge. Zero bytes or messages
+/// mean "this one does not count".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Messages.
+    pub messages: u32,
+    /// Bytes of properties and bodies.
+    pub bytes: u32,
+}
+
+/// A new subscription.
+#[derive(Clone, Debug)]
+pub struct Subscribe {
+    /// The session's own name for it.
+    pub key: SubscriptionKey,
+    /// What it listens to; several for composite destinations.
+    pub targets: Vec<Target>,
+    /// Only messages that match.
+    pub selector: Option<Selector>,
+    /// Whether the client acknowledges by [`Command::Settle`]; otherwise a message counts as
+    /// consumed when it goes into the connection's write block.
+    pub explicit: bool,
+    /// What may be under way; the server's default if absent.
+    pub window: Option<Window>,
+    /// Only this consumer gets messages of its queues while it lives.
+    pub exclusive: bool,
+    /// Answered by [`crate::Reply::Confirmed`] once every message published from then on will come.
+    pub confirm: Option<Token>,
+}
+
+/// What becomes of delivered messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Consumed.
+    Accept,
+    /// Given back: delivered again, here or elsewhere, until the limit of redeliveries.
+    Reject,
+}
+
+/// An acknowledgement of messages of one subscription from one home shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settle {
+    /// Whose messages.
+    pub key: SubscriptionKey,
+    /// The shard that numbered them ([`Run::home`]).
+    pub home: ShardId,
+    /// Stretches of their numbers, both ends included.
+    pub ranges: Vec<(u64, u64)>,
+    /// What becomes of them.
+    pub outcome: Outcome,
+    /// Answered when it has been done.
+    pub confirm: Option<Token>,
+}
+
+/// One request to the broker.
+#[derive(Debug)]
+pub enum Command {
+    /// Says who the client is; answered by [`crate::Reply::LoggedIn`] or [`crate::Reply::Refused`].
+    /// Commands before the answer are refused.
+    Login(Credentials),
+    /// Sends messages. Confirmed when the destination's home has taken them.
+    Publish {
+        /// The messages, not yet numbered.
+        run: Run,
+        /// The receipts asked for by messages of the run.
+        confirm: Option<Confirm>,
+        /// Whether the run's first message asked for the first of them: it is the one to blame if
+        /// the run is refused.
+        confirm_first: bool,
+    },
+    /// Acknowledges.
+    Settle(Settle),
+    /// Subscribes.
+    Subscribe(Box<Subscribe>),
+    /// Ends a subscription; messages under way go back to their queues.
+    Unsubscribe {
+        /// Which.
+        key: SubscriptionKey,
+        /// Answered when it has been done.
+        confirm: Option<Token>,
+    },
+}
+
+/// The commands of one turn of one session, in order.
+#[derive(Debug, Default)]
+pub struct Commands {
+    list: Vec<Command>,
+    open: Option<Open>,
+    now: Time,
+}
+
+#[derive(Debug)]
+struct Open {
+    builder: RunBuilder,
+    confirm: Option<Confirm>,
+    confirm_first: bool,
+}
+
+impl Commands {
+    /// No commands.
+    pub fn new() -> Commands {
+        Commands::default()
+    }
+
+    /// Tells what time the turn's runs are published at.
+    pub fn begin_turn(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// Appends a command.
+    pub fn push(&mut self, command: Command) {
+        self.close_run();
+        self.list.push(command);
+    }
+
+    /// Begins a message: its properties are to be appended to what is returned (see
+    /// [`RunBuilder::properties`]), then [`Commands::publish`] ends it. Consecutive messages to one
+    /// destination share a run.
+    pub fn message(&mut self, destination: &Destination) -> &mut Vec<u8> {
+        let fits = self.open.as_ref().is_some_and(|open| {
+            let known = open.builder.destination();
+            open.builder.has_room()
+                && known.kind == destination.kind
+                && (known.path.is_same(&destination.path) || known.path == destination.path)
+        });
+        if !fits {
+            self.close_run();
+        }
+        let now = self.now;
+        self.open
+            .get_or_insert_with(|| Open {
+                builder: RunBuilder::new(destination.clone(), now),
+                confirm: None,
+                confirm_first: false,
+            })
+            .builder
+            .properties()
+    }
+
+    /// Ends the message begun last.
+    pub fn publish(&mut self, body: &[u8], meta: Meta, confirm: Option<Token>) {
+        let Some(open) = &mut self.open else { return };
+        if let Some(token) = confirm {
+            open.confirm_first |= open.builder.is_empty();
+            let from = open.confirm.map_or(token, |confirm| confirm.from);
+            open.confirm = Some(Confirm { from, to: token });
+        }
+        open.builder.finish(body, meta);
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+            && self
+                .open
+                .as_ref()
+                .is_none_or(|open| open.builder.is_empty())
+    }
+
+    /// Hands the commands over, in order; the allocation stays.
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Command> {
+        self.close_run();
+        self.list.drain(..)
+    }
+
+    fn close_run(&mut self) {
+        if let Some(open) = self.open.take()
+            && !open.builder.is_empty()
+        {
+            self.list.push(Command::Publish {
+                run: open.builder.build(),
+                confirm: open.confirm,
+                confirm_first: open.confirm_first,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tiderace_topics::Path;
+
+    fn topic(name: &str) -> Destination {
+        Destination {
+            kind: Kind::Topic,
+            path: Path::parse(name).unwrap(),
+        }
+    }
+
+    #[test]
+    fn consecutive_messages_to_one_destination_share_a_run() {
+        let mut commands = Commands::new();
+        for (name, token) in [
+            ("a", None),
+            ("a", Some(1)),
+            ("a", Some(2)),
+            ("b", Some(3)),
+            ("a", None),
+        ] {
+            commands.message(&topic(name)).extend_from_slice(b"k:v\n");
+            commands.publish(b"x", Meta::default(), token);
+        }
+        commands
+            .message(&topic("c"))
+            .extend_from_slice(b"abandoned");
+        let runs: Vec<_> = commands
+            .drain()
+            .map(|command| match command {
+                Command::Publish {
+                    run,
+                    confirm,
+                    confirm_first,
+                } => (
+                    run.destination().path.to_string(),
+                    run.len(),
+                    confirm,
+                    confirm_first,
+                ),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(
+            runs,
+            [
+                ("a".to_string(), 3, Some(Confirm { from: 1, to: 2 }), false),
+                ("b".to_string(), 1, Some(Confirm::one(3)), true),
+                ("a".to_string(), 1, None, false),
+            ]
+        );
+    }
+}

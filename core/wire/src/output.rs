@@ -1,0 +1,170 @@
+//! Bytes on their way to one connection: small pieces in a write block, large shared blocks by
+//! reference, ready for one `writev`.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes};
+use tiderace_base::limits::COPY_BYTES_MAX;
+
+use crate::Framing;
+
+/// What waits to be written to one connection. Empty ones hold no memory worth keeping and are
+/// meant to be pooled.
+#[derive(Debug, Default)]
+pub struct OutQueue {
+    blocks: VecDeque<Bytes>,
+    tail: Vec<u8>,
+    bytes: usize,
+}
+
+impl OutQueue {
+    /// An empty queue.
+    pub fn new() -> OutQueue {
+        OutQueue::default()
+    }
+
+    /// Bytes waiting.
+    pub fn len(&self) -> usize {
+        self.bytes + self.tail.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The write block that small pieces are appended to.
+    pub fn tail(&mut self) -> &mut Vec<u8> {
+        &mut self.tail
+    }
+
+    /// Appends a shared block: by reference if it is large, by copy otherwise.
+    pub fn share(&mut self, block: Bytes) {
+        if block.len() < COPY_BYTES_MAX {
+            self.tail.extend_from_slice(&block);
+            return;
+        }
+        self.seal();
+        self.bytes += block.len();
+        self.blocks.push_back(block);
+    }
+
+    /// Fills `slices` with the bytes that come first and says how many slices were filled.
+    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
+        let mut count = 0;
+        for (slot, bytes) in slices
+            .iter_mut()
+            .zip(self.blocks.iter().map(|b| &b[..]).chain(tail))
+        {
+            *slot = IoSlice::new(bytes);
+            count += 1;
+        }
+        count
+    }
+
+    /// Forgets the first `written` bytes.
+    pub fn advance(&mut self, mut written: usize) {
+        while let Some(block) = self.blocks.front_mut() {
+            if written < block.len() {
+                block.advance(written);
+                self.bytes -= written;
+                return;
+            }
+            written -= block.len();
+            self.bytes -= block.len();
+            self.blocks.pop_front();
+        }
+        if written >= self.tail.len() {
+            self.tail.clear();
+        } else if written > 0 {
+            // A short write: what remains becomes a block so that it need not be moved again.
+            let rest = Bytes::from(std::mem::take(&mut self.tail)).slice(written..);
+            self.bytes += rest.len();
+            self.blocks.push_back(rest);
+        }
+    }
+
+    /// Drops everything but the write block's memory, if that is of a size worth keeping.
+    pub fn clear(&mut self, keep_bytes: usize) {
+        self.blocks.clear();
+        self.bytes = 0;
+        self.tail.clear();
+        if self.tail.capacity() > keep_bytes {
+            self.tail = Vec::new();
+        }
+    }
+
+    fn seal(&mut self) {
+        if !self.tail.is_empty() {
+            self.bytes += self.tail.len();
+            self.blocks
+                .push_back(Bytes::from(std::mem::take(&mut self.tail)));
+        }
+    }
+}
+
+/// A session's way to its connection: the queue and the transport's framing.
+#[derive(Debug)]
+pub struct Output<'a> {
+    /// How frames are marked.
+    pub framing: Framing,
+    /// Where the bytes go.
+    pub queue: &'a mut OutQueue,
+}
+
+impl Output<'_> {
+    /// Appends one protocol frame, framed; `text` if it is valid UTF-8.
+    pub fn frame(&mut self, frame: &[u8], text: bool) {
+        let tail = self.queue.tail();
+        self.framing.begin(frame.len(), text, tail);
+        tail.extend_from_slice(frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bytes_leave_in_the_order_they_came(
+            pieces in proptest::collection::vec((any::<bool>(), 1usize..6000, any::<u8>()), 1..30),
+            writes in proptest::collection::vec(1usize..9000, 1..100),
+        ) {
+            let mut queue = OutQueue::new();
+            let mut expected = Vec::new();
+            let mut written = Vec::new();
+            let mut writes = writes.into_iter().cycle();
+            for (shared, len, byte) in pieces {
+                let piece = vec![byte; len];
+                expected.extend_from_slice(&piece);
+                if shared { queue.share(Bytes::from(piece)) } else { queue.tail().extend_from_slice(&piece) }
+                if byte % 3 == 0 {
+                    write(&mut queue, writes.next().unwrap(), &mut written);
+                }
+                prop_assert_eq!(queue.len(), expected.len() - written.len());
+            }
+            while !queue.is_empty() {
+                write(&mut queue, writes.next().unwrap(), &mut written);
+            }
+            prop_assert_eq!(written, expected);
+        }
+    }
+
+    fn write(queue: &mut OutQueue, mut room: usize, written: &mut Vec<u8>) {
+        let mut slices = [IoSlice::new(&[]); 3];
+        let count = queue.slices(&mut slices);
+        let mut taken = 0;
+        for slice in &slices[..count] {
+            let part = slice.len().min(room);
+            written.extend_from_slice(&slice[..part]);
+            room -= part;
+            taken += part;
+        }
+        queue.advance(taken);
+    }
+}

@@ -1,0 +1,324 @@
+//! Runs: consecutive messages of one publisher to one destination in one immutable buffer.
+//!
+//! Costs that other servers pay per message (a reference count, a queue entry, a mailbox slot, an
+//! index lookup) are paid here once per run. A run of one message is the ordinary case at low rates.
+
+use std::ops::BitOr;
+
+use bytes::Bytes;
+use tiderace_base::limits::{RUN_BYTES_TARGET, RUN_MESSAGES_MAX};
+use tiderace_base::{ShardId, Time};
+use tiderace_filter::{Properties, Value};
+
+use crate::{Destination, properties};
+
+/// Marks on a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// No marks.
+    pub const NONE: Flags = Flags(0);
+    /// Must survive a restart.
+    pub const PERSISTENT: Flags = Flags(1);
+    /// Becomes the topic's retained value.
+    pub const RETAIN: Flags = Flags(2);
+    /// Removes the topic's retained value.
+    pub const RETAIN_REMOVE: Flags = Flags(4);
+    /// Has an expiry date.
+    pub const EXPIRES: Flags = Flags(8);
+    /// The properties contain at least one escape.
+    pub const ESCAPED: Flags = Flags(16);
+    /// Has come back from a consumer at least once.
+    pub const DEAD_LETTER: Flags = Flags(32);
+
+    /// Whether all marks of `other` are set.
+    pub fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// What a publisher says about a message besides properties and body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meta {
+    /// Marks; [`Flags::EXPIRES`] is set by the builder.
+    pub flags: Flags,
+    /// When it stops being worth delivering, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+}
+
+/// Where one message lies in its run's buffer.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    start: u32,
+    properties: u32,
+    body: u32,
+    flags: Flags,
+}
+
+/// Consecutive messages to one destination. Immutable once its home shard has numbered it.
+#[derive(Clone, Debug)]
+pub struct Run {
+    destination: Destination,
+    home: ShardId,
+    first: u64,
+    published: Time,
+    data: Bytes,
+    entries: Vec<Entry>,
+}
+
+/// One message of a run, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its number: unique and rising among all messages of the same home shard.
+    pub sequence: u64,
+    /// Its properties in the form of [`properties`].
+    pub properties: &'a [u8],
+    /// Its body.
+    pub body: &'a [u8],
+    /// Marks.
+    pub flags: Flags,
+    /// When it expires, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+}
+
+impl Run {
+    /// Where its messages were sent.
+    pub fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    /// The shard that numbered it.
+    pub fn home(&self) -> ShardId {
+        self.home
+    }
+
+    /// The number of its first message.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// When the publisher's bytes were read.
+    pub fn published(&self) -> Time {
+        self.published
+    }
+
+    /// How many messages it holds; never zero.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes it keeps in memory.
+    pub fn bytes(&self) -> usize {
+        self.data.len() + self.entries.len() * size_of::<Entry>() + size_of::<Run>()
+    }
+
+    /// Bytes of messages `from..to`, properties and bodies.
+    pub fn bytes_of(&self, from: usize, to: usize) -> usize {
+        let end = |index: usize| {
+            self.entries
+                .get(index)
+                .map_or(self.data.len(), |entry| entry.start as usize)
+        };
+        end(to).saturating_sub(end(from))
+    }
+
+    /// The message at that place.
+    pub fn message(&self, index: usize) -> Option<Message<'_>> {
+        let entry = self.entries.get(index)?;
+        let start = entry.start as usize;
+        let middle = start + entry.properties as usize;
+        let end = middle + entry.body as usize;
+        let expires_ms = if entry.flags.contains(Flags::EXPIRES) {
+            let stamp = self.data.get(start.checked_sub(8)?..start)?;
+            Some(u64::from_le_bytes(stamp.try_into().ok()?))
+        } else {
+            None
+        };
+        Some(Message {
+            sequence: self.first + index as u64,
+            properties: self.data.get(start..middle)?,
+            body: self.data.get(middle..end)?,
+            flags: entry.flags,
+            expires_ms,
+        })
+    }
+
+    /// Its messages in order.
+    pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
+        (0..self.len()).filter_map(|index| self.message(index))
+    }
+
+    /// Whether any message carries all these marks.
+    pub fn any(&self, flags: Flags) -> bool {
+        self.entries.iter().any(|entry| entry.flags.contains(flags))
+    }
+
+    /// Numbers the run; done once, by its home shard, before it is shared.
+    pub fn number(&mut self, home: ShardId, first: u64) {
+        self.home = home;
+        self.first = first;
+    }
+
+    /// A run of one message, for what the server itself sends.
+    pub fn single(
+        destination: Destination,
+        published: Time,
+        properties: &[u8],
+        body: &[u8],
+        meta: Meta,
+    ) -> Run {
+        let mut builder = RunBuilder::new(destination, published);
+        builder.properties().extend_from_slice(properties);
+        builder.finish(body, meta);
+        builder.build()
+    }
+}
+
+impl Message<'_> {
+    /// Whether its time is over.
+    pub fn is_expired(&self, wall_ms: u64) -> bool {
+        self.expires_ms.is_some_and(|expires| expires <= wall_ms)
+    }
+}
+
+impl Properties for Message<'_> {
+    fn property(&self, name: &str) -> Option<Value<'_>> {
+        properties::find(self.properties, name).map(Value::String)
+    }
+}
+
+/// Collects the messages of a run.
+#[derive(Debug)]
+pub struct RunBuilder {
+    destination: Destination,
+    published: Time,
+    data: Vec<u8>,
+    entries: Vec<Entry>,
+    /// Where the message being built begins.
+    start: usize,
+}
+
+impl RunBuilder {
+    /// Begins a run.
+    pub fn new(destination: Destination, published: Time) -> RunBuilder {
+        RunBuilder {
+            destination,
+            published,
+            data: Vec::new(),
+            entries: Vec::new(),
+            start: 0,
+        }
+    }
+
+    /// Where it goes.
+    pub fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    /// Whether another message still fits.
+    pub fn has_room(&self) -> bool {
+        self.data.len() < RUN_BYTES_TARGET && self.entries.len() < RUN_MESSAGES_MAX
+    }
+
+    /// Whether it holds no finished message.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Begins a message, forgetting one begun but not finished; properties are appended here, in
+    /// the form of [`properties`]. What is already in the buffer must stay.
+    pub fn properties(&mut self) -> &mut Vec<u8> {
+        self.data.truncate(self.start);
+        &mut self.data
+    }
+
+    /// Ends the message begun.
+    pub fn finish(&mut self, body: &[u8], meta: Meta) {
+        let mut start = self.start;
+        let mut flags = meta.flags;
+        if let Some(expires) = meta.expires_ms {
+            // Rare, so it pays by moving its own properties instead of every message paying a field.
+            let properties = self.data.split_off(start);
+            self.data.extend_from_slice(&expires.to_le_bytes());
+            self.data.extend_from_slice(&properties);
+            start += 8;
+            flags = flags | Flags::EXPIRES;
+        }
+        let properties = (self.data.len() - start) as u32;
+        self.data.extend_from_slice(body);
+        self.entries.push(Entry {
+            start: start as u32,
+            properties,
+            body: body.len() as u32,
+            flags,
+        });
+        self.start = self.data.len();
+    }
+
+    /// The run, not yet numbered.
+    pub fn build(mut self) -> Run {
+        self.data.truncate(self.start);
+        Run {
+            destination: self.destination,
+            home: ShardId::default(),
+            first: 0,
+            published: self.published,
+            data: Bytes::from(self.data),
+            entries: self.entries,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Kind;
+    use proptest::prelude::*;
+    use tiderace_topics::Path;
+
+    proptest! {
+        #[test]
+        fn gives_back_what_was_put_in(
+            rows in proptest::collection::vec(
+                (".{0,20}", proptest::collection::vec(any::<u8>(), 0..50), any::<Option<u64>>(), any::<bool>()), 1..20),
+        ) {
+            let destination = Destination { kind: Kind::Topic, path: Path::parse("a").unwrap() };
+            let mut builder = RunBuilder::new(destination, Time::ZERO);
+            for (text, body, expires_ms, abandoned) in &rows {
+                if *abandoned {
+                    builder.properties().extend_from_slice(b"never finished");
+                }
+                properties::append(builder.properties(), "k", text);
+                builder.finish(body, Meta { flags: Flags::RETAIN, expires_ms: *expires_ms });
+            }
+            let mut run = builder.build();
+            run.number(ShardId(3), 100);
+            prop_assert_eq!(run.len(), rows.len());
+            for (index, (message, row)) in run.messages().zip(&rows).enumerate() {
+                let found = properties::find(message.properties, "k");
+                prop_assert_eq!(found.as_deref(), Some(&*row.0));
+                prop_assert_eq!(message.body, &row.1[..]);
+                prop_assert_eq!(message.expires_ms, row.2);
+                prop_assert_eq!(message.sequence, 100 + index as u64);
+                prop_assert!(message.flags.contains(Flags::RETAIN));
+            }
+            let total: usize = (0..rows.len()).map(|at| run.bytes_of(at, at + 1)).sum();
+            prop_assert!(total <= run.bytes());
+            prop_assert_eq!(run.bytes_of(0, rows.len()), total);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A run on its way to the subscribers of one shard, with the wire encodings already made of it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tiderace_base::limits::ENCODINGS_PER_RUN_MAX;
+
+use crate::Run;
+
+/// Names one wire form of a run: subscribers whose keys are equal get the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodingKey<'a> {
+    /// Protocol, version and framing; protocols take distinct values ([`EncodingKey::form`]).
+    pub form: u32,
+    /// What else goes into the bytes, such as the subscription's id.
+    pub variant: &'a [u8],
+}
+
+impl EncodingKey<'_> {
+    /// Packs a form from a protocol's letter, its version and a framing's id.
+    pub const fn form(protocol: u8, version: u8, framing: u8) -> u32 {
+        (protocol as u32) << 16 | (version as u32) << 8 | framing as u32
+    }
+}
+
+#[derive(Debug)]
+struct Encoding {
+    form: u32,
+    variant: Box<[u8]>,
+    block: Bytes,
+}
+
+/// A run and its encodings; lives on one shard and is shared there by reference.
+#[derive(Debug)]
+pub struct SharedRun {
+    run: Arc<Run>,
+    encodings: RefCell<Vec<Encoding>>,
+}
+
+impl SharedRun {
+    /// Wraps a run.
+    pub fn new(run: Arc<Run>) -> SharedRun {
+        SharedRun {
+            run,
+            encodings: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The run, to be kept.
+    pub fn run_arc(&self) -> &Arc<Run> {
+        &self.run
+    }
+
+    /// The whole run in one wire form, encoded now if it is asked for the first time. `None` when
+    /// too many forms are kept already: then the caller encodes for itself alone.
+    pub fn encoded(
+        &self,
+        key: EncodingKey<'_>,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<Bytes> {
+        let mut encodings = self.encodings.borrow_mut();
+        if let Some(known) = encodings
+            .iter()
+            .find(|known| known.form == key.form && *known.variant == *key.variant)
+        {
+            return Some(known.block.clone());
+        }
+        if encodings.len() == ENCODINGS_PER_RUN_MAX {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(self.run.bytes() + self.run.len() * 96);
+        encode(&mut bytes);
+        let block = Bytes::from(bytes);
+        encodings.push(Encoding {
+            form: key.form,
+            variant: key.variant.into(),
+            block: block.clone(),
+        });
+        Some(block)
+    }
+}
