@@ -55,11 +55,8 @@ impl<'a> RequestHead<'a> {
 
     fn parse_whole(limits: &Limits, consumed: usize, bytes: &'a [u8]) -> Result<Self, HttpError> {
         let mut headers = [EMPTY_HEADER; HEADERS_CAPACITY];
-        let room = headers.get_mut(..limits.headers_max).ok_or(());
-        let mut request = match room {
-            Ok(room) => Request::new(room),
-            Err(()) => Request::new(&mut headers),
-        };
+        let room = headers.get_mut(..limits.headers_max.min(HEADERS_CAPACITY));
+        let mut request = Request::new(room.unwrap_or_default());
         match request.parse(bytes) {
             // The parser must agree with the scanner about where the head ends.
             Ok(Status::Complete(len)) if len == bytes.len() => {}

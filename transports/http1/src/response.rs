@@ -178,14 +178,9 @@ impl Response<'_> {
 
 /// Appends the answer to a refused request; the connection closes after it.
 pub fn write_error(out: &mut Vec<u8>, error: HttpError, date: Option<&str>) {
-    // RFC 9110 section 15.6.6 and 15.5.22 have the server say what it does speak.
-    let headers: &[(&str, &str)] = match error.status() {
-        505 => &[("Upgrade", "HTTP/1.1")],
-        _ => &[],
-    };
     let response = Response {
         status: error.status(),
-        headers,
+        headers: &[],
         date,
         connection: Connection::Close,
     };
