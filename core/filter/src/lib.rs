@@ -41,6 +41,7 @@ mod lexer;
 mod like;
 mod limits;
 mod number;
+mod parsed;
 mod parser;
 mod predicate;
 mod selector;

@@ -9,6 +9,7 @@ use crate::error::{Problem, SelectorError, shown};
 use crate::lexer::{Keyword, Lexer, Token, TokenKind};
 use crate::limits::{DEPTH_MAX, NODES_MAX, TEXT_BYTES_MAX};
 use crate::number::Operator;
+use crate::parsed::{Parsed, Shape, all, any, chain};
 
 /// The condition that `text` spells.
 pub(crate) fn parse(text: &str) -> Result<Condition, SelectorError> {
@@ -46,18 +47,6 @@ pub(crate) enum Power {
     Sum,
     Product,
     Sign,
-}
-
-/// A piece of the selector that has been read.
-pub(crate) struct Parsed {
-    /// Byte offset of its first token.
-    pub(crate) at: usize,
-    pub(crate) shape: Shape,
-}
-
-pub(crate) enum Shape {
-    Condition(Condition),
-    Operand(Operand),
 }
 
 pub(crate) struct Parser<'a> {
@@ -294,48 +283,6 @@ impl<'a> Parser<'a> {
     }
 }
 
-impl Parsed {
-    /// As something true or false.
-    fn condition(self) -> Result<Condition, SelectorError> {
-        match self.shape {
-            Shape::Condition(condition) => Ok(condition),
-            Shape::Operand(
-                operand @ (Operand::Property(_)
-                | Operand::Null
-                | Operand::Literal(Literal::Boolean(_))),
-            ) => Ok(Condition::Truth(operand)),
-            Shape::Operand(_) => Err(Problem::NotACondition.at(self.at)),
-        }
-    }
-
-    /// As a value that is no condition.
-    fn operand(self) -> Result<Operand, SelectorError> {
-        match self.shape {
-            Shape::Operand(operand) => Ok(operand),
-            Shape::Condition(_) => Err(Problem::NotAValue.at(self.at)),
-        }
-    }
-
-    /// As a value to calculate with or to order: no condition and no boolean. Text is allowed,
-    /// because it may spell a number.
-    pub(crate) fn scalar(self) -> Result<Operand, SelectorError> {
-        match self.shape {
-            Shape::Operand(Operand::Literal(Literal::Boolean(_))) => {
-                Err(Problem::NotAValue.at(self.at))
-            }
-            _ => self.operand(),
-        }
-    }
-
-    /// As one side of `=` or `<>`, where a condition is a boolean.
-    fn equatable(self) -> Operand {
-        match self.shape {
-            Shape::Operand(operand) => operand,
-            Shape::Condition(condition) => Operand::Condition(Box::new(condition)),
-        }
-    }
-}
-
 /// The integer with this magnitude below zero; `at` is where its sign stands.
 pub(crate) fn negated(magnitude: u64, at: usize) -> Result<i64, SelectorError> {
     0_i64
@@ -354,41 +301,6 @@ fn infix_power(kind: &TokenKind<'_>) -> Option<Power> {
         TokenKind::Operator(Operator::Add | Operator::Subtract) => Some(Power::Sum),
         TokenKind::Operator(_) => Some(Power::Product),
         _ => None,
-    }
-}
-
-fn all(left: Condition, right: Condition) -> Condition {
-    match left {
-        Condition::All(mut conditions) => {
-            conditions.push(right);
-            Condition::All(conditions)
-        }
-        left => Condition::All(vec![left, right]),
-    }
-}
-
-fn any(left: Condition, right: Condition) -> Condition {
-    match left {
-        Condition::Any(mut conditions) => {
-            conditions.push(right);
-            Condition::Any(conditions)
-        }
-        left => Condition::Any(vec![left, right]),
-    }
-}
-
-/// A chain is evaluated from left to right, so any operator can be appended to a finished left
-/// side, whatever the precedence of the operators within.
-fn chain(left: Operand, operator: Operator, right: Operand) -> Operand {
-    match left {
-        Operand::Arithmetic { first, mut rest } => {
-            rest.push((operator, right));
-            Operand::Arithmetic { first, rest }
-        }
-        left => Operand::Arithmetic {
-            first: Box::new(left),
-            rest: vec![(operator, right)],
-        },
     }
 }
 

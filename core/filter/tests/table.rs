@@ -38,6 +38,7 @@ impl Properties for Message {
             "typed-large" => return Some(Value::Integer(i64::MAX)),
             "typed-number" => return Some(Value::Number(2.5)),
             "typed-nan" => return Some(Value::Number(f64::NAN)),
+            "typed-infinity" => return Some(Value::Number(f64::INFINITY)),
             "typed-yes" => return Some(Value::Boolean(true)),
             "typed-decoded" => return Some(Value::String(Cow::Owned("a:b".to_owned()))),
             _ => return None,
@@ -241,6 +242,8 @@ fn unknown() {
         ("missing = 1 AND colour = 'red'", false),
         ("typed-nan IS NULL", true),
         ("typed-nan <> 1", false),
+        ("typed-infinity > 1", false),
+        ("typed-infinity IS NULL", true),
         ("missing BETWEEN 1 AND 2", false),
         ("missing NOT BETWEEN 1 AND 2", false),
     ]);

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run selector`
+//! `cargo +nightly fuzz run selector -- -dict=fuzz/selector.dict`, run in the folder above `fuzz`.
 #![no_main]
 
 #[path = "../check.rs"]
