@@ -1,1 +1,56 @@
-//! One table of options: TOML file, environment, flags, schema and documentation
+//! The configuration: one table of options from which everything that knows options is made.
+//!
+//! [`SECTIONS`] describes every option once: key, kind, limits, default, documentation. From it come the
+//! reader of file, environment and flags ([`load()`]), what `config show` prints ([`show_toml`],
+//! [`show_json`]), the JSON Schema ([`schema`]) and `docs/options.md` ([`markdown`]). The structs of
+//! [`Config`] are the same declarations.
+//!
+//! Relies on the TOML parser; does no I/O, the caller hands in the texts. Runs on the main thread at
+//! start. Invariant: a configuration is accepted as a whole or refused as a whole, and an unknown key is
+//! always a refusal.
+
+mod build;
+mod build_auth;
+mod config;
+mod document;
+mod file;
+mod kind;
+mod load;
+mod problem;
+mod raw;
+mod schema;
+mod secret;
+mod sections;
+mod show;
+mod spec;
+mod suggest;
+mod units;
+
+pub use config::Config;
+pub use document::markdown;
+pub use kind::{Kind, Value};
+pub use load::{DEVELOPMENT_LISTEN, FileSource, FlagSource, Loaded, Setting, Sources, Table, load};
+pub use problem::{Origin, Problem, Problems};
+pub use schema::schema;
+pub use secret::{Secret, SecretSource};
+pub use sections::auth::{
+    Action, AuthConfig, PrincipalMatch, RuleConfig, RuleKind, TokenConfig, TokenSecret, UserConfig,
+    UserPassword,
+};
+pub use sections::destinations::{
+    MemoryConfig, QueueConfig, QueuesConfig, SlowConsumer, TopicConfig, TopicsConfig,
+};
+pub use sections::limits::LimitsConfig;
+pub use sections::operations::{
+    LogConfig, LogFormat, LogLevel, MonitoringAccess, MonitoringConfig,
+};
+pub use sections::protocols::{StompConfig, WebSocketConfig};
+pub use sections::server::{ListenerConfig, ListenerProtocol, ServerConfig};
+pub use sections::session::SessionConfig;
+pub use sections::{SECTIONS, find_option, single_options};
+pub use show::{show_json, show_toml};
+pub use spec::{DefaultValue, OptionSpec, SectionSpec};
+pub use suggest::nearest;
+pub use units::{
+    MemoryAmount, format_bytes, format_duration, parse_bytes, parse_duration, parse_memory,
+};

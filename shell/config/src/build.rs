@@ -1,0 +1,305 @@
+//! From checked settings to the typed configuration, with the checks that concern several options.
+//!
+//! Relies on `load` having checked each value alone. Invariant: what these checks let pass, the server
+//! can run with.
+
+use std::collections::HashMap;
+
+use tiderace_topics::Path;
+
+use crate::build_auth;
+use crate::config::Config;
+use crate::kind::ListenAddress;
+use crate::load::{Sources, Table};
+use crate::problem::{Origin, Problems};
+use crate::sections::destinations::{
+    MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
+};
+use crate::sections::limits::LimitsConfig;
+use crate::sections::operations::{LogConfig, MonitoringConfig};
+use crate::sections::protocols::{StompConfig, WebSocketConfig};
+use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection, ServerConfig};
+use crate::sections::session::SessionConfig;
+use crate::spec::Values;
+use crate::units;
+
+/// The typed configuration; `None` only together with a problem.
+pub(crate) fn build(
+    tables: &[Table],
+    sources: &Sources<'_>,
+    problems: &mut Problems,
+) -> Option<Config> {
+    let server = single(tables, "server", ServerConfig::from_values)?;
+    let listeners = listeners(tables, &server, problems);
+    let config = Config {
+        listeners,
+        server,
+        limits: single(tables, "limits", LimitsConfig::from_values)?,
+        session: single(tables, "session", SessionConfig::from_values)?,
+        topics: single(tables, "topics", TopicsConfig::from_values)?,
+        topic_rules: repeated(tables, "topic", TopicConfig::from_values),
+        queues: single(tables, "queues", QueuesConfig::from_values)?,
+        queue_rules: repeated(tables, "queue", QueueConfig::from_values),
+        memory: single(tables, "memory", MemoryConfig::from_values)?,
+        stomp: single(tables, "stomp", StompConfig::from_values)?,
+        websocket: single(tables, "websocket", WebSocketConfig::from_values)?,
+        auth: build_auth::build(tables, sources, problems)?,
+        log: single(tables, "log", LogConfig::from_values)?,
+        monitoring: single(tables, "monitoring", MonitoringConfig::from_values)?,
+    };
+    check_relations(&config, tables, problems);
+    check_dead_letters(tables, problems);
+    check_origins(&config, tables, problems);
+    check_public_listeners(&config, tables, problems);
+    Some(config)
+}
+
+/// The struct of a section that stands once.
+pub(crate) fn single<T>(
+    tables: &[Table],
+    name: &str,
+    fill: impl Fn(&Values<'_>) -> Option<T>,
+) -> Option<T> {
+    tables
+        .iter()
+        .find(|table| table.section.name == name)?
+        .fill(fill)
+}
+
+/// The structs of a repeated section; tables with a missing key are problems already and left out.
+pub(crate) fn repeated<T>(
+    tables: &[Table],
+    name: &str,
+    fill: impl Fn(&Values<'_>) -> Option<T>,
+) -> Vec<T> {
+    tables
+        .iter()
+        .filter(|table| table.section.name == name)
+        .filter_map(|table| table.fill(&fill))
+        .collect()
+}
+
+/// Where the option of that key, in a single section, was set.
+fn origin_of(tables: &[Table], key: &str) -> Origin {
+    let Some((section, name)) = key.split_once('.') else {
+        return Origin::Default;
+    };
+    let table = tables.iter().find(|table| table.section.name == section);
+    table.map_or(Origin::Default, |table| table.origin_of(name))
+}
+
+/// `server.listen` from a flag or the environment replaces the file's listeners; its default holds only
+/// if the file has none.
+fn listeners(
+    tables: &[Table],
+    server: &ServerConfig,
+    problems: &mut Problems,
+) -> Vec<ListenerConfig> {
+    let short_origin = origin_of(tables, "server.listen");
+    let sections: Vec<&Table> = tables
+        .iter()
+        .filter(|table| table.section.name == "listener")
+        .collect();
+    let use_sections = matches!(short_origin, Origin::Default | Origin::File { .. });
+    let use_short = sections.is_empty() || short_origin != Origin::Default;
+
+    let mut listeners: Vec<(ListenerConfig, Origin)> = Vec::new();
+    if use_short {
+        let addresses = server
+            .listen
+            .iter()
+            .filter_map(|text| ListenAddress::parse(text));
+        listeners
+            .extend(addresses.map(|listen| (listener(&listen, None, None), short_origin.clone())));
+    }
+    for table in sections.into_iter().filter(|_| use_sections) {
+        let Some(section) = table.fill(ListenerSection::from_values) else {
+            continue;
+        };
+        let Some(listen) = ListenAddress::parse(&section.address) else {
+            continue;
+        };
+        listeners.push((
+            listener(&listen, section.protocol, section.name),
+            table.origin_of("address"),
+        ));
+    }
+    if listeners.is_empty() && problems.0.is_empty() {
+        problems.add(
+            short_origin,
+            "server.listen: the list is empty; name at least one address to listen on",
+        );
+    }
+    let mut seen: HashMap<_, Origin> = HashMap::new();
+    for (listener, origin) in &listeners {
+        // Port 0 asks the system for a free port, any number of times.
+        if listener.address.port() == 0 {
+            continue;
+        }
+        if seen.insert(listener.address, origin.clone()).is_some() {
+            problems.add(
+                origin.clone(),
+                format!("{} is listened on twice; remove one", listener.address),
+            );
+        }
+    }
+    listeners
+        .into_iter()
+        .map(|(listener, _)| listener)
+        .collect()
+}
+
+fn listener(
+    listen: &ListenAddress,
+    protocol: Option<ListenerProtocol>,
+    name: Option<String>,
+) -> ListenerConfig {
+    let of_address = match listen.protocol.as_deref() {
+        Some("http") => ListenerProtocol::Http,
+        Some("stomp") => ListenerProtocol::Stomp,
+        _ => ListenerProtocol::Any,
+    };
+    ListenerConfig {
+        name: name.unwrap_or_else(|| listen.to_string()),
+        address: listen.address,
+        protocol: protocol.unwrap_or(of_address),
+    }
+}
+
+/// Options that bound each other.
+fn check_relations(config: &Config, tables: &[Table], problems: &mut Problems) {
+    let (limits, session, queues) = (&config.limits, &config.session, &config.queues);
+    let sizes = [
+        (
+            "session.outbox_bytes_low",
+            session.outbox_bytes_low,
+            "session.outbox_bytes_max",
+            session.outbox_bytes_max,
+        ),
+        (
+            "limits.header_bytes_max",
+            limits.header_bytes_max,
+            "limits.message_bytes_max",
+            limits.message_bytes_max,
+        ),
+        (
+            "limits.message_bytes_max",
+            limits.message_bytes_max,
+            "limits.transaction_bytes_max",
+            limits.transaction_bytes_max,
+        ),
+        (
+            "limits.message_bytes_max",
+            limits.message_bytes_max,
+            "queues.memory_bytes_max",
+            usize::try_from(queues.memory_bytes_max).unwrap_or(usize::MAX),
+        ),
+    ];
+    for (small_key, small, large_key, large) in sizes {
+        if small > large {
+            let message = format!(
+                "{small_key} ({}) must not exceed {large_key} ({}); lower the one or raise the other",
+                units::format_bytes(small as u64),
+                units::format_bytes(large as u64)
+            );
+            problems.add(set_origin(tables, [small_key, large_key]), message);
+        }
+    }
+    if session.outbox_bytes_low == session.outbox_bytes_max {
+        let message =
+            "session.outbox_bytes_low must be below session.outbox_bytes_max; half of it is usual";
+        problems.add(
+            set_origin(
+                tables,
+                ["session.outbox_bytes_low", "session.outbox_bytes_max"],
+            ),
+            message,
+        );
+    }
+}
+
+/// The place of whichever of two keys somebody set.
+fn set_origin(tables: &[Table], keys: [&str; 2]) -> Origin {
+    let origins = keys.map(|key| origin_of(tables, key));
+    origins
+        .into_iter()
+        .find(|origin| *origin != Origin::Default)
+        .unwrap_or(Origin::Default)
+}
+
+/// A dead-letter name must be a path once the queue's name is filled in.
+fn check_dead_letters(tables: &[Table], problems: &mut Problems) {
+    for table in tables
+        .iter()
+        .filter(|table| matches!(table.section.name, "queue" | "queues"))
+    {
+        for setting in table
+            .settings
+            .iter()
+            .filter(|setting| setting.spec.name() == "dead_letter")
+        {
+            let crate::kind::Value::Text(text) = &setting.value else {
+                continue;
+            };
+            let filled = text.replace("{queue}", "q");
+            let reason = match Path::parse(&filled) {
+                Err(error) => Some(error.to_string()),
+                Ok(_) if filled.contains(['{', '}']) => {
+                    Some("{queue} is the only placeholder".to_owned())
+                }
+                Ok(_) => None,
+            };
+            if let Some(reason) = reason {
+                let key = setting.spec.key;
+                let message = format!(
+                    "{key}: {text:?} does not become a path such as \"dlq/{{queue}}\": {reason}"
+                );
+                problems.add(setting.origin.clone(), message);
+            }
+        }
+    }
+}
+
+fn check_origins(config: &Config, tables: &[Table], problems: &mut Problems) {
+    for origin in &config.websocket.origins {
+        let is_origin = matches!(origin.as_str(), "*" | "same-host")
+            || origin.split_once("://").is_some_and(|(scheme, host)| {
+                !scheme.is_empty() && !host.is_empty() && !host.contains('/')
+            });
+        if !is_origin {
+            let message = format!(
+                "websocket.origins: {origin:?} is no origin; write \"same-host\", \"*\" or one such as \
+                 \"https://example.org\" without a path"
+            );
+            problems.add(origin_of(tables, "websocket.origins"), message);
+        }
+    }
+}
+
+/// Other machines can reach the server, so somebody must have to log in.
+fn check_public_listeners(config: &Config, tables: &[Table], problems: &mut Problems) {
+    let auth = &config.auth;
+    if auth.allow_anonymous || !auth.users.is_empty() || !auth.tokens.is_empty() {
+        return;
+    }
+    let with_login = tables
+        .iter()
+        .any(|table| matches!(table.section.name, "user" | "token"));
+    if with_login {
+        // They have problems of their own; this one would only confuse.
+        return;
+    }
+    for listener in config
+        .listeners
+        .iter()
+        .filter(|listener| !listener.is_loopback())
+    {
+        let message = format!(
+            "{} can be reached by other machines, but nobody would have to log in; add a [[user]] or \
+             [[token]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with \
+             --insecure-allow-anonymous",
+            listener.address
+        );
+        problems.add(Origin::Default, message);
+    }
+}

@@ -1,0 +1,290 @@
+//! Users, tokens and rules from their sections, with the checks that concern several of them.
+//!
+//! Relies on `load` having checked each value alone. Invariant: an entry that cannot be understood makes
+//! the configuration fail; it never becomes an entry that lets more people in.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::build::single;
+use crate::load::{Sources, Table};
+use crate::problem::{Origin, Problems};
+use crate::secret::{Secret, SecretSource};
+use crate::sections::auth::{
+    AuthConfig, AuthSection, PrincipalMatch, RuleConfig, RuleSection, TokenConfig, TokenSecret,
+    TokenSection, UserConfig, UserPassword, UserSection,
+};
+use crate::suggest;
+
+/// The section `auth` with its users, tokens and rules.
+pub(crate) fn build(
+    tables: &[Table],
+    sources: &Sources<'_>,
+    problems: &mut Problems,
+) -> Option<AuthConfig> {
+    let section = single(tables, "auth", AuthSection::from_values)?;
+    let mut config = AuthConfig {
+        allow_anonymous: section.allow_anonymous,
+        login_failures_max: section.login_failures_max,
+        login_failure_window: section.login_failure_window,
+        users: Vec::new(),
+        tokens: Vec::new(),
+        rules: Vec::new(),
+    };
+    let mut names = HashSet::new();
+    for table in tables {
+        match table.section.name {
+            "user" => config.users.extend(user(table, sources, problems)),
+            "token" => config.tokens.extend(token(table, sources, problems)),
+            "rule" => config.rules.extend(rule(table, problems)),
+            _ => continue,
+        }
+        let name = table
+            .settings
+            .iter()
+            .find(|setting| setting.spec.name() == "name");
+        if let Some(name) =
+            name.filter(|name| !names.insert((name.spec.key, name.value.to_string())))
+        {
+            let message = format!(
+                "there is already a {} {}; names are unique",
+                table.section.name, name.value
+            );
+            problems.add(name.origin.clone(), message);
+        }
+    }
+    check_principals(&config, tables, problems);
+    check_some_permission(&config, tables, problems);
+    Some(config)
+}
+
+fn user(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option<UserConfig> {
+    let section = table.fill(UserSection::from_values)?;
+    let password = match (section.password_hash, section.password) {
+        (Some(SecretSource::Hash(hash)), None) => UserPassword::Hash(hash),
+        (Some(source), None) => {
+            let origin = table.origin_of("password_hash");
+            let hash = resolve(
+                &source,
+                "user.password_hash",
+                origin.clone(),
+                sources,
+                problems,
+            )?;
+            if !hash.expose().starts_with("$argon2id$") {
+                problems.add(
+                    origin,
+                    format!("user.password_hash: {source} does not hold an argon2id hash"),
+                );
+                return None;
+            }
+            UserPassword::Hash(hash.expose().to_owned())
+        }
+        (None, Some(source)) => {
+            let origin = table.origin_of("password");
+            UserPassword::Plain(resolve(
+                &source,
+                "user.password",
+                origin,
+                sources,
+                problems,
+            )?)
+        }
+        _ => {
+            if !table.refuses(&["password", "password_hash"]) {
+                let message = format!(
+                    "user {:?} needs exactly one of `password_hash` (from `tiderace password`) and `password`",
+                    section.name
+                );
+                problems.add(table.origin.clone(), message);
+            }
+            return None;
+        }
+    };
+    Some(UserConfig {
+        name: section.name,
+        password,
+        groups: section.groups,
+    })
+}
+
+fn token(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option<TokenConfig> {
+    let section = table.fill(TokenSection::from_values)?;
+    let origin = table.origin_of("secret");
+    let secret = match &section.secret {
+        SecretSource::Hash(text) => parse_digest(text).map(TokenSecret::Digest),
+        source => {
+            let plain = resolve(source, "token.secret", origin.clone(), sources, problems)?;
+            match plain.expose().starts_with("sha256:") {
+                true => parse_digest(plain.expose()).map(TokenSecret::Digest),
+                false => Some(TokenSecret::Plain(plain)),
+            }
+        }
+    };
+    let Some(secret) = secret else {
+        let message = "token.secret: expected \"sha256:\" and 64 hexadecimal digits, as `tiderace password \
+                       --token` prints them";
+        problems.add(origin, message);
+        return None;
+    };
+    let principal = section.principal.unwrap_or_else(|| section.name.clone());
+    Some(TokenConfig {
+        name: section.name,
+        secret,
+        principal,
+        groups: section.groups,
+    })
+}
+
+fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {
+    let section = table.fill(RuleSection::from_values)?;
+    let (allow, actions) = match (section.allow, section.deny) {
+        (Some(actions), None) => (true, actions),
+        (None, Some(actions)) => (false, actions),
+        _ => {
+            if !table.refuses(&["allow", "deny"]) {
+                let message =
+                    "a [[rule]] needs exactly one of `allow` and `deny`; write two rules for both";
+                problems.add(table.origin.clone(), message);
+            }
+            return None;
+        }
+    };
+    let mut principals = Vec::new();
+    for text in &section.principals {
+        match PrincipalMatch::parse(text) {
+            Some(principal) => principals.push(principal),
+            None => {
+                let message = format!(
+                    "rule.principals: {text:?} names nobody; write \"user:NAME\", \"group:NAME\", \
+                     \"anonymous\" or \"*\""
+                );
+                problems.add(table.origin_of("principals"), message);
+            }
+        }
+    }
+    for (name, is_empty) in [
+        (if allow { "allow" } else { "deny" }, actions.is_empty()),
+        ("principals", section.principals.is_empty()),
+        ("paths", section.paths.is_empty()),
+    ] {
+        if is_empty {
+            let message = format!(
+                "rule.{name}: the list is empty, so the rule would never apply; fill it or remove the rule"
+            );
+            problems.add(table.origin_of(name), message);
+        }
+    }
+    Some(RuleConfig {
+        allow,
+        actions,
+        principals,
+        paths: section.paths,
+        kind: section.kind,
+    })
+}
+
+/// Reads the secret a reference points to.
+fn resolve(
+    source: &SecretSource,
+    key: &str,
+    origin: Origin,
+    sources: &Sources<'_>,
+    problems: &mut Problems,
+) -> Option<Secret> {
+    let text = match source {
+        SecretSource::Environment(name) => {
+            let value = sources
+                .environment
+                .iter()
+                .find(|(variable, _)| variable == name);
+            value
+                .map(|(_, value)| value.clone())
+                .ok_or_else(|| "the variable is not set".to_owned())
+        }
+        SecretSource::File(path) => {
+            (sources.read_secret)(Path::new(path)).map_err(|error| error.to_string())
+        }
+        SecretSource::Hash(text) => Ok(text.clone()),
+    };
+    match text {
+        // Editors end a file with a line break that is not part of the secret.
+        Ok(text) if !text.trim_end_matches(['\r', '\n']).is_empty() => {
+            Some(Secret::new(text.trim_end_matches(['\r', '\n'])))
+        }
+        Ok(_) => {
+            problems.add(
+                origin,
+                format!("{key}: {source} is empty; put the secret there"),
+            );
+            None
+        }
+        Err(reason) => {
+            problems.add(origin, format!("{key}: {source} cannot be read: {reason}"));
+            None
+        }
+    }
+}
+
+/// `sha256:` and 64 hexadecimal digits.
+fn parse_digest(text: &str) -> Option<[u8; 32]> {
+    let digits = text.strip_prefix("sha256:")?.as_bytes();
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut digest = [0; 32];
+    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
+        let text = std::str::from_utf8(pair)
+            .ok()
+            .filter(|pair| !pair.starts_with('+'))?;
+        *byte = u8::from_str_radix(text, 16).ok()?;
+    }
+    Some(digest)
+}
+
+/// A rule for a user or group that nobody is in is a slip of the finger.
+fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
+    let users = config.users.iter().map(|user| user.name.as_str());
+    let users: Vec<&str> = users
+        .chain(config.tokens.iter().map(|token| token.principal.as_str()))
+        .collect();
+    let of_users = config.users.iter().flat_map(|user| &user.groups);
+    let groups: Vec<&str> = of_users
+        .chain(config.tokens.iter().flat_map(|token| &token.groups))
+        .map(String::as_str)
+        .collect();
+    for table in tables.iter().filter(|table| table.section.name == "rule") {
+        let Some(section) = table.fill(RuleSection::from_values) else {
+            continue;
+        };
+        for text in &section.principals {
+            let (what, name, known) = match PrincipalMatch::parse(text) {
+                Some(PrincipalMatch::User(name)) => ("no user or token is called", name, &users),
+                Some(PrincipalMatch::Group(name)) => {
+                    ("no user or token belongs to the group", name, &groups)
+                }
+                _ => continue,
+            };
+            if !known.contains(&name.as_str()) {
+                let near = suggest::did_you_mean(&name, known.iter().copied());
+                problems.add(
+                    table.origin_of("principals"),
+                    format!("rule.principals: {what} `{name}`{near}"),
+                );
+            }
+        }
+    }
+}
+
+/// With users but without a permission, everybody could log in and nobody could do anything.
+fn check_some_permission(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
+    let is_nothing_allowed = config.is_enforced() && !config.rules.iter().any(|rule| rule.allow);
+    let origin = tables
+        .iter()
+        .find(|table| matches!(table.section.name, "user" | "token" | "rule"));
+    if let Some(table) = origin.filter(|_| is_nothing_allowed && problems.0.is_empty()) {
+        let message = "no [[rule]] allows anything, so everything would be refused; add one such as \
+                       [[rule]] allow = [\"publish\", \"subscribe\"], principals = [\"*\"], paths = [\"**\"]";
+        problems.add(table.origin.clone(), message);
+    }
+}

@@ -1,0 +1,46 @@
+//! The configuration as the server uses it: typed, complete, checked.
+//!
+//! Relies on the sections. Invariant: it holds no text that still has to be parsed.
+
+use crate::sections::auth::AuthConfig;
+use crate::sections::destinations::{
+    MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
+};
+use crate::sections::limits::LimitsConfig;
+use crate::sections::operations::{LogConfig, MonitoringConfig};
+use crate::sections::protocols::{StompConfig, WebSocketConfig};
+use crate::sections::server::{ListenerConfig, ServerConfig};
+use crate::sections::session::SessionConfig;
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The process as a whole. Its `listen` is folded into `listeners`.
+    pub server: ServerConfig,
+    /// Where to listen; at least one.
+    pub listeners: Vec<ListenerConfig>,
+    /// What one message, connection or address may cost.
+    pub limits: LimitsConfig,
+    /// What one session may have waiting.
+    pub session: SessionConfig,
+    /// Topics without an entry of their own.
+    pub topics: TopicsConfig,
+    /// Exceptions for topics; the first match counts.
+    pub topic_rules: Vec<TopicConfig>,
+    /// Queues without an entry of their own.
+    pub queues: QueuesConfig,
+    /// Exceptions for queues; the first match counts.
+    pub queue_rules: Vec<QueueConfig>,
+    /// Memory of the whole server.
+    pub memory: MemoryConfig,
+    /// STOMP.
+    pub stomp: StompConfig,
+    /// WebSocket.
+    pub websocket: WebSocketConfig,
+    /// Who may connect, and what each may do.
+    pub auth: AuthConfig,
+    /// Logs.
+    pub log: LogConfig,
+    /// Metrics and health.
+    pub monitoring: MonitoringConfig,
+}

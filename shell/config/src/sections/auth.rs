@@ -1,0 +1,227 @@
+//! Who may connect, and what each may do.
+
+use std::fmt;
+use std::time::Duration;
+
+use tiderace_topics::Pattern;
+
+use crate::kind::Kind;
+use crate::secret::{Secret, SecretSource};
+use crate::spec::DefaultValue::{Absent, Is, Required};
+use crate::spec::{choice, section};
+
+section! {
+    /// Logins in general.
+    "auth" TABLE AuthSection {
+        /// Accept a listener that other machines can reach although anybody could log in. For closed networks only.
+        "allow_anonymous" allow_anonymous: bool = Is("false"), Kind::Boolean, flag("insecure-allow-anonymous");
+        /// Failed logins of one user name from one address within `login_failure_window` after which further ones are refused unheard.
+        "login_failures_max" login_failures_max: u32 = Is("5"), Kind::Integer { min: 1, max: 1_000_000 }, zero("no limit");
+        /// The time over which failed logins are counted.
+        "login_failure_window" login_failure_window: Duration = Is("60s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) };
+    }
+}
+
+section! {
+    /// A user who logs in with name and password. Exactly one of `password_hash` and `password` is needed.
+    "user" LIST UserSection {
+        /// Login name.
+        "name" name: String = Required, Kind::Name;
+        /// Argon2id hash of the password, as `tiderace password` prints it.
+        "password_hash" password_hash: Option<SecretSource> = Absent, Kind::Secret { hash: Some("$argon2id$") };
+        /// The password itself, from `file:PATH` or `env:NAME`.
+        "password" password: Option<SecretSource> = Absent, Kind::Secret { hash: None };
+        /// Groups the user belongs to, for rules.
+        "groups" groups: Vec<String> = Is(""), Kind::List(&Kind::Name);
+    }
+}
+
+section! {
+    /// A static token that stands for a principal.
+    "token" LIST TokenSection {
+        /// Name of the token in logs.
+        "name" name: String = Required, Kind::Name;
+        /// `sha256:` and the hash of the token in hexadecimal, as `tiderace password --token` prints it; or the token itself from `file:PATH` or `env:NAME`.
+        "secret" secret: SecretSource = Required, Kind::Secret { hash: Some("sha256:") };
+        /// Who its bearer is, for rules; the token's name if absent.
+        "principal" principal: Option<String> = Absent, Kind::Name;
+        /// Groups its bearer belongs to, for rules.
+        "groups" groups: Vec<String> = Is(""), Kind::List(&Kind::Name);
+    }
+}
+
+section! {
+    /// What somebody may or may not do. A denial outweighs every permission; what no rule allows is refused as soon as any user, token or rule is configured.
+    "rule" LIST RuleSection {
+        /// Actions that are allowed. Exactly one of `allow` and `deny` is needed.
+        "allow" allow: Option<Vec<Action>> = Absent, Kind::List(&Kind::Choice(Action::WORDS));
+        /// Actions that are refused.
+        "deny" deny: Option<Vec<Action>> = Absent, Kind::List(&Kind::Choice(Action::WORDS));
+        /// Whom it concerns: `user:NAME`, `group:NAME`, `anonymous`, or `*` for everybody.
+        "principals" principals: Vec<String> = Required, Kind::List(&Kind::Text);
+        /// The destinations it concerns.
+        "paths" paths: Vec<Pattern> = Is("**"), Kind::List(&Kind::Pattern);
+        /// The kind of destinations it concerns.
+        "kind" kind: RuleKind = Is("any"), Kind::Choice(RuleKind::WORDS);
+    }
+}
+
+choice! {
+    /// What somebody wants to do.
+    Action {
+        /// Everything that changes the server.
+        Admin = "admin",
+        /// Read a queue without consuming.
+        Browse = "browse",
+        /// Bring a topic or queue into being.
+        Create = "create",
+        /// Read metrics and state.
+        Monitor = "monitor",
+        /// Send a message to a topic.
+        Publish = "publish",
+        /// Consume from a queue.
+        Receive = "receive",
+        /// Send a message to a queue.
+        Send = "send",
+        /// Receive the messages of a topic.
+        Subscribe = "subscribe",
+    }
+}
+
+choice! {
+    /// The kind of destination a rule concerns.
+    RuleKind {
+        /// Topics and queues.
+        Any = "any",
+        /// Queues only.
+        Queue = "queue",
+        /// Topics only.
+        Topic = "topic",
+    }
+}
+
+/// Logins, users, tokens and rules.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuthConfig {
+    /// A public listener without users or tokens is accepted.
+    pub allow_anonymous: bool,
+    /// Failed logins per user name and address and window; 0 is no limit.
+    pub login_failures_max: u32,
+    /// The time over which failed logins are counted.
+    pub login_failure_window: Duration,
+    /// Users, in the order of the file.
+    pub users: Vec<UserConfig>,
+    /// Tokens, in the order of the file.
+    pub tokens: Vec<TokenConfig>,
+    /// Rules, in the order of the file.
+    pub rules: Vec<RuleConfig>,
+}
+
+impl AuthConfig {
+    /// Rules decide; otherwise everything is allowed.
+    pub fn is_enforced(&self) -> bool {
+        !(self.users.is_empty() && self.tokens.is_empty() && self.rules.is_empty())
+    }
+}
+
+/// A user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserConfig {
+    /// Login name.
+    pub name: String,
+    /// How the password is known.
+    pub password: UserPassword,
+    /// Groups of the user.
+    pub groups: Vec<String>,
+}
+
+/// How a password is known.
+#[derive(Clone, PartialEq)]
+pub enum UserPassword {
+    /// As an argon2id hash in PHC form.
+    Hash(String),
+    /// In clear, from a file or the environment; to be hashed at once and dropped.
+    Plain(Secret),
+}
+
+impl fmt::Debug for UserPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UserPassword::Hash(_) => "Hash(***)",
+            UserPassword::Plain(_) => "Plain(***)",
+        })
+    }
+}
+
+/// A static token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenConfig {
+    /// Name in logs.
+    pub name: String,
+    /// How the token is known.
+    pub secret: TokenSecret,
+    /// Who its bearer is.
+    pub principal: String,
+    /// Groups of its bearer.
+    pub groups: Vec<String>,
+}
+
+/// How a token is known.
+#[derive(Clone, PartialEq)]
+pub enum TokenSecret {
+    /// As the SHA-256 of the token.
+    Digest([u8; 32]),
+    /// In clear, from a file or the environment; to be hashed at once and dropped.
+    Plain(Secret),
+}
+
+impl fmt::Debug for TokenSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TokenSecret::Digest(_) => "Digest(***)",
+            TokenSecret::Plain(_) => "Plain(***)",
+        })
+    }
+}
+
+/// What somebody may or may not do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleConfig {
+    /// `true` allows, `false` denies.
+    pub allow: bool,
+    /// The actions concerned.
+    pub actions: Vec<Action>,
+    /// Whom it concerns.
+    pub principals: Vec<PrincipalMatch>,
+    /// Patterns of the destinations concerned.
+    pub paths: Vec<Pattern>,
+    /// The kind of destinations concerned.
+    pub kind: RuleKind,
+}
+
+/// Whom a rule concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrincipalMatch {
+    /// Whoever did not log in.
+    Anonymous,
+    /// Everybody, logged in or not.
+    Everybody,
+    /// The members of a group.
+    Group(String),
+    /// One user or bearer of a token.
+    User(String),
+}
+
+impl PrincipalMatch {
+    pub(crate) fn parse(text: &str) -> Option<PrincipalMatch> {
+        match text.split_once(':') {
+            None if text == "*" => Some(PrincipalMatch::Everybody),
+            None if text == "anonymous" => Some(PrincipalMatch::Anonymous),
+            Some(("group", name)) if !name.is_empty() => {
+                Some(PrincipalMatch::Group(name.to_owned()))
+            }
+            Some(("user", name)) if !name.is_empty() => Some(PrincipalMatch::User(name.to_owned())),
+            _ => None,
+        }
+    }
+}

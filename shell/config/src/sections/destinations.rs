@@ -1,0 +1,113 @@
+//! Topics, queues, exceptions for some of them by pattern, and the memory they share.
+
+use std::time::Duration;
+
+use tiderace_topics::Pattern;
+
+use crate::kind::Kind;
+use crate::spec::DefaultValue::{Absent, Is, Required};
+use crate::spec::{choice, section};
+use crate::units::MemoryAmount;
+
+const KIB: u64 = 1 << 10;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+const QUEUE_MEMORY: Kind = Kind::Bytes {
+    min: 64 * KIB,
+    max: TIB,
+};
+const PREFETCH_BYTES: Kind = Kind::Bytes { min: KIB, max: GIB };
+const PREFETCH_COUNT: Kind = Kind::Integer {
+    min: 1,
+    max: 1_000_000,
+};
+const REDELIVERIES: Kind = Kind::Integer {
+    min: 1,
+    max: 1_000_000,
+};
+const WITHOUT_LIMIT: &str = "no limit";
+
+section! {
+    /// What holds for every topic that no `[[topic]]` describes.
+    "topics" TABLE TopicsConfig {
+        /// What happens to messages for a subscriber that does not keep up.
+        "slow_consumer" slow_consumer: SlowConsumer = Is("drop-oldest"), Kind::Choice(SlowConsumer::WORDS);
+        /// How long a subscriber may stay slow under `block` or `disconnect` before the policy bites.
+        "slow_consumer_grace" slow_consumer_grace: Duration = Is("2s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
+        /// Keep the last message of every topic for new subscribers, without the publisher asking for it.
+        "retain" retain: bool = Is("false"), Kind::Boolean;
+    }
+}
+
+section! {
+    /// Exceptions for the topics that match a pattern. The first match in the file counts.
+    "topic" LIST TopicConfig {
+        /// The topics concerned.
+        "match" pattern: Pattern = Required, Kind::Pattern;
+        /// Instead of `topics.slow_consumer`.
+        "slow_consumer" slow_consumer: Option<SlowConsumer> = Absent, Kind::Choice(SlowConsumer::WORDS);
+        /// Instead of `topics.retain`.
+        "retain" retain: Option<bool> = Absent, Kind::Boolean;
+    }
+}
+
+section! {
+    /// What holds for every queue that no `[[queue]]` describes.
+    "queues" TABLE QueuesConfig {
+        /// Messages of one queue; a full queue slows its producers.
+        "memory_bytes_max" memory_bytes_max: u64 = Is("64 MiB"), QUEUE_MEMORY;
+        /// Unacknowledged bytes sent ahead to one consumer.
+        "prefetch_bytes" prefetch_bytes: u64 = Is("640 KiB"), PREFETCH_BYTES;
+        /// Unacknowledged messages sent ahead to one consumer.
+        "prefetch_count" prefetch_count: u64 = Is("1000"), PREFETCH_COUNT;
+        /// Deliveries after the first before a message moves to the dead-letter queue.
+        "redeliveries_max" redeliveries_max: u32 = Is("20"), REDELIVERIES, zero(WITHOUT_LIMIT);
+        /// The dead-letter queue; `{queue}` stands for the path of the queue.
+        "dead_letter" dead_letter: String = Is("dlq/{queue}"), Kind::Text;
+        /// How long a queue without messages and consumers stays.
+        "idle_removal" idle_removal: Duration = Is("30s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(31_536_000) }, zero("for ever");
+    }
+}
+
+section! {
+    /// Exceptions for the queues that match a pattern. The first match in the file counts.
+    "queue" LIST QueueConfig {
+        /// The queues concerned.
+        "match" pattern: Pattern = Required, Kind::Pattern;
+        /// Instead of `queues.memory_bytes_max`.
+        "memory_bytes_max" memory_bytes_max: Option<u64> = Absent, QUEUE_MEMORY;
+        /// Instead of `queues.prefetch_bytes`.
+        "prefetch_bytes" prefetch_bytes: Option<u64> = Absent, PREFETCH_BYTES;
+        /// Instead of `queues.prefetch_count`.
+        "prefetch_count" prefetch_count: Option<u64> = Absent, PREFETCH_COUNT;
+        /// Instead of `queues.redeliveries_max`.
+        "redeliveries_max" redeliveries_max: Option<u32> = Absent, REDELIVERIES, zero(WITHOUT_LIMIT);
+        /// Instead of `queues.dead_letter`.
+        "dead_letter" dead_letter: Option<String> = Absent, Kind::Text;
+    }
+}
+
+section! {
+    /// Memory of the whole server.
+    "memory" TABLE MemoryConfig {
+        /// Messages in queues, outboxes and retained values together; beyond it producers are slowed.
+        "messages_bytes_max" messages_bytes_max: MemoryAmount = Is("25 %"), Kind::Memory, flag("memory");
+    }
+}
+
+choice! {
+    /// What happens to messages for a subscriber that does not keep up.
+    SlowConsumer {
+        /// The producer waits, which slows every other subscriber of the topic too.
+        Block = "block",
+        /// Only the latest message of each topic waits.
+        Conflate = "conflate",
+        /// The subscriber is disconnected after the grace period.
+        Disconnect = "disconnect",
+        /// New messages are dropped while the outbox is full.
+        DropNewest = "drop-newest",
+        /// The messages that have waited longest are dropped.
+        DropOldest = "drop-oldest",
+    }
+}

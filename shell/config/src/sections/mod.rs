@@ -1,0 +1,95 @@
+//! The table of options, one file per concern.
+//!
+//! Relies on the `section!` and `choice!` macros. Invariant: [`SECTIONS`] lists every section once, in the
+//! order in which documentation and `config show` print them.
+
+pub(crate) mod auth;
+pub(crate) mod destinations;
+pub(crate) mod limits;
+pub(crate) mod operations;
+pub(crate) mod protocols;
+pub(crate) mod server;
+pub(crate) mod session;
+
+use crate::spec::{OptionSpec, SectionSpec};
+
+/// Every section with its options.
+pub static SECTIONS: &[SectionSpec] = &[
+    server::ServerConfig::SECTION,
+    server::ListenerSection::SECTION,
+    limits::LimitsConfig::SECTION,
+    session::SessionConfig::SECTION,
+    destinations::TopicsConfig::SECTION,
+    destinations::TopicConfig::SECTION,
+    destinations::QueuesConfig::SECTION,
+    destinations::QueueConfig::SECTION,
+    destinations::MemoryConfig::SECTION,
+    protocols::StompConfig::SECTION,
+    protocols::WebSocketConfig::SECTION,
+    auth::AuthSection::SECTION,
+    auth::UserSection::SECTION,
+    auth::TokenSection::SECTION,
+    auth::RuleSection::SECTION,
+    operations::LogConfig::SECTION,
+    operations::MonitoringConfig::SECTION,
+];
+
+/// Every option that stands once in the file: those that environment and flags can set.
+pub fn single_options() -> impl Iterator<Item = &'static OptionSpec> {
+    SECTIONS
+        .iter()
+        .filter(|section| !section.repeated)
+        .flat_map(|section| section.options)
+}
+
+/// The option of that key, from any section.
+pub fn find_option(key: &str) -> Option<&'static OptionSpec> {
+    SECTIONS
+        .iter()
+        .flat_map(|section| section.options)
+        .find(|option| option.key == key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::raw::Raw;
+    use crate::spec::DefaultValue;
+
+    #[test]
+    fn the_table_is_well_formed() {
+        let mut keys = HashSet::new();
+        let mut flags = HashSet::new();
+        for section in SECTIONS {
+            for option in section.options {
+                assert!(keys.insert(option.key), "{} stands twice", option.key);
+                assert_eq!(option.section(), section.name);
+                assert!(
+                    option.doc.trim().ends_with('.'),
+                    "{}: the doc is no sentence",
+                    option.key
+                );
+                if let Some(flag) = option.flag {
+                    assert!(flags.insert(flag), "--{flag} stands twice");
+                    assert!(!section.repeated, "--{flag} cannot set a list of tables");
+                }
+                if let DefaultValue::Is(text) = option.default {
+                    let read = option.kind.read(&Raw::loose(text), option.zero);
+                    assert!(
+                        read.is_ok(),
+                        "{}: its own default {text:?} is refused",
+                        option.key
+                    );
+                }
+                let required = matches!(option.default, DefaultValue::Required);
+                assert!(
+                    section.repeated || !required,
+                    "{}: would have to be set always",
+                    option.key
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! STOMP and WebSocket.
+
+use std::time::Duration;
+
+use crate::kind::Kind;
+use crate::spec::DefaultValue::Is;
+use crate::spec::section;
+
+const HEART_BEAT: Kind = Kind::Duration {
+    min: Duration::from_millis(100),
+    max: Duration::from_secs(3_600),
+};
+
+section! {
+    /// STOMP 1.0, 1.1 and 1.2 over TCP and WebSocket.
+    "stomp" TABLE StompConfig {
+        /// Heart-beats the server offers to send; the client may ask for fewer.
+        "heart_beat_send" heart_beat_send: Duration = Is("10s"), HEART_BEAT, zero("none");
+        /// Heart-beats the server would like to receive; the client may offer fewer.
+        "heart_beat_receive" heart_beat_receive: Duration = Is("10s"), HEART_BEAT, zero("none");
+        /// A silent client is disconnected after so many heart-beat intervals.
+        "heart_beat_grace" heart_beat_grace: u32 = Is("2"), Kind::Integer { min: 1, max: 100 };
+        /// URL paths on which a WebSocket may speak STOMP.
+        "websocket_paths" websocket_paths: Vec<String> = Is("/stomp,/ws,/"), Kind::List(&Kind::UrlPath);
+    }
+}
+
+section! {
+    /// WebSocket (RFC 6455).
+    "websocket" TABLE WebSocketConfig {
+        /// Origins of pages that may connect: `same-host`, `*` (any), or origins such as `https://example.org`. Clients that send no `Origin` are no browsers and are not held back.
+        "origins" origins: Vec<String> = Is("same-host"), Kind::List(&Kind::Text);
+        /// Time without traffic after which the server sends a ping.
+        "ping_interval" ping_interval: Duration = Is("30s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(3_600) }, zero("never");
+    }
+}

@@ -1,0 +1,66 @@
+//! The process as a whole and the addresses it listens on.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tiderace_base::limits::SHARDS_MAX;
+
+use crate::kind::Kind;
+use crate::spec::DefaultValue::{Absent, Is, Required};
+use crate::spec::{choice, section};
+
+section! {
+    /// The process as a whole.
+    "server" TABLE ServerConfig {
+        /// Addresses to listen on; each recognises every protocol by its first bytes. `PROTOCOL://` in front pins one to `stomp` or `http`. From the environment or a flag it replaces every listener of the file.
+        "listen" listen: Vec<String> = Is("127.0.0.1:7800"), Kind::List(&Kind::Listen), flag("listen");
+        /// Event loops, each a thread with its own connections.
+        "shards" shards: usize = Is("0"), Kind::Integer { min: 1, max: SHARDS_MAX as u64 }, zero("one per core"), flag("shards");
+        /// Name of this server in logs and metrics.
+        "node" node: String = Is("tiderace"), Kind::Name, flag("node");
+        /// How long a stopping server waits for connections to take what is queued for them.
+        "shutdown_grace" shutdown_grace: Duration = Is("10s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
+    }
+}
+
+section! {
+    /// A listener in detail. As soon as there is one, the default of `server.listen` no longer applies.
+    "listener" LIST ListenerSection {
+        /// Address to listen on: an IP address, `localhost` or `*` (every address), and a port.
+        "address" address: String = Required, Kind::Listen;
+        /// Protocol spoken there.
+        "protocol" protocol: Option<ListenerProtocol> = Absent, Kind::Choice(ListenerProtocol::WORDS);
+        /// Name in logs and metrics; the address if absent.
+        "name" name: Option<String> = Absent, Kind::Name;
+    }
+}
+
+choice! {
+    /// What a listener speaks.
+    ListenerProtocol {
+        /// Recognised by the first bytes of each connection.
+        Any = "any",
+        /// HTTP/1.1 and WebSocket.
+        Http = "http",
+        /// STOMP over TCP.
+        Stomp = "stomp",
+    }
+}
+
+/// One address to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerConfig {
+    /// Name in logs and metrics.
+    pub name: String,
+    /// Address and port.
+    pub address: SocketAddr,
+    /// What it speaks.
+    pub protocol: ListenerProtocol,
+}
+
+impl ListenerConfig {
+    /// Only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
+    }
+}

@@ -1,0 +1,363 @@
+//! Every way to get a configuration wrong, with the exact sentence the operator reads.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use support::{Setup, file};
+
+/// A file and the problems it must cause, one per line.
+const BAD_FILES: &[(&str, &str)] = &[
+    // Syntax.
+    (
+        "[server",
+        "t.toml:1:8: this is not valid TOML: unclosed table, expected `]`",
+    ),
+    (
+        "[server]\nshards = ",
+        "t.toml:2:10: this is not valid TOML: string values must be quoted, expected literal string",
+    ),
+    (
+        "[server]\nshards = 1\nshards = 2",
+        "t.toml:3:1: this is not valid TOML: duplicate key",
+    ),
+    // Unknown names.
+    (
+        "[sever]\nshards = 1",
+        "t.toml:1:2: unknown section `sever`; did you mean `server`?",
+    ),
+    ("[elephants]\n", "t.toml:1:2: unknown section `elephants`"),
+    (
+        "shards = 4",
+        "t.toml:1:1: unknown key `shards`; did you mean `shards` in [server]?",
+    ),
+    ("colour = 4", "t.toml:1:1: unknown key `colour`"),
+    (
+        "[server]\nshard = 4",
+        "t.toml:2:1: unknown key `shard` in [server]; did you mean `shards`?",
+    ),
+    (
+        "[server]\nheaders_max = 9",
+        "t.toml:2:1: unknown key `headers_max` in [server]; did you mean `headers_max` in [limits]?",
+    ),
+    (
+        "[log]\ncolour = 9",
+        "t.toml:2:1: unknown key `colour` in [log]; it has `format`, `level`",
+    ),
+    (
+        "[[listener]]\nadress = \"127.0.0.1:1\"",
+        "t.toml:1:1: [[listener]] needs `address`: an address such as \"127.0.0.1:7800\" or \"stomp://127.0.0.1:61613\"\nt.toml:2:1: unknown key `adress` in [[listener]]; did you mean `address`?",
+    ),
+    // Tables and lists of tables.
+    (
+        "[topic]\nmatch = \"fx\"",
+        "t.toml:1:2: `topic` is a list of tables; write [[topic]]",
+    ),
+    (
+        "[[limits]]\nheaders_max = 9",
+        "t.toml:1:3: `limits` is one table; write [limits]",
+    ),
+    (
+        "limits = 3",
+        "t.toml:1:1: `limits` is one table; write [limits]",
+    ),
+    (
+        "user = [1]",
+        "t.toml:1:9: `user` is a list of tables; write [[user]]",
+    ),
+    // Types and ranges.
+    (
+        "[server]\nshards = \"4\"",
+        "t.toml:2:10: server.shards: expected a whole number from 1 to 64, or 0 (one per core), but found \"4\"",
+    ),
+    (
+        "[server]\nshards = -1",
+        "t.toml:2:10: server.shards: expected a whole number from 1 to 64, or 0 (one per core), but found -1",
+    ),
+    (
+        "[server]\nshards = 5000",
+        "t.toml:2:10: server.shards: expected a whole number from 1 to 64, or 0 (one per core), but found 5000",
+    ),
+    (
+        "[server]\nshards = 1.5",
+        "t.toml:2:10: server.shards: expected a whole number from 1 to 64, or 0 (one per core), but found 1.5",
+    ),
+    (
+        "[server]\nshards = 99999999999999999999999999999999999999999999",
+        "t.toml:2:10: server.shards: expected a whole number from 1 to 64, or 0 (one per core), but found a number that is too long",
+    ),
+    (
+        "[server]\nnode = \"two words\"",
+        "t.toml:2:8: server.node: expected a name of 1 to 128 characters without white space, control characters, `*`, `#`, `+` or `>`, but found \"two words\"",
+    ),
+    (
+        "[server]\nlisten = \"127.0.0.1:1\"",
+        "t.toml:2:10: server.listen: expected a list whose elements are an address such as \"127.0.0.1:7800\" or \"stomp://127.0.0.1:61613\", but found \"127.0.0.1:1\"",
+    ),
+    (
+        "[server]\nlisten = [\"127.0.0.1\"]",
+        "t.toml:2:11: server.listen: expected an address such as \"127.0.0.1:7800\" or \"stomp://127.0.0.1:61613\", but found \"127.0.0.1\"",
+    ),
+    (
+        "[server]\nlisten = []",
+        "t.toml:2:1: server.listen: the list is empty; name at least one address to listen on",
+    ),
+    (
+        "[limits]\nmessage_bytes_max = \"16 apples\"",
+        "t.toml:2:21: limits.message_bytes_max: expected a size from 1 KiB to 1 GiB, such as \"64 KiB\", but found \"16 apples\"",
+    ),
+    (
+        "[limits]\nmessage_bytes_max = 5",
+        "t.toml:2:21: limits.message_bytes_max: expected a size from 1 KiB to 1 GiB, such as \"64 KiB\", but found 5",
+    ),
+    (
+        "[limits]\nmessage_bytes_max = true",
+        "t.toml:2:21: limits.message_bytes_max: expected a size from 1 KiB to 1 GiB, such as \"64 KiB\", but found true",
+    ),
+    (
+        "[limits]\nhead_timeout = 5",
+        "t.toml:2:16: limits.head_timeout: expected a duration from 100ms to 10min, such as \"5s\" or \"250ms\", but found 5 without a unit; did you mean \"5s\"?",
+    ),
+    (
+        "[limits]\nhead_timeout = \"1ms\"",
+        "t.toml:2:16: limits.head_timeout: expected a duration from 100ms to 10min, such as \"5s\" or \"250ms\", but found \"1ms\"",
+    ),
+    (
+        "[limits]\nhead_timeout = 2026-11-21",
+        "t.toml:2:16: limits.head_timeout: expected a duration from 100ms to 10min, such as \"5s\" or \"250ms\", but found a date",
+    ),
+    (
+        "[topics]\nretain = \"yes\"",
+        "t.toml:2:10: topics.retain: expected true or false, but found \"yes\"",
+    ),
+    (
+        "[topics]\nslow_consumer = \"drop-oldst\"",
+        "t.toml:2:17: topics.slow_consumer: expected one of \"block\", \"conflate\", \"disconnect\", \"drop-newest\", \"drop-oldest\", but found \"drop-oldst\"; did you mean `drop-oldest`?",
+    ),
+    (
+        "[topics]\nslow_consumer = \"spill\"",
+        "t.toml:2:17: topics.slow_consumer: expected one of \"block\", \"conflate\", \"disconnect\", \"drop-newest\", \"drop-oldest\", but found \"spill\"",
+    ),
+    (
+        "[memory]\nmessages_bytes_max = \"120 %\"",
+        "t.toml:2:22: memory.messages_bytes_max: expected a share of the memory such as \"25 %\", or a size such as \"4 GiB\", but found \"120 %\"",
+    ),
+    (
+        "[stomp]\nwebsocket_paths = [\"stomp\"]",
+        "t.toml:2:20: stomp.websocket_paths: expected the path of a URL such as \"/stomp\", but found \"stomp\"",
+    ),
+    (
+        "[[topic]]\nmatch = \"fx/**/x\"",
+        "t.toml:2:9: topic.match: expected a pattern such as \"fx/EUR-USD\", \"fx/*\" (one level) or \"fx/**\" (all below), but found \"fx/**/x\": level 2 of the pattern: `**` stands only as the whole last level, and a level has at most 4 stars",
+    ),
+    (
+        "[[queue]]\nprefetch_count = 5",
+        "t.toml:1:1: [[queue]] needs `match`: a pattern such as \"fx/EUR-USD\", \"fx/*\" (one level) or \"fx/**\" (all below)",
+    ),
+    // Options that bound each other.
+    (
+        "[session]\noutbox_bytes_max = \"512 KiB\"",
+        "t.toml:2:1: session.outbox_bytes_low (1 MiB) must not exceed session.outbox_bytes_max (512 KiB); lower the one or raise the other",
+    ),
+    (
+        "[session]\noutbox_bytes_max = \"1 MiB\"",
+        "t.toml:2:1: session.outbox_bytes_low must be below session.outbox_bytes_max; half of it is usual",
+    ),
+    (
+        "[limits]\nmessage_bytes_max = \"128 MiB\"\ntransaction_bytes_max = \"256 MiB\"",
+        "t.toml:2:1: limits.message_bytes_max (128 MiB) must not exceed queues.memory_bytes_max (64 MiB); lower the one or raise the other",
+    ),
+    (
+        "[queues]\ndead_letter = \"dlq//{queue}\"",
+        "t.toml:2:1: queues.dead_letter: \"dlq//{queue}\" does not become a path such as \"dlq/{queue}\": level 2 of the name is empty (levels are joined by single separators)",
+    ),
+    (
+        "[[queue]]\nmatch = \"a\"\ndead_letter = \"{topic}\"",
+        "t.toml:3:1: queue.dead_letter: \"{topic}\" does not become a path such as \"dlq/{queue}\": {queue} is the only placeholder",
+    ),
+    (
+        "[websocket]\norigins = [\"https://example.org/app\"]",
+        "t.toml:2:1: websocket.origins: \"https://example.org/app\" is no origin; write \"same-host\", \"*\" or one such as \"https://example.org\" without a path",
+    ),
+    // Listeners.
+    (
+        "[[listener]]\naddress = \"127.0.0.1:1\"\n[[listener]]\naddress = \"localhost:1\"",
+        "t.toml:4:1: 127.0.0.1:1 is listened on twice; remove one",
+    ),
+    (
+        "[[listener]]\naddress = \"127.0.0.1:1\"\nprotocol = \"stmop\"",
+        "t.toml:3:12: listener.protocol: expected one of \"any\", \"http\", \"stomp\", but found \"stmop\"; did you mean `stomp`?",
+    ),
+    (
+        "[server]\nlisten = [\"0.0.0.0:7800\"]",
+        "0.0.0.0:7800 can be reached by other machines, but nobody would have to log in; add a [[user]] or [[token]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with --insecure-allow-anonymous",
+    ),
+    // Users, tokens and rules.
+    (
+        "[[user]]\nname = \"bob\"",
+        "t.toml:1:1: user \"bob\" needs exactly one of `password_hash` (from `tiderace password`) and `password`",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword = \"env:BOB\"\npassword_hash = \"$argon2id$x\"",
+        "t.toml:1:1: user \"bob\" needs exactly one of `password_hash` (from `tiderace password`) and `password`",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword = \"hunter2\"",
+        "t.toml:3:12: user.password: expected \"file:PATH\" or \"env:NAME\"; secrets in clear text are refused",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword_hash = \"$2b$12$abc\"",
+        "t.toml:3:17: user.password_hash: expected a hash that starts with \"$argon2id$\", or \"file:PATH\" or \"env:NAME\"; secrets in clear text are refused",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword = \"env:NOBODY\"",
+        "t.toml:3:1: user.password: env:NOBODY cannot be read: the variable is not set",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword = \"env:EMPTY\"",
+        "t.toml:3:1: user.password: env:EMPTY is empty; put the secret there",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword = \"file:/missing\"",
+        "t.toml:3:1: user.password: file:/missing cannot be read: no such file",
+    ),
+    (
+        "[[user]]\nname = \"*\"\npassword = \"env:BOB\"",
+        "t.toml:2:8: user.name: expected a name of 1 to 128 characters without white space, control characters, `*`, `#`, `+` or `>`, but found \"*\"",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword = \"env:BOB\"\n[[user]]\nname = \"bob\"\npassword = \"env:BOB\"",
+        "t.toml:5:1: there is already a user \"bob\"; names are unique",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword = \"env:BOB\"",
+        "t.toml:1:1: no [[rule]] allows anything, so everything would be refused; add one such as [[rule]] allow = [\"publish\", \"subscribe\"], principals = [\"*\"], paths = [\"**\"]",
+    ),
+    (
+        "[[token]]\nname = \"t\"\nsecret = \"abc\"",
+        "t.toml:3:10: token.secret: expected a hash that starts with \"sha256:\", or \"file:PATH\" or \"env:NAME\"; secrets in clear text are refused",
+    ),
+    (
+        "[[token]]\nname = \"t\"\nsecret = \"sha256:12\"",
+        "t.toml:3:1: token.secret: expected \"sha256:\" and 64 hexadecimal digits, as `tiderace password --token` prints them",
+    ),
+    (
+        "[[rule]]\nprincipals = [\"*\"]",
+        "t.toml:1:1: a [[rule]] needs exactly one of `allow` and `deny`; write two rules for both",
+    ),
+    (
+        "[[rule]]\nallow = [\"send\"]\ndeny = [\"send\"]\nprincipals = [\"*\"]",
+        "t.toml:1:1: a [[rule]] needs exactly one of `allow` and `deny`; write two rules for both",
+    ),
+    (
+        "[[rule]]\nallow = [\"publsh\"]\nprincipals = [\"*\"]",
+        "t.toml:2:10: rule.allow: expected one of \"admin\", \"browse\", \"create\", \"monitor\", \"publish\", \"receive\", \"send\", \"subscribe\", but found \"publsh\"; did you mean `publish`?",
+    ),
+    (
+        "[[rule]]\nallow = []\nprincipals = [\"*\"]",
+        "t.toml:2:1: rule.allow: the list is empty, so the rule would never apply; fill it or remove the rule",
+    ),
+    (
+        "[[rule]]\nallow = [\"send\"]",
+        "t.toml:1:1: [[rule]] needs `principals`: a list whose elements are a text of 1 to 1,024 characters",
+    ),
+    (
+        "[[rule]]\nallow = [\"send\"]\nprincipals = [\"bob\"]",
+        "t.toml:3:1: rule.principals: \"bob\" names nobody; write \"user:NAME\", \"group:NAME\", \"anonymous\" or \"*\"",
+    ),
+    (
+        "[[rule]]\nallow = [\"send\"]\nprincipals = [\"user:bob\"]",
+        "t.toml:3:1: rule.principals: no user or token is called `bob`",
+    ),
+    (
+        "[[user]]\nname = \"bob\"\npassword = \"env:BOB\"\ngroups = [\"traders\"]\n[[rule]]\nallow = [\"send\"]\nprincipals = [\"group:tradrs\"]",
+        "t.toml:7:1: rule.principals: no user or token belongs to the group `tradrs`; did you mean `traders`?",
+    ),
+    (
+        "[[rule]]\nallow = [\"send\"]\nprincipals = [\"*\"]\npaths = [\"/fx\"]",
+        "t.toml:4:10: rule.paths: expected a pattern such as \"fx/EUR-USD\", \"fx/*\" (one level) or \"fx/**\" (all below), but found \"/fx\": level 1 of the name is empty (levels are joined by single separators)",
+    ),
+    (
+        "[[rule]]\ndeny = [\"send\"]\nprincipals = [\"*\"]",
+        "t.toml:1:1: no [[rule]] allows anything, so everything would be refused; add one such as [[rule]] allow = [\"publish\", \"subscribe\"], principals = [\"*\"], paths = [\"**\"]",
+    ),
+    // Several problems come together, in the order of the file.
+    (
+        "[server]\nshard = 1\n[log]\nlevel = \"loud\"",
+        "t.toml:2:1: unknown key `shard` in [server]; did you mean `shards`?\nt.toml:4:9: log.level: expected one of \"debug\", \"error\", \"info\", \"trace\", \"warn\", but found \"loud\"",
+    ),
+];
+
+#[test]
+fn a_bad_file_is_refused_with_a_sentence_that_helps() {
+    let mut failures = Vec::new();
+    for (text, expected) in BAD_FILES {
+        let actual = match file(text).env("BOB", "secret").env("EMPTY", "\n").load() {
+            Ok(_) => "accepted".to_owned(),
+            Err(problems) => problems.to_string(),
+        };
+        if actual != *expected {
+            failures.push(format!(
+                "--- file\n{text}\n--- expected\n{expected}\n--- actual\n{actual}\n"
+            ));
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} wrong:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn a_bad_variable_or_flag_is_refused_too() {
+    let cases: &[(Setup, &str)] = &[
+        (
+            Setup::default().env("TIDERACE_SERVER__SHARD", "2"),
+            "environment variable TIDERACE_SERVER__SHARD: there is no such option; did you mean `TIDERACE_SERVER__SHARDS`?",
+        ),
+        (
+            Setup::default().env("TIDERACE_SERVER__SHARDS", "two"),
+            "environment variable TIDERACE_SERVER__SHARDS: server.shards: expected a whole number from 1 to 64, or 0 (one per core), but found \"two\"",
+        ),
+        (
+            Setup::default().flag("--set", "limits.header_max", "2"),
+            "--set: there is no option `limits.header_max`; did you mean `limits.headers_max`?",
+        ),
+        (
+            Setup::default().flag("--listen", "server.listen", "0.0.0.0:1,127.0.0.1"),
+            "--listen: server.listen: expected an address such as \"127.0.0.1:7800\" or \"stomp://127.0.0.1:61613\", but found \"127.0.0.1\"",
+        ),
+        (
+            Setup::default().flag("--listen", "server.listen", ","),
+            "--listen: server.listen: the list is empty; name at least one address to listen on",
+        ),
+        (
+            Setup::default().env("TIDERACE_TOPICS__RETAIN", "maybe"),
+            "environment variable TIDERACE_TOPICS__RETAIN: topics.retain: expected true or false, but found \"maybe\"",
+        ),
+    ];
+    for (setup, expected) in cases {
+        let problems = setup.load().err().map(|problems| problems.to_string());
+        assert_eq!(problems.as_deref(), Some(*expected));
+    }
+}
+
+#[test]
+fn development_mode_refuses_a_public_address() {
+    let setup = Setup::default()
+        .development()
+        .env("TIDERACE_SERVER__LISTEN", "*:7800");
+    let problems = setup.load().unwrap_err().to_string();
+    assert!(
+        problems.starts_with("0.0.0.0:7800 can be reached by other machines"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn a_refused_secret_is_not_repeated() {
+    let text = "[[user]]\nname = \"bob\"\npassword_hash = \"hunter2\"\n[[token]]\nname = \"t\"\nsecret = \"hunter2\"";
+    let problems = file(text).load().unwrap_err().to_string();
+    assert!(!problems.contains("hunter2"), "{problems}");
+}
