@@ -1,1 +1,25 @@
-//! In-memory queues: ready and in-flight messages, dispatch, acknowledgement, redelivery, expiry
+//! In-memory queues: ready and in-flight messages, dispatch, acknowledgement, redelivery, expiry.
+//!
+//! [`Queues`] holds the queues whose home is one shard together with their consumers, wherever
+//! those are connected. It is pure: calls come in, [`Effect`]s go out. A message is in exactly one
+//! place at a time: ready in its queue, in flight to one consumer, or gone.
+//!
+//! ```text
+//!   publish ─▶ ready ──dispatch──▶ in flight ──accept──▶ gone
+//!                ▲                     │
+//!                └──reject, return, leave (same place in the order)
+//!                                      └── too many rejections ─▶ dead letter
+//! ```
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod consumer;
+mod dispatch;
+mod queue;
+mod queues;
+mod segment;
+
+pub use consumer::{Consume, Settlement};
+pub use queue::QueueOptions;
+pub use queues::{Effect, Queues};
+pub use segment::Segment;

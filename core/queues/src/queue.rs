@@ -1,0 +1,167 @@
+//! One queue: its ready messages in order and who consumes them.
+
+use std::collections::BTreeMap;
+
+use tiderace_base::{Key, Span, Time};
+use tiderace_topics::Path;
+use tiderace_wire::{Flags, Window};
+
+use crate::Segment;
+
+/// What can be chosen for a queue.
+#[derive(Clone, Debug)]
+pub struct QueueOptions {
+    /// Bytes of messages, ready and in flight, at which publishers are asked to wait.
+    pub bytes_max: usize,
+    /// The window of consumers that name none.
+    pub window: Window,
+    /// Rejections after which a message goes to the dead-letter queue; 0 for never.
+    pub redeliveries_max: u32,
+    /// Where it goes then; `{queue}` stands for the queue's path. Empty: it is dropped.
+    pub dead_letter: String,
+    /// How long a queue without messages and consumers is kept.
+    pub idle: Span,
+}
+
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) consumer: Key,
+    /// A selective consumer has looked at everything before this number.
+    pub(crate) cursor: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) path: Path,
+    pub(crate) bytes_max: usize,
+    pub(crate) redeliveries_max: u32,
+    pub(crate) dead_letter: Option<Path>,
+    pub(crate) idle: Span,
+    pub(crate) window: Window,
+    /// By the number of the first message of each.
+    pub(crate) ready: BTreeMap<u64, Segment>,
+    pub(crate) ready_messages: usize,
+    /// Ready and in flight.
+    pub(crate) bytes: usize,
+    pub(crate) consumers: Vec<Attached>,
+    /// Whose turn it is among the consumers.
+    pub(crate) turn: usize,
+    pub(crate) full: bool,
+    pub(crate) has_expiring: bool,
+    pub(crate) used: Time,
+}
+
+impl Queue {
+    pub(crate) fn new(path: Path, options: &QueueOptions, now: Time) -> Queue {
+        let dead_letter = options.dead_letter.replace("{queue}", path.as_str());
+        let dead_letter = Path::parse(&dead_letter)
+            .ok()
+            .filter(|dead_letter| *dead_letter != path);
+        // What is dead already does not die again.
+        let is_dead_letter = options
+            .dead_letter
+            .split_once("{queue}")
+            .is_some_and(|(prefix, _)| !prefix.is_empty() && path.as_str().starts_with(prefix));
+        Queue {
+            redeliveries_max: if is_dead_letter {
+                0
+            } else {
+                options.redeliveries_max
+            },
+            path,
+            bytes_max: options.bytes_max,
+            dead_letter,
+            idle: options.idle,
+            window: options.window,
+            ready: BTreeMap::new(),
+            ready_messages: 0,
+            bytes: 0,
+            consumers: Vec::new(),
+            turn: 0,
+            full: false,
+            has_expiring: false,
+            used: now,
+        }
+    }
+
+    /// Puts messages at their place in the order; their bytes count already if they come back.
+    pub(crate) fn put(&mut self, segment: Segment) {
+        self.has_expiring |= segment.run.any(Flags::EXPIRES);
+        self.ready_messages += segment.len() as usize;
+        let first = segment.first();
+        for attached in &mut self.consumers {
+            attached.cursor = attached.cursor.min(first);
+        }
+        self.ready.insert(first, segment);
+    }
+
+    /// Takes up to `messages` and about `bytes` (at least one message) from the front of the
+    /// segment that begins with number `start`.
+    pub(crate) fn take(&mut self, start: u64, messages: u32, bytes: usize) -> Option<Segment> {
+        let mut segment = self.ready.remove(&start)?;
+        let mut count = segment.len().min(messages);
+        if segment.bytes() > bytes {
+            count = count.min(fitting(&segment, bytes));
+        }
+        if let Some(rest) = segment.split_off(start + u64::from(count)) {
+            self.ready.insert(rest.first(), rest);
+        }
+        self.ready_messages -= segment.len() as usize;
+        Some(segment)
+    }
+
+    /// Removes expired messages from the ready ones; how many there were.
+    pub(crate) fn expire(&mut self, wall_ms: u64) -> usize {
+        let starts: Vec<u64> = self
+            .ready
+            .iter()
+            .filter(|(_, segment)| segment.run.any(Flags::EXPIRES))
+            .map(|(start, _)| *start)
+            .collect();
+        self.has_expiring = !starts.is_empty();
+        let mut removed = 0;
+        for start in starts {
+            let Some(segment) = self.ready.remove(&start) else {
+                continue;
+            };
+            let mut rest = Some(segment);
+            while let Some(mut part) = rest {
+                rest = part.split_off(part.first() + 1);
+                let expired = part
+                    .run
+                    .message(part.from as usize)
+                    .is_some_and(|message| message.is_expired(wall_ms));
+                if expired {
+                    removed += 1;
+                    self.ready_messages -= 1;
+                    self.bytes = self.bytes.saturating_sub(part.bytes());
+                } else {
+                    self.ready.insert(part.first(), part);
+                }
+            }
+        }
+        removed
+    }
+
+    pub(crate) fn is_idle(&self, now: Time) -> bool {
+        self.consumers.is_empty() && self.bytes == 0 && now.since(self.used) >= self.idle
+    }
+}
+
+/// How many messages of a segment fit; at least one.
+fn fitting(segment: &Segment, bytes: usize) -> u32 {
+    let (mut low, mut high) = (1, segment.len());
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        let part = Segment {
+            to: segment.from + middle,
+            ..segment.clone()
+        };
+        if part.bytes() <= bytes {
+            low = middle
+        } else {
+            high = middle - 1
+        }
+    }
+    low
+}

@@ -1,0 +1,345 @@
+//! All queues of one home shard and their consumers.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use tiderace_base::{Key, Now, SessionId, Slab};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{Run, SubscriptionKey, Target, Window};
+
+use crate::consumer::{Consumer, Flight};
+use crate::dispatch::dispatch;
+use crate::queue::{Attached, Queue};
+use crate::{Consume, QueueOptions, Segment, Settlement};
+
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// What the queues want done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Give messages to a consumer.
+    Deliver {
+        /// Its session.
+        session: SessionId,
+        /// Its subscription.
+        key: SubscriptionKey,
+        /// The messages.
+        segment: Segment,
+    },
+    /// A message was rejected too often.
+    DeadLetter {
+        /// Where it lay.
+        from: Path,
+        /// Where it should go; `None`: drop it.
+        to: Option<Path>,
+        /// One message.
+        segment: Segment,
+    },
+    /// The queue has more than it may hold, or no longer: publishers wait in between.
+    Full {
+        /// Which queue.
+        path: Path,
+        /// Whether they wait.
+        on: bool,
+    },
+}
+
+/// Queues and consumers; see the crate's documentation.
+#[derive(Debug, Default)]
+pub struct Queues {
+    queues: Slab<Queue>,
+    names: Map<Path, Key>,
+    consumers: Slab<Consumer>,
+    subscriptions: Map<(SessionId, SubscriptionKey), Key>,
+    patterns: Vec<(Pattern, Key)>,
+    expired: u64,
+}
+
+impl Queues {
+    /// How many queues there are.
+    pub fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+
+    /// Messages dropped because they expired, since the start.
+    pub fn expired_total(&self) -> u64 {
+        self.expired
+    }
+
+    /// Messages ready and bytes held, over all queues.
+    pub fn depth(&self) -> (usize, usize) {
+        self.queues
+            .iter()
+            .fold((0, 0), |(messages, bytes), (_, queue)| {
+                (messages + queue.ready_messages, bytes + queue.bytes)
+            })
+    }
+
+    /// Whether the queue asks its publishers to wait.
+    pub fn is_full(&self, path: &Path) -> bool {
+        self.queue(path).is_some_and(|queue| queue.full)
+    }
+
+    /// Takes the messages of a numbered run.
+    pub fn publish(
+        &mut self,
+        now: Now,
+        run: Arc<Run>,
+        options: impl FnOnce(&Path) -> QueueOptions,
+        effects: &mut Vec<Effect>,
+    ) {
+        let key = self.ensure(now, run.destination().path.clone(), options);
+        let Some(queue) = self.queues.get_mut(key) else {
+            return;
+        };
+        let segment = Segment::whole(run);
+        queue.used = now.time;
+        queue.bytes += segment.bytes();
+        queue.put(segment);
+        self.dispatch(key, effects);
+    }
+
+    /// Adds a consumer, or another target to one.
+    pub fn consume(
+        &mut self,
+        now: Now,
+        consume: &Consume,
+        options: impl Fn(&Path) -> QueueOptions,
+        effects: &mut Vec<Effect>,
+    ) {
+        let name = (consume.session, consume.key);
+        let consumer = match self.subscriptions.get(&name) {
+            Some(key) => *key,
+            None => {
+                let key = self.consumers.insert(Consumer::new(consume));
+                self.subscriptions.insert(name, key);
+                key
+            }
+        };
+        let found: Vec<Key> = match &consume.target {
+            Target::Exact(destination) => vec![self.ensure(now, destination.path.clone(), options)],
+            Target::Pattern(_, pattern) => {
+                self.patterns.push((pattern.clone(), consumer));
+                self.queues
+                    .iter()
+                    .filter(|(_, queue)| pattern.matches(&queue.path))
+                    .map(|(key, _)| key)
+                    .collect()
+            }
+        };
+        for queue in found {
+            self.attach(queue, consumer);
+            self.dispatch(queue, effects);
+        }
+    }
+
+    /// Settles messages in flight; those that are not in flight are passed over.
+    pub fn settle(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        ranges: &[(u64, u64)],
+        settlement: Settlement,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(consumer_key) = self.subscriptions.get(&(session, key)).copied() else {
+            return;
+        };
+        let Some(consumer) = self.consumers.get_mut(consumer_key) else {
+            return;
+        };
+        let landed: Vec<Flight> = ranges
+            .iter()
+            .flat_map(|(first, last)| consumer.land(*first, *last))
+            .collect();
+        let queues = consumer.queues.clone();
+        for flight in landed {
+            self.landed(flight, settlement, effects);
+        }
+        for key in queues {
+            if let Some(queue) = self.queues.get_mut(key) {
+                queue.used = now.time;
+            }
+            self.dispatch(key, effects);
+        }
+    }
+
+    /// A consumer ends; what is in flight to it goes back, counted as seen if `seen`.
+    pub fn leave(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        seen: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(consumer_key) = self.subscriptions.remove(&(session, key)) else {
+            return;
+        };
+        let Some(consumer) = self.consumers.remove(consumer_key) else {
+            return;
+        };
+        self.patterns.retain(|(_, owner)| *owner != consumer_key);
+        for queue in &consumer.queues {
+            if let Some(queue) = self.queues.get_mut(*queue) {
+                queue
+                    .consumers
+                    .retain(|attached| attached.consumer != consumer_key);
+                queue.used = now.time;
+            }
+        }
+        let settlement = if seen {
+            Settlement::Reject
+        } else {
+            Settlement::Return
+        };
+        for flight in consumer.in_flight.into_values() {
+            self.landed(flight, settlement, effects);
+        }
+        for queue in consumer.queues {
+            let orphaned = self.queues.get(queue).is_some_and(|queue| {
+                queue.consumers.is_empty() && queue.path.levels().next() == Some("temp")
+            });
+            if orphaned {
+                self.remove(queue, effects);
+            } else {
+                self.dispatch(queue, effects);
+            }
+        }
+    }
+
+    /// Drops expired messages and queues nobody has used for long.
+    pub fn tick(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let expiring: Vec<Key> = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.has_expiring)
+            .map(|(key, _)| key)
+            .collect();
+        for key in expiring {
+            if let Some(queue) = self.queues.get_mut(key) {
+                self.expired += queue.expire(now.wall_ms) as u64;
+            }
+            self.dispatch(key, effects);
+        }
+        let idle: Vec<Key> = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.is_idle(now.time))
+            .map(|(key, _)| key)
+            .collect();
+        for key in idle {
+            self.remove(key, effects);
+        }
+    }
+
+    fn queue(&self, path: &Path) -> Option<&Queue> {
+        self.queues.get(*self.names.get(path)?)
+    }
+
+    fn ensure(&mut self, now: Now, path: Path, options: impl FnOnce(&Path) -> QueueOptions) -> Key {
+        if let Some(key) = self.names.get(&path) {
+            return *key;
+        }
+        let options = options(&path);
+        let key = self
+            .queues
+            .insert(Queue::new(path.clone(), &options, now.time));
+        let waiting: Vec<Key> = self
+            .patterns
+            .iter()
+            .filter(|(pattern, _)| pattern.matches(&path))
+            .map(|(_, consumer)| *consumer)
+            .collect();
+        self.names.insert(path, key);
+        for consumer in waiting {
+            self.attach(key, consumer);
+        }
+        key
+    }
+
+    fn attach(&mut self, queue_key: Key, consumer_key: Key) {
+        let Some(queue) = self.queues.get_mut(queue_key) else {
+            return;
+        };
+        let Some(consumer) = self.consumers.get_mut(consumer_key) else {
+            return;
+        };
+        if consumer.queues.contains(&queue_key) {
+            return;
+        }
+        if consumer.window
+            == (Window {
+                messages: 0,
+                bytes: 0,
+            })
+        {
+            consumer.window = queue.window;
+        }
+        consumer.queues.push(queue_key);
+        queue.consumers.push(Attached {
+            consumer: consumer_key,
+            cursor: 0,
+        });
+    }
+
+    /// Messages came back from a consumer: away with them, or to their place.
+    fn landed(&mut self, flight: Flight, settlement: Settlement, effects: &mut Vec<Effect>) {
+        let Flight { queue, mut segment } = flight;
+        let Some(queue) = self.queues.get_mut(queue) else {
+            return;
+        };
+        if settlement == Settlement::Accept {
+            queue.bytes = queue.bytes.saturating_sub(segment.bytes());
+            return;
+        }
+        if settlement == Settlement::Reject {
+            segment.redeliveries += 1;
+            if queue.redeliveries_max > 0 && segment.redeliveries > queue.redeliveries_max {
+                queue.bytes = queue.bytes.saturating_sub(segment.bytes());
+                let (from, to) = (queue.path.clone(), queue.dead_letter.clone());
+                effects.push(Effect::DeadLetter { from, to, segment });
+                return;
+            }
+        }
+        queue.put(segment);
+    }
+
+    fn dispatch(&mut self, key: Key, effects: &mut Vec<Effect>) {
+        let Some(queue) = self.queues.get_mut(key) else {
+            return;
+        };
+        dispatch(key, queue, &mut self.consumers, effects);
+        let full = if queue.full {
+            queue.bytes > queue.bytes_max / 4 * 3
+        } else {
+            queue.bytes > queue.bytes_max
+        };
+        if full != queue.full {
+            queue.full = full;
+            effects.push(Effect::Full {
+                path: queue.path.clone(),
+                on: full,
+            });
+        }
+    }
+
+    fn remove(&mut self, key: Key, effects: &mut Vec<Effect>) {
+        let Some(queue) = self.queues.remove(key) else {
+            return;
+        };
+        self.names.remove(&queue.path);
+        if queue.full {
+            effects.push(Effect::Full {
+                path: queue.path,
+                on: false,
+            });
+        }
+    }
+}

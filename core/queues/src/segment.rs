@@ -1,0 +1,70 @@
+//! A stretch of consecutive messages of one run that share a fate.
+
+use std::sync::Arc;
+
+use tiderace_wire::Run;
+
+/// Messages `from..to` of a run; never empty.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// The run they belong to.
+    pub run: Arc<Run>,
+    /// The first, counted within the run.
+    pub from: u32,
+    /// The one after the last.
+    pub to: u32,
+    /// How often they were given back after a delivery.
+    pub redeliveries: u32,
+}
+
+impl Segment {
+    /// All messages of a run.
+    pub fn whole(run: Arc<Run>) -> Segment {
+        let to = run.len() as u32;
+        Segment {
+            run,
+            from: 0,
+            to,
+            redeliveries: 0,
+        }
+    }
+
+    /// The number of the first message.
+    pub fn first(&self) -> u64 {
+        self.run.first() + u64::from(self.from)
+    }
+
+    /// The number of the last message.
+    pub fn last(&self) -> u64 {
+        self.run.first() + u64::from(self.to).saturating_sub(1)
+    }
+
+    /// How many messages.
+    pub fn len(&self) -> u32 {
+        self.to - self.from
+    }
+
+    /// Whether it is empty, which only a part under construction may be.
+    pub fn is_empty(&self) -> bool {
+        self.to <= self.from
+    }
+
+    /// What it counts for in budgets, in bytes: the messages and a little for keeping them.
+    pub fn bytes(&self) -> usize {
+        self.run.bytes_of(self.from as usize, self.to as usize) + self.len() as usize * 16
+    }
+
+    /// Cuts off the messages from number `sequence` on; `None` if there are none.
+    pub fn split_off(&mut self, sequence: u64) -> Option<Segment> {
+        let at = sequence
+            .saturating_sub(self.run.first())
+            .min(u64::from(self.to)) as u32;
+        let at = at.max(self.from);
+        let rest = Segment {
+            from: at,
+            ..self.clone()
+        };
+        self.to = at;
+        (!rest.is_empty()).then_some(rest)
+    }
+}

@@ -1,0 +1,298 @@
+//! Against a model: whatever publishers and consumers do, every message is ready, in flight to one
+//! consumer, accepted, or dead; never two of these and never none.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tiderace_base::{Now, SessionId, ShardId, Span, Time};
+use tiderace_filter::Selector;
+use tiderace_queues::{Consume, Effect, QueueOptions, Queues, Settlement};
+use tiderace_topics::Path;
+use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Publish(u8),
+    Consume {
+        consumer: u8,
+        messages: u32,
+        bytes: u32,
+        selective: bool,
+    },
+    Settle {
+        consumer: u8,
+        at: u8,
+        count: u8,
+        settlement: u8,
+    },
+    Leave {
+        consumer: u8,
+        seen: bool,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (1u8..20).prop_map(Step::Publish),
+        2 => (0u8..5, 0u32..8, prop_oneof![Just(0u32), Just(40), Just(400)], any::<bool>())
+            .prop_map(|(consumer, messages, bytes, selective)| Step::Consume { consumer, messages, bytes, selective }),
+        5 => (0u8..5, any::<u8>(), 1u8..9, 0u8..3)
+            .prop_map(|(consumer, at, count, settlement)| Step::Settle { consumer, at, count, settlement }),
+        1 => (0u8..5, any::<bool>()).prop_map(|(consumer, seen)| Step::Leave { consumer, seen }),
+    ]
+}
+
+fn options(_: &Path) -> QueueOptions {
+    QueueOptions {
+        bytes_max: 2_000,
+        window: Window {
+            messages: 5,
+            bytes: 0,
+        },
+        redeliveries_max: 3,
+        dead_letter: "dlq/{queue}".into(),
+        idle: Span::from_secs(30),
+    }
+}
+
+fn destination() -> Destination {
+    Destination {
+        kind: Kind::Queue,
+        path: Path::parse("jobs").unwrap(),
+    }
+}
+
+fn session(number: u8) -> SessionId {
+    SessionId {
+        shard: ShardId(0),
+        slot: u32::from(number),
+        generation: 0,
+    }
+}
+
+fn run(first: u64, count: u8) -> Arc<Run> {
+    let mut builder = RunBuilder::new(destination(), Time::ZERO);
+    for offset in 0..count {
+        let colour = if (first + u64::from(offset)).is_multiple_of(3) {
+            "red"
+        } else {
+            "blue"
+        };
+        builder
+            .properties()
+            .extend_from_slice(format!("colour:{colour}\n").as_bytes());
+        builder.finish(b"body", Meta::default());
+    }
+    let mut run = builder.build();
+    run.number(ShardId(0), first);
+    Arc::new(run)
+}
+
+#[derive(Default)]
+struct Model {
+    published: u64,
+    in_flight: BTreeMap<u8, BTreeSet<u64>>,
+    selective: BTreeSet<u8>,
+    accepted: BTreeSet<u64>,
+    dead: BTreeSet<u64>,
+    full: bool,
+}
+
+impl Model {
+    fn apply(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Deliver {
+                    session, segment, ..
+                } => {
+                    let consumer = session.slot as u8;
+                    for sequence in segment.first()..=segment.last() {
+                        assert!(
+                            !self.accepted.contains(&sequence),
+                            "{sequence} was accepted already"
+                        );
+                        assert!(!self.dead.contains(&sequence));
+                        assert!(
+                            self.in_flight
+                                .values()
+                                .all(|held| !held.contains(&sequence))
+                        );
+                        if self.selective.contains(&consumer) {
+                            assert!(sequence.is_multiple_of(3), "the selector wants red ones");
+                        }
+                        self.in_flight.entry(consumer).or_default().insert(sequence);
+                    }
+                }
+                Effect::DeadLetter { segment, to, .. } => {
+                    assert_eq!(to.unwrap().as_str(), "dlq/jobs");
+                    self.dead.extend(segment.first()..=segment.last());
+                }
+                Effect::Full { on, .. } => {
+                    assert_ne!(self.full, on);
+                    self.full = on;
+                }
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        let flying: usize = self.in_flight.values().map(BTreeSet::len).sum();
+        self.published as usize - flying - self.accepted.len() - self.dead.len()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn every_message_is_in_exactly_one_place(steps in proptest::collection::vec(step(), 1..80)) {
+        let mut queues = Queues::default();
+        let mut model = Model::default();
+        let key = SubscriptionKey(0);
+        let now = Now::default();
+        for step in steps {
+            let mut effects = Vec::new();
+            match step {
+                Step::Publish(count) => {
+                    queues.publish(now, run(model.published, count), options, &mut effects);
+                    model.published += u64::from(count);
+                }
+                Step::Consume { consumer, messages, bytes, selective } => {
+                    if model.in_flight.contains_key(&consumer) {
+                        continue;
+                    }
+                    model.in_flight.insert(consumer, BTreeSet::new());
+                    if selective {
+                        model.selective.insert(consumer);
+                    }
+                    let consume = Consume {
+                        session: session(consumer),
+                        key,
+                        target: Target::Exact(destination()),
+                        selector: selective.then(|| Selector::parse("colour = 'red'").unwrap()),
+                        window: Window { messages, bytes },
+                        exclusive: false,
+                    };
+                    queues.consume(now, &consume, options, &mut effects);
+                }
+                Step::Settle { consumer, at, count, settlement } => {
+                    let Some(held) = model.in_flight.get_mut(&consumer) else { continue };
+                    let Some(first) = held.iter().nth(usize::from(at) % held.len().max(1)).copied() else { continue };
+                    let last = first + u64::from(count) - 1;
+                    let settlement = [Settlement::Accept, Settlement::Reject, Settlement::Return][usize::from(settlement)];
+                    let settled: Vec<u64> = held.range(first..=last).copied().collect();
+                    for sequence in settled {
+                        held.remove(&sequence);
+                        if settlement == Settlement::Accept {
+                            model.accepted.insert(sequence);
+                        }
+                    }
+                    queues.settle(now, session(consumer), key, &[(first, last)], settlement, &mut effects);
+                }
+                Step::Leave { consumer, seen } => {
+                    if model.in_flight.remove(&consumer).is_some() {
+                        model.selective.remove(&consumer);
+                        queues.leave(now, session(consumer), key, seen, &mut effects);
+                    }
+                }
+            }
+            model.apply(effects);
+            prop_assert_eq!(queues.depth().0, model.waiting());
+        }
+        // A consumer without limits then gets all the rest, in order.
+        for consumer in model.in_flight.keys().copied().collect::<Vec<_>>() {
+            let mut effects = Vec::new();
+            model.in_flight.remove(&consumer);
+            model.selective.remove(&consumer);
+            queues.leave(now, session(consumer), key, false, &mut effects);
+            model.apply(effects);
+        }
+        let mut effects = Vec::new();
+        let consume = Consume {
+            session: session(9),
+            key,
+            target: Target::Exact(destination()),
+            selector: None,
+            window: Window { messages: 0, bytes: u32::MAX },
+            exclusive: false,
+        };
+        queues.consume(now, &consume, options, &mut effects);
+        let order: Vec<u64> = effects.iter().filter_map(|effect| match effect {
+            Effect::Deliver { segment, .. } => Some(segment.first()),
+            _ => None,
+        }).collect();
+        prop_assert!(order.is_sorted());
+        model.apply(effects);
+        prop_assert_eq!(model.waiting(), 0);
+        prop_assert_eq!(queues.depth().0, 0);
+    }
+}
+
+#[test]
+fn two_idle_consumers_share_two_messages() {
+    let mut queues = Queues::default();
+    let mut effects = Vec::new();
+    for consumer in 0..2 {
+        let consume = Consume {
+            session: session(consumer),
+            key: SubscriptionKey(0),
+            target: Target::Exact(destination()),
+            selector: None,
+            window: Window {
+                messages: 10,
+                bytes: 0,
+            },
+            exclusive: false,
+        };
+        queues.consume(Now::default(), &consume, options, &mut effects);
+    }
+    queues.publish(Now::default(), run(0, 2), options, &mut effects);
+    let mut model = Model {
+        published: 2,
+        ..Model::default()
+    };
+    model.apply(effects);
+    assert_eq!(
+        model
+            .in_flight
+            .values()
+            .map(BTreeSet::len)
+            .collect::<Vec<_>>(),
+        [1, 1]
+    );
+}
+
+#[test]
+fn expired_messages_are_dropped_and_idle_queues_removed() {
+    let mut queues = Queues::default();
+    let mut effects = Vec::new();
+    let meta = Meta {
+        expires_ms: Some(100),
+        ..Meta::default()
+    };
+    let run = Run::single(destination(), Time::ZERO, b"", b"x", meta);
+    queues.publish(Now::default(), Arc::new(run), options, &mut effects);
+    assert_eq!(queues.depth().0, 1);
+    queues.tick(
+        Now {
+            time: Time::ZERO,
+            wall_ms: 100,
+        },
+        &mut effects,
+    );
+    assert_eq!(
+        (queues.depth(), queues.expired_total(), queues.len()),
+        ((0, 0), 1, 1)
+    );
+    queues.tick(
+        Now {
+            time: Time::ZERO + Span::from_secs(31),
+            wall_ms: 200,
+        },
+        &mut effects,
+    );
+    assert!(queues.is_empty());
+    assert!(effects.is_empty());
+}
