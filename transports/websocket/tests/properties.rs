@@ -1,0 +1,191 @@
+//! Round trips under every split, and floods of arbitrary bytes.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tiderace_websocket::{
+    CloseError, Limits, MessageKind, Opcode, Role, encode_close, encode_message, encode_ping,
+    encode_pong, mask, write_frame_header,
+};
+
+/// What to send: a message with its fragment borders and the pings between, or a control frame.
+#[derive(Clone, Debug)]
+enum Send {
+    Message(MessageKind, Vec<u8>, Vec<usize>, Vec<Vec<u8>>),
+    Ping(Vec<u8>),
+    Pong(Vec<u8>),
+}
+
+fn message() -> impl Strategy<Value = Send> {
+    let text = "\\PC{0,200}".prop_map(|text| (MessageKind::Text, text.into_bytes()));
+    let binary = prop_oneof![
+        8 => vec(any::<u8>(), 0..300),
+        1 => vec(any::<u8>(), 65_500..65_600),
+    ]
+    .prop_map(|bytes| (MessageKind::Binary, bytes));
+    let borders = vec(any::<prop::sample::Index>(), 0..5);
+    let pings = vec(vec(any::<u8>(), 0..=125), 0..3);
+    (prop_oneof![text, binary], borders, pings).prop_map(|((kind, payload), borders, pings)| {
+        let mut cuts: Vec<_> = borders
+            .iter()
+            .map(|border| border.index(payload.len() + 1))
+            .collect();
+        cuts.sort_unstable();
+        Send::Message(kind, payload, cuts, pings)
+    })
+}
+
+fn sends() -> impl Strategy<Value = Vec<Send>> {
+    let control = || vec(any::<u8>(), 0..=125);
+    let one = prop_oneof![
+        4 => message(),
+        1 => control().prop_map(Send::Ping),
+        1 => control().prop_map(Send::Pong),
+    ];
+    vec(one, 0..8)
+}
+
+/// Encodes with the crate's encoder; returns the bytes and what must be seen.
+fn encode(sends: &[Send], key: Option<[u8; 4]>) -> (Vec<u8>, Vec<Seen>) {
+    let (mut out, mut seen) = (Vec::new(), Vec::new());
+    for send in sends {
+        match send {
+            Send::Ping(payload) => {
+                encode_ping(&mut out, payload, key);
+                seen.push(Seen::Ping(payload.clone()));
+            }
+            Send::Pong(payload) => {
+                encode_pong(&mut out, payload, key);
+                seen.push(Seen::Pong(payload.clone()));
+            }
+            Send::Message(kind, payload, cuts, _) if cuts.is_empty() => {
+                encode_message(&mut out, *kind, payload, key);
+                seen.push(Seen::Message(*kind, payload.clone()));
+            }
+            Send::Message(kind, payload, cuts, pings) => {
+                encode_fragments(&mut out, *kind, payload, cuts, key, |out, index| {
+                    if let Some(ping) = pings.get(index) {
+                        encode_ping(out, ping, key);
+                        seen.push(Seen::Ping(ping.clone()));
+                    }
+                });
+                seen.push(Seen::Message(*kind, payload.clone()));
+            }
+        }
+    }
+    encode_close(&mut out, Some(1000), "done", key);
+    seen.push(Seen::Close(Some(1000), "done".into()));
+    (out, seen)
+}
+
+fn encode_fragments(
+    out: &mut Vec<u8>,
+    kind: MessageKind,
+    payload: &[u8],
+    cuts: &[usize],
+    key: Option<[u8; 4]>,
+    mut between: impl FnMut(&mut Vec<u8>, usize),
+) {
+    let mut start = 0;
+    for (index, end) in cuts.iter().copied().chain([payload.len()]).enumerate() {
+        let opcode = if index == 0 {
+            kind.into()
+        } else {
+            Opcode::Continuation
+        };
+        write_frame_header(out, index == cuts.len(), opcode, end - start, key);
+        let at = out.len();
+        out.extend_from_slice(&payload[start..end]);
+        if let Some(key) = key {
+            mask(&mut out[at..], key);
+        }
+        if index < cuts.len() {
+            between(out, index);
+        }
+        start = end;
+    }
+}
+
+/// Cuts bytes into pieces of the given sizes, cycled.
+fn pieces<'b>(mut bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
+    let mut pieces = Vec::new();
+    for size in sizes.iter().cycle() {
+        if bytes.is_empty() {
+            break;
+        }
+        let (piece, rest) = bytes.split_at((*size).min(bytes.len()));
+        pieces.push(piece);
+        bytes = rest;
+    }
+    pieces
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded_whatever_the_splits(
+        sends in sends(),
+        key in any::<[u8; 4]>(),
+        from_client in any::<bool>(),
+        sizes in vec(1usize..2000, 1..8),
+    ) {
+        let (key, role) = if from_client { (Some(key), Role::Server) } else { (None, Role::Client) };
+        let (bytes, expected) = encode(&sends, key);
+        let (seen, error) = drive(role, &Limits::default(), pieces(&bytes, &sizes));
+        prop_assert_eq!(error, None);
+        prop_assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn splits_do_not_change_the_verdict(
+        bytes in hostile(),
+        sizes in vec(1usize..50, 1..8),
+    ) {
+        let limits = Limits { message_bytes_max: 500, ..Limits::default() };
+        for role in [Role::Client, Role::Server] {
+            let whole = drive(role, &limits, [&bytes[..]]);
+            let split = drive(role, &limits, pieces(&bytes, &sizes));
+            prop_assert_eq!(&whole, &split);
+        }
+    }
+
+    #[test]
+    fn masking_twice_is_nothing(payload in vec(any::<u8>(), 0..300), key in any::<[u8; 4]>()) {
+        let mut masked = payload.clone();
+        mask(&mut masked, key);
+        mask(&mut masked, key);
+        prop_assert_eq!(masked, payload);
+    }
+
+    #[test]
+    fn truncated_streams_are_incomplete_not_wrong(sends in sends(), cut in any::<prop::sample::Index>()) {
+        let (bytes, expected) = encode(&sends, Some(KEY));
+        let cut = cut.index(bytes.len());
+        let (seen, error) = drive(Role::Server, &Limits::default(), [&bytes[..cut]]);
+        prop_assert_eq!(error, None::<CloseError>);
+        prop_assert!(expected.starts_with(&seen));
+        prop_assert!(seen.len() < expected.len());
+    }
+}
+
+/// Bytes that look like frames often enough to reach the state machine.
+fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    let frame = (any::<u8>(), vec(any::<u8>(), 0..140), any::<bool>()).prop_map(
+        |(first, payload, mask)| {
+            // Reserved bits mostly clear, or nothing else would ever be tested.
+            let first = if first & 0x70 == 0x70 {
+                first
+            } else {
+                first & 0x8F
+            };
+            common::frame(first, &payload, mask.then_some(KEY))
+        },
+    );
+    prop_oneof![
+        vec(any::<u8>(), 0..200),
+        vec(frame, 0..6).prop_map(|frames| frames.concat()),
+    ]
+}
