@@ -1,0 +1,163 @@
+"""What the hostile cases share: sending without being stopped by a closing peer, naming what came
+back, measuring the server's memory, and the table of results.
+
+A case is a function that attacks once and returns its outcome as a short text: the code of the
+ERROR, the HTTP status, the WebSocket close code, or `closed`. The decorator records what is
+expected, as a regular expression over the whole outcome.
+"""
+
+import os
+import re
+import socket
+import struct
+import time
+
+from limits import MESSAGES_BYTES_MAX
+from wire import WAIT, Client
+
+CASES = []
+RESULTS = []
+RSS_GROWTH_MAX = MESSAGES_BYTES_MAX + 32 * 2**20
+"""Bytes that resident memory may grow by in one case: all messages the server may hold, and the
+allocator's slack. The attacks on memory send or declare several times as much."""
+
+
+class Case:
+    def __init__(self, group, sends, expected, attack):
+        self.group, self.sends, self.expected, self.attack = group, sends, expected, attack
+
+    def __repr__(self):
+        return f"{self.group}-{self.sends}"
+
+
+def case(group, sends, expected):
+    """Registers the function below it as an attack."""
+
+    def register(attack):
+        CASES.append(Case(group, sends, expected, attack))
+        return attack
+
+    return register
+
+
+def simple(group, expected, login=True, **attacks):
+    """Registers attacks that are nothing but bytes: `name="bytes"`; `_` reads as a space, `__` as a hyphen."""
+    for name, data in attacks.items():
+        data = data.encode() if isinstance(data, str) else data
+        attack = lambda data=data: outcome_of(data, login)
+        CASES.append(Case(group, name.replace("__", "-").replace("_", " "), expected, attack))
+
+
+def outcome_of(data, login=True, wait=WAIT):
+    """Sends the bytes on a fresh connection and names what comes back."""
+    client = Client()
+    try:
+        if login:
+            client.login()
+        push(client, data)
+        return finish(client, wait)
+    finally:
+        client.close()
+
+
+def push(client, data, seconds=WAIT):
+    """Sends bytes, or the chunks of an iterable, until done, refused or held back; says which."""
+    client.socket.settimeout(seconds)
+    try:
+        for chunk in [data] if isinstance(data, bytes) else data:
+            client.socket.sendall(chunk)
+    except TimeoutError:
+        return "held back"
+    except OSError:
+        return "refused"
+    return "taken"
+
+
+def finish(client, wait=WAIT):
+    """Reads to the end of the connection and names the last thing said."""
+    try:
+        rest = client.drain(wait)
+    except TimeoutError:
+        return "open: " + name(bytes(client.buffer))
+    return name(rest)
+
+
+def name(data):
+    """A short name for what a server said."""
+    if found := re.search(rb"ERROR\n(?:.*\n)*?code:([a-z0-9-]+)\n", data):
+        return found[1].decode()
+    if b"ERROR\n" in data:
+        return "ERROR without code"
+    if found := re.match(rb"HTTP/1\.1 (\d+)", data):
+        return f"HTTP {found[1].decode()}"
+    if data[:2] == b"\x15\x03":
+        return "TLS alert"
+    if not data.strip(b"\r\n"):
+        return "closed"
+    return f"{data[:60]!r}"
+
+
+def websocket_outcome(websocket, wait=WAIT):
+    """Reads to the end of an upgraded connection and names the close code."""
+    deadline = time.monotonic() + wait
+    try:
+        while (got := websocket.receive(max(0.01, deadline - time.monotonic()))) is not None:
+            if got[0] == 8:
+                return f"close {struct.unpack('!H', got[1][:2])[0]}" if len(got[1]) >= 2 else "close"
+    except TimeoutError:
+        return "open"
+    return "closed"
+
+
+
+
+def served(source=None):
+    """Whether the server answers a fresh login and a receipt."""
+    try:
+        client = Client(source=source)
+        client.login()
+        client.ask("BEGIN", {"transaction": "alive"})
+        client.close()
+        return True
+    except Exception as problem:  # whatever it is, the test reports it
+        return repr(problem)
+
+
+def resident_bytes():
+    """The server's resident memory, or None if its pid is not known."""
+    pid = os.environ.get("TIDERACE_PID")
+    if not pid:
+        return None
+    with open(f"/proc/{pid}/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def record(case, outcome, grown):
+    RESULTS.append((case.group, case.sends, outcome, grown))
+
+
+def table():
+    """The results as a Markdown table."""
+    lines = ["| # | against | input | the client got | server memory |", "|---|---|---|---|---|"]
+    for number, (group, sends, outcome, grown) in enumerate(RESULTS, 1):
+        memory = "" if grown is None else f"{grown / 2**20:+.1f} MiB"
+        sends, outcome = (text.replace("|", "\\|") for text in (sends, outcome))
+        lines.append(f"| {number} | {group} | {sends} | {outcome} | {memory} |")
+    return "\n".join(lines) + "\n"
+
+
+def chunks(piece, total):
+    """The piece again and again until so many bytes are reached."""
+    block = piece * max(1, 65536 // len(piece))
+    for _ in range(total // len(block) + 1):
+        yield block
+
+
+def tcp(source=None):
+    """A plain socket to the server's port."""
+    return Client(source=source)
+
+
+def small_window(client):
+    """Makes the kernel hold little for this client, so that not reading is felt soon."""
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -1,0 +1,238 @@
+"""Queues and acknowledgements: sharing, auto, client (cumulative), client-individual, NACK, redelivery."""
+
+import pytest
+
+from test_frames import acknowledges
+from wire import unique
+
+
+def fill(client, queue, count, first=1):
+    """Send numbered messages and wait until the last is in the queue."""
+    for n in range(first, first + count - 1):
+        client.send("SEND", {"destination": queue}, str(n))
+    client.publish(queue, str(first + count - 1))
+
+
+def test_a_queue_keeps_messages_until_somebody_comes(clients, queue):
+    producer, consumer = clients(2)
+    fill(producer, queue, 10)
+    consumer.subscribe(queue)
+    assert [m.text for m in consumer.messages(10)] == [str(n) for n in range(1, 11)]
+
+
+def test_each_message_of_a_queue_goes_to_one_consumer(clients, queue):
+    producer, one, two = clients(3)
+    for consumer in (one, two):
+        consumer.subscribe(queue, ack="client-individual", credit="1,0")
+    fill(producer, queue, 2)
+    assert {one.message().text, two.message().text} == {"1", "2"}
+
+
+def test_a_queue_keeps_order_for_one_consumer(clients, queue):
+    producer, consumer = clients(2)
+    consumer.subscribe(queue)
+    fill(producer, queue, 2000)
+    assert [m.text for m in consumer.messages(2000)] == [str(n) for n in range(1, 2001)]
+
+
+@pytest.mark.parametrize("mode", ["client", "client-individual"])
+def test_an_ack_header_comes_with_explicit_modes(clients, queue, mode):
+    producer, consumer = clients(2)
+    consumer.subscribe(queue, ack=mode)
+    fill(producer, queue, 2)
+    first, second = consumer.messages(2)
+    assert first["ack"] and second["ack"] and first["ack"] != second["ack"]
+
+
+def test_auto_needs_no_ack_and_nothing_comes_twice(clients, queue):
+    producer, first, second = clients(3)
+    first.subscribe(queue, ack="auto")
+    fill(producer, queue, 1)
+    assert first.message().text == "1"
+    first.ask("DISCONNECT")
+    second.subscribe(queue)
+    fill(producer, queue, 1, first=2)
+    assert second.message().text == "2"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_client_mode_acknowledges_all_messages_up_to_this_one(dial, queue, version):
+    producer, first, second = dial(), dial(), dial()
+    producer.login()
+    first.login(version)
+    second.login()
+    fill(producer, queue, 5)
+    first.subscribe(queue, ack="client")
+    messages = first.messages(5)
+    first.ask("ACK", acknowledges(messages[2], version))
+    first.ask("DISCONNECT")
+    second.subscribe(queue)
+    assert [m.text for m in second.messages(2)] == ["4", "5"]
+    fill(producer, queue, 1, first=6)
+    assert second.message().text == "6"
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_client_individual_acknowledges_this_message_alone(dial, queue, version):
+    producer, first, second = dial(), dial(), dial()
+    producer.login()
+    first.login(version)
+    second.login()
+    fill(producer, queue, 5)
+    first.subscribe(queue, ack="client-individual")
+    messages = first.messages(5)
+    for n in (1, 3):
+        first.ask("ACK", acknowledges(messages[n], version))
+    first.ask("DISCONNECT")
+    second.subscribe(queue)
+    assert [m.text for m in second.messages(3)] == ["1", "3", "5"]
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_a_refused_message_goes_to_another_consumer(dial, queue, version):
+    producer, first, second = dial(), dial(), dial()
+    for one in (first, second):
+        one.login(version)
+    producer.login()
+    first.subscribe(queue, ack="client-individual")
+    fill(producer, queue, 1)
+    message = first.message()
+    second.subscribe(queue, ack="client-individual")
+    first.ask("NACK", acknowledges(message, version))
+    again = second.message()
+    assert again.text == "1"
+    second.ask("ACK", acknowledges(again, version))
+
+
+def test_a_cumulative_refusal_returns_all_messages_up_to_it(clients, queue):
+    producer, first, second = clients(3)
+    first.subscribe(queue, ack="client")
+    fill(producer, queue, 3)
+    messages = first.messages(3)
+    second.subscribe(queue, ack="client")
+    first.ask("NACK", {"id": messages[1]["ack"]})
+    assert [m.text for m in second.messages(2)] == ["1", "2"]
+
+
+@pytest.mark.parametrize("how", ["disconnect", "cut"])
+def test_what_was_not_acknowledged_returns_when_the_consumer_goes(clients, queue, how):
+    producer, first, second = clients(3)
+    first.subscribe(queue, ack="client-individual")
+    fill(producer, queue, 3)
+    messages = first.messages(3)
+    first.ask("ACK", {"id": messages[0]["ack"]})
+    second.subscribe(queue)
+    if how == "disconnect":
+        first.ask("DISCONNECT")
+    else:
+        first.close()
+    assert [m.text for m in second.messages(2)] == ["2", "3"]
+
+
+def test_what_was_not_acknowledged_returns_when_the_subscription_ends(clients, queue):
+    producer, first, second = clients(3)
+    id = first.subscribe(queue, ack="client-individual")
+    fill(producer, queue, 2)
+    first.messages(2)
+    second.subscribe(queue)
+    first.ask("UNSUBSCRIBE", {"id": id})
+    assert [m.text for m in second.messages(2)] == ["1", "2"]
+
+
+def test_returned_messages_come_before_younger_ones(clients, queue):
+    producer, first, second = clients(3)
+    first.subscribe(queue, ack="client-individual", credit="2,0")
+    fill(producer, queue, 4)
+    first.messages(2)
+    first.ask("DISCONNECT")
+    second.subscribe(queue)
+    assert [m.text for m in second.messages(4)] == ["1", "2", "3", "4"]
+
+
+def test_nothing_comes_after_unsubscribe(clients, topic):
+    producer, consumer = clients(2)
+    id = consumer.subscribe(topic)
+    consumer.subscribe(topic + ".fence")
+    consumer.ask("UNSUBSCRIBE", {"id": id})
+    producer.publish(topic, "unwanted")
+    producer.publish(topic + ".fence", "fence")
+    assert consumer.message().text == "fence"
+
+
+def test_1_0_unsubscribes_by_destination(dial, topic):
+    producer, consumer = dial(), dial()
+    producer.login()
+    consumer.login("1.0")
+    consumer.ask("SUBSCRIBE", {"destination": topic})
+    consumer.ask("SUBSCRIBE", {"destination": topic + ".fence"})
+    producer.publish(topic, "wanted")
+    assert consumer.message().text == "wanted"
+    consumer.ask("UNSUBSCRIBE", {"destination": topic})
+    producer.publish(topic, "unwanted")
+    producer.publish(topic + ".fence", "fence")
+    assert consumer.message().text == "fence"
+
+
+def test_1_0_subscribes_without_an_id(dial, queue):
+    client = dial()
+    client.login("1.0")
+    client.ask("SUBSCRIBE", {"destination": queue, "ack": "client"})
+    client.ask("SEND", {"destination": queue}, "1")
+    message = client.message()
+    client.ask("ACK", {"message-id": message["message-id"]})
+
+
+def test_two_subscriptions_of_one_connection_are_told_apart(client):
+    one, two = f"/topic/{unique()}", f"/topic/{unique()}"
+    client.subscribe(one, id="one")
+    client.subscribe(two, id="two")
+    client.publish(two, "2")
+    client.publish(one, "1")
+    assert {m["subscription"]: m.text for m in client.messages(2)} == {"one": "1", "two": "2"}
+
+
+def test_two_subscriptions_to_the_same_topic_both_get_it(client, topic):
+    client.subscribe(topic, id="a")
+    client.subscribe(topic, id="b")
+    client.publish(topic, "x")
+    assert {m["subscription"] for m in client.messages(2)} == {"a", "b"}
+
+
+def test_an_id_may_be_used_again_after_unsubscribe(client, topic):
+    for n in range(3):
+        client.subscribe(topic, id="same")
+        client.publish(topic, str(n))
+        assert client.message().text == str(n)
+        client.ask("UNSUBSCRIBE", {"id": "same"})
+
+
+def test_credit_bounds_what_is_delivered_before_an_ack(clients, queue):
+    """With a credit of one, the next message comes only after the ACK of the one before."""
+    producer, slow, other = clients(3)
+    slow.subscribe(queue, ack="client-individual", credit="1,0")
+    fill(producer, queue, 3)
+    first = slow.message()
+    other.subscribe(queue, ack="client-individual")
+    assert [m.text for m in other.messages(2)] == ["2", "3"], "all but the first were free for another"
+    slow.ask("ACK", {"id": first["ack"]})
+    fill(producer, queue, 2, first=4)
+    assert slow.message().text in ("4", "5"), "the ACK gave the credit back"
+
+
+def test_credit_of_two_takes_two(clients, queue):
+    producer, slow, other = clients(3)
+    slow.subscribe(queue, ack="client", credit="2,0")
+    fill(producer, queue, 3)
+    slow.messages(2)
+    other.subscribe(queue)
+    assert other.message().text == "3"
+
+
+def test_unread_receipts_do_not_stop_deliveries(client, topic):
+    """A client that asks for many receipts before reading any still gets all of them."""
+    client.subscribe(topic)
+    for n in range(500):
+        client.send("SEND", {"destination": topic, "receipt": f"r{n}"}, str(n))
+    seen = [client.frame() for _ in range(1000)]
+    assert [f["receipt-id"] for f in seen if f.command == "RECEIPT"] == [f"r{n}" for n in range(500)]
+    assert [f.text for f in seen if f.command == "MESSAGE"] == [str(n) for n in range(500)]
