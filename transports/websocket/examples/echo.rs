@@ -4,6 +4,12 @@
 //!
 //! One thread per connection and no timeouts: a test fixture, not a server.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the codec is pure; this fixture around it is not"
+)]
+
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

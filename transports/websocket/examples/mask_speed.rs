@@ -3,7 +3,11 @@
 //!
 //! `cargo run --release -p tiderace-websocket --example mask_speed`
 
-#![allow(clippy::print_stdout, reason = "an example reports to its user")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "the codec is pure; this example measures it and reports"
+)]
 
 use std::hint::black_box;
 use std::time::Instant;

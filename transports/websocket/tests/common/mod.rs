@@ -4,6 +4,7 @@
 
 #![allow(
     dead_code,
+    unreachable_pub,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic
