@@ -1,0 +1,440 @@
+//! Who the bearer of these credentials is.
+//!
+//! Relies on `password` and `token`. Shared by shards and worker; never changes after it is made.
+//! Invariant: the answer to an unknown user is the one to a wrong password, in word and in time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+
+use tiderace_wire::Credentials;
+
+use crate::password::{PasswordError, PasswordHash, hash_password};
+use crate::principal::Principal;
+use crate::token::TokenDigest;
+
+/// Fewer characters than this could be guessed, whatever the token is made of.
+const TOKEN_LENGTH_MIN: usize = 16;
+
+/// A user as configured.
+#[derive(Debug, Clone)]
+pub struct UserRecord {
+    /// Login name.
+    pub name: String,
+    /// How the password is known.
+    pub password: PasswordRecord,
+    /// Groups, for rules.
+    pub groups: Vec<String>,
+}
+
+/// How a password is known.
+#[derive(Clone)]
+pub enum PasswordRecord {
+    /// As an argon2id hash in PHC form.
+    Hash(String),
+    /// In clear; hashed and dropped when the verifier is made.
+    Plain(String),
+}
+
+impl fmt::Debug for PasswordRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordRecord(***)")
+    }
+}
+
+/// A token as configured.
+#[derive(Debug, Clone)]
+pub struct TokenRecord {
+    /// Its name, for messages.
+    pub name: String,
+    /// How the token is known.
+    pub secret: TokenSecret,
+    /// Who its bearer is.
+    pub principal: String,
+    /// Groups of its bearer.
+    pub groups: Vec<String>,
+}
+
+/// How a token is known.
+#[derive(Clone)]
+pub enum TokenSecret {
+    /// As its SHA-256.
+    Digest([u8; 32]),
+    /// In clear; hashed and dropped when the verifier is made.
+    Plain(String),
+}
+
+impl fmt::Debug for TokenSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenSecret(***)")
+    }
+}
+
+/// Whether somebody may connect without logging in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnonymousAccess {
+    /// As an anonymous principal, whose rights the rules decide.
+    Accepted,
+    /// Credentials are required.
+    Refused,
+}
+
+/// A user or token that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The password or hash of a user.
+    #[error("user `{name}`: {reason}")]
+    Password {
+        /// The user.
+        name: String,
+        /// What is wrong.
+        reason: PasswordError,
+    },
+    /// A token in clear that could be guessed.
+    #[error(
+        "token `{name}` has fewer than 16 characters; make one with `tiderace password --token`"
+    )]
+    TokenTooShort {
+        /// The token's name.
+        name: String,
+    },
+}
+
+/// Why somebody may not connect. The sentences reach the client: they tell nothing about which names exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    /// More logins are under way than the server verifies at a time.
+    #[error("too many logins are under way; try again in a few seconds")]
+    Busy,
+    /// No credentials were given.
+    #[error("this server requires a login: send a user name and password, or a token")]
+    CredentialsNeeded,
+    /// Unknown user, wrong password or unknown token.
+    #[error("the user name or password, or the token, is wrong")]
+    Refused,
+    /// The limit of failed logins for this name and address is reached.
+    #[error("too many failed logins for this user name from this address; try again later")]
+    TooManyFailures,
+}
+
+/// What the verifier can say at once.
+#[derive(Debug)]
+pub enum Check {
+    /// The answer.
+    Decided(Result<Principal, LoginError>),
+    /// A password has to be hashed: for the worker.
+    NeedsHash(Credentials),
+}
+
+/// Knows every user and token.
+#[derive(Debug)]
+pub struct Verifier {
+    users: Vec<User>,
+    /// Index into `users`.
+    by_name: HashMap<Box<str>, usize>,
+    tokens: Vec<Token>,
+    anonymous: AnonymousAccess,
+    /// Chooses which hash an unknown name is verified against; random per process.
+    decoy: RandomState,
+}
+
+#[derive(Debug)]
+struct User {
+    hash: PasswordHash,
+    principal: Principal,
+}
+
+#[derive(Debug)]
+struct Token {
+    digest: TokenDigest,
+    principal: Principal,
+}
+
+impl Verifier {
+    /// Checks every record; passwords in clear are hashed here, about 20 ms each.
+    ///
+    /// # Errors
+    /// The first user or token that cannot be used.
+    pub fn new(
+        users: impl IntoIterator<Item = UserRecord>,
+        tokens: impl IntoIterator<Item = TokenRecord>,
+        anonymous: AnonymousAccess,
+    ) -> Result<Verifier, RecordError> {
+        let mut verifier = Verifier {
+            users: Vec::new(),
+            by_name: HashMap::new(),
+            tokens: Vec::new(),
+            anonymous,
+            decoy: RandomState::new(),
+        };
+        for record in users {
+            let hash = match &record.password {
+                PasswordRecord::Hash(text) => PasswordHash::parse(text),
+                PasswordRecord::Plain(text) => {
+                    hash_password(text).and_then(|text| PasswordHash::parse(&text))
+                }
+            };
+            let hash = hash.map_err(|reason| RecordError::Password {
+                name: record.name.clone(),
+                reason,
+            })?;
+            let principal = Principal::named(&record.name, &record.groups);
+            verifier
+                .by_name
+                .insert(record.name.into(), verifier.users.len());
+            verifier.users.push(User { hash, principal });
+        }
+        for record in tokens {
+            let digest = match record.secret {
+                TokenSecret::Digest(bytes) => TokenDigest::from_bytes(bytes),
+                TokenSecret::Plain(text) if text.chars().count() < TOKEN_LENGTH_MIN => {
+                    return Err(RecordError::TokenTooShort { name: record.name });
+                }
+                TokenSecret::Plain(text) => TokenDigest::of(&text),
+            };
+            let principal = Principal::named(&record.principal, &record.groups);
+            verifier.tokens.push(Token { digest, principal });
+        }
+        Ok(verifier)
+    }
+
+    /// Nobody is configured: everybody is anonymous, whatever they send.
+    pub fn is_open(&self) -> bool {
+        self.users.is_empty() && self.tokens.is_empty()
+    }
+
+    /// Decides what needs no password hash. A pass code without a login is taken for a token.
+    pub fn check(&self, credentials: Credentials) -> Check {
+        if self.is_open() && self.anonymous == AnonymousAccess::Accepted {
+            return Check::Decided(Ok(Principal::anonymous()));
+        }
+        let token = match (
+            &credentials.token,
+            &credentials.login,
+            &credentials.passcode,
+        ) {
+            (Some(token), _, _) => token,
+            (None, Some(_), _) if self.users.is_empty() => {
+                return Check::Decided(Err(LoginError::Refused));
+            }
+            (None, Some(_), _) => return Check::NeedsHash(credentials),
+            (None, None, Some(token)) => token,
+            (None, None, None) => {
+                return Check::Decided(match self.anonymous {
+                    AnonymousAccess::Accepted => Ok(Principal::anonymous()),
+                    AnonymousAccess::Refused => Err(LoginError::CredentialsNeeded),
+                });
+            }
+        };
+        Check::Decided(self.verify_token(token))
+    }
+
+    /// Verifies a name and password. Takes as long as hashing takes: for the worker, never for a shard.
+    pub(crate) fn verify_password(
+        &self,
+        login: &str,
+        password: &str,
+    ) -> Result<Principal, LoginError> {
+        let Some(known) = self
+            .by_name
+            .get(login)
+            .and_then(|index| self.users.get(*index))
+        else {
+            self.spend_the_time_of_a_hash(login, password);
+            return Err(LoginError::Refused);
+        };
+        match known.hash.matches(password) {
+            true => Ok(known.principal.clone()),
+            false => Err(LoginError::Refused),
+        }
+    }
+
+    /// Some configured hash, always the same one for a name, so that its parameters look like a user's.
+    fn spend_the_time_of_a_hash(&self, login: &str, password: &str) {
+        let choice = self.decoy.hash_one(login) % (self.users.len().max(1) as u64);
+        if let Some(user) = usize::try_from(choice)
+            .ok()
+            .and_then(|index| self.users.get(index))
+        {
+            std::hint::black_box(user.hash.matches(password));
+        }
+    }
+
+    /// Compares with every token, so that the time tells nothing.
+    fn verify_token(&self, token: &str) -> Result<Principal, LoginError> {
+        let digest = TokenDigest::of(token);
+        let mut found = None;
+        for candidate in &self.tokens {
+            if candidate.digest.is_equal(&digest) {
+                found = Some(&candidate.principal);
+            }
+        }
+        found.cloned().ok_or(LoginError::Refused)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Bob with the password "swordfish" and a token "0123456789abcdef" for the principal "feed".
+    pub(crate) fn verifier(anonymous: AnonymousAccess) -> Verifier {
+        let user = UserRecord {
+            name: "bob".to_owned(),
+            password: PasswordRecord::Plain("swordfish".to_owned()),
+            groups: vec!["traders".to_owned()],
+        };
+        let token = TokenRecord {
+            name: "t".to_owned(),
+            secret: TokenSecret::Plain("0123456789abcdef".to_owned()),
+            principal: "feed".to_owned(),
+            groups: Vec::new(),
+        };
+        Verifier::new([user], [token], anonymous).unwrap()
+    }
+
+    pub(crate) fn login(login: &str, passcode: &str) -> Credentials {
+        Credentials {
+            login: Some(login.to_owned()),
+            passcode: Some(passcode.to_owned()),
+            token: None,
+        }
+    }
+
+    fn decided(check: Check) -> Result<String, LoginError> {
+        match check {
+            Check::Decided(result) => result.map(|principal| principal.to_string()),
+            Check::NeedsHash(_) => Ok("needs the worker".to_owned()),
+        }
+    }
+
+    fn token(token: &str) -> Credentials {
+        Credentials {
+            token: Some(token.to_owned()),
+            ..Credentials::default()
+        }
+    }
+
+    #[test]
+    fn what_needs_no_hash_is_decided_at_once() {
+        let verifier = verifier(AnonymousAccess::Refused);
+        assert_eq!(
+            decided(verifier.check(token("0123456789abcdef"))),
+            Ok("feed".to_owned())
+        );
+        assert_eq!(
+            decided(verifier.check(token("0123456789abcdeF"))),
+            Err(LoginError::Refused)
+        );
+        assert_eq!(
+            decided(verifier.check(Credentials::default())),
+            Err(LoginError::CredentialsNeeded)
+        );
+        let passcode_only = Credentials {
+            passcode: Some("0123456789abcdef".to_owned()),
+            ..Credentials::default()
+        };
+        assert_eq!(
+            decided(verifier.check(passcode_only)),
+            Ok("feed".to_owned())
+        );
+        assert_eq!(
+            decided(verifier.check(login("bob", "x"))),
+            Ok("needs the worker".to_owned())
+        );
+        let both = Credentials {
+            token: Some("wrong".to_owned()),
+            ..login("bob", "swordfish")
+        };
+        assert_eq!(
+            decided(verifier.check(both)),
+            Err(LoginError::Refused),
+            "a wrong token is not made good"
+        );
+    }
+
+    #[test]
+    fn anonymous_clients_need_permission() {
+        let accepting = verifier(AnonymousAccess::Accepted);
+        assert_eq!(
+            decided(accepting.check(Credentials::default())),
+            Ok("anonymous".to_owned())
+        );
+        assert_eq!(
+            decided(accepting.check(token("wrong"))),
+            Err(LoginError::Refused)
+        );
+        assert!(!accepting.is_open());
+
+        let open = Verifier::new([], [], AnonymousAccess::Accepted).unwrap();
+        assert!(open.is_open());
+        assert_eq!(
+            decided(open.check(login("guest", "guest"))),
+            Ok("anonymous".to_owned())
+        );
+
+        let shut = Verifier::new([], [], AnonymousAccess::Refused).unwrap();
+        assert_eq!(
+            decided(shut.check(login("guest", "guest"))),
+            Err(LoginError::Refused)
+        );
+    }
+
+    #[test]
+    fn passwords_are_verified() {
+        let verifier = verifier(AnonymousAccess::Refused);
+        let bob = verifier.verify_password("bob", "swordfish").unwrap();
+        assert_eq!(bob, Principal::named("bob", ["traders"]));
+        for (login, password) in [
+            ("bob", "Swordfish"),
+            ("bob", ""),
+            ("eve", "swordfish"),
+            ("", ""),
+        ] {
+            assert_eq!(
+                verifier.verify_password(login, password),
+                Err(LoginError::Refused),
+                "{login}"
+            );
+        }
+    }
+
+    #[test]
+    fn unusable_records_are_refused() {
+        let user = UserRecord {
+            name: "bob".to_owned(),
+            password: PasswordRecord::Hash("$argon2id$nonsense".to_owned()),
+            groups: Vec::new(),
+        };
+        let error = Verifier::new([user], [], AnonymousAccess::Refused).unwrap_err();
+        assert!(error.to_string().starts_with("user `bob`: the "), "{error}");
+        let token = TokenRecord {
+            name: "t".to_owned(),
+            secret: TokenSecret::Plain("short".to_owned()),
+            principal: "t".to_owned(),
+            groups: Vec::new(),
+        };
+        let error = Verifier::new([], [token], AnonymousAccess::Refused).unwrap_err();
+        assert_eq!(
+            error,
+            RecordError::TokenTooShort {
+                name: "t".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let plain = PasswordRecord::Plain("swordfish".to_owned());
+        let secret = TokenSecret::Plain("0123456789abcdef".to_owned());
+        let shown = format!(
+            "{plain:?} {secret:?} {:?}",
+            verifier(AnonymousAccess::Refused)
+        );
+        assert!(
+            !shown.contains("swordfish") && !shown.contains("0123456789"),
+            "{shown}"
+        );
+    }
+}
