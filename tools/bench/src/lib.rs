@@ -1,1 +1,40 @@
-//! The load generator and its reports
+//! The load generator behind `tiderace bench`: producers, consumers, peers and bare baselines.
+//!
+//! It speaks STOMP with code of its own, not the server's, so that a fault in the server's codec
+//! cannot hide itself, and so that a message costs the generator a few tens of nanoseconds.
+//! Relies on Linux for CPU accounting (`/proc`) and on loopback for its bare baselines.
+//! Invariant: a figure is printed only together with what limits its meaning (lost or reordered
+//! messages, a generator that was the bottleneck, a server that could not be accounted).
+
+pub mod args;
+pub mod bare;
+pub mod body;
+mod child;
+pub mod clock;
+pub mod connections;
+pub mod cpu;
+pub mod fanout;
+pub mod forwarder;
+pub mod latency;
+pub mod machine;
+pub mod matrix;
+pub mod report;
+pub mod stomp;
+pub mod target;
+
+pub use args::{BenchArgs, BenchCommand};
+
+/// Runs one `bench` sub-command to its end and prints its report.
+///
+/// # Errors
+/// A sentence that says what failed and what to do about it.
+pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
+    match &args.command {
+        BenchCommand::Stomp(stomp) => matrix::run(stomp),
+        BenchCommand::Fanout(fanout) => fanout::run(fanout),
+        BenchCommand::Bare(bare) => bare::run(bare),
+        BenchCommand::Connections(connections) => connections::run(connections),
+        BenchCommand::Forwarder(forwarder) => forwarder::run(forwarder),
+        BenchCommand::BareWriter(writer) => bare::run_writer(writer),
+    }
+}

@@ -1,0 +1,296 @@
+//! The command line of `bench`, as typed.
+//!
+//! Relies on clap alone; meaning (target specifications, cells) is given in [`crate::target`] and
+//! [`crate::stomp::cell`]. Invariant: every default is stated here and nowhere else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Measures STOMP servers and the machine they run on.
+#[derive(Debug, Clone, Args)]
+pub struct BenchArgs {
+    /// What to measure.
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+/// The scenarios.
+#[derive(Debug, Clone, Subcommand)]
+pub enum BenchCommand {
+    /// Producers × destinations × consumers over STOMP, against any STOMP server.
+    Stomp(StompArgs),
+    /// One producer to many WebSocket subscribers of one topic.
+    Fanout(FanoutArgs),
+    /// What this machine does without a server: a bare writer, or a copying forwarder.
+    Bare(BareArgs),
+    /// Many idle WebSocket connections with one subscription each: memory per connection.
+    Connections(ConnectionsArgs),
+    /// A bare copying STOMP forwarder to measure against: parse, re-frame, copy, nothing else.
+    Forwarder(ForwarderArgs),
+    /// The writing half of `bare`, started by it.
+    #[command(hide = true)]
+    BareWriter(BareWriterArgs),
+}
+
+/// How to reach and name the servers, and how to account for them.
+#[derive(Debug, Clone, Args)]
+pub struct TargetArgs {
+    /// `[name=]host:port[,login:passcode][,vhost=V][,queue-prefix=P][,topic-prefix=P][,ws-path=P][,pid=N]`; repeat to compare servers.
+    #[arg(
+        long = "target",
+        value_name = "SPEC",
+        default_value = "127.0.0.1:61613"
+    )]
+    pub targets: Vec<String>,
+    /// Login for every target that names none of its own.
+    #[arg(long)]
+    pub login: Option<String>,
+    /// Passcode belonging to --login.
+    #[arg(long, requires = "login")]
+    pub passcode: Option<String>,
+    /// Virtual host for every target that names none of its own.
+    #[arg(long, default_value = "localhost")]
+    pub vhost: String,
+    /// Process ids of the server, when they cannot be found from the listening port.
+    #[arg(long = "server-pid", value_name = "PID", value_delimiter = ',')]
+    pub server_pids: Vec<u32>,
+    /// Request path of STOMP over WebSocket.
+    #[arg(long, default_value = "/stomp", value_name = "PATH")]
+    pub ws_path: String,
+}
+
+/// Where reports go besides the terminal.
+#[derive(Debug, Clone, Args)]
+pub struct OutputArgs {
+    /// Write every figure as JSON (keys of stomp-benchmark, and richer ones).
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a self-contained HTML report with plots.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Title of the run in the reports.
+    #[arg(long, default_value = "")]
+    pub label: String,
+}
+
+/// `bench stomp`.
+#[derive(Debug, Clone, Args)]
+pub struct StompArgs {
+    /// The servers.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// The reports.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Publish to topics (default).
+    #[arg(long, conflicts_with = "queue")]
+    pub topic: bool,
+    /// Send to queues.
+    #[arg(long)]
+    pub queue: bool,
+    /// Number of producing connections.
+    #[arg(long, short = 'p', default_value_t = 1)]
+    pub producers: usize,
+    /// Number of destinations; producers and consumers are dealt to them in turn.
+    #[arg(long, short = 'd', default_value_t = 1)]
+    pub destinations: usize,
+    /// Number of consuming connections; 0 measures producing alone.
+    #[arg(long, short = 'c', default_value_t = 1)]
+    pub consumers: usize,
+    /// Body size in bytes (at least 20: it carries a sequence number and a time).
+    #[arg(long, short = 's', default_value_t = 20)]
+    pub size: usize,
+    /// Measured seconds (default 5 in a matrix, 10 otherwise).
+    #[arg(long, alias = "seconds")]
+    pub duration: Option<u64>,
+    /// Seconds before measuring starts.
+    #[arg(long, default_value_t = 2)]
+    pub warm_up: u64,
+    /// Mark messages persistent.
+    #[arg(long)]
+    pub persistent: bool,
+    /// Header that marks a message persistent.
+    #[arg(long, default_value = "persistent:true", value_name = "NAME:VALUE")]
+    pub persistent_header: String,
+    /// Ask for a receipt on every message and wait for it (see --window).
+    #[arg(long)]
+    pub receipts: bool,
+    /// Receipts that may be outstanding per producer.
+    #[arg(long, default_value_t = 1)]
+    pub window: u64,
+    /// Messages per second in total, sent on schedule whatever the server does; without it flat out.
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// Producers pause while more deliveries than this are on their way (0: no limit).
+    #[arg(long, default_value_t = 0, value_name = "MESSAGES")]
+    pub outstanding: u64,
+    /// Acknowledgement mode of the subscriptions.
+    #[arg(long, value_enum, default_value_t = AckMode::Auto)]
+    pub ack: AckMode,
+    /// Speak STOMP over WebSocket.
+    #[arg(long)]
+    pub ws: bool,
+    /// Threads for each side (producers, consumers).
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Size of a pre-encoded batch of messages, one write.
+    #[arg(long, default_value_t = 131_072, value_name = "BYTES")]
+    pub batch_bytes: usize,
+    /// Seconds without progress after which draining the consumers is given up.
+    #[arg(long, default_value_t = 3)]
+    pub drain_timeout: u64,
+    /// Run a whole table of cells.
+    #[arg(long, value_enum)]
+    pub matrix: Option<Matrix>,
+    /// Only these cells of the matrix, e.g. `topic-1-1-1,queue-8-8-8`.
+    #[arg(long, value_delimiter = ',', value_name = "CELL")]
+    pub only: Vec<String>,
+}
+
+/// `bench fanout`.
+#[derive(Debug, Clone, Args)]
+pub struct FanoutArgs {
+    /// The server.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// The reports.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// WebSocket subscribers of the one topic.
+    #[arg(long, default_value_t = 1000)]
+    pub subscribers: usize,
+    /// Body size in bytes.
+    #[arg(long, default_value_t = 1024)]
+    pub size: usize,
+    /// Publications per second; without it flat out.
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// Deliveries on their way before the producer pauses (0: no limit).
+    #[arg(long, default_value_t = 0, value_name = "MESSAGES")]
+    pub outstanding: u64,
+    /// Measured seconds.
+    #[arg(long, alias = "seconds", default_value_t = 5)]
+    pub duration: u64,
+    /// Seconds before measuring starts.
+    #[arg(long, default_value_t = 2)]
+    pub warm_up: u64,
+    /// Reading threads.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Bytes per write of the bare baseline.
+    #[arg(long, default_value_t = 65_536, value_name = "BYTES")]
+    pub write_bytes: usize,
+    /// Leave the bare baseline out.
+    #[arg(long)]
+    pub no_bare: bool,
+}
+
+/// `bench bare`.
+#[derive(Debug, Clone, Args)]
+pub struct BareArgs {
+    /// Sockets to write to.
+    #[arg(long, default_value_t = 1000)]
+    pub connections: usize,
+    /// Body size in bytes.
+    #[arg(long, default_value_t = 1024)]
+    pub size: usize,
+    /// Bytes per write.
+    #[arg(long, default_value_t = 65_536, value_name = "BYTES")]
+    pub write_bytes: usize,
+    /// Measured seconds.
+    #[arg(long, alias = "seconds", default_value_t = 5)]
+    pub duration: u64,
+    /// Seconds before measuring starts.
+    #[arg(long, default_value_t = 1)]
+    pub warm_up: u64,
+    /// Measure a copying STOMP forwarder instead: the upper bound for a server's topic cells.
+    #[arg(long)]
+    pub forwarder: bool,
+    /// Producers of the forwarder's cell.
+    #[arg(long, default_value_t = 1)]
+    pub producers: usize,
+    /// Consumers of the forwarder's cell.
+    #[arg(long, default_value_t = 1)]
+    pub consumers: usize,
+    /// The reports.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// The hidden child of `bare`.
+#[derive(Debug, Clone, Args)]
+pub struct BareWriterArgs {
+    /// Connections to wait for before writing.
+    #[arg(long)]
+    pub connections: usize,
+    /// Body size in bytes.
+    #[arg(long)]
+    pub size: usize,
+    /// Bytes per write.
+    #[arg(long)]
+    pub write_bytes: usize,
+    /// Ends by itself after this many seconds.
+    #[arg(long)]
+    pub seconds: u64,
+}
+
+/// `bench connections`.
+#[derive(Debug, Clone, Args)]
+pub struct ConnectionsArgs {
+    /// The server.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// The reports.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Connections to open.
+    #[arg(long, default_value_t = 10_000)]
+    pub count: usize,
+    /// Seconds to hold them before measuring.
+    #[arg(long, default_value_t = 5)]
+    pub hold: u64,
+    /// Subscribe all to one topic instead of one topic each.
+    #[arg(long)]
+    pub one_topic: bool,
+}
+
+/// `bench forwarder`.
+#[derive(Debug, Clone, Args)]
+pub struct ForwarderArgs {
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    pub listen: String,
+    /// Ends by itself after this many seconds (0: never).
+    #[arg(long, default_value_t = 0)]
+    pub seconds: u64,
+}
+
+/// Tables of cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Matrix {
+    /// Apollo's published table and stomp-benchmark's non-persistent cells.
+    Apollo,
+}
+
+/// STOMP's acknowledgement modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AckMode {
+    /// The server takes a message as acknowledged once sent.
+    Auto,
+    /// An acknowledgement covers all messages before it.
+    Client,
+    /// An acknowledgement covers one message.
+    ClientIndividual,
+}
+
+impl AckMode {
+    /// The value of the `ack` header.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Client => "client",
+            Self::ClientIndividual => "client-individual",
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The STOMP client side of the generator: frames, batches, connections, threads, cells.
+//!
+//! Invariant: nothing here formats, allocates or reads the clock once per message.
+
+pub mod cell;
+pub mod connect;
+pub mod consumer;
+pub mod frames;
+pub mod inbound;
+pub mod producer;
+pub mod shared;
+pub mod tally;
+pub mod template;
+pub mod watch;
+pub mod websocket;
