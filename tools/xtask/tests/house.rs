@@ -1,0 +1,42 @@
+//! Runs every check over the real tree. A failure says what is wrong, where, and what to do.
+
+use xtask::{
+    Finding, Tree, dependencies, discipline, fuzzing, generated, imports, links, lints, purity,
+    shape, verdict, wording,
+};
+
+fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
+    let tree = Tree::read().map_err(|error| format!("{error:#}"))?;
+    // Guards the guard: a check over no files finds nothing.
+    if !tree.contains("core/base/src/lib.rs") || !tree.contains("README.md") {
+        return Err(format!(
+            "{} files: this is not the whole tree",
+            tree.files.len()
+        ));
+    }
+    match verdict(&check(&tree)) {
+        Ok(()) => Ok(()),
+        Err(text) => panic!("{text}"),
+    }
+}
+
+macro_rules! house {
+    ($($name:ident => $check:expr;)+) => {
+        $(#[test] fn $name() -> Result<(), String> { run($check) })+
+    };
+}
+
+house! {
+    crates_under_the_workspace_lints => lints::check;
+    dependencies_are_justified_and_used => dependencies::check;
+    files_are_declared => shape::check_orphans;
+    files_are_short => shape::check_lengths;
+    fuzz_targets_have_corpora_that_replay => fuzzing::check;
+    generated_pages_are_fresh => generated::check;
+    imports_go_down => imports::check;
+    links_lead_somewhere => links::check;
+    modules_say_what_they_are => shape::check_openings;
+    no_machine_is_named => wording::check;
+    nothing_is_skipped_or_put_off => discipline::check;
+    pure_code_is_pure => purity::check;
+}
