@@ -115,20 +115,14 @@ pub struct Close {
 impl Close {
     /// An end with a reason of its own.
     pub fn new(code: CloseCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Close {
-            code,
-            reason: reason.into(),
-        }
+        Close { code, reason: reason.into() }
     }
 }
 
 impl From<CloseCode> for Close {
     fn from(code: CloseCode) -> Self {
         let reason = CLOSE_CODES.get(code.index()).map_or("", |row| row.meaning);
-        Close {
-            code,
-            reason: Cow::Borrowed(reason),
-        }
+        Close { code, reason: Cow::Borrowed(reason) }
     }
 }
 

@@ -21,16 +21,9 @@ pub const ENCODINGS_PER_RUN_MAX: usize = 8;
 /// What a connection may take from its session's backlog in one turn.
 pub const WRITE_BLOCK_BYTES: usize = 256 * 1024;
 
-const _: () = assert!(
-    RUN_BYTES_TARGET * 2 <= WRITE_BLOCK_BYTES,
-    "a turn must fit at least two runs"
-);
-const _: () = assert!(
-    COPY_BYTES_MAX < RUN_BYTES_TARGET,
-    "whole runs are shared, not copied"
-);
+const _: () =
+    assert!(RUN_BYTES_TARGET * 2 <= WRITE_BLOCK_BYTES, "a turn must fit at least two runs");
+const _: () = assert!(COPY_BYTES_MAX < RUN_BYTES_TARGET, "whole runs are shared, not copied");
 const _: () = assert!(SHARDS_MAX <= u64::BITS as usize, "shard sets are words");
-const _: () = assert!(
-    PATH_DEPTH_MAX * 2 <= PATH_BYTES_MAX,
-    "a path of that depth must be spellable"
-);
+const _: () =
+    assert!(PATH_DEPTH_MAX * 2 <= PATH_BYTES_MAX, "a path of that depth must be spellable");

@@ -35,10 +35,7 @@ mod tests {
         let mut limiter = RateLimiter::default();
         let second = Span::from_secs(1);
         let start = Time::from_nanos(1);
-        assert_eq!(
-            (0..5).filter(|_| limiter.allow(start, second, 3)).count(),
-            3
-        );
+        assert_eq!((0..5).filter(|_| limiter.allow(start, second, 3)).count(), 3);
         assert!(limiter.allow(start + second, second, 3));
         assert!(!limiter.allow(start + second, second, 3));
         assert!(!limiter.is_idle(start + second));

@@ -38,11 +38,7 @@ const NONE: u32 = u32::MAX;
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Slab {
-            pages: Vec::new(),
-            free: NONE,
-            len: 0,
-        }
+        Slab { pages: Vec::new(), free: NONE, len: 0 }
     }
 }
 
@@ -81,15 +77,9 @@ impl<T> Slab<T> {
         let mut slot = 0;
         if let Some(page) = self.pages.last_mut() {
             slot = (base + page.len()) as u32;
-            page.push(Entry {
-                generation: 0,
-                content: Content::Used(value),
-            });
+            page.push(Entry { generation: 0, content: Content::Used(value) });
         }
-        Key {
-            slot,
-            generation: 0,
-        }
+        Key { slot, generation: 0 }
     }
 
     /// Gives a record back; `None` if the key is stale.
@@ -112,10 +102,11 @@ impl<T> Slab<T> {
     /// The record, unless the key is stale.
     pub fn get(&self, key: Key) -> Option<&T> {
         match self.entry(key.slot)? {
-            Entry {
-                generation,
-                content: Content::Used(value),
-            } if *generation == key.generation => Some(value),
+            Entry { generation, content: Content::Used(value) }
+                if *generation == key.generation =>
+            {
+                Some(value)
+            }
             _ => None,
         }
     }
@@ -123,10 +114,11 @@ impl<T> Slab<T> {
     /// The record, unless the key is stale.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.entry_mut(key.slot)? {
-            Entry {
-                generation,
-                content: Content::Used(value),
-            } if *generation == key.generation => Some(value),
+            Entry { generation, content: Content::Used(value) }
+                if *generation == key.generation =>
+            {
+                Some(value)
+            }
             _ => None,
         }
     }
@@ -134,45 +126,27 @@ impl<T> Slab<T> {
     /// The key of the slot's present tenant.
     pub fn key_of(&self, slot: u32) -> Option<Key> {
         match self.entry(slot)? {
-            Entry {
-                generation,
-                content: Content::Used(_),
-            } => Some(Key {
-                slot,
-                generation: *generation,
-            }),
+            Entry { generation, content: Content::Used(_) } => {
+                Some(Key { slot, generation: *generation })
+            }
             _ => None,
         }
     }
 
     /// Every record with its key, in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        self.pages
-            .iter()
-            .flatten()
-            .zip(0u32..)
-            .filter_map(|(entry, slot)| match &entry.content {
-                Content::Used(value) => Some((
-                    Key {
-                        slot,
-                        generation: entry.generation,
-                    },
-                    value,
-                )),
-                Content::Free { .. } => None,
-            })
+        self.pages.iter().flatten().zip(0u32..).filter_map(|(entry, slot)| match &entry.content {
+            Content::Used(value) => Some((Key { slot, generation: entry.generation }, value)),
+            Content::Free { .. } => None,
+        })
     }
 
     fn entry(&self, slot: u32) -> Option<&Entry<T>> {
-        self.pages
-            .get(slot as usize / PAGE)?
-            .get(slot as usize % PAGE)
+        self.pages.get(slot as usize / PAGE)?.get(slot as usize % PAGE)
     }
 
     fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry<T>> {
-        self.pages
-            .get_mut(slot as usize / PAGE)?
-            .get_mut(slot as usize % PAGE)
+        self.pages.get_mut(slot as usize / PAGE)?.get_mut(slot as usize % PAGE)
     }
 }
 

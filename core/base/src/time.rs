@@ -34,20 +34,14 @@ impl Time {
 impl Add<Span> for Time {
     type Output = Time;
     fn add(self, span: Span) -> Time {
-        Time(
-            self.0
-                .saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Time(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 
 impl Sub<Span> for Time {
     type Output = Time;
     fn sub(self, span: Span) -> Time {
-        Time(
-            self.0
-                .saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Time(self.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -69,9 +63,6 @@ mod tests {
         assert_eq!(Time::NEVER + Span::from_secs(1), Time::NEVER);
         assert_eq!(Time::ZERO - Span::from_secs(1), Time::ZERO);
         assert_eq!(Time::from_nanos(5).since(Time::from_nanos(9)), Span::ZERO);
-        assert_eq!(
-            Time::from_nanos(9).since(Time::from_nanos(5)),
-            Span::from_nanos(4)
-        );
+        assert_eq!(Time::from_nanos(9).since(Time::from_nanos(5)), Span::from_nanos(4));
     }
 }

@@ -25,11 +25,7 @@ pub struct Wheel {
 
 impl Default for Wheel {
     fn default() -> Self {
-        Wheel {
-            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
-            fired: 0,
-            len: 0,
-        }
+        Wheel { slots: (0..SLOTS).map(|_| Vec::new()).collect(), fired: 0, len: 0 }
     }
 }
 
@@ -117,10 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn key(slot: u32) -> Key {
-        Key {
-            slot,
-            generation: 0,
-        }
+        Key { slot, generation: 0 }
     }
 
     #[test]

@@ -1,1 +1,37 @@
-//! One shard of the broker: commands in, effects out
+//! One shard of the broker: commands in, effects out.
+//!
+//! A [`Broker`] lives on one shard's thread and is never shared. Sessions belong to the shard of
+//! their connection; every destination has a *home shard*, chosen by its name, that numbers its
+//! messages and keeps its state (retained value, queue, interest). Shards speak by [`Mail`].
+//!
+//! ```text
+//!  publisher's shard        home shard                       subscriber's shard
+//!  handle(Publish) ──mail──▶ number, retain, queue ──mail──▶ fan out ─▶ backlog ─▶ next()
+//!        ▲                        │
+//!        └──────── Pause ─────────┘◀──────── Pressure ────────┘
+//! ```
+//! What a subscriber has not been sent yet waits in its session's backlog as references to runs,
+//! where it can still be dropped or conflated; bytes are made when its connection can take them.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod authorise;
+mod backlog;
+mod broker;
+mod deliver;
+mod effects;
+mod metrics;
+mod options;
+mod pressure;
+mod publish;
+mod queueing;
+mod session;
+mod subscribe;
+mod topic;
+
+pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
+pub use backlog::Pending;
+pub use broker::Broker;
+pub use effects::{Asker, Effects, Mail};
+pub use metrics::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
+pub use options::{BrokerOptions, QueuePolicy, SlowConsumer, TopicOptions, TopicPolicy};

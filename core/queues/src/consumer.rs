@@ -93,23 +93,15 @@ impl Consumer {
     pub(crate) fn take_off(&mut self, queue: Key, segment: Segment) {
         self.messages += segment.len();
         self.bytes += segment.bytes();
-        self.in_flight
-            .insert(segment.first(), Flight { queue, segment });
+        self.in_flight.insert(segment.first(), Flight { queue, segment });
     }
 
     /// Removes what is in flight between two numbers, both included.
     pub(crate) fn land(&mut self, first: u64, last: u64) -> Vec<Flight> {
         let mut landed = Vec::new();
-        let start = self
-            .in_flight
-            .range(..=first)
-            .next_back()
-            .map_or(first, |(start, _)| *start);
-        let starts: Vec<u64> = self
-            .in_flight
-            .range(start..=last)
-            .map(|(start, _)| *start)
-            .collect();
+        let start = self.in_flight.range(..=first).next_back().map_or(first, |(start, _)| *start);
+        let starts: Vec<u64> =
+            self.in_flight.range(start..=last).map(|(start, _)| *start).collect();
         for start in starts {
             let Some(mut flight) = self.in_flight.remove(&start) else {
                 continue;
@@ -119,30 +111,15 @@ impl Consumer {
                 continue;
             }
             if let Some(rest) = flight.segment.split_off(last + 1) {
-                self.in_flight.insert(
-                    rest.first(),
-                    Flight {
-                        queue: flight.queue,
-                        segment: rest,
-                    },
-                );
+                self.in_flight.insert(rest.first(), Flight { queue: flight.queue, segment: rest });
             }
             if let Some(inside) = flight.segment.split_off(first) {
                 if !flight.segment.is_empty() {
-                    self.in_flight.insert(
-                        start,
-                        Flight {
-                            queue: flight.queue,
-                            ..flight
-                        },
-                    );
+                    self.in_flight.insert(start, Flight { queue: flight.queue, ..flight });
                 }
                 self.messages -= inside.len();
                 self.bytes = self.bytes.saturating_sub(inside.bytes());
-                landed.push(Flight {
-                    queue: flight.queue,
-                    segment: inside,
-                });
+                landed.push(Flight { queue: flight.queue, segment: inside });
             }
         }
         landed

@@ -19,11 +19,10 @@ pub(crate) fn dispatch(
     consumers: &mut Slab<Consumer>,
     effects: &mut Vec<Effect>,
 ) {
-    let exclusive = queue.consumers.iter().position(|at| {
-        consumers
-            .get(at.consumer)
-            .is_some_and(|consumer| consumer.exclusive)
-    });
+    let exclusive = queue
+        .consumers
+        .iter()
+        .position(|at| consumers.get(at.consumer).is_some_and(|consumer| consumer.exclusive));
     let mut refusals = 0;
     while !queue.ready.is_empty() && refusals < queue.consumers.len() {
         let place = exclusive.unwrap_or(queue.turn % queue.consumers.len());
@@ -71,11 +70,7 @@ fn next_segment(
     let mut looked = 0;
     let mut found = None;
     let mut seen = cursor;
-    let start = queue
-        .ready
-        .range(..=cursor)
-        .next_back()
-        .map_or(cursor, |(start, _)| *start);
+    let start = queue.ready.range(..=cursor).next_back().map_or(cursor, |(start, _)| *start);
     'search: for segment in queue.ready.range(start..).map(|(_, segment)| segment) {
         for index in segment.from..segment.to {
             let Some(message) = segment.run.message(index as usize) else {

@@ -54,20 +54,14 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(path: Path, options: &QueueOptions, now: Time) -> Queue {
         let dead_letter = options.dead_letter.replace("{queue}", path.as_str());
-        let dead_letter = Path::parse(&dead_letter)
-            .ok()
-            .filter(|dead_letter| *dead_letter != path);
+        let dead_letter = Path::parse(&dead_letter).ok().filter(|dead_letter| *dead_letter != path);
         // What is dead already does not die again.
         let is_dead_letter = options
             .dead_letter
             .split_once("{queue}")
             .is_some_and(|(prefix, _)| !prefix.is_empty() && path.as_str().starts_with(prefix));
         Queue {
-            redeliveries_max: if is_dead_letter {
-                0
-            } else {
-                options.redeliveries_max
-            },
+            redeliveries_max: if is_dead_letter { 0 } else { options.redeliveries_max },
             path,
             bytes_max: options.bytes_max,
             dead_letter,
@@ -153,15 +147,8 @@ fn fitting(segment: &Segment, bytes: usize) -> u32 {
     let (mut low, mut high) = (1, segment.len());
     while low < high {
         let middle = (low + high).div_ceil(2);
-        let part = Segment {
-            to: segment.from + middle,
-            ..segment.clone()
-        };
-        if part.bytes() <= bytes {
-            low = middle
-        } else {
-            high = middle - 1
-        }
+        let part = Segment { to: segment.from + middle, ..segment.clone() };
+        if part.bytes() <= bytes { low = middle } else { high = middle - 1 }
     }
     low
 }

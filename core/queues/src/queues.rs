@@ -45,7 +45,7 @@ pub enum Effect {
 }
 
 /// Queues and consumers; see the crate's documentation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Queues {
     queues: Slab<Queue>,
     names: Map<Path, Key>,
@@ -53,9 +53,27 @@ pub struct Queues {
     subscriptions: Map<(SessionId, SubscriptionKey), Key>,
     patterns: Vec<(Pattern, Key)>,
     expired: u64,
+    /// Bytes of messages in all queues, and how many there may be.
+    bytes: usize,
+    bytes_max: usize,
 }
 
 impl Queues {
+    /// No queues yet. Together they may hold so many bytes of messages; above that all that have
+    /// any are full.
+    pub fn new(bytes_max: usize) -> Queues {
+        Queues {
+            queues: Slab::new(),
+            names: Map::default(),
+            consumers: Slab::new(),
+            subscriptions: Map::default(),
+            patterns: Vec::new(),
+            expired: 0,
+            bytes: 0,
+            bytes_max,
+        }
+    }
+
     /// How many queues there are.
     pub fn len(&self) -> usize {
         self.queues.len()
@@ -73,11 +91,9 @@ impl Queues {
 
     /// Messages ready and bytes held, over all queues.
     pub fn depth(&self) -> (usize, usize) {
-        self.queues
-            .iter()
-            .fold((0, 0), |(messages, bytes), (_, queue)| {
-                (messages + queue.ready_messages, bytes + queue.bytes)
-            })
+        self.queues.iter().fold((0, 0), |(messages, bytes), (_, queue)| {
+            (messages + queue.ready_messages, bytes + queue.bytes)
+        })
     }
 
     /// Whether the queue asks its publishers to wait.
@@ -100,6 +116,7 @@ impl Queues {
         let segment = Segment::whole(run);
         queue.used = now.time;
         queue.bytes += segment.bytes();
+        self.bytes += segment.bytes();
         queue.put(segment);
         self.dispatch(key, effects);
     }
@@ -154,10 +171,8 @@ impl Queues {
         let Some(consumer) = self.consumers.get_mut(consumer_key) else {
             return;
         };
-        let landed: Vec<Flight> = ranges
-            .iter()
-            .flat_map(|(first, last)| consumer.land(*first, *last))
-            .collect();
+        let landed: Vec<Flight> =
+            ranges.iter().flat_map(|(first, last)| consumer.land(*first, *last)).collect();
         let queues = consumer.queues.clone();
         for flight in landed {
             self.landed(flight, settlement, effects);
@@ -188,17 +203,11 @@ impl Queues {
         self.patterns.retain(|(_, owner)| *owner != consumer_key);
         for queue in &consumer.queues {
             if let Some(queue) = self.queues.get_mut(*queue) {
-                queue
-                    .consumers
-                    .retain(|attached| attached.consumer != consumer_key);
+                queue.consumers.retain(|attached| attached.consumer != consumer_key);
                 queue.used = now.time;
             }
         }
-        let settlement = if seen {
-            Settlement::Reject
-        } else {
-            Settlement::Return
-        };
+        let settlement = if seen { Settlement::Reject } else { Settlement::Return };
         for flight in consumer.in_flight.into_values() {
             self.landed(flight, settlement, effects);
         }
@@ -224,8 +233,15 @@ impl Queues {
             .collect();
         for key in expiring {
             if let Some(queue) = self.queues.get_mut(key) {
+                let before = queue.bytes;
                 self.expired += queue.expire(now.wall_ms) as u64;
+                self.bytes = self.bytes.saturating_sub(before - queue.bytes);
             }
+            self.dispatch(key, effects);
+        }
+        let full: Vec<Key> =
+            self.queues.iter().filter(|(_, queue)| queue.full).map(|(key, _)| key).collect();
+        for key in full {
             self.dispatch(key, effects);
         }
         let idle: Vec<Key> = self
@@ -248,9 +264,7 @@ impl Queues {
             return *key;
         }
         let options = options(&path);
-        let key = self
-            .queues
-            .insert(Queue::new(path.clone(), &options, now.time));
+        let key = self.queues.insert(Queue::new(path.clone(), &options, now.time));
         let waiting: Vec<Key> = self
             .patterns
             .iter()
@@ -274,19 +288,11 @@ impl Queues {
         if consumer.queues.contains(&queue_key) {
             return;
         }
-        if consumer.window
-            == (Window {
-                messages: 0,
-                bytes: 0,
-            })
-        {
+        if consumer.window == (Window { messages: 0, bytes: 0 }) {
             consumer.window = queue.window;
         }
         consumer.queues.push(queue_key);
-        queue.consumers.push(Attached {
-            consumer: consumer_key,
-            cursor: 0,
-        });
+        queue.consumers.push(Attached { consumer: consumer_key, cursor: 0 });
     }
 
     /// Messages came back from a consumer: away with them, or to their place.
@@ -303,6 +309,7 @@ impl Queues {
             segment.redeliveries += 1;
             if queue.redeliveries_max > 0 && segment.redeliveries > queue.redeliveries_max {
                 queue.bytes = queue.bytes.saturating_sub(segment.bytes());
+                self.bytes = self.bytes.saturating_sub(segment.bytes());
                 let (from, to) = (queue.path.clone(), queue.dead_letter.clone());
                 effects.push(Effect::DeadLetter { from, to, segment });
                 return;
@@ -316,17 +323,17 @@ impl Queues {
             return;
         };
         dispatch(key, queue, &mut self.consumers, effects);
+        let (level, max) = (queue.bytes, queue.bytes_max);
+        let (total, total_max) = (self.bytes, self.bytes_max);
+        // Once full, a queue stays so until a quarter has gone: publishers move in long strides.
         let full = if queue.full {
-            queue.bytes > queue.bytes_max / 4 * 3
+            level > max / 4 * 3 || (level > 0 && total > total_max / 4 * 3)
         } else {
-            queue.bytes > queue.bytes_max
+            level > max || (level > 0 && total > total_max)
         };
         if full != queue.full {
             queue.full = full;
-            effects.push(Effect::Full {
-                path: queue.path.clone(),
-                on: full,
-            });
+            effects.push(Effect::Full { path: queue.path.clone(), on: full });
         }
     }
 
@@ -336,10 +343,7 @@ impl Queues {
         };
         self.names.remove(&queue.path);
         if queue.full {
-            effects.push(Effect::Full {
-                path: queue.path,
-                on: false,
-            });
+            effects.push(Effect::Full { path: queue.path, on: false });
         }
     }
 }

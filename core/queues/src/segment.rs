@@ -21,12 +21,7 @@ impl Segment {
     /// All messages of a run.
     pub fn whole(run: Arc<Run>) -> Segment {
         let to = run.len() as u32;
-        Segment {
-            run,
-            from: 0,
-            to,
-            redeliveries: 0,
-        }
+        Segment { run, from: 0, to, redeliveries: 0 }
     }
 
     /// The number of the first message.
@@ -56,14 +51,9 @@ impl Segment {
 
     /// Cuts off the messages from number `sequence` on; `None` if there are none.
     pub fn split_off(&mut self, sequence: u64) -> Option<Segment> {
-        let at = sequence
-            .saturating_sub(self.run.first())
-            .min(u64::from(self.to)) as u32;
+        let at = sequence.saturating_sub(self.run.first()).min(u64::from(self.to)) as u32;
         let at = at.max(self.from);
-        let rest = Segment {
-            from: at,
-            ..self.clone()
-        };
+        let rest = Segment { from: at, ..self.clone() };
         self.to = at;
         (!rest.is_empty()).then_some(rest)
     }

@@ -16,22 +16,9 @@ use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, T
 #[derive(Clone, Debug)]
 enum Step {
     Publish(u8),
-    Consume {
-        consumer: u8,
-        messages: u32,
-        bytes: u32,
-        selective: bool,
-    },
-    Settle {
-        consumer: u8,
-        at: u8,
-        count: u8,
-        settlement: u8,
-    },
-    Leave {
-        consumer: u8,
-        seen: bool,
-    },
+    Consume { consumer: u8, messages: u32, bytes: u32, selective: bool },
+    Settle { consumer: u8, at: u8, count: u8, settlement: u8 },
+    Leave { consumer: u8, seen: bool },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -48,10 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn options(_: &Path) -> QueueOptions {
     QueueOptions {
         bytes_max: 2_000,
-        window: Window {
-            messages: 5,
-            bytes: 0,
-        },
+        window: Window { messages: 5, bytes: 0 },
         redeliveries_max: 3,
         dead_letter: "dlq/{queue}".into(),
         idle: Span::from_secs(30),
@@ -59,31 +43,18 @@ fn options(_: &Path) -> QueueOptions {
 }
 
 fn destination() -> Destination {
-    Destination {
-        kind: Kind::Queue,
-        path: Path::parse("jobs").unwrap(),
-    }
+    Destination { kind: Kind::Queue, path: Path::parse("jobs").unwrap() }
 }
 
 fn session(number: u8) -> SessionId {
-    SessionId {
-        shard: ShardId(0),
-        slot: u32::from(number),
-        generation: 0,
-    }
+    SessionId { shard: ShardId(0), slot: u32::from(number), generation: 0 }
 }
 
 fn run(first: u64, count: u8) -> Arc<Run> {
     let mut builder = RunBuilder::new(destination(), Time::ZERO);
     for offset in 0..count {
-        let colour = if (first + u64::from(offset)).is_multiple_of(3) {
-            "red"
-        } else {
-            "blue"
-        };
-        builder
-            .properties()
-            .extend_from_slice(format!("colour:{colour}\n").as_bytes());
+        let colour = if (first + u64::from(offset)).is_multiple_of(3) { "red" } else { "blue" };
+        builder.properties().extend_from_slice(format!("colour:{colour}\n").as_bytes());
         builder.finish(b"body", Meta::default());
     }
     let mut run = builder.build();
@@ -105,9 +76,7 @@ impl Model {
     fn apply(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Deliver {
-                    session, segment, ..
-                } => {
+                Effect::Deliver { session, segment, .. } => {
                     let consumer = session.slot as u8;
                     for sequence in segment.first()..=segment.last() {
                         assert!(
@@ -115,11 +84,7 @@ impl Model {
                             "{sequence} was accepted already"
                         );
                         assert!(!self.dead.contains(&sequence));
-                        assert!(
-                            self.in_flight
-                                .values()
-                                .all(|held| !held.contains(&sequence))
-                        );
+                        assert!(self.in_flight.values().all(|held| !held.contains(&sequence)));
                         if self.selective.contains(&consumer) {
                             assert!(sequence.is_multiple_of(3), "the selector wants red ones");
                         }
@@ -148,7 +113,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn every_message_is_in_exactly_one_place(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut queues = Queues::default();
+        let mut queues = Queues::new(1 << 20);
         let mut model = Model::default();
         let key = SubscriptionKey(0);
         let now = Now::default();
@@ -232,7 +197,7 @@ proptest! {
 
 #[test]
 fn two_idle_consumers_share_two_messages() {
-    let mut queues = Queues::default();
+    let mut queues = Queues::new(1 << 20);
     let mut effects = Vec::new();
     for consumer in 0..2 {
         let consume = Consume {
@@ -240,59 +205,28 @@ fn two_idle_consumers_share_two_messages() {
             key: SubscriptionKey(0),
             target: Target::Exact(destination()),
             selector: None,
-            window: Window {
-                messages: 10,
-                bytes: 0,
-            },
+            window: Window { messages: 10, bytes: 0 },
             exclusive: false,
         };
         queues.consume(Now::default(), &consume, options, &mut effects);
     }
     queues.publish(Now::default(), run(0, 2), options, &mut effects);
-    let mut model = Model {
-        published: 2,
-        ..Model::default()
-    };
+    let mut model = Model { published: 2, ..Model::default() };
     model.apply(effects);
-    assert_eq!(
-        model
-            .in_flight
-            .values()
-            .map(BTreeSet::len)
-            .collect::<Vec<_>>(),
-        [1, 1]
-    );
+    assert_eq!(model.in_flight.values().map(BTreeSet::len).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[test]
 fn expired_messages_are_dropped_and_idle_queues_removed() {
-    let mut queues = Queues::default();
+    let mut queues = Queues::new(1 << 20);
     let mut effects = Vec::new();
-    let meta = Meta {
-        expires_ms: Some(100),
-        ..Meta::default()
-    };
+    let meta = Meta { expires_ms: Some(100), ..Meta::default() };
     let run = Run::single(destination(), Time::ZERO, b"", b"x", meta);
     queues.publish(Now::default(), Arc::new(run), options, &mut effects);
     assert_eq!(queues.depth().0, 1);
-    queues.tick(
-        Now {
-            time: Time::ZERO,
-            wall_ms: 100,
-        },
-        &mut effects,
-    );
-    assert_eq!(
-        (queues.depth(), queues.expired_total(), queues.len()),
-        ((0, 0), 1, 1)
-    );
-    queues.tick(
-        Now {
-            time: Time::ZERO + Span::from_secs(31),
-            wall_ms: 200,
-        },
-        &mut effects,
-    );
+    queues.tick(Now { time: Time::ZERO, wall_ms: 100 }, &mut effects);
+    assert_eq!((queues.depth(), queues.expired_total(), queues.len()), ((0, 0), 1, 1));
+    queues.tick(Now { time: Time::ZERO + Span::from_secs(31), wall_ms: 200 }, &mut effects);
     assert!(queues.is_empty());
     assert!(effects.is_empty());
 }

@@ -26,10 +26,7 @@ struct Node<T> {
 
 impl<T> Default for PatternIndex<T> {
     fn default() -> Self {
-        PatternIndex {
-            root: Node::default(),
-            len: 0,
-        }
+        PatternIndex { root: Node::default(), len: 0 }
     }
 }
 
@@ -77,8 +74,7 @@ impl<T: PartialEq> PatternIndex<T> {
             *slot = level;
             depth += 1;
         }
-        self.root
-            .matches(levels.get(..depth).unwrap_or_default(), visit);
+        self.root.matches(levels.get(..depth).unwrap_or_default(), visit);
     }
 }
 
@@ -92,10 +88,7 @@ impl<T: PartialEq> Node<T> {
             Level::Rest => self.rest.push(value),
             Level::One => self.one.get_or_insert_default().insert(below, value),
             Level::Literal(text) => {
-                self.literals
-                    .entry(text.clone())
-                    .or_default()
-                    .insert(below, value);
+                self.literals.entry(text.clone()).or_default().insert(below, value);
             }
             Level::Glob(_) => {
                 if let Some((_, node)) = self.globs.iter_mut().find(|(known, _)| known == level) {

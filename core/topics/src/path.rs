@@ -66,9 +66,8 @@ impl Path {
     /// Says which rule the text breaks and where.
     pub fn parse(text: &str) -> Result<Path, PathError> {
         check(text)?;
-        if let Some((at, wildcard)) = text
-            .char_indices()
-            .find(|(_, c)| matches!(c, '*' | '+' | '#'))
+        if let Some((at, wildcard)) =
+            text.char_indices().find(|(_, c)| matches!(c, '*' | '+' | '#'))
         {
             return Err(PathError::Wildcard { at, wildcard });
         }
@@ -93,12 +92,9 @@ impl Path {
     /// A stable hash of the name: the same on every shard and node, so that a name's home is too.
     pub fn stable_hash(&self) -> u64 {
         // FNV-1a with a final mix; not for hash tables fed by strangers, only for placement.
-        let hash = self
-            .0
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
+        let hash = self.0.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
     }
 }
@@ -144,14 +140,8 @@ mod tests {
 
     #[test]
     fn accepts_what_people_write() {
-        for good in [
-            "a",
-            "fx/EUR-USD",
-            "a.b/c",
-            "sports/football/match 7",
-            "münchen/ü",
-            "$sys/x",
-        ] {
+        for good in ["a", "fx/EUR-USD", "a.b/c", "sports/football/match 7", "münchen/ü", "$sys/x"]
+        {
             assert_eq!(Path::parse(good).unwrap().as_str(), good);
         }
     }
@@ -166,26 +156,9 @@ mod tests {
             ("a/", PathError::EmptyLevel { level: 2 }),
             ("a//b", PathError::EmptyLevel { level: 2 }),
             ("a\nb", PathError::Control { at: 1 }),
-            (
-                "a/*",
-                PathError::Wildcard {
-                    at: 2,
-                    wildcard: '*',
-                },
-            ),
-            (
-                "a/#",
-                PathError::Wildcard {
-                    at: 2,
-                    wildcard: '#',
-                },
-            ),
-            (
-                &long,
-                PathError::TooLong {
-                    bytes: PATH_BYTES_MAX + 1,
-                },
-            ),
+            ("a/*", PathError::Wildcard { at: 2, wildcard: '*' }),
+            ("a/#", PathError::Wildcard { at: 2, wildcard: '#' }),
+            (&long, PathError::TooLong { bytes: PATH_BYTES_MAX + 1 }),
             (&deep, PathError::TooDeep),
         ];
         for (text, error) in rows {
@@ -200,9 +173,6 @@ mod tests {
             let path = Path::parse(&format!("load/{n}")).unwrap();
             counts[(path.stable_hash() % 4) as usize] += 1;
         }
-        assert!(
-            counts.iter().all(|count| (800..1200).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
     }
 }

@@ -59,10 +59,7 @@ impl Pattern {
                 _ => Level::Literal(level.into()),
             });
         }
-        Ok(Pattern(Arc::new(Parsed {
-            text: text.into(),
-            levels: levels.into(),
-        })))
+        Ok(Pattern(Arc::new(Parsed { text: text.into(), levels: levels.into() })))
     }
 
     /// The text it was parsed from.
@@ -77,14 +74,30 @@ impl Pattern {
 
     /// The path it stands for if it has no wildcard.
     pub fn as_path(&self) -> Option<Path> {
-        if self
-            .levels()
-            .iter()
-            .all(|level| matches!(level, Level::Literal(_)))
-        {
+        if self.levels().iter().all(|level| matches!(level, Level::Literal(_))) {
             return Path::parse(self.as_str()).ok();
         }
         None
+    }
+
+    /// Whether every path the other pattern names is surely named by this one too. May say no of a
+    /// pattern that is contained in a roundabout way.
+    pub fn contains(&self, other: &Pattern) -> bool {
+        let mut theirs = other.levels().iter();
+        for level in self.levels() {
+            if *level == Level::Rest {
+                return true;
+            }
+            let contained = match (level, theirs.next()) {
+                (Level::One, Some(their)) => *their != Level::Rest,
+                (Level::Glob(_), Some(Level::Literal(name))) => level.fits(name),
+                (_, their) => Some(level) == their,
+            };
+            if !contained {
+                return false;
+            }
+        }
+        theirs.next().is_none()
     }
 
     /// Whether the path is one of those it names.
@@ -184,9 +197,7 @@ mod tests {
             ("fx/*b*b*", "fx/b", false),
         ];
         for (pattern, path, expected) in rows {
-            let matched = Pattern::parse(pattern)
-                .unwrap()
-                .matches(&Path::parse(path).unwrap());
+            let matched = Pattern::parse(pattern).unwrap().matches(&Path::parse(path).unwrap());
             assert_eq!(matched, expected, "{pattern} on {path}");
         }
     }
@@ -198,13 +209,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn containment_is_never_claimed_wrongly() {
+        let rows = [
+            ("a/**", "a/b/*", true),
+            ("a/**", "a/**", true),
+            ("**", "x/*", true),
+            ("a/*", "a/b", true),
+            ("a/*", "a/**", false),
+            ("a/b", "a/*", false),
+            ("a/E*", "a/EUR", true),
+            ("a/E*", "a/U*", false),
+            ("a/**", "*/b", false),
+        ];
+        for (pattern, other, expected) in rows {
+            let contained =
+                Pattern::parse(pattern).unwrap().contains(&Pattern::parse(other).unwrap());
+            assert_eq!(contained, expected, "{pattern} on {other}");
+        }
+    }
+
     fn naive(glob: &[u8], name: &[u8]) -> bool {
         match glob.split_first() {
             None => name.is_empty(),
             Some((b'*', rest)) => (0..=name.len()).any(|skip| naive(rest, &name[skip..])),
-            Some((byte, rest)) => name
-                .split_first()
-                .is_some_and(|(first, name)| first == byte && naive(rest, name)),
+            Some((byte, rest)) => {
+                name.split_first().is_some_and(|(first, name)| first == byte && naive(rest, name))
+            }
         }
     }
 

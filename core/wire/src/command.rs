@@ -23,10 +23,7 @@ pub struct Confirm {
 impl Confirm {
     /// A single token.
     pub fn one(token: Token) -> Confirm {
-        Confirm {
-            from: token,
-            to: token,
-        }
+        Confirm { from: token, to: token }
     }
 }
 
@@ -43,9 +40,7 @@ pub struct Credentials {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials")
-            .field("login", &self.login)
-            .finish_non_exhaustive()
+        f.debug_struct("Credentials").field("login", &self.login).finish_non_exhaustive()
     }
 }
 
@@ -210,11 +205,7 @@ impl Commands {
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-            && self
-                .open
-                .as_ref()
-                .is_none_or(|open| open.builder.is_empty())
+        self.list.is_empty() && self.open.as_ref().is_none_or(|open| open.builder.is_empty())
     }
 
     /// Hands the commands over, in order; the allocation stays.
@@ -243,41 +234,25 @@ mod tests {
     use tiderace_topics::Path;
 
     fn topic(name: &str) -> Destination {
-        Destination {
-            kind: Kind::Topic,
-            path: Path::parse(name).unwrap(),
-        }
+        Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() }
     }
 
     #[test]
     fn consecutive_messages_to_one_destination_share_a_run() {
         let mut commands = Commands::new();
-        for (name, token) in [
-            ("a", None),
-            ("a", Some(1)),
-            ("a", Some(2)),
-            ("b", Some(3)),
-            ("a", None),
-        ] {
+        for (name, token) in
+            [("a", None), ("a", Some(1)), ("a", Some(2)), ("b", Some(3)), ("a", None)]
+        {
             commands.message(&topic(name)).extend_from_slice(b"k:v\n");
             commands.publish(b"x", Meta::default(), token);
         }
-        commands
-            .message(&topic("c"))
-            .extend_from_slice(b"abandoned");
+        commands.message(&topic("c")).extend_from_slice(b"abandoned");
         let runs: Vec<_> = commands
             .drain()
             .map(|command| match command {
-                Command::Publish {
-                    run,
-                    confirm,
-                    confirm_first,
-                } => (
-                    run.destination().path.to_string(),
-                    run.len(),
-                    confirm,
-                    confirm_first,
-                ),
+                Command::Publish { run, confirm, confirm_first } => {
+                    (run.destination().path.to_string(), run.len(), confirm, confirm_first)
+                }
                 other => panic!("{other:?}"),
             })
             .collect();

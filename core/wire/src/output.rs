@@ -54,10 +54,7 @@ impl OutQueue {
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
         let mut count = 0;
-        for (slot, bytes) in slices
-            .iter_mut()
-            .zip(self.blocks.iter().map(|b| &b[..]).chain(tail))
-        {
+        for (slot, bytes) in slices.iter_mut().zip(self.blocks.iter().map(|b| &b[..]).chain(tail)) {
             *slot = IoSlice::new(bytes);
             count += 1;
         }
@@ -99,8 +96,7 @@ impl OutQueue {
     fn seal(&mut self) {
         if !self.tail.is_empty() {
             self.bytes += self.tail.len();
-            self.blocks
-                .push_back(Bytes::from(std::mem::take(&mut self.tail)));
+            self.blocks.push_back(Bytes::from(std::mem::take(&mut self.tail)));
         }
     }
 }

@@ -128,9 +128,7 @@ impl Run {
     /// Bytes of messages `from..to`, properties and bodies.
     pub fn bytes_of(&self, from: usize, to: usize) -> usize {
         let end = |index: usize| {
-            self.entries
-                .get(index)
-                .map_or(self.data.len(), |entry| entry.start as usize)
+            self.entries.get(index).map_or(self.data.len(), |entry| entry.start as usize)
         };
         end(to).saturating_sub(end(from))
     }
@@ -214,13 +212,7 @@ pub struct RunBuilder {
 impl RunBuilder {
     /// Begins a run.
     pub fn new(destination: Destination, published: Time) -> RunBuilder {
-        RunBuilder {
-            destination,
-            published,
-            data: Vec::new(),
-            entries: Vec::new(),
-            start: 0,
-        }
+        RunBuilder { destination, published, data: Vec::new(), entries: Vec::new(), start: 0 }
     }
 
     /// Where it goes.

@@ -122,8 +122,6 @@ pub struct Protocol {
 
 impl std::fmt::Debug for Protocol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Protocol")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Protocol").field("name", &self.name).finish_non_exhaustive()
     }
 }

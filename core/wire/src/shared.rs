@@ -41,10 +41,7 @@ pub struct SharedRun {
 impl SharedRun {
     /// Wraps a run.
     pub fn new(run: Arc<Run>) -> SharedRun {
-        SharedRun {
-            run,
-            encodings: RefCell::new(Vec::new()),
-        }
+        SharedRun { run, encodings: RefCell::new(Vec::new()) }
     }
 
     /// The run.
@@ -65,9 +62,8 @@ impl SharedRun {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Bytes> {
         let mut encodings = self.encodings.borrow_mut();
-        if let Some(known) = encodings
-            .iter()
-            .find(|known| known.form == key.form && *known.variant == *key.variant)
+        if let Some(known) =
+            encodings.iter().find(|known| known.form == key.form && *known.variant == *key.variant)
         {
             return Some(known.block.clone());
         }

@@ -1,0 +1,219 @@
+//! What a session has not been sent yet: references to runs, in order, within a byte budget.
+//!
+//! The mechanisms of the slow-consumer policies live here; when to use which is decided in
+//! `deliver.rs`. Messages of queues are bounded by their consumer's window and are never dropped.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+use tiderace_base::Key;
+use tiderace_wire::{Delivery, SharedRun, SubscriptionKey};
+
+/// Where a delivery came from, and so what may be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A queue; the broker accepts it for the client when it is taken.
+    AutoQueue,
+    /// A queue; the client will settle it.
+    ExplicitQueue,
+    /// A topic.
+    Topic,
+}
+
+/// Part of a run for one subscription.
+#[derive(Debug)]
+pub struct Pending {
+    pub(crate) key: SubscriptionKey,
+    pub(crate) run: Rc<SharedRun>,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) redeliveries: u32,
+    pub(crate) source: Source,
+}
+
+impl Pending {
+    /// As a session wants it.
+    pub fn delivery(&self) -> Delivery<'_> {
+        Delivery {
+            key: self.key,
+            run: &self.run,
+            from: self.from as usize,
+            to: self.to as usize,
+            redeliveries: self.redeliveries,
+        }
+    }
+
+    /// How many messages.
+    pub fn len(&self) -> u32 {
+        self.to - self.from
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.to <= self.from
+    }
+
+    /// What it counts for, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.run.run().bytes_of(self.from as usize, self.to as usize)
+            + self.len() as usize * 16
+            + size_of::<Pending>()
+    }
+}
+
+/// A session's backlog; allocated while it is not empty.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    entries: VecDeque<Pending>,
+    bytes: usize,
+    /// Entries taken since the beginning: the absolute place of the front.
+    taken: u64,
+    /// While conflating: the absolute place of the newest entry of each topic.
+    newest: Option<HashMap<(SubscriptionKey, Key), u64, foldhash::fast::RandomState>>,
+}
+
+impl Backlog {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, pending: Pending) {
+        self.bytes += pending.bytes();
+        self.entries.push_back(pending);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Pending> {
+        let pending = self.entries.pop_front()?;
+        self.bytes -= pending.bytes();
+        self.taken += 1;
+        Some(pending)
+    }
+
+    /// Drops topic messages from the front until `room` more bytes fit under `high`; how many
+    /// messages that were.
+    pub(crate) fn drop_oldest(&mut self, room: usize, high: usize) -> u64 {
+        let mut dropped = 0;
+        let mut kept = VecDeque::new();
+        let mut kept_bytes = 0;
+        while self.bytes + kept_bytes + room > high {
+            let Some(pending) = self.pop() else { break };
+            if pending.source == Source::Topic {
+                dropped += u64::from(pending.len());
+            } else {
+                kept_bytes += pending.bytes();
+                kept.push_back(pending);
+            }
+        }
+        while let Some(pending) = kept.pop_back() {
+            self.bytes += pending.bytes();
+            self.taken -= 1;
+            self.entries.push_front(pending);
+        }
+        dropped
+    }
+
+    /// Puts the newest message of a topic in the place of the one that waits already; how many
+    /// messages were given up for it.
+    pub(crate) fn conflate(&mut self, topic: Key, mut pending: Pending) -> u64 {
+        let mut conflated = u64::from(pending.len()) - 1;
+        pending.from = pending.to - 1;
+        let place =
+            self.newest.get_or_insert_default().entry((pending.key, topic)).or_insert(u64::MAX);
+        let index = place.checked_sub(self.taken).and_then(|index| usize::try_from(index).ok());
+        match index.and_then(|index| self.entries.get_mut(index)) {
+            Some(waiting) => {
+                conflated += u64::from(waiting.len());
+                self.bytes -= waiting.bytes();
+                self.bytes += pending.bytes();
+                *waiting = pending;
+            }
+            None => {
+                *place = self.taken + self.entries.len() as u64;
+                self.push(pending);
+            }
+        }
+        conflated
+    }
+
+    /// The backlog is short again: conflation starts afresh when it is next needed.
+    pub(crate) fn forget_newest(&mut self) {
+        self.newest = None;
+    }
+
+    /// Removes what waits for one subscription.
+    pub(crate) fn remove(&mut self, key: SubscriptionKey) -> Vec<Pending> {
+        let entries = std::mem::take(&mut self.entries);
+        self.newest = None;
+        let (removed, kept) = entries.into_iter().partition(|pending: &Pending| pending.key == key);
+        self.entries = kept;
+        self.bytes = self.entries.iter().map(Pending::bytes).sum();
+        let removed: VecDeque<Pending> = removed;
+        removed.into()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
+        self.entries.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::Arc;
+    use tiderace_base::{ShardId, Time};
+    use tiderace_topics::Path;
+    use tiderace_wire::{Destination, Kind, Meta, RunBuilder};
+
+    fn pending(first: u64, count: u32, source: Source) -> Pending {
+        let path = Path::parse("a").unwrap();
+        let mut builder = RunBuilder::new(Destination { kind: Kind::Topic, path }, Time::ZERO);
+        for _ in 0..count {
+            builder.finish(&[0; 100], Meta::default());
+        }
+        let mut run = builder.build();
+        run.number(ShardId(0), first);
+        let run = Rc::new(SharedRun::new(Arc::new(run)));
+        Pending { key: SubscriptionKey(0), run, from: 0, to: count, redeliveries: 0, source }
+    }
+
+    fn sequences(backlog: &Backlog) -> Vec<u64> {
+        backlog.iter().map(|p| p.run.run().first() + u64::from(p.from)).collect()
+    }
+
+    #[test]
+    fn dropping_the_oldest_spares_queue_messages() {
+        let mut backlog = Backlog::default();
+        for (first, source) in
+            [(1, Source::Topic), (2, Source::AutoQueue), (3, Source::Topic), (4, Source::Topic)]
+        {
+            backlog.push(pending(first, 1, source));
+        }
+        let one = backlog.bytes() / 4;
+        assert_eq!(backlog.drop_oldest(0, one * 2), 2);
+        assert_eq!(sequences(&backlog), [2, 4]);
+        assert_eq!(backlog.bytes(), one * 2);
+    }
+
+    #[test]
+    fn conflation_keeps_one_message_of_each_topic_in_its_place() {
+        let mut backlog = Backlog::default();
+        let topic = |slot| Key { slot, generation: 0 };
+        assert_eq!(backlog.conflate(topic(1), pending(10, 3, Source::Topic)), 2);
+        assert_eq!(backlog.conflate(topic(2), pending(20, 1, Source::Topic)), 0);
+        assert_eq!(backlog.conflate(topic(1), pending(30, 1, Source::Topic)), 1);
+        assert_eq!(sequences(&backlog), [30, 20]);
+        backlog.pop();
+        assert_eq!(backlog.conflate(topic(1), pending(40, 1, Source::Topic)), 0);
+        assert_eq!(sequences(&backlog), [20, 40]);
+        backlog.pop();
+        backlog.pop();
+        assert_eq!(backlog.bytes(), 0);
+    }
+}

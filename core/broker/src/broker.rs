@@ -1,0 +1,306 @@
+//! The broker of one shard: its state, and where calls and mail go.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId, Slab, Span, Time};
+use tiderace_queues::Queues;
+use tiderace_topics::{Path, Pattern, PatternIndex};
+use tiderace_wire::{Command, Commands, Confirm, Credentials, Destination, Reply, Token};
+
+use crate::effects::{Effects, Mail};
+use crate::session::Session;
+use crate::topic::{Subscriber, Topic};
+use crate::{BrokerMetrics, BrokerOptions, Principal};
+
+pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+const QUEUE_TICK: Span = Span::from_millis(250);
+const SWEEP_TICK: Span = Span::from_secs(5);
+
+/// One shard's sessions, topics and queues; see the crate's documentation.
+#[derive(Debug)]
+pub struct Broker {
+    pub(crate) shard: ShardId,
+    pub(crate) options: Arc<BrokerOptions>,
+    pub(crate) sessions: Slab<Session>,
+    pub(crate) topics: Slab<Topic>,
+    pub(crate) topic_names: Map<Path, Key>,
+    /// Pattern subscriptions of sessions here.
+    pub(crate) patterns: PatternIndex<Subscriber>,
+    pub(crate) patterns_at: u64,
+    /// As a home: how many subscriptions of each shard use each pattern.
+    pub(crate) remote_pattern_uses: Map<(Pattern, ShardId), u32>,
+    /// As a home: which shards have subscriptions with which patterns.
+    pub(crate) remote_patterns: PatternIndex<ShardId>,
+    pub(crate) remote_patterns_at: u64,
+    pub(crate) queues: Queues,
+    /// As a home: shards told to hold back publishers of a full queue.
+    pub(crate) full_queues: Map<Path, u64>,
+    /// Destinations whose publishers here wait, and who waits.
+    pub(crate) held: Map<Destination, Vec<SessionId>>,
+    /// Sessions above the mark.
+    pub(crate) slow: Vec<Key>,
+    /// The number of the next message whose home this is.
+    pub(crate) next_sequence: u64,
+    pub(crate) backlog_bytes: usize,
+    pub(crate) metrics: BrokerMetrics,
+    queues_due: Time,
+    sweep_due: Time,
+}
+
+impl Broker {
+    /// The broker of a shard.
+    pub fn new(shard: ShardId, options: Arc<BrokerOptions>) -> Broker {
+        Broker {
+            shard,
+            sessions: Slab::new(),
+            topics: Slab::new(),
+            topic_names: Map::default(),
+            patterns: PatternIndex::default(),
+            patterns_at: 1,
+            remote_pattern_uses: Map::default(),
+            remote_patterns: PatternIndex::default(),
+            remote_patterns_at: 1,
+            queues: Queues::new(options.messages_bytes_max),
+            full_queues: Map::default(),
+            held: Map::default(),
+            slow: Vec::new(),
+            next_sequence: 1,
+            backlog_bytes: 0,
+            metrics: BrokerMetrics::default(),
+            queues_due: Time::ZERO,
+            sweep_due: Time::ZERO,
+            options,
+        }
+    }
+
+    /// A session begins; `link` is the caller's name for what carries it.
+    pub fn open(&mut self, _now: Now, link: u32) -> SessionId {
+        let key = self.sessions.insert(Session::new(link));
+        self.metrics.sessions += 1;
+        self.id_of(key)
+    }
+
+    /// Runs a session's commands in order.
+    pub fn handle(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        commands: &mut Commands,
+        effects: &mut Effects,
+    ) {
+        for command in commands.drain() {
+            self.command(now, session, command, effects);
+        }
+    }
+
+    /// Takes mail from another shard.
+    pub fn receive(&mut self, now: Now, from: ShardId, mail: Mail, effects: &mut Effects) {
+        match mail {
+            Mail::Publish { run, origin, confirm } => {
+                self.publish_at_home(now, from, *run, origin, confirm, effects);
+            }
+            Mail::Confirmed { session, confirm } => {
+                self.reply(session, Reply::Confirmed(confirm), effects);
+            }
+            Mail::Fanout(run) => self.fan_out(now, run, effects),
+            Mail::Interest { path, on, asker } => {
+                self.interest(now, from, path, on, asker, effects)
+            }
+            Mail::PatternInterest { pattern, on, asker } => {
+                self.pattern_interest(now, from, &pattern, on, asker, effects);
+            }
+            Mail::Interested { asker, retained } => {
+                self.interested(now, from, asker, retained, effects)
+            }
+            Mail::Consume { consume, target } => self.consume(now, from, &consume, target, effects),
+            Mail::Deliver { session, key, segment } => {
+                self.deliver_segment(now, session, key, segment, effects);
+            }
+            Mail::Settle { session, key, ranges, settlement, confirm } => {
+                self.settle_at_home(now, session, key, &ranges, settlement, confirm, effects);
+            }
+            Mail::Leave { session, key } => self.leave_at_home(now, session, key, effects),
+            Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
+            Mail::Pause { destination, on } => self.hold(destination, on, effects),
+        }
+    }
+
+    /// Takes the answer to a login.
+    pub fn verified(
+        &mut self,
+        _now: Now,
+        session: SessionId,
+        result: Result<Principal, Close>,
+        effects: &mut Effects,
+    ) {
+        match result {
+            Ok(principal) => self.logged_in(session, principal, effects),
+            Err(close) => self.reply(session, Reply::Refused { token: None, close }, effects),
+        }
+    }
+
+    /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
+    pub fn close(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
+        let Some(record) = self.session(session) else {
+            return;
+        };
+        let keys: Vec<_> = record.subscriptions.iter().flatten().map(|known| known.key).collect();
+        for key in keys {
+            self.unsubscribe(now, session, key, effects);
+        }
+        self.relax(now, key_of(session), effects);
+        if let Some(record) = self.sessions.remove(key_of(session)) {
+            self.backlog_bytes = self.backlog_bytes.saturating_sub(record.backlog_bytes());
+            self.metrics.sessions -= 1;
+        }
+        self.slow.retain(|slow| *slow != key_of(session));
+        for waiting in self.held.values_mut() {
+            waiting.retain(|held| *held != session);
+        }
+    }
+
+    /// Housekeeping; to be called about every 50 ms.
+    pub fn tick(&mut self, now: Now, effects: &mut Effects) {
+        self.end_graces(now, effects);
+        if now.time >= self.queues_due {
+            self.queues_due = now.time + QUEUE_TICK;
+            self.queue_tick(now, effects);
+        }
+        if now.time >= self.sweep_due {
+            self.sweep_due = now.time + SWEEP_TICK;
+            self.sweep_topics(now);
+        }
+    }
+
+    /// Counters and gauges.
+    pub fn metrics(&self) -> BrokerMetrics {
+        let (queue_messages, queue_bytes) = self.queues.depth();
+        let mut metrics = self.metrics.clone();
+        metrics.dropped_expired += self.queues.expired_total();
+        metrics.topics = self.topics.len() as u64;
+        metrics.queues = self.queues.len() as u64;
+        metrics.queue_messages = queue_messages as u64;
+        metrics.queue_bytes = queue_bytes as u64;
+        metrics.backlog_bytes = self.backlog_bytes as u64;
+        metrics
+    }
+
+    fn command(&mut self, now: Now, session: SessionId, command: Command, effects: &mut Effects) {
+        let Some(record) = self.session(session) else {
+            return;
+        };
+        if record.principal.is_none() && !matches!(command, Command::Login(_)) {
+            let close = Close::new(CloseCode::LoginRequired, "log in first");
+            return self.reply(session, Reply::Refused { token: None, close }, effects);
+        }
+        match command {
+            Command::Login(credentials) => self.login(session, credentials, effects),
+            Command::Publish { run, confirm, confirm_first } => {
+                let blame = confirm.filter(|_| confirm_first).map(|confirm| confirm.from);
+                self.publish(now, session, run, confirm, blame, effects);
+            }
+            Command::Settle(settle) => self.settle(now, session, settle, effects),
+            Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
+            Command::Unsubscribe { key, confirm } => {
+                self.unsubscribe(now, session, key, effects);
+                self.confirm(session, confirm, effects);
+            }
+        }
+    }
+
+    fn login(&mut self, session: SessionId, credentials: Credentials, effects: &mut Effects) {
+        if self.options.verify_logins {
+            effects.verify.push((session, credentials));
+            return;
+        }
+        let principal = match credentials.login {
+            Some(login) if !login.is_empty() => {
+                Principal { name: login.into(), groups: [].into(), anonymous: false }
+            }
+            _ => Principal::anonymous(),
+        };
+        self.logged_in(session, principal, effects);
+    }
+
+    fn logged_in(&mut self, session: SessionId, principal: Principal, effects: &mut Effects) {
+        let name = principal.name.clone();
+        if let Some(record) = self.sessions.get_mut(key_of(session)) {
+            record.principal = Some(Rc::new(principal));
+            self.reply(session, Reply::LoggedIn { name }, effects);
+        }
+    }
+
+    /// Forgets topics that nobody has used for long.
+    fn sweep_topics(&mut self, now: Now) {
+        let idle: Vec<Key> = self
+            .topics
+            .iter()
+            .filter(|(_, topic)| {
+                topic.is_idle() && now.time.since(topic.used) >= self.options.topic_idle
+            })
+            .map(|(key, _)| key)
+            .collect();
+        for key in idle {
+            if let Some(topic) = self.topics.remove(key) {
+                self.topic_names.remove(&topic.path);
+            }
+        }
+    }
+
+    /// The topic of that name on this shard, made known if need be.
+    pub(crate) fn ensure_topic(&mut self, now: Now, path: &Path) -> Key {
+        if let Some(key) = self.topic_names.get(path) {
+            return *key;
+        }
+        let topic = Topic::new(path.clone(), self.options.topic(path), now.time);
+        let key = self.topics.insert(topic);
+        self.topic_names.insert(path.clone(), key);
+        key
+    }
+
+    pub(crate) fn home(&self, path: &Path) -> ShardId {
+        ShardId((path.stable_hash() % self.options.shards.max(1) as u64) as u16)
+    }
+
+    pub(crate) fn session(&self, session: SessionId) -> Option<&Session> {
+        self.sessions.get(key_of(session))
+    }
+
+    pub(crate) fn id_of(&self, key: Key) -> SessionId {
+        SessionId { shard: self.shard, slot: key.slot, generation: key.generation }
+    }
+
+    /// Answers a session of this shard.
+    pub(crate) fn reply(&self, session: SessionId, reply: Reply, effects: &mut Effects) {
+        if let Some(record) = self.session(session) {
+            effects.replies.push((record.link, session, reply));
+        }
+    }
+
+    pub(crate) fn confirm(&self, session: SessionId, token: Option<Token>, effects: &mut Effects) {
+        if let Some(token) = token {
+            self.reply(session, Reply::Confirmed(Confirm::one(token)), effects);
+        }
+    }
+
+    /// Confirms to a session of any shard.
+    pub(crate) fn confirm_anywhere(
+        &self,
+        session: SessionId,
+        confirm: Confirm,
+        effects: &mut Effects,
+    ) {
+        if session.shard == self.shard {
+            self.reply(session, Reply::Confirmed(confirm), effects);
+        } else {
+            effects.mail.push((session.shard, Mail::Confirmed { session, confirm }));
+        }
+    }
+}
+
+pub(crate) fn key_of(session: SessionId) -> Key {
+    Key { slot: session.slot, generation: session.generation }
+}

@@ -1,0 +1,289 @@
+//! From a run to the backlogs of this shard's subscribers, and from a backlog to a connection.
+//!
+//! Also the policy part of slow consumers: what is done with a message that finds its session's
+//! backlog above the mark.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
+use tiderace_queues::{Segment, Settlement};
+use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey};
+
+use crate::backlog::{Pending, Source};
+use crate::broker::{Broker, key_of};
+use crate::effects::{Effects, Mail};
+use crate::topic::{Subscriber, bit};
+use crate::{Action, SlowConsumer};
+
+/// How far above the mark a backlog may grow during the grace period, when publishers are held
+/// back but what they sent before is still under way.
+const OVERSHOOT: usize = 4;
+
+impl Broker {
+    /// Takes the session's next delivery out of its backlog.
+    pub fn next(&mut self, now: Now, session: SessionId, effects: &mut Effects) -> Option<Pending> {
+        let key = key_of(session);
+        let record = self.sessions.get_mut(key)?;
+        let backlog = record.backlog.as_mut()?;
+        let before = backlog.bytes();
+        let pending = backlog.pop()?;
+        let after = backlog.bytes();
+        if backlog.is_empty() {
+            record.backlog = None;
+        }
+        let relaxed = record.slow.is_some() && after < self.options.backlog_bytes_low;
+        self.backlog_bytes -= before - after;
+        self.metrics.messages_delivered += u64::from(pending.len());
+        if relaxed {
+            self.relax(now, key, effects);
+        }
+        if pending.source == Source::AutoQueue {
+            let run = pending.run.run();
+            let (first, last) =
+                (run.first() + u64::from(pending.from), run.first() + u64::from(pending.to) - 1);
+            let home = run.home();
+            self.settle_towards(
+                now,
+                home,
+                session,
+                pending.key,
+                vec![(first, last)],
+                Settlement::Accept,
+                effects,
+            );
+        }
+        Some(pending)
+    }
+
+    /// Whether anything waits for the session's connection.
+    pub fn has_backlog(&self, session: SessionId) -> bool {
+        self.session(session).is_some_and(|record| record.backlog.is_some())
+    }
+
+    /// Puts a run of a topic into the backlogs of this shard's subscribers.
+    pub(crate) fn fan_out(&mut self, now: Now, run: Arc<Run>, effects: &mut Effects) {
+        let key = self.ensure_topic(now, &run.destination().path);
+        self.refresh_pattern_subscribers(key);
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        topic.used = now.time;
+        // Taken out so that sessions can be touched meanwhile; nothing below adds subscribers.
+        let subscribers = std::mem::take(&mut topic.subscribers);
+        let by_pattern = std::mem::take(&mut topic.by_pattern);
+        let shared = Rc::new(SharedRun::new(run));
+        for subscriber in subscribers.iter().chain(&by_pattern) {
+            self.offer(now, key, *subscriber, &shared, effects);
+        }
+        if let Some(topic) = self.topics.get_mut(key) {
+            topic.subscribers = subscribers;
+            topic.by_pattern = by_pattern;
+        }
+    }
+
+    fn offer(
+        &mut self,
+        now: Now,
+        topic: Key,
+        to: Subscriber,
+        run: &Rc<SharedRun>,
+        effects: &mut Effects,
+    ) {
+        let whole = Pending {
+            key: to.key,
+            run: run.clone(),
+            from: 0,
+            to: run.run().len() as u32,
+            redeliveries: 0,
+            source: Source::Topic,
+        };
+        if to.plain && !run.run().any(Flags::EXPIRES) {
+            return self.push_topic(now, topic, to.session, whole, effects);
+        }
+        for (from, end) in self.wanted(now, to, run) {
+            let part = Pending { run: run.clone(), from, to: end, ..whole };
+            self.push_topic(now, topic, to.session, part, effects);
+        }
+    }
+
+    /// The stretches of a run that a subscription with a selector wants, or one whose homes have
+    /// not all answered yet.
+    fn wanted(&mut self, now: Now, to: Subscriber, run: &SharedRun) -> Vec<(u32, u32)> {
+        let Some(record) = self.sessions.get(to.session) else {
+            return Vec::new();
+        };
+        let Some(subscription) = record.subscription(to.key) else {
+            return Vec::new();
+        };
+        let listening = subscription.targets.as_slice().get(usize::from(to.target));
+        if listening.is_none_or(|listening| listening.waiting & bit(run.run().home()) != 0) {
+            return Vec::new();
+        }
+        let mut stretches: Vec<(u32, u32)> = Vec::new();
+        for (message, index) in run.run().messages().zip(0u32..) {
+            if message.is_expired(now.wall_ms) {
+                self.metrics.dropped_expired += 1;
+                continue;
+            }
+            if subscription.selector.as_ref().is_some_and(|selector| !selector.matches(&message)) {
+                continue;
+            }
+            match stretches.last_mut() {
+                Some((_, end)) if *end == index => *end += 1,
+                _ => stretches.push((index, index + 1)),
+            }
+        }
+        stretches
+    }
+
+    /// Puts messages of a topic into a backlog, or does what the topic's policy says.
+    pub(crate) fn push_topic(
+        &mut self,
+        now: Now,
+        topic: Key,
+        session: Key,
+        pending: Pending,
+        effects: &mut Effects,
+    ) {
+        let mark = self.mark();
+        let Some(record) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let bytes = pending.bytes();
+        let held = record.backlog_bytes();
+        if held == 0 || held + bytes <= mark {
+            return self.push(session, pending, effects);
+        }
+        let lagging = record.slow.as_ref().is_some_and(|slow| slow.lagging);
+        let policy = self
+            .topics
+            .get(topic)
+            .map_or(SlowConsumer::DropOldest, |topic| topic.options.slow_consumer);
+        let within = held + bytes <= mark.saturating_mul(OVERSHOOT);
+        if policy == SlowConsumer::Block || (!lagging && within) {
+            self.press(now, topic, session, effects);
+            return self.push(session, pending, effects);
+        }
+        let count = u64::from(pending.len());
+        let backlog = record.backlog.get_or_insert_default();
+        match policy {
+            SlowConsumer::Conflate => {
+                self.metrics.conflated += backlog.conflate(topic, pending);
+            }
+            SlowConsumer::DropNewest => self.metrics.dropped_newest += count,
+            SlowConsumer::Disconnect => {
+                let reason = format!(
+                    "{held} bytes of messages were waiting for this client; read faster or subscribe to less"
+                );
+                let close = Close::new(CloseCode::SlowConsumer, reason);
+                let link = record.link;
+                effects.close.push((link, self.id_of(session), close));
+                return;
+            }
+            SlowConsumer::DropOldest | SlowConsumer::Block => {
+                self.metrics.dropped_oldest += backlog.drop_oldest(bytes, mark);
+                backlog.push(pending);
+            }
+        }
+        let after = record.backlog_bytes();
+        self.backlog_bytes = (self.backlog_bytes + after).saturating_sub(held);
+    }
+
+    /// Puts messages of a queue into the consumer's backlog; its window bounds them.
+    pub(crate) fn deliver_segment(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        segment: Segment,
+        effects: &mut Effects,
+    ) {
+        let Some(subscription) = self.session(session).and_then(|record| record.subscription(key))
+        else {
+            // Ended meanwhile; the home hears of that too and takes the messages back.
+            return;
+        };
+        let source = if subscription.explicit { Source::ExplicitQueue } else { Source::AutoQueue };
+        if segment.redeliveries > 0 {
+            self.metrics.redelivered += u64::from(segment.len());
+        }
+        let _ = now;
+        let pending = Pending {
+            key,
+            from: segment.from,
+            to: segment.to,
+            redeliveries: segment.redeliveries,
+            run: Rc::new(SharedRun::new(segment.run)),
+            source,
+        };
+        self.push(key_of(session), pending, effects);
+    }
+
+    fn push(&mut self, session: Key, pending: Pending, effects: &mut Effects) {
+        let id = self.id_of(session);
+        let Some(record) = self.sessions.get_mut(session) else {
+            return;
+        };
+        self.backlog_bytes += pending.bytes();
+        if record.backlog.is_none() {
+            effects.ready.push((record.link, id));
+        }
+        record.backlog.get_or_insert_default().push(pending);
+    }
+
+    /// Bytes above which a session counts as slow.
+    fn mark(&self) -> usize {
+        if self.backlog_bytes > self.options.messages_bytes_max {
+            self.options.backlog_bytes_low
+        } else {
+            self.options.backlog_bytes_high
+        }
+    }
+
+    /// Looks up anew which pattern subscriptions the topic has, if patterns have changed.
+    fn refresh_pattern_subscribers(&mut self, key: Key) {
+        let at = self.patterns_at;
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        if topic.patterns_at == at {
+            return;
+        }
+        topic.patterns_at = at;
+        topic.by_pattern.clear();
+        let (path, found, sessions, rules) =
+            (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options.rules);
+        self.patterns.matches(path, &mut |subscriber| {
+            let principal =
+                sessions.get(subscriber.session).and_then(|record| record.principal.as_ref());
+            let allowed = principal.is_some_and(|principal| {
+                rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
+            });
+            if allowed {
+                found.push(*subscriber);
+            }
+        });
+    }
+
+    /// Sends a settlement to the home of the messages, which may be here.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn settle_towards(
+        &mut self,
+        now: Now,
+        home: tiderace_base::ShardId,
+        session: SessionId,
+        key: SubscriptionKey,
+        ranges: Vec<(u64, u64)>,
+        settlement: Settlement,
+        effects: &mut Effects,
+    ) {
+        if home == self.shard {
+            self.settle_at_home(now, session, key, &ranges, settlement, None, effects);
+        } else {
+            effects
+                .mail
+                .push((home, Mail::Settle { session, key, ranges, settlement, confirm: None }));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a broker wants done, and what brokers tell each other.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, SessionId, ShardId};
+use tiderace_queues::{Consume, Settlement};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{Confirm, Credentials, Destination, Reply, Run, SubscriptionKey};
+
+/// What is to be done after a call; the caller drains it completely before the next call.
+///
+/// `u32`s are the links given to [`crate::Broker::open`]. An effect for a session that has ended
+/// meanwhile is to be ignored.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Answers for sessions.
+    pub replies: Vec<(u32, SessionId, Reply)>,
+    /// Sessions that have something to deliver and had nothing before.
+    pub ready: Vec<(u32, SessionId)>,
+    /// Mail for other shards; its order between two shards is to be kept.
+    pub mail: Vec<(ShardId, Mail)>,
+    /// Credentials to be verified off the shard; the answer goes to [`crate::Broker::verified`].
+    pub verify: Vec<(SessionId, Credentials)>,
+    /// Connections to stop reading.
+    pub pause: Vec<(u32, SessionId)>,
+    /// Connections to read again.
+    pub resume: Vec<(u32, SessionId)>,
+    /// Connections to end.
+    pub close: Vec<(u32, SessionId, Close)>,
+}
+
+/// From one shard's broker to another's. The order between two shards is kept.
+#[derive(Debug)]
+pub enum Mail {
+    /// To the home: messages to number and pass on.
+    Publish {
+        /// Not yet numbered.
+        run: Box<Run>,
+        /// Who sent it; `None` for the server itself.
+        origin: Option<SessionId>,
+        /// Receipts to confirm.
+        confirm: Option<Confirm>,
+    },
+    /// To the publisher's shard: it was taken.
+    Confirmed {
+        /// Whose.
+        session: SessionId,
+        /// Which receipts.
+        confirm: Confirm,
+    },
+    /// From the home of a topic: a run for the shard's subscribers.
+    Fanout(Arc<Run>),
+    /// To the home: the shard has, or no longer has, subscribers of the topic.
+    Interest {
+        /// Which topic.
+        path: Path,
+        /// Whether it has.
+        on: bool,
+        /// The subscription that waits for [`Mail::Interested`].
+        asker: Option<Asker>,
+    },
+    /// To every shard: the same for a pattern.
+    PatternInterest {
+        /// Which topics.
+        pattern: Pattern,
+        /// Whether it has.
+        on: bool,
+        /// The subscription that waits for [`Mail::Interested`].
+        asker: Option<Asker>,
+    },
+    /// From a home: everything published from now on will be sent; before it, the retained values.
+    Interested {
+        /// Who asked.
+        asker: Asker,
+        /// Retained values, one message each.
+        retained: Vec<Arc<Run>>,
+    },
+    /// To a home: a consumer begins.
+    Consume {
+        /// The request.
+        consume: Box<Consume>,
+        /// Which of the subscription's targets it is.
+        target: u16,
+    },
+    /// From a home: messages of a queue for one consumer.
+    Deliver {
+        /// Whose.
+        session: SessionId,
+        /// Which subscription's.
+        key: SubscriptionKey,
+        /// The messages.
+        segment: tiderace_queues::Segment,
+    },
+    /// To a home: what became of delivered messages.
+    Settle {
+        /// Whose.
+        session: SessionId,
+        /// Which subscription's.
+        key: SubscriptionKey,
+        /// Stretches of their numbers, both ends included.
+        ranges: Vec<(u64, u64)>,
+        /// What became of them.
+        settlement: Settlement,
+        /// Receipt to confirm.
+        confirm: Option<Confirm>,
+    },
+    /// To a home: a consumer ends.
+    Leave {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        key: SubscriptionKey,
+    },
+    /// To a topic's home: some subscriber here cannot keep up, or all can again.
+    Pressure {
+        /// Which topic.
+        path: Path,
+        /// Whether one cannot.
+        on: bool,
+    },
+    /// From a home to publishers' shards: hold publishers of the destination back, or let them go.
+    Pause {
+        /// Which destination.
+        destination: Destination,
+        /// Whether to hold.
+        on: bool,
+    },
+}
+
+/// One target of a subscription, waiting for a home's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// Whose.
+    pub session: SessionId,
+    /// Which subscription.
+    pub key: SubscriptionKey,
+    /// Which of its targets.
+    pub target: u16,
+}

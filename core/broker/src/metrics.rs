@@ -1,0 +1,59 @@
+//! The broker's counters: plain numbers of one shard, summed at scrape time.
+
+macro_rules! broker_metrics {
+    ($($name:ident $counter:literal $metric:literal $labels:literal $help:literal;)+) => {
+        /// Counters and gauges of one shard's broker.
+        #[derive(Clone, Debug, Default)]
+        pub struct BrokerMetrics {
+            $(#[doc = $help] pub $name: u64,)+
+        }
+
+        impl BrokerMetrics {
+            /// The values in the order of [`BROKER_METRICS`].
+            pub fn values(&self) -> [u64; BROKER_METRICS.len()] {
+                [$(self.$name,)+]
+            }
+        }
+
+        /// Their names, in the order of [`BrokerMetrics::values`].
+        pub const BROKER_METRICS: &[BrokerMetric] = &[
+            $(BrokerMetric { name: $metric, labels: $labels, is_counter: $counter, help: $help },)+
+        ];
+    };
+}
+
+/// One row of the table of the broker's metrics.
+#[derive(Debug)]
+pub struct BrokerMetric {
+    /// Prometheus name.
+    pub name: &'static str,
+    /// Fixed labels in Prometheus form, or empty.
+    pub labels: &'static str,
+    /// Whether it only rises.
+    pub is_counter: bool,
+    /// What it counts, with its unit.
+    pub help: &'static str,
+}
+
+broker_metrics! {
+    messages_received true "tiderace_messages_received_total" "" "Messages taken from publishers.";
+    messages_delivered true "tiderace_messages_delivered_total" "" "Messages handed to subscribers and consumers.";
+    dropped_oldest true "tiderace_messages_dropped_total" "reason=\"drop-oldest\"" "Messages dropped from backlogs.";
+    dropped_newest true "tiderace_messages_dropped_total" "reason=\"drop-newest\"" "Messages dropped from backlogs.";
+    dropped_expired true "tiderace_messages_dropped_total" "reason=\"expired\"" "Messages dropped from backlogs.";
+    dropped_dead true "tiderace_messages_dropped_total" "reason=\"redeliveries\"" "Messages dropped from backlogs.";
+    conflated true "tiderace_messages_conflated_total" "" "Messages replaced by newer ones of the same topic in backlogs.";
+    dead_lettered true "tiderace_messages_dead_lettered_total" "" "Messages moved to a dead-letter queue.";
+    redelivered true "tiderace_messages_redelivered_total" "" "Messages delivered again after a rejection or a lost consumer.";
+    slow_consumers true "tiderace_slow_consumers_total" "" "Times a subscriber's backlog stayed above the mark for longer than the grace period.";
+    publishers_paused true "tiderace_publishers_paused_total" "" "Times a publisher was held back for a slow subscriber or a full queue.";
+    denied true "tiderace_authorisation_denied_total" "" "Commands refused for lack of permission.";
+    sessions false "tiderace_sessions" "" "Sessions.";
+    subscriptions false "tiderace_subscriptions" "" "Subscriptions.";
+    topics false "tiderace_topics" "" "Topics known, counted on each shard that uses them.";
+    retained false "tiderace_topics_retained" "" "Topics that hold a retained value.";
+    queues false "tiderace_queues" "" "Queues.";
+    queue_messages false "tiderace_queue_messages" "" "Messages ready in queues.";
+    queue_bytes false "tiderace_queue_bytes" "" "Bytes of messages in queues, ready and in flight.";
+    backlog_bytes false "tiderace_backlog_bytes" "" "Bytes of messages waiting in sessions' backlogs, shared ones counted for each session.";
+}

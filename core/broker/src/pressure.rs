@@ -1,0 +1,197 @@
+//! Back-pressure: publishers of a topic wait for its slow subscribers, for a while.
+//!
+//! ```text
+//!   backlog above the mark ─▶ press: home is told, publishers are held back
+//!     ├─ backlog below the low mark again ─▶ relax: publishers go on, nothing was lost
+//!     └─ grace period over ─▶ lagging: publishers go on, the topic's policy applies to this one
+//!          └─ backlog below the low mark ─▶ an ordinary subscriber again
+//! ```
+
+use tiderace_base::{Key, Now, SessionId, ShardId};
+use tiderace_topics::Path;
+use tiderace_wire::{Destination, Kind};
+
+use crate::SlowConsumer;
+use crate::broker::{Broker, key_of};
+use crate::effects::{Effects, Mail};
+use crate::session::Slow;
+use crate::topic::{bit, members};
+
+impl Broker {
+    /// The session's backlog is above the mark: publishers of the topic are to wait for it.
+    pub(crate) fn press(&mut self, now: Now, topic: Key, session: Key, effects: &mut Effects) {
+        let Some(record) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let slow = record.slow.get_or_insert_with(|| {
+            self.slow.push(session);
+            Box::new(Slow { since: now.time, lagging: false, topics: Vec::new() })
+        });
+        if slow.topics.contains(&topic) {
+            return;
+        }
+        slow.topics.push(topic);
+        let Some(record) = self.topics.get_mut(topic) else {
+            return;
+        };
+        record.pressing += 1;
+        if record.pressing == 1 {
+            let path = record.path.clone();
+            self.tell_pressure(now, path, true, effects);
+        }
+    }
+
+    /// The session has caught up, or has gone.
+    pub(crate) fn relax(&mut self, now: Now, session: Key, effects: &mut Effects) {
+        let Some(record) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(slow) = record.slow.take() else {
+            return;
+        };
+        if let Some(backlog) = &mut record.backlog {
+            backlog.forget_newest();
+        }
+        self.slow.retain(|slow| *slow != session);
+        self.release(now, slow.topics, effects);
+    }
+
+    /// Ends the grace periods that are over.
+    pub(crate) fn end_graces(&mut self, now: Now, effects: &mut Effects) {
+        for session in self.slow.clone() {
+            let Some(record) = self.sessions.get_mut(session) else {
+                continue;
+            };
+            let Some(slow) = &mut record.slow else {
+                continue;
+            };
+            if slow.lagging {
+                continue;
+            }
+            let waited = now.time.since(slow.since);
+            let (over, kept): (Vec<Key>, Vec<Key>) = slow.topics.iter().partition(|topic| {
+                self.topics.get(**topic).is_none_or(|topic| {
+                    topic.options.slow_consumer != SlowConsumer::Block
+                        && waited >= topic.options.grace
+                })
+            });
+            if over.is_empty() {
+                continue;
+            }
+            slow.lagging = true;
+            slow.topics = kept;
+            self.metrics.slow_consumers += 1;
+            self.release(now, over, effects);
+        }
+    }
+
+    fn release(&mut self, now: Now, topics: Vec<Key>, effects: &mut Effects) {
+        for topic in topics {
+            let Some(record) = self.topics.get_mut(topic) else {
+                continue;
+            };
+            record.pressing -= 1;
+            if record.pressing == 0 {
+                let path = record.path.clone();
+                self.tell_pressure(now, path, false, effects);
+            }
+        }
+    }
+
+    fn tell_pressure(&mut self, now: Now, path: Path, on: bool, effects: &mut Effects) {
+        let home = self.home(&path);
+        if home == self.shard {
+            self.pressure(now, self.shard, &path, on, effects);
+        } else {
+            effects.mail.push((home, Mail::Pressure { path, on }));
+        }
+    }
+
+    /// At the topic's home: a shard's subscribers need time, or no longer.
+    pub(crate) fn pressure(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        path: &Path,
+        on: bool,
+        effects: &mut Effects,
+    ) {
+        let key = self.ensure_topic(now, path);
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        let home = topic.home.get_or_insert_default();
+        if on {
+            home.pressed |= bit(from);
+        } else {
+            home.pressed &= !bit(from);
+        }
+        let (shards, hold) = if home.pressed != 0 {
+            let untold = home.publishers & !home.told;
+            home.told |= untold;
+            (untold, true)
+        } else {
+            (std::mem::take(&mut home.told), false)
+        };
+        let destination = Destination { kind: Kind::Topic, path: path.clone() };
+        for shard in members(shards) {
+            self.tell_pause(shard, destination.clone(), hold, effects);
+        }
+    }
+
+    /// Tells a shard to hold publishers of a destination back, or to let them go.
+    pub(crate) fn tell_pause(
+        &mut self,
+        shard: ShardId,
+        destination: Destination,
+        on: bool,
+        effects: &mut Effects,
+    ) {
+        if shard == self.shard {
+            self.hold(destination, on, effects);
+        } else {
+            effects.mail.push((shard, Mail::Pause { destination, on }));
+        }
+    }
+
+    /// On a publisher's shard: holds from the next message on, or lets everybody go.
+    pub(crate) fn hold(&mut self, destination: Destination, on: bool, effects: &mut Effects) {
+        if on {
+            self.held.entry(destination).or_default();
+            return;
+        }
+        for session in self.held.remove(&destination).unwrap_or_default() {
+            let Some(record) = self.sessions.get_mut(key_of(session)) else {
+                continue;
+            };
+            record.blocked_by = record.blocked_by.saturating_sub(1);
+            if record.blocked_by == 0 {
+                effects.resume.push((record.link, session));
+            }
+        }
+    }
+
+    /// Holds a session back if it publishes to a destination that is held.
+    pub(crate) fn wait_if_held(
+        &mut self,
+        session: SessionId,
+        destination: &Destination,
+        effects: &mut Effects,
+    ) {
+        let Some(waiting) = self.held.get_mut(destination) else {
+            return;
+        };
+        if waiting.contains(&session) {
+            return;
+        }
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        waiting.push(session);
+        record.blocked_by += 1;
+        if record.blocked_by == 1 {
+            self.metrics.publishers_paused += 1;
+            effects.pause.push((record.link, session));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The way of a message from its publisher to its home, and from there to the shards that want it.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
+use tiderace_wire::{Confirm, Flags, Kind, Meta, Reply, Run, Token};
+
+use crate::Action;
+use crate::broker::{Broker, key_of};
+use crate::effects::{Effects, Mail};
+use crate::topic::{bit, members};
+
+impl Broker {
+    /// On the publisher's shard.
+    pub(crate) fn publish(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        run: Run,
+        confirm: Option<Confirm>,
+        blame: Option<Token>,
+        effects: &mut Effects,
+    ) {
+        if let Err(close) = self.may_publish(session, &run) {
+            self.metrics.denied += 1;
+            return self.reply(session, Reply::Refused { token: blame, close }, effects);
+        }
+        self.metrics.messages_received += run.len() as u64;
+        if !self.held.is_empty() {
+            self.wait_if_held(session, run.destination(), effects);
+        }
+        let home = self.home(&run.destination().path);
+        if home == self.shard {
+            self.publish_at_home(now, self.shard, run, Some(session), confirm, effects);
+        } else {
+            let run = Box::new(run);
+            effects.mail.push((home, Mail::Publish { run, origin: Some(session), confirm }));
+        }
+    }
+
+    /// What the server itself sends, such as dead letters.
+    pub(crate) fn publish_own(&mut self, now: Now, run: Run, effects: &mut Effects) {
+        let home = self.home(&run.destination().path);
+        if home == self.shard {
+            self.publish_at_home(now, self.shard, run, None, None, effects);
+        } else {
+            effects
+                .mail
+                .push((home, Mail::Publish { run: Box::new(run), origin: None, confirm: None }));
+        }
+    }
+
+    /// On the home shard: numbers the messages and passes them on.
+    pub(crate) fn publish_at_home(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        mut run: Run,
+        origin: Option<SessionId>,
+        confirm: Option<Confirm>,
+        effects: &mut Effects,
+    ) {
+        run.number(self.shard, self.next_sequence);
+        self.next_sequence += run.len() as u64;
+        let run = Arc::new(run);
+        match run.destination().kind {
+            Kind::Queue => self.enqueue(now, from, run, effects),
+            Kind::Topic => self.distribute(now, from, run, effects),
+        }
+        if let (Some(session), Some(confirm)) = (origin, confirm) {
+            self.confirm_anywhere(session, confirm, effects);
+        }
+    }
+
+    fn distribute(&mut self, now: Now, from: ShardId, run: Arc<Run>, effects: &mut Effects) {
+        let key = self.ensure_topic(now, &run.destination().path);
+        let remote_patterns_at = self.remote_patterns_at;
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        topic.used = now.time;
+        let home = topic.home.get_or_insert_default();
+        if home.patterns_at != remote_patterns_at {
+            home.patterns_at = remote_patterns_at;
+            home.by_pattern = 0;
+            let mut set = 0;
+            self.remote_patterns.matches(&topic.path, &mut |shard| set |= bit(*shard));
+            home.by_pattern = set;
+        }
+        home.publishers |= bit(from);
+        if topic.options.retain || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
+            let before = home.retained.is_some();
+            retain(&mut home.retained, &run, topic.options.retain);
+            let after = home.retained.is_some();
+            self.metrics.retained = (self.metrics.retained + u64::from(after)) - u64::from(before);
+        }
+        let shards = home.interested | home.by_pattern;
+        if home.pressed != 0 && home.told & bit(from) == 0 {
+            home.told |= bit(from);
+            let destination = run.destination().clone();
+            self.tell_pause(from, destination, true, effects);
+        }
+        for shard in members(shards & !bit(self.shard)) {
+            effects.mail.push((shard, Mail::Fanout(run.clone())));
+        }
+        if shards & bit(self.shard) != 0 {
+            self.fan_out(now, run, effects);
+        }
+    }
+
+    fn may_publish(&mut self, session: SessionId, run: &Run) -> Result<(), Close> {
+        let destination = run.destination();
+        let rules = &self.options.rules;
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return Ok(());
+        };
+        if let Some((kind, path)) = &record.may_publish
+            && *kind == destination.kind
+            && (path.is_same(&destination.path) || *path == destination.path)
+        {
+            return Ok(());
+        }
+        let Some(principal) = &record.principal else {
+            return Ok(());
+        };
+        let action = match destination.kind {
+            Kind::Queue => Action::Send,
+            Kind::Topic => Action::Publish,
+        };
+        if !rules.authorise(principal, action, destination.kind, &destination.path) {
+            return Err(denied(
+                &principal.name,
+                action,
+                destination.kind,
+                destination.path.as_str(),
+            ));
+        }
+        record.may_publish = Some((destination.kind, destination.path.clone()));
+        Ok(())
+    }
+}
+
+/// The sentence for a refused action.
+pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Close {
+    let (action, kind) = (action.name(), kind.name());
+    Close::new(
+        CloseCode::NotAuthorised,
+        format!(
+            "{name} may not {action} on {kind} {path}; ask an administrator for a rule that allows it"
+        ),
+    )
+}
+
+/// Applies the run's retain marks to a topic's retained value.
+fn retain(retained: &mut Option<Arc<Run>>, run: &Arc<Run>, always: bool) {
+    let decisive = run.messages().zip(0..).filter(|(message, _)| {
+        always
+            || message.flags.contains(Flags::RETAIN)
+            || message.flags.contains(Flags::RETAIN_REMOVE)
+    });
+    let Some((message, _)) = decisive.last() else {
+        return;
+    };
+    if message.flags.contains(Flags::RETAIN_REMOVE) {
+        *retained = None;
+        return;
+    }
+    if run.len() == 1 {
+        *retained = Some(run.clone());
+        return;
+    }
+    // A copy, so that one value does not keep a whole run in memory.
+    let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
+    let mut copy = Run::single(
+        run.destination().clone(),
+        run.published(),
+        message.properties,
+        message.body,
+        meta,
+    );
+    copy.number(run.home(), message.sequence);
+    *retained = Some(Arc::new(copy));
+}

@@ -1,0 +1,176 @@
+//! Queues at their home: from commands and mail to [`tiderace_queues::Queues`] and back.
+
+use std::sync::Arc;
+
+use tiderace_base::{Now, SessionId, ShardId};
+use tiderace_queues::{Consume, Effect, Segment, Settlement};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Confirm, Destination, Kind, Meta, Outcome, Run, Settle, SubscriptionKey, properties,
+};
+
+use crate::broker::Broker;
+use crate::effects::{Asker, Effects, Mail};
+use crate::topic::{bit, members};
+
+impl Broker {
+    /// Takes a numbered run into its queue.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        run: Arc<Run>,
+        effects: &mut Effects,
+    ) {
+        let path = run.destination().path.clone();
+        let mut out = Vec::new();
+        let options = self.options.clone();
+        self.queues.publish(now, run, |path| options.queue(path), &mut out);
+        self.apply(now, out, effects);
+        if self.queues.is_full(&path) {
+            let told = self.full_queues.entry(path.clone()).or_default();
+            if *told & bit(from) == 0 {
+                *told |= bit(from);
+                self.tell_pause(from, Destination { kind: Kind::Queue, path }, true, effects);
+            }
+        }
+    }
+
+    /// Begins a consumer.
+    pub(crate) fn consume(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        consume: &Consume,
+        target: u16,
+        effects: &mut Effects,
+    ) {
+        let asker = Asker { session: consume.session, key: consume.key, target };
+        // The answer first: deliveries may follow it, never overtake it.
+        self.answer(now, from, asker, Vec::new(), effects);
+        let mut out = Vec::new();
+        let options = self.options.clone();
+        self.queues.consume(now, consume, |path| options.queue(path), &mut out);
+        self.apply(now, out, effects);
+    }
+
+    /// A session settles messages: on to their home.
+    pub(crate) fn settle(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        settle: Settle,
+        effects: &mut Effects,
+    ) {
+        let settlement = match settle.outcome {
+            Outcome::Accept => Settlement::Accept,
+            Outcome::Reject => Settlement::Reject,
+        };
+        let confirm = settle.confirm.map(Confirm::one);
+        if settle.home == self.shard {
+            return self.settle_at_home(
+                now,
+                session,
+                settle.key,
+                &settle.ranges,
+                settlement,
+                confirm,
+                effects,
+            );
+        }
+        let mail =
+            Mail::Settle { session, key: settle.key, ranges: settle.ranges, settlement, confirm };
+        effects.mail.push((settle.home, mail));
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn settle_at_home(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        ranges: &[(u64, u64)],
+        settlement: Settlement,
+        confirm: Option<Confirm>,
+        effects: &mut Effects,
+    ) {
+        let mut out = Vec::new();
+        self.queues.settle(now, session, key, ranges, settlement, &mut out);
+        self.apply(now, out, effects);
+        if let Some(confirm) = confirm {
+            self.confirm_anywhere(session, confirm, effects);
+        }
+    }
+
+    pub(crate) fn leave_at_home(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        let mut out = Vec::new();
+        self.queues.leave(now, session, key, true, &mut out);
+        self.apply(now, out, effects);
+    }
+
+    pub(crate) fn queue_tick(&mut self, now: Now, effects: &mut Effects) {
+        let mut out = Vec::new();
+        self.queues.tick(now, &mut out);
+        self.apply(now, out, effects);
+    }
+
+    fn apply(&mut self, now: Now, out: Vec<Effect>, effects: &mut Effects) {
+        for effect in out {
+            match effect {
+                Effect::Deliver { session, key, segment } if session.shard == self.shard => {
+                    self.deliver_segment(now, session, key, segment, effects);
+                }
+                Effect::Deliver { session, key, segment } => {
+                    effects.mail.push((session.shard, Mail::Deliver { session, key, segment }));
+                }
+                Effect::DeadLetter { from, to, segment } => {
+                    self.bury(now, &from, to, &segment, effects)
+                }
+                Effect::Full { path, on: true } => {
+                    self.full_queues.entry(path).or_default();
+                }
+                Effect::Full { path, on: false } => {
+                    let told = self.full_queues.remove(&path).unwrap_or_default();
+                    for shard in members(told) {
+                        let destination = Destination { kind: Kind::Queue, path: path.clone() };
+                        self.tell_pause(shard, destination, false, effects);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves messages to a dead-letter queue, with the reason in their properties.
+    fn bury(
+        &mut self,
+        now: Now,
+        from: &Path,
+        to: Option<Path>,
+        segment: &Segment,
+        effects: &mut Effects,
+    ) {
+        let Some(to) = to else {
+            self.metrics.dropped_dead += u64::from(segment.len());
+            return;
+        };
+        self.metrics.dead_lettered += u64::from(segment.len());
+        for index in segment.from..segment.to {
+            let Some(message) = segment.run.message(index as usize) else {
+                continue;
+            };
+            let mut block = message.properties.to_vec();
+            properties::append(&mut block, "dead-letter-queue", from.as_str());
+            properties::append(&mut block, "dead-letter-reason", "redeliveries");
+            let destination = Destination { kind: Kind::Queue, path: to.clone() };
+            let meta = Meta { flags: message.flags, expires_ms: None };
+            let run = Run::single(destination, segment.run.published(), &block, message.body, meta);
+            self.publish_own(now, run, effects);
+        }
+    }
+}

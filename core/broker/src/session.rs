@@ -1,0 +1,110 @@
+//! What the broker knows of a session.
+
+use std::rc::Rc;
+
+use tiderace_base::{Key, Time};
+use tiderace_filter::Selector;
+use tiderace_topics::Path;
+use tiderace_wire::{Kind, SubscriptionKey, Target, Token};
+
+use crate::Principal;
+use crate::backlog::Backlog;
+
+/// One client on its shard. Kept small: there may be millions of idle ones.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The reactor's name for what carries it.
+    pub(crate) link: u32,
+    /// Destinations that hold it back from publishing.
+    pub(crate) blocked_by: u32,
+    pub(crate) principal: Option<Rc<Principal>>,
+    /// By key.
+    pub(crate) subscriptions: Vec<Option<Subscription>>,
+    /// What waits to be delivered; absent while nothing does.
+    pub(crate) backlog: Option<Box<Backlog>>,
+    /// Set while the backlog is above the mark.
+    pub(crate) slow: Option<Box<Slow>>,
+    /// The destination it may publish to as was found last.
+    pub(crate) may_publish: Option<(Kind, Path)>,
+}
+
+/// A session above the mark.
+#[derive(Debug)]
+pub(crate) struct Slow {
+    pub(crate) since: Time,
+    /// Whether the grace period is over, so that publishers no longer wait for it.
+    pub(crate) lagging: bool,
+    /// The topics whose publishers wait for it.
+    pub(crate) topics: Vec<Key>,
+}
+
+/// One subscription of a session.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(crate) key: SubscriptionKey,
+    pub(crate) explicit: bool,
+    /// How many homes have yet to answer before the subscription is complete.
+    pub(crate) waiting: u32,
+    /// Who waits for that.
+    pub(crate) confirm: Option<Token>,
+    pub(crate) selector: Option<Selector>,
+    pub(crate) targets: Targets,
+}
+
+/// What a subscription listens to: nearly always one thing.
+#[derive(Debug)]
+pub(crate) enum Targets {
+    One(Listening),
+    Many(Box<[Listening]>),
+}
+
+/// One target and the homes that have not yet answered for it, as a set of shards.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) target: Target,
+    pub(crate) waiting: u64,
+    /// Its place in the topic's list of subscribers.
+    pub(crate) place: u32,
+}
+
+impl Targets {
+    pub(crate) fn as_slice(&self) -> &[Listening] {
+        match self {
+            Targets::One(one) => std::slice::from_ref(one),
+            Targets::Many(many) => many,
+        }
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [Listening] {
+        match self {
+            Targets::One(one) => std::slice::from_mut(one),
+            Targets::Many(many) => many,
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(link: u32) -> Session {
+        Session {
+            link,
+            blocked_by: 0,
+            principal: None,
+            subscriptions: Vec::new(),
+            backlog: None,
+            slow: None,
+            may_publish: None,
+        }
+    }
+
+    pub(crate) fn subscription(&self, key: SubscriptionKey) -> Option<&Subscription> {
+        self.subscriptions.get(key.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn subscription_mut(&mut self, key: SubscriptionKey) -> Option<&mut Subscription> {
+        self.subscriptions.get_mut(key.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        self.backlog.as_ref().map_or(0, |backlog| backlog.bytes())
+    }
+}

@@ -1,0 +1,509 @@
+//! Subscriptions: from a request to entries in topics, patterns and queues, and out again.
+//!
+//! A subscription becomes live home by home: each home answers with the retained values and from
+//! then on sends everything. Until its home has answered, a topic's messages that reach this shard
+//! for other subscribers are not for this one, so there is neither a gap nor a repetition.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_queues::{Consume, Settlement};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{
+    Confirm, Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Window,
+};
+
+use crate::Action;
+use crate::backlog::{Pending, Source};
+use crate::broker::{Broker, key_of};
+use crate::effects::{Asker, Effects, Mail};
+use crate::publish::denied;
+use crate::session::{Listening, Subscription, Targets};
+use crate::topic::{Subscriber, bit, members};
+
+impl Broker {
+    pub(crate) fn subscribe(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        subscribe: Subscribe,
+        effects: &mut Effects,
+    ) {
+        if let Err(close) = self.may_subscribe(session, &subscribe) {
+            self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
+            return self.reply(
+                session,
+                Reply::Refused { token: subscribe.confirm, close },
+                effects,
+            );
+        }
+        let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
+        let listening: Vec<Listening> = subscribe
+            .targets
+            .iter()
+            .map(|target| {
+                let waiting = match target {
+                    Target::Exact(destination) => bit(self.home(&destination.path)),
+                    Target::Pattern(..) => all,
+                };
+                Listening { target: target.clone(), waiting, place: 0 }
+            })
+            .collect();
+        let waiting = listening.iter().map(|listening| listening.waiting.count_ones()).sum();
+        let targets = match <[Listening; 1]>::try_from(listening) {
+            Ok([one]) => Targets::One(one),
+            Err(many) => Targets::Many(many.into()),
+        };
+        let key = subscribe.key;
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        let place = key.0 as usize;
+        if record.subscriptions.len() <= place {
+            // Most sessions have one subscription: do not make room for four.
+            record.subscriptions.reserve_exact(usize::from(place < 4));
+            record.subscriptions.resize_with(place + 1, || None);
+        }
+        let subscription = Subscription {
+            key,
+            explicit: subscribe.explicit,
+            waiting,
+            confirm: subscribe.confirm,
+            selector: subscribe.selector.clone(),
+            targets,
+        };
+        if let Some(slot) = record.subscriptions.get_mut(place) {
+            *slot = Some(subscription);
+        }
+        self.metrics.subscriptions += 1;
+        for (target, index) in subscribe.targets.iter().zip(0..) {
+            self.listen(now, session, &subscribe, target, index, effects);
+        }
+    }
+
+    /// Ends a subscription; messages under way to it go back to their queues.
+    pub(crate) fn unsubscribe(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        let slot = record.subscriptions.get_mut(key.0 as usize);
+        let Some(subscription) = slot.and_then(Option::take) else { return };
+        let before = record.backlog_bytes();
+        let unsent = record.backlog.as_mut().map_or_else(Vec::new, |backlog| backlog.remove(key));
+        if record.backlog.as_ref().is_some_and(|backlog| backlog.is_empty()) {
+            record.backlog = None;
+        }
+        let after = record.backlog_bytes();
+        self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
+        self.metrics.subscriptions -= 1;
+        for pending in unsent.iter().filter(|pending| pending.source != Source::Topic) {
+            let first = pending.run.run().first();
+            let range = (first + u64::from(pending.from), first + u64::from(pending.to) - 1);
+            self.settle_towards(
+                now,
+                pending.run.run().home(),
+                session,
+                key,
+                vec![range],
+                Settlement::Return,
+                effects,
+            );
+        }
+        let mut homes = 0;
+        let plain = subscription.selector.is_none();
+        for (listening, target) in subscription.targets.as_slice().iter().zip(0u16..) {
+            let entry = |plain| Subscriber { session: key_of(session), key, target, plain };
+            match &listening.target {
+                Target::Exact(destination) if destination.kind == Kind::Queue => {
+                    homes |= bit(self.home(&destination.path));
+                }
+                Target::Pattern(Kind::Queue, _) => {
+                    homes = u64::MAX >> (64 - self.options.shards.clamp(1, 64))
+                }
+                Target::Exact(destination) => {
+                    self.unlist(now, &destination.path, listening.place as usize, effects);
+                }
+                Target::Pattern(Kind::Topic, pattern) => {
+                    self.unlist_pattern(now, &pattern.clone(), entry(plain), effects)
+                }
+            }
+        }
+        for home in members(homes) {
+            if home == self.shard {
+                self.leave_at_home(now, session, key, effects);
+            } else {
+                effects.mail.push((home, Mail::Leave { session, key }));
+            }
+        }
+        let relaxed = after < self.options.backlog_bytes_low;
+        if relaxed {
+            self.relax(now, key_of(session), effects);
+        }
+    }
+
+    fn may_subscribe(&self, session: SessionId, subscribe: &Subscribe) -> Result<(), Close> {
+        let Some(record) = self.session(session) else {
+            return Ok(());
+        };
+        let Some(principal) = &record.principal else {
+            return Ok(());
+        };
+        if subscribe.key.0 as usize >= self.options.subscriptions_max {
+            let reason = format!(
+                "a session may have {} subscriptions; use wildcards or end some first",
+                self.options.subscriptions_max
+            );
+            return Err(Close::new(CloseCode::TooManySubscriptions, reason));
+        }
+        if record.subscription(subscribe.key).is_some() {
+            return Err(CloseCode::DuplicateSubscription.into());
+        }
+        let rules = &self.options.rules;
+        for target in &subscribe.targets {
+            let (kind, name) = match target {
+                Target::Exact(destination) => (destination.kind, destination.path.as_str()),
+                Target::Pattern(kind, pattern) => (*kind, pattern.as_str()),
+            };
+            let action = if kind == Kind::Queue { Action::Receive } else { Action::Subscribe };
+            let allowed = match target {
+                Target::Exact(destination) => {
+                    rules.authorise(principal, action, kind, &destination.path)
+                }
+                // A pattern on queues takes messages away from others: it must be allowed as a whole.
+                Target::Pattern(Kind::Queue, pattern) => {
+                    rules.authorise_all(principal, action, kind, pattern)
+                }
+                Target::Pattern(Kind::Topic, _) => rules.authorise_somewhere(principal, action),
+            };
+            if !allowed {
+                return Err(denied(&principal.name, action, kind, name));
+            }
+        }
+        Ok(())
+    }
+
+    fn listen(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        subscribe: &Subscribe,
+        target: &Target,
+        index: u16,
+        effects: &mut Effects,
+    ) {
+        let asker = Asker { session, key: subscribe.key, target: index };
+        match target {
+            Target::Exact(destination) if destination.kind == Kind::Topic => {
+                let topic = self.ensure_topic(now, &destination.path);
+                if let Some(topic) = self.topics.get_mut(topic) {
+                    topic.subscribers.reserve_exact(usize::from(topic.subscribers.len() < 4));
+                    topic.subscribers.push(Subscriber {
+                        session: key_of(session),
+                        key: subscribe.key,
+                        target: index,
+                        plain: false,
+                    });
+                    let place = topic.subscribers.len() - 1;
+                    self.set_place(key_of(session), subscribe.key, index, place);
+                }
+                let home = self.home(&destination.path);
+                let path = destination.path.clone();
+                if home == self.shard {
+                    self.interest(now, self.shard, path, true, Some(asker), effects);
+                } else {
+                    effects
+                        .mail
+                        .push((home, Mail::Interest { path, on: true, asker: Some(asker) }));
+                }
+            }
+            Target::Pattern(Kind::Topic, pattern) => {
+                let entry = Subscriber {
+                    session: key_of(session),
+                    key: subscribe.key,
+                    target: index,
+                    plain: false,
+                };
+                self.patterns.insert(pattern, entry);
+                self.patterns_at += 1;
+                for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
+                    if home == self.shard {
+                        self.pattern_interest(now, home, pattern, true, Some(asker), effects);
+                    } else {
+                        let mail = Mail::PatternInterest {
+                            pattern: pattern.clone(),
+                            on: true,
+                            asker: Some(asker),
+                        };
+                        effects.mail.push((home, mail));
+                    }
+                }
+            }
+            Target::Exact(_) | Target::Pattern(Kind::Queue, _) => {
+                let homes = match target {
+                    Target::Exact(destination) => bit(self.home(&destination.path)),
+                    Target::Pattern(..) => u64::MAX >> (64 - self.options.shards.clamp(1, 64)),
+                };
+                let consume = Consume {
+                    session,
+                    key: subscribe.key,
+                    target: target.clone(),
+                    selector: subscribe.selector.clone(),
+                    window: subscribe.window.unwrap_or(Window { messages: 0, bytes: 0 }),
+                    exclusive: subscribe.exclusive,
+                };
+                for home in members(homes) {
+                    if home == self.shard {
+                        self.consume(now, home, &consume, index, effects);
+                    } else {
+                        let consume = Box::new(consume.clone());
+                        effects.mail.push((home, Mail::Consume { consume, target: index }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// At a topic's home: a shard begins or ends to listen.
+    pub(crate) fn interest(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        path: Path,
+        on: bool,
+        asker: Option<Asker>,
+        effects: &mut Effects,
+    ) {
+        let key = self.ensure_topic(now, &path);
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        topic.used = now.time;
+        let home = topic.home.get_or_insert_default();
+        if on {
+            home.interested |= bit(from);
+        } else {
+            home.interested &= !bit(from);
+        }
+        let retained = fresh(home.retained.as_ref(), now);
+        if let Some(asker) = asker {
+            self.answer(now, from, asker, retained.into_iter().collect(), effects);
+        }
+    }
+
+    /// At every home: a shard begins or ends to listen to a pattern.
+    pub(crate) fn pattern_interest(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        pattern: &Pattern,
+        on: bool,
+        asker: Option<Asker>,
+        effects: &mut Effects,
+    ) {
+        self.count_pattern(from, pattern, on);
+        let Some(asker) = asker else { return };
+        let retained = self
+            .topics
+            .iter()
+            .filter(|(_, topic)| pattern.matches(&topic.path))
+            .filter_map(|(_, topic)| fresh(topic.home.as_ref()?.retained.as_ref(), now))
+            .collect();
+        self.answer(now, from, asker, retained, effects);
+    }
+
+    /// Only the first and the last subscription of a shard with a pattern change the index.
+    fn count_pattern(&mut self, from: ShardId, pattern: &Pattern, on: bool) {
+        let uses = self.remote_pattern_uses.entry((pattern.clone(), from)).or_default();
+        *uses = if on { *uses + 1 } else { uses.saturating_sub(1) };
+        match *uses {
+            1 if on => self.remote_patterns.insert(pattern, from),
+            0 => {
+                self.remote_pattern_uses.remove(&(pattern.clone(), from));
+                self.remote_patterns.remove(pattern, &from);
+            }
+            _ => return,
+        }
+        self.remote_patterns_at += 1;
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        now: Now,
+        to: ShardId,
+        asker: Asker,
+        retained: Vec<Arc<Run>>,
+        effects: &mut Effects,
+    ) {
+        if to == self.shard {
+            self.interested(now, self.shard, asker, retained, effects);
+        } else {
+            effects.mail.push((to, Mail::Interested { asker, retained }));
+        }
+    }
+
+    /// On the subscriber's shard: a home has answered.
+    pub(crate) fn interested(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        asker: Asker,
+        retained: Vec<Arc<Run>>,
+        effects: &mut Effects,
+    ) {
+        let Some(record) = self.sessions.get_mut(key_of(asker.session)) else {
+            return;
+        };
+        let Some(subscription) = record.subscription_mut(asker.key) else {
+            return;
+        };
+        let plain = subscription.selector.is_none();
+        let Some(listening) =
+            subscription.targets.as_mut_slice().get_mut(usize::from(asker.target))
+        else {
+            return;
+        };
+        listening.waiting &= !bit(from);
+        let live = listening.waiting == 0;
+        let (target, place) = (listening.target.clone(), listening.place as usize);
+        subscription.waiting = subscription.waiting.saturating_sub(1);
+        let confirm = if subscription.waiting == 0 { subscription.confirm.take() } else { None };
+        if live && plain {
+            self.mark_plain(asker, &target, place);
+        }
+        for run in retained {
+            self.deliver_retained(now, asker, run, effects);
+        }
+        if let Some(token) = confirm {
+            self.reply(asker.session, Reply::Confirmed(Confirm::one(token)), effects);
+        }
+    }
+
+    fn deliver_retained(&mut self, now: Now, asker: Asker, run: Arc<Run>, effects: &mut Effects) {
+        let Some(record) = self.session(asker.session) else {
+            return;
+        };
+        let Some(subscription) = record.subscription(asker.key) else {
+            return;
+        };
+        let path = &run.destination().path;
+        let readable = record.principal.as_ref().is_some_and(|principal| {
+            self.options.rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
+        });
+        let wanted = run.message(0).is_some_and(|message| {
+            !message.is_expired(now.wall_ms)
+                && subscription.selector.as_ref().is_none_or(|selector| selector.matches(&message))
+        });
+        if !readable || !wanted {
+            return;
+        }
+        let topic = self.ensure_topic(now, path);
+        let pending = Pending {
+            key: asker.key,
+            run: Rc::new(SharedRun::new(run)),
+            from: 0,
+            to: 1,
+            redeliveries: 0,
+            source: Source::Topic,
+        };
+        self.push_topic(now, topic, key_of(asker.session), pending, effects);
+    }
+
+    /// Lets deliveries to a live subscription without a selector take the short way.
+    fn mark_plain(&mut self, asker: Asker, target: &Target, place: usize) {
+        match target {
+            Target::Exact(destination) if destination.kind == Kind::Topic => {
+                let topic = self.topic_names.get(&destination.path);
+                let topic = topic.and_then(|key| self.topics.get_mut(*key));
+                if let Some(known) = topic.and_then(|topic| topic.subscribers.get_mut(place)) {
+                    known.plain = true;
+                }
+            }
+            Target::Pattern(Kind::Topic, pattern) => {
+                let entry = |plain| Subscriber {
+                    session: key_of(asker.session),
+                    key: asker.key,
+                    target: asker.target,
+                    plain,
+                };
+                if self.patterns.remove(pattern, &entry(false)) {
+                    self.patterns.insert(pattern, entry(true));
+                    self.patterns_at += 1;
+                }
+            }
+            Target::Exact(_) | Target::Pattern(Kind::Queue, _) => {}
+        }
+    }
+
+    /// Notes where in its topic's list a subscription stands, so that its end need not search.
+    fn set_place(&mut self, session: Key, key: SubscriptionKey, target: u16, place: usize) {
+        let record = self.sessions.get_mut(session);
+        let subscription = record.and_then(|record| record.subscription_mut(key));
+        let listening = subscription
+            .and_then(|known| known.targets.as_mut_slice().get_mut(usize::from(target)));
+        if let Some(listening) = listening {
+            listening.place = place as u32;
+        }
+    }
+
+    fn unlist(&mut self, now: Now, path: &Path, place: usize, effects: &mut Effects) {
+        let topic = self.topic_names.get(path).and_then(|key| self.topics.get_mut(*key));
+        let Some(topic) = topic else { return };
+        topic.used = now.time;
+        if place < topic.subscribers.len() {
+            topic.subscribers.swap_remove(place);
+        }
+        if let Some(moved) = topic.subscribers.get(place).copied() {
+            return self.set_place(moved.session, moved.key, moved.target, place);
+        }
+        if !topic.subscribers.is_empty() {
+            return;
+        }
+        topic.subscribers = Vec::new();
+        let home = self.home(path);
+        if home == self.shard {
+            self.interest(now, self.shard, path.clone(), false, None, effects);
+        } else {
+            effects
+                .mail
+                .push((home, Mail::Interest { path: path.clone(), on: false, asker: None }));
+        }
+    }
+
+    fn unlist_pattern(
+        &mut self,
+        now: Now,
+        pattern: &Pattern,
+        entry: Subscriber,
+        effects: &mut Effects,
+    ) {
+        for plain in [true, false] {
+            if self.patterns.remove(pattern, &Subscriber { plain, ..entry }) {
+                break;
+            }
+        }
+        self.patterns_at += 1;
+        for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
+            if home == self.shard {
+                self.pattern_interest(now, home, pattern, false, None, effects);
+            } else {
+                let mail =
+                    Mail::PatternInterest { pattern: pattern.clone(), on: false, asker: None };
+                effects.mail.push((home, mail));
+            }
+        }
+    }
+}
+
+/// A retained value, unless its time is over.
+fn fresh(retained: Option<&Arc<Run>>, now: Now) -> Option<Arc<Run>> {
+    retained
+        .filter(|run| run.message(0).is_some_and(|message| !message.is_expired(now.wall_ms)))
+        .cloned()
+}
