@@ -65,10 +65,7 @@ impl ChunkedDecoder {
         let mut consumed = 0;
         while let Some(rest) = input.get(consumed..) {
             if self.state == State::Done {
-                return Ok(DecodedChunk {
-                    consumed,
-                    event: ChunkEvent::End,
-                });
+                return Ok(DecodedChunk { consumed, event: ChunkEvent::End });
             }
             let Some(&byte) = rest.first() else {
                 break;
@@ -76,20 +73,12 @@ impl ChunkedDecoder {
             if self.state == State::Data {
                 let data = self.take_data(rest);
                 consumed += data.len();
-                return Ok(DecodedChunk {
-                    consumed,
-                    event: ChunkEvent::Data(data),
-                });
+                return Ok(DecodedChunk { consumed, event: ChunkEvent::Data(data) });
             }
-            self.state = self
-                .step(limits, byte)
-                .inspect_err(|_| self.state = State::Failed)?;
+            self.state = self.step(limits, byte).inspect_err(|_| self.state = State::Failed)?;
             consumed += 1;
         }
-        Ok(DecodedChunk {
-            consumed,
-            event: ChunkEvent::Incomplete,
-        })
+        Ok(DecodedChunk { consumed, event: ChunkEvent::Incomplete })
     }
 
     /// Data bytes announced so far.
@@ -133,9 +122,7 @@ impl ChunkedDecoder {
     }
 
     fn size_digit(&mut self, byte: u8) -> Result<State, HttpError> {
-        let digit = char::from(byte)
-            .to_digit(16)
-            .ok_or(HttpError::ChunkInvalid)?;
+        let digit = char::from(byte).to_digit(16).ok_or(HttpError::ChunkInvalid)?;
         self.size_digits += 1;
         // Sixteen digits fill 64 bits; more would overflow or are zeros to no purpose.
         if self.size_digits > 16 {
@@ -152,11 +139,7 @@ impl ChunkedDecoder {
             return Err(HttpError::ChunkExtensionTooLong);
         }
         let extension = self.state == State::Extension || byte == b';';
-        Ok(if extension {
-            State::Extension
-        } else {
-            State::Blank
-        })
+        Ok(if extension { State::Extension } else { State::Blank })
     }
 
     /// The size line is over: the chunk is admitted before any of it arrives.
@@ -270,12 +253,7 @@ mod tests {
             (b"ffffffffffffffff\r\n", HttpError::BodyTooLarge),
             (b"100001\r\n", HttpError::BodyTooLarge),
         ] {
-            assert_eq!(
-                decode(&Limits::default(), input),
-                Err(error),
-                "{}",
-                input.escape_ascii()
-            );
+            assert_eq!(decode(&Limits::default(), input), Err(error), "{}", input.escape_ascii());
         }
     }
 
@@ -287,38 +265,20 @@ mod tests {
             trailer_bytes_max: 8,
             ..Limits::default()
         };
-        assert!(
-            decode(&limits, b"2;ab\r\nxx\r\n2\r\nxx\r\n0\r\na: b\r\n\r\n")
-                .unwrap()
-                .1
-        );
+        assert!(decode(&limits, b"2;ab\r\nxx\r\n2\r\nxx\r\n0\r\na: b\r\n\r\n").unwrap().1);
         for (input, error) in [
-            (
-                &b"2;a\r\nxx\r\n1;ab\r\n"[..],
-                HttpError::ChunkExtensionTooLong,
-            ),
+            (&b"2;a\r\nxx\r\n1;ab\r\n"[..], HttpError::ChunkExtensionTooLong),
             (b"2\r\nxx\r\n3\r\n", HttpError::BodyTooLarge),
             (b"0\r\na: b\r\nc:d\r\n\r\n", HttpError::TrailerTooLarge),
         ] {
-            assert_eq!(
-                decode(&limits, input),
-                Err(error),
-                "{}",
-                input.escape_ascii()
-            );
+            assert_eq!(decode(&limits, input), Err(error), "{}", input.escape_ascii());
         }
     }
 
     #[test]
     fn after_an_error_nothing_is_accepted() {
         let mut decoder = ChunkedDecoder::default();
-        assert_eq!(
-            decoder.decode(&Limits::default(), b"?"),
-            Err(HttpError::ChunkInvalid)
-        );
-        assert_eq!(
-            decoder.decode(&Limits::default(), b"0"),
-            Err(HttpError::ChunkInvalid)
-        );
+        assert_eq!(decoder.decode(&Limits::default(), b"?"), Err(HttpError::ChunkInvalid));
+        assert_eq!(decoder.decode(&Limits::default(), b"0"), Err(HttpError::ChunkInvalid));
     }
 }

@@ -5,10 +5,7 @@
 /// The members of a comma-separated list, without surrounding blanks or empty members
 /// (RFC 9110 section 5.6.1).
 pub fn header_tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value
-        .split(|byte| *byte == b',')
-        .map(trim)
-        .filter(|member| !member.is_empty())
+    value.split(|byte| *byte == b',').map(trim).filter(|member| !member.is_empty())
 }
 
 /// Whether `value` is a token (RFC 9110 section 5.6.2).
@@ -59,11 +56,7 @@ mod tests {
     #[test]
     fn value_bytes_exclude_controls() {
         let allowed = (0..=255).filter(|byte| is_value_byte(*byte)).count();
-        assert_eq!(
-            allowed,
-            256 - 32 - 1 + 1,
-            "all but 32 controls and DEL, with tab"
-        );
+        assert_eq!(allowed, 256 - 32 - 1 + 1, "all but 32 controls and DEL, with tab");
         assert!(!is_token(b"") && !is_token(b"a b") && is_token(b"X-Y"));
     }
 }

@@ -37,10 +37,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(minor_version: u8) -> Self {
-        Self {
-            minor_version,
-            ..Self::default()
-        }
+        Self { minor_version, ..Self::default() }
     }
 
     /// Takes one field; others than the governing ones are ignored.
@@ -115,9 +112,7 @@ impl<'a> Fields<'a> {
         if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
             return Err(HttpError::ContentLengthInvalid);
         }
-        let length = std::str::from_utf8(value)
-            .ok()
-            .and_then(|digits| digits.parse().ok());
+        let length = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
         self.content_length = Some(length.ok_or(HttpError::ContentLengthInvalid)?);
         Ok(())
     }
@@ -154,41 +149,18 @@ mod tests {
         let host = ("Host", "a");
         assert_eq!(body(1, &[host]), Ok(Body::None));
         assert_eq!(body(1, &[host, ("Content-Length", "0")]), Ok(Body::None));
-        assert_eq!(
-            body(1, &[host, ("content-LENGTH", "007")]),
-            Ok(Body::Length(7))
-        );
-        assert_eq!(
-            body(1, &[host, ("Transfer-Encoding", "CHUNKED")]),
-            Ok(Body::Chunked)
-        );
-        assert_eq!(
-            body(1, &[host, ("Transfer-Encoding", ", chunked ,")]),
-            Ok(Body::Chunked)
-        );
+        assert_eq!(body(1, &[host, ("content-LENGTH", "007")]), Ok(Body::Length(7)));
+        assert_eq!(body(1, &[host, ("Transfer-Encoding", "CHUNKED")]), Ok(Body::Chunked));
+        assert_eq!(body(1, &[host, ("Transfer-Encoding", ", chunked ,")]), Ok(Body::Chunked));
     }
 
     /// RFC 9112 section 6.3, item 4.3: chunked must be the final coding.
     #[test]
     fn chunked_must_be_last_and_alone() {
         let with = |value| body(1, &[("Host", "a"), ("Transfer-Encoding", value)]);
-        assert_eq!(
-            with("gzip, chunked"),
-            Err(HttpError::TransferEncodingUnsupported)
-        );
-        for value in [
-            "",
-            "gzip",
-            "xchunked",
-            "chunked, gzip",
-            "chunked, chunked",
-            "chunked;a=b",
-        ] {
-            assert_eq!(
-                with(value),
-                Err(HttpError::TransferEncodingInvalid),
-                "{value}"
-            );
+        assert_eq!(with("gzip, chunked"), Err(HttpError::TransferEncodingUnsupported));
+        for value in ["", "gzip", "xchunked", "chunked, gzip", "chunked, chunked", "chunked;a=b"] {
+            assert_eq!(with(value), Err(HttpError::TransferEncodingInvalid), "{value}");
         }
     }
 

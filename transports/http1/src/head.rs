@@ -124,10 +124,7 @@ impl<'a> RequestHead<'a> {
     /// (RFC 9112 section 3.2.2). Empty if neither names one.
     #[must_use]
     pub fn host(&self) -> &'a str {
-        self.target
-            .authority
-            .or(self.fields.host)
-            .unwrap_or_default()
+        self.target.authority.or(self.fields.host).unwrap_or_default()
     }
 
     /// The minor version of HTTP/1: 0 or 1.
@@ -156,10 +153,7 @@ impl<'a> RequestHead<'a> {
 
     /// All fields in their order, values without surrounding blanks.
     pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-        self.headers
-            .iter()
-            .take(self.header_count)
-            .map(|header| (header.name, header.value))
+        self.headers.iter().take(self.header_count).map(|header| (header.name, header.value))
     }
 
     /// The value of the first field of that name, whatever the case.
@@ -197,11 +191,7 @@ fn explain_header(bytes: &[u8]) -> HttpError {
             return HttpError::ObsoleteFolding;
         }
         let colon = line.iter().position(|byte| *byte == b':');
-        if blank(
-            colon
-                .and_then(|colon| line.get(..colon))
-                .and_then(<[u8]>::last),
-        ) {
+        if blank(colon.and_then(|colon| line.get(..colon)).and_then(<[u8]>::last)) {
             return HttpError::SpaceBeforeColon;
         }
     }

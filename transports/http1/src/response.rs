@@ -107,11 +107,7 @@ impl Response<'_> {
             || (body == ResponseBody::UntilClose && !self.bodiless());
         // An interim response says nothing about the connection.
         if self.status >= 200 {
-            push_field(
-                out,
-                "Connection",
-                if closes { "close" } else { "keep-alive" },
-            );
+            push_field(out, "Connection", if closes { "close" } else { "keep-alive" });
         }
         out.extend_from_slice(b"\r\n");
         Ok(())
@@ -137,11 +133,7 @@ impl Response<'_> {
         let mut headers = Vec::with_capacity(self.headers.len() + 1);
         headers.extend_from_slice(self.headers);
         headers.push(("Content-Type", "application/json"));
-        Response {
-            headers: &headers,
-            ..*self
-        }
-        .write(out, &body)
+        Response { headers: &headers, ..*self }.write(out, &body)
     }
 
     fn bodiless(&self) -> bool {
@@ -156,18 +148,11 @@ impl Response<'_> {
             if !is_token(name.as_bytes()) {
                 return Err(ResponseError::HeaderNameInvalid);
             }
-            if RESERVED
-                .iter()
-                .any(|reserved| reserved.eq_ignore_ascii_case(name))
-            {
+            if RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
                 return Err(ResponseError::HeaderReserved);
             }
         }
-        let mut values = self
-            .headers
-            .iter()
-            .map(|(_, value)| *value)
-            .chain(self.date);
+        let mut values = self.headers.iter().map(|(_, value)| *value).chain(self.date);
         if values.all(|value| value.bytes().all(is_value_byte)) {
             Ok(())
         } else {
@@ -178,12 +163,8 @@ impl Response<'_> {
 
 /// Appends the answer to a refused request; the connection closes after it.
 pub fn write_error(out: &mut Vec<u8>, error: HttpError, date: Option<&str>) {
-    let response = Response {
-        status: error.status(),
-        headers: &[],
-        date,
-        connection: Connection::Close,
-    };
+    let response =
+        Response { status: error.status(), headers: &[], date, connection: Connection::Close };
     let written = response.write_json_error(out, error.code(), &error.to_string());
     debug_assert!(written.is_ok(), "the table holds only writable responses");
 }
@@ -284,12 +265,7 @@ mod tests {
     use super::*;
 
     fn response(status: u16) -> Response<'static> {
-        Response {
-            status,
-            headers: &[],
-            date: None,
-            connection: Connection::KeepAlive,
-        }
+        Response { status, headers: &[], date: None, connection: Connection::KeepAlive }
     }
 
     fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -329,47 +305,32 @@ mod tests {
     #[test]
     fn streams_are_chunked_or_end_with_the_connection() {
         let chunked = text(|out| {
-            response(200)
-                .write_head(out, ResponseBody::Chunked)
-                .unwrap();
+            response(200).write_head(out, ResponseBody::Chunked).unwrap();
             write_chunk(out, b"");
             write_chunk(out, &[b'x'; 16]);
             write_last_chunk(out);
         });
         assert!(chunked.contains("Transfer-Encoding: chunked\r\n"));
         assert!(chunked.ends_with("\r\n\r\n10\r\nxxxxxxxxxxxxxxxx\r\n0\r\n\r\n"));
-        let until_close = text(|out| {
-            response(200)
-                .write_head(out, ResponseBody::UntilClose)
-                .unwrap()
-        });
+        let until_close =
+            text(|out| response(200).write_head(out, ResponseBody::UntilClose).unwrap());
         assert_eq!(until_close, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
     }
 
     #[test]
     fn nothing_is_written_when_a_field_could_break_the_head() {
         for (headers, error) in [
-            (
-                &[("X", "a\r\nSet-Cookie: b")][..],
-                ResponseError::HeaderValueInvalid,
-            ),
+            (&[("X", "a\r\nSet-Cookie: b")][..], ResponseError::HeaderValueInvalid),
             (&[("X", "\0")], ResponseError::HeaderValueInvalid),
             (&[("X:", "a")], ResponseError::HeaderNameInvalid),
             (&[("", "a")], ResponseError::HeaderNameInvalid),
             (&[("content-length", "1")], ResponseError::HeaderReserved),
         ] {
             let mut out = Vec::new();
-            let result = Response {
-                headers,
-                ..response(200)
-            }
-            .write(&mut out, b"");
+            let result = Response { headers, ..response(200) }.write(&mut out, b"");
             assert_eq!((result, out.len()), (Err(error), 0));
         }
-        assert_eq!(
-            response(99).write(&mut Vec::new(), b""),
-            Err(ResponseError::StatusInvalid)
-        );
+        assert_eq!(response(99).write(&mut Vec::new(), b""), Err(ResponseError::StatusInvalid));
     }
 
     #[test]
@@ -381,10 +342,7 @@ mod tests {
             let body = written.split("\r\n\r\n").nth(1).unwrap();
             assert_eq!(
                 body,
-                format!(
-                    "{{\"code\": \"{}\", \"message\": \"{error}\"}}\n",
-                    error.code()
-                )
+                format!("{{\"code\": \"{}\", \"message\": \"{error}\"}}\n", error.code())
             );
         }
     }

@@ -37,9 +37,7 @@ impl HeadScanner {
                 break;
             };
             let line_feed = self.scanned as usize + offset;
-            let line = window
-                .get(self.line_start as usize..line_feed)
-                .unwrap_or_default();
+            let line = window.get(self.line_start as usize..line_feed).unwrap_or_default();
             let line = line.strip_suffix(b"\r").ok_or(HttpError::BareLineFeed)?;
             let line_start = self.line_start as usize;
             self.scanned = (line_feed + 1) as u32;
@@ -98,16 +96,8 @@ mod tests {
     fn the_end_is_found_at_every_split() {
         for cut in 0..HEAD.len() {
             let mut scanner = HeadScanner::default();
-            assert_eq!(
-                scanner.scan(&Limits::default(), &HEAD[..cut]),
-                Ok(None),
-                "{cut}"
-            );
-            assert_eq!(
-                scanner.scan(&Limits::default(), HEAD),
-                Ok(Some(HEAD.len())),
-                "{cut}"
-            );
+            assert_eq!(scanner.scan(&Limits::default(), &HEAD[..cut]), Ok(None), "{cut}");
+            assert_eq!(scanner.scan(&Limits::default(), HEAD), Ok(Some(HEAD.len())), "{cut}");
         }
     }
 
@@ -116,10 +106,7 @@ mod tests {
         let limits = Limits::default();
         for count in 0..=2 {
             let input = [b"\r\n".repeat(count), HEAD.to_vec()].concat();
-            assert_eq!(
-                HeadScanner::default().scan(&limits, &input),
-                Ok(Some(input.len()))
-            );
+            assert_eq!(HeadScanner::default().scan(&limits, &input), Ok(Some(input.len())));
         }
         let error = HeadScanner::default().scan(&limits, b"\r\n\r\n\r\n");
         assert_eq!(error, Err(HttpError::RequestLineInvalid));
@@ -134,16 +121,10 @@ mod tests {
 
     #[test]
     fn heads_without_end_stop_at_the_limit() {
-        let limits = Limits {
-            head_bytes_max: 100,
-            ..Limits::default()
-        };
+        let limits = Limits { head_bytes_max: 100, ..Limits::default() };
         let mut scanner = HeadScanner::default();
         assert_eq!(scanner.scan(&limits, &[b'A'; 99]), Ok(None));
-        assert_eq!(
-            scanner.scan(&limits, &[b'A'; 100]),
-            Err(HttpError::TargetTooLong)
-        );
+        assert_eq!(scanner.scan(&limits, &[b'A'; 100]), Err(HttpError::TargetTooLong));
         let long = [HEAD.strip_suffix(b"\r\n").unwrap(), &[b'A'; 100]].concat();
         let error = HeadScanner::default().scan(&limits, &long);
         assert_eq!(error, Err(HttpError::HeadTooLarge));

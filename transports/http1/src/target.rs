@@ -26,23 +26,20 @@ pub(crate) fn check_request_line(limits: &Limits, line: &[u8]) -> Result<(), Htt
         return Err(HttpError::Http2Preface);
     }
     let mut parts = line.split(|byte| *byte == b' ');
-    let (method, target) = (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    );
+    let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     if !is_token(method) || target.is_empty() {
         return Err(HttpError::RequestLineInvalid);
     }
-    match parts.next() {
+    match (parts.next(), parts.next()) {
+        (Some(b"HTTP/1.1" | b"HTTP/1.0"), None) => {}
         // HTTP/0.9 has no version and no headers.
-        None => return Err(HttpError::VersionUnsupported),
-        Some(b"HTTP/1.1" | b"HTTP/1.0") if parts.next().is_none() => {}
-        Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor])
-            if major.is_ascii_digit() && minor.is_ascii_digit() && parts.next().is_none() =>
+        (None, _) => return Err(HttpError::VersionUnsupported),
+        (Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor]), None)
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
         {
             return Err(HttpError::VersionUnsupported);
         }
-        Some(_) => return Err(HttpError::RequestLineInvalid),
+        _ => return Err(HttpError::RequestLineInvalid),
     }
     if target.len() > limits.target_bytes_max {
         return Err(HttpError::TargetTooLong);
@@ -58,31 +55,20 @@ impl<'a> Target<'a> {
     /// (RFC 9112 sections 3.2.1, 3.2.2 and 3.2.4).
     pub(crate) fn parse(is_options: bool, target: &'a [u8]) -> Result<Self, HttpError> {
         // A fragment is never sent (RFC 9110 section 7.1).
-        if !target
-            .iter()
-            .all(|byte| byte.is_ascii_graphic() && *byte != b'#')
-        {
+        if !target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
             return Err(HttpError::TargetInvalid);
         }
         let target = std::str::from_utf8(target).map_err(|_| HttpError::TargetInvalid)?;
         if target == "*" {
             return if is_options {
-                Ok(Self {
-                    authority: None,
-                    path: "*",
-                    query: None,
-                })
+                Ok(Self { authority: None, path: "*", query: None })
             } else {
                 Err(HttpError::TargetInvalid)
             };
         }
         if target.starts_with('/') {
             let (path, query) = split_query(target);
-            return Ok(Self {
-                authority: None,
-                path,
-                query,
-            });
+            return Ok(Self { authority: None, path, query });
         }
         let (authority, rest) = split_absolute(target).ok_or(HttpError::TargetInvalid)?;
         if authority.is_empty() || !authority_valid(authority.as_bytes()) {
@@ -90,11 +76,7 @@ impl<'a> Target<'a> {
         }
         let (path, query) = split_query(rest);
         let path = if path.is_empty() { "/" } else { path };
-        Ok(Self {
-            authority: Some(authority),
-            path,
-            query,
-        })
+        Ok(Self { authority: Some(authority), path, query })
     }
 }
 
@@ -106,19 +88,14 @@ pub(crate) fn authority_valid(authority: &[u8]) -> bool {
             None => return false,
         }
     } else {
-        authority
-            .iter()
-            .position(|byte| *byte == b':')
-            .unwrap_or(authority.len())
+        authority.iter().position(|byte| *byte == b':').unwrap_or(authority.len())
     };
     let Some((host, port)) = authority.split_at_checked(host_len) else {
         return false;
     };
     let host_ok = match host {
         [b'[', address @ .., b']'] => {
-            address
-                .iter()
-                .all(|byte| byte.is_ascii_alphanumeric() || b":.".contains(byte))
+            address.iter().all(|byte| byte.is_ascii_alphanumeric() || b":.".contains(byte))
                 && !address.is_empty()
         }
         name => name
@@ -167,32 +144,16 @@ mod tests {
             ("http://[::1]:80?q", Some("[::1]:80"), "/", Some("q")),
         ] {
             let parsed = Target::parse(false, target.as_bytes()).unwrap();
-            assert_eq!(
-                parsed,
-                Target {
-                    authority,
-                    path,
-                    query
-                },
-                "{target}"
-            );
+            assert_eq!(parsed, Target { authority, path, query }, "{target}");
         }
         assert_eq!(Target::parse(true, b"*").unwrap().path, "*");
     }
 
     #[test]
     fn other_targets_are_refused() {
-        for target in [
-            "*",
-            "a",
-            "ftp://h/",
-            "http://",
-            "http:///a",
-            "http://u@h/",
-            "/a#b",
-            "/\u{e9}",
-            "h:80",
-        ] {
+        for target in
+            ["*", "a", "ftp://h/", "http://", "http:///a", "http://u@h/", "/a#b", "/\u{e9}", "h:80"]
+        {
             let parsed = Target::parse(false, target.as_bytes());
             assert_eq!(parsed, Err(HttpError::TargetInvalid), "{target}");
         }
