@@ -33,11 +33,7 @@ fn check_page(tree: &Tree, listed: &[(String, bool)]) -> Vec<Finding> {
         .filter(|(name, _)| !rows.iter().any(|(_, row)| row == name))
         .map(|(name, _)| {
             let problem = format!("has no row for `{name}`");
-            Finding::in_file(
-                PAGE,
-                problem,
-                "say in one line why the dependency is worth having",
-            )
+            Finding::in_file(PAGE, problem, "say in one line why the dependency is worth having")
         })
         .collect();
     for (line, row) in rows {
@@ -66,9 +62,7 @@ fn check_members(listed: &[(String, bool)], members: &[Crate]) -> Vec<Finding> {
         }
     }
     for (name, _) in listed {
-        let used = members
-            .iter()
-            .any(|member| all(member).iter().any(|d| d.name == *name));
+        let used = members.iter().any(|member| all(member).iter().any(|d| d.name == *name));
         if !used {
             let problem = format!("nobody uses the dependency `{name}`");
             let remedy = "delete it from [workspace.dependencies] and from docs/dependencies.md";
@@ -88,10 +82,7 @@ mod tests {
                 "Cargo.toml",
                 &format!("[workspace]\nmembers = [\"a\"]\n[workspace.dependencies]\n{root}"),
             ),
-            (
-                "a/Cargo.toml",
-                &format!("[package]\nname = \"a\"\n[dependencies]\n{member}"),
-            ),
+            ("a/Cargo.toml", &format!("[package]\nname = \"a\"\n[dependencies]\n{member}")),
             (PAGE, page),
         ]);
         check(&tree).len()

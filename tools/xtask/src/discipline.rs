@@ -8,17 +8,11 @@ use crate::{Finding, Tree};
 
 const EVERYWHERE: &[(&str, &str)] = &[
     ("todo!", "write it, or leave it out"),
-    (
-        "unimplemented!",
-        "write it, or return an error that says so",
-    ),
+    ("unimplemented!", "write it, or return an error that says so"),
 ];
 
 const IN_TESTS: &[(&str, &str)] = &[
-    (
-        "#[ignore",
-        "a test runs or does not exist; make it fast or delete it",
-    ),
+    ("#[ignore", "a test runs or does not exist; make it fast or delete it"),
     ("#[should_panic", "assert on a returned error instead"),
     ("sleep(", "pass time in, or wait for the event itself"),
     ("sleep_ms(", "pass time in, or wait for the event itself"),
@@ -60,16 +54,8 @@ mod tests {
         for (path, text, findings) in [
             ("a/src/x.rs", "fn a() { todo!() }", 1),
             ("a/src/x.rs", "fn a() { sleep(x) }", 0),
-            (
-                "a/src/x.rs",
-                "#[cfg(test)]\nmod tests {\n#[test]\nfn t() { sleep(x) }\n}",
-                1,
-            ),
-            (
-                "a/tests/x.rs",
-                "#[test]\n#[ignore = \"slow\"]\nfn t() { thread::sleep(x) }",
-                2,
-            ),
+            ("a/src/x.rs", "#[cfg(test)]\nmod tests {\n#[test]\nfn t() { sleep(x) }\n}", 1),
+            ("a/tests/x.rs", "#[test]\n#[ignore = \"slow\"]\nfn t() { thread::sleep(x) }", 2),
             ("a/tests/x.rs", "// never sleep(1)\nlet a = \"todo!\";", 0),
             ("tests/foreign/a.rs", "fn t() { thread::sleep(x) }", 0),
         ] {

@@ -16,11 +16,7 @@ pub struct Finding {
 impl Finding {
     /// A finding about a whole file.
     pub fn in_file(path: &str, problem: impl Into<String>, remedy: &'static str) -> Finding {
-        Finding {
-            place: path.to_owned(),
-            problem: problem.into(),
-            remedy,
-        }
+        Finding { place: path.to_owned(), problem: problem.into(), remedy }
     }
 
     /// A finding about one line, counted from 1.
@@ -49,9 +45,5 @@ pub fn verdict(findings: &[Finding]) -> Result<(), String> {
         return Ok(());
     }
     let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
-    Err(format!(
-        "{} out of order:\n{}",
-        findings.len(),
-        lines.join("\n")
-    ))
+    Err(format!("{} out of order:\n{}", findings.len(), lines.join("\n")))
 }

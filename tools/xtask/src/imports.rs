@@ -18,40 +18,15 @@ const ROWS: &[Row] = &[
     row("core/filter", &["core/base"]),
     row("core/topics", &["core/base", "core/filter"]),
     row("core/wire", &["core/base", "core/filter", "core/topics"]),
-    row(
-        "core/queues",
-        &["core/base", "core/filter", "core/topics", "core/wire"],
-    ),
-    row(
-        "core/broker",
-        &[
-            "core/base",
-            "core/filter",
-            "core/topics",
-            "core/wire",
-            "core/queues",
-        ],
-    ),
+    row("core/queues", &["core/base", "core/filter", "core/topics", "core/wire"]),
+    row("core/broker", &["core/base", "core/filter", "core/topics", "core/wire", "core/queues"]),
     row("transports/*", &["core/base", "core/wire"]),
-    row(
-        "protocols/*",
-        &["core/base", "core/filter", "core/topics", "core/wire"],
-    ),
+    row("protocols/*", &["core/base", "core/filter", "core/topics", "core/wire"]),
     row(
         "shell/reactor",
-        &[
-            "core/base",
-            "core/filter",
-            "core/topics",
-            "core/wire",
-            "core/broker",
-            "transports/*",
-        ],
+        &["core/base", "core/filter", "core/topics", "core/wire", "core/broker", "transports/*"],
     ),
-    row(
-        "shell/auth",
-        &["core/base", "core/topics", "core/wire", "core/broker"],
-    ),
+    row("shell/auth", &["core/base", "core/topics", "core/wire", "core/broker"]),
     row("shell/config", &["core/base", "core/topics"]),
     row("shell/server", &["*"]),
     row("tools/*", &["*"]),
@@ -79,17 +54,12 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         Ok(members) => members,
         Err(finding) => return vec![finding],
     };
-    members
-        .iter()
-        .flat_map(|member| check_member(member, &members))
-        .collect()
+    members.iter().flat_map(|member| check_member(member, &members)).collect()
 }
 
 /// Whether a path lies in the part of the tree that must not touch the operating system.
 pub fn is_pure(path: &str) -> bool {
-    ["core/", "transports/", "protocols/"]
-        .iter()
-        .any(|shelf| path.starts_with(shelf))
+    ["core/", "transports/", "protocols/"].iter().any(|shelf| path.starts_with(shelf))
 }
 
 fn check_member(member: &Crate, members: &[Crate]) -> Vec<Finding> {
@@ -152,10 +122,7 @@ mod tests {
             ("core/base/Cargo.toml", &package("base", "")),
             ("core/broker/Cargo.toml", &package("broker", "")),
             ("protocols/stomp/Cargo.toml", &package("stomp", "")),
-            (
-                "shell/server/Cargo.toml",
-                &package("server", "stomp.workspace = true"),
-            ),
+            ("shell/server/Cargo.toml", &package("server", "stomp.workspace = true")),
             (&format!("{folder}/Cargo.toml"), &package("new", dependency)),
         ])
     }

@@ -42,10 +42,8 @@ pub fn without_tests(code: &str) -> String {
     let mut out = code.to_owned();
     while let Some(start) = out.find("#[cfg(test)]") {
         let end = block_end(&out, start).unwrap_or(out.len());
-        let blank: String = out[start..end]
-            .chars()
-            .map(|c| if c == '\n' { '\n' } else { ' ' })
-            .collect();
+        let blank: String =
+            out[start..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
         out.replace_range(start..end, &blank);
     }
     out
@@ -59,10 +57,8 @@ pub fn functions(code: &str) -> Vec<Function> {
         if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
             continue;
         }
-        let name: String = code[start + 3..]
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect();
+        let name: String =
+            code[start + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let (Some(end), false) = (block_end(code, start), name.is_empty()) else {
             continue;
         };
@@ -206,11 +202,7 @@ mod tests {
     fn functions_are_measured() {
         let found =
             functions("trait T {\n fn no(&self) -> [u8; 2];\n}\npub fn yes()\n{\n  x;\n}\n");
-        let expected = Function {
-            name: "yes".to_owned(),
-            line: 4,
-            lines: 4,
-        };
+        let expected = Function { name: "yes".to_owned(), line: 4, lines: 4 };
         assert_eq!(found, [expected]);
     }
 

@@ -50,9 +50,7 @@ fn broken(tree: &Tree, from: &str, target: &str) -> Option<String> {
         return Some(format!("links to `{target}`, but there is no `{path}`"));
     }
     let known = heading.is_empty()
-        || tree
-            .file(&path)
-            .is_none_or(|file| headings(&file.text).any(|slug| slug == heading));
+        || tree.file(&path).is_none_or(|file| headings(&file.text).any(|slug| slug == heading));
     (!known).then(|| format!("links to `{target}`, but `{path}` has no such heading"))
 }
 
@@ -73,17 +71,15 @@ fn resolve(from: &str, path: &str) -> String {
 
 /// The anchors that readers of Markdown make of headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
-    text.lines()
-        .filter(|line| line.starts_with('#'))
-        .map(|line| {
-            line.trim_start_matches('#')
-                .trim()
-                .to_lowercase()
-                .chars()
-                .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
-                .map(|c| if c == ' ' { '-' } else { c })
-                .collect()
-        })
+    text.lines().filter(|line| line.starts_with('#')).map(|line| {
+        line.trim_start_matches('#')
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect()
+    })
 }
 
 #[cfg(test)]

@@ -18,11 +18,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         let text = tree.file(&path).map(|file| &file.text);
         if text.is_none() || text != first {
             let problem = "is missing or differs from core/clippy.toml";
-            findings.push(Finding::in_file(
-                &path,
-                problem,
-                "copy core/clippy.toml there",
-            ));
+            findings.push(Finding::in_file(&path, problem, "copy core/clippy.toml there"));
         }
     }
     let members = match crates(tree) {

@@ -43,11 +43,7 @@ pub fn crates(tree: &Tree) -> Result<Vec<Crate>, Finding> {
                 "name every crate there",
             )
         })?;
-    members
-        .iter()
-        .filter_map(Value::as_str)
-        .map(|folder| member(tree, folder))
-        .collect()
+    members.iter().filter_map(Value::as_str).map(|folder| member(tree, folder)).collect()
 }
 
 /// The table `[workspace.dependencies]`: name and whether it is a crate of this repository.
@@ -73,11 +69,7 @@ pub(crate) fn workspace_dependencies(tree: &Tree) -> Result<Vec<(String, bool)>,
 /// A finding when it is missing or malformed.
 pub(crate) fn parse(tree: &Tree, path: &str) -> Result<Table, Finding> {
     let file = tree.file(path).ok_or_else(|| {
-        Finding::in_file(
-            path,
-            "is missing",
-            "add it or take its folder off the workspace",
-        )
+        Finding::in_file(path, "is missing", "add it or take its folder off the workspace")
     })?;
     file.text
         .parse()
@@ -94,12 +86,7 @@ fn member(tree: &Tree, folder: &str) -> Result<Crate, Finding> {
         .ok_or_else(|| Finding::in_file(&path, "has no package name", "name the package"))?;
     let mut dependencies = table(&manifest, "dependencies");
     dependencies.extend(table(&manifest, "build-dependencies"));
-    for target in manifest
-        .get("target")
-        .and_then(Value::as_table)
-        .into_iter()
-        .flatten()
-    {
+    for target in manifest.get("target").and_then(Value::as_table).into_iter().flatten() {
         if let Some(inner) = target.1.as_table() {
             dependencies.extend(table(inner, "dependencies"));
         }
@@ -142,18 +129,13 @@ mod tests {
         ]);
         let all = crates(&tree).unwrap();
         let names = |list: &[Dependency]| -> Vec<(String, bool)> {
-            list.iter()
-                .map(|d| (d.name.clone(), d.from_workspace))
-                .collect()
+            list.iter().map(|d| (d.name.clone(), d.from_workspace)).collect()
         };
         assert_eq!(
             names(&all.first().unwrap().dependencies),
             [("x".to_owned(), true), ("libc".to_owned(), false)]
         );
-        assert_eq!(
-            names(&all.first().unwrap().dev_dependencies),
-            [("y".to_owned(), false)]
-        );
+        assert_eq!(names(&all.first().unwrap().dev_dependencies), [("y".to_owned(), false)]);
     }
 
     #[test]

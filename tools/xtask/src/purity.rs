@@ -66,22 +66,10 @@ mod tests {
     fn system_calls_are_found_outside_tests_only() {
         for (path, text, findings) in [
             ("core/a/src/x.rs", "let t = std::time::Instant::now();", 1),
-            (
-                "core/a/src/x.rs",
-                "use std::net::{SocketAddr, TcpStream};",
-                1,
-            ),
-            (
-                "protocols/a/src/x.rs",
-                "use std::{fs, io};\nfs::read(p);",
-                1,
-            ),
+            ("core/a/src/x.rs", "use std::net::{SocketAddr, TcpStream};", 1),
+            ("protocols/a/src/x.rs", "use std::{fs, io};\nfs::read(p);", 1),
             ("core/a/src/x.rs", "use std::net::SocketAddr; // Instant", 0),
-            (
-                "core/a/src/x.rs",
-                "#[cfg(test)]\nmod tests { fn t() { thread::spawn(f); } }",
-                0,
-            ),
+            ("core/a/src/x.rs", "#[cfg(test)]\nmod tests { fn t() { thread::spawn(f); } }", 0),
             ("core/a/tests/x.rs", "std::fs::read(p);", 0),
             ("shell/a/src/x.rs", "std::fs::read(p);", 0),
         ] {

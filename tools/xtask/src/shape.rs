@@ -65,9 +65,7 @@ pub fn check_orphans(tree: &Tree) -> Vec<Finding> {
 
 /// The lines of the middle Rust file.
 pub fn median_lines(tree: &Tree) -> usize {
-    let mut lines: Vec<usize> = sources(tree)
-        .map(|file| file.text.lines().count())
-        .collect();
+    let mut lines: Vec<usize> = sources(tree).map(|file| file.text.lines().count()).collect();
     lines.sort_unstable();
     lines.get(lines.len() / 2).copied().unwrap_or(0)
 }
@@ -97,14 +95,11 @@ fn is_orphan(tree: &Tree, file: &File) -> bool {
     let Some((name, parents)) = module(&file.path) else {
         return false;
     };
-    !parents
-        .iter()
-        .filter_map(|parent| tree.file(parent))
-        .any(|parent| {
-            let code = code(&parent.text);
-            let declared = format!("mod {name};");
-            code.contains(&declared) || code.contains(&format!("mod {name} "))
-        })
+    !parents.iter().filter_map(|parent| tree.file(parent)).any(|parent| {
+        let code = code(&parent.text);
+        let declared = format!("mod {name};");
+        code.contains(&declared) || code.contains(&format!("mod {name} "))
+    })
 }
 
 fn declares_for_tests(code: &str, name: &str) -> bool {
@@ -136,10 +131,8 @@ fn module(path: &str) -> Option<(&str, Vec<String>)> {
     } else {
         (stem, folder)
     };
-    let mut parents: Vec<String> = ["lib", "main", "mod"]
-        .iter()
-        .map(|root| format!("{home}/{root}.rs"))
-        .collect();
+    let mut parents: Vec<String> =
+        ["lib", "main", "mod"].iter().map(|root| format!("{home}/{root}.rs")).collect();
     parents.push(format!("{home}.rs"));
     Some((name, parents))
 }
@@ -152,11 +145,7 @@ mod tests {
     fn long_files_are_found() {
         let long = "\n".repeat(FILE_LINES_MAX + 1);
         let fine = "\n".repeat(MEDIAN_LINES_MAX);
-        let tree = Tree::of(&[
-            ("a/src/x.rs", &long),
-            ("a/src/y.rs", &fine),
-            ("a/src/z.rs", &fine),
-        ]);
+        let tree = Tree::of(&[("a/src/x.rs", &long), ("a/src/y.rs", &fine), ("a/src/z.rs", &fine)]);
         assert_eq!(check_lengths(&tree).len(), 1);
         let tree = Tree::of(&[("a/src/x.rs", &"\n".repeat(MEDIAN_LINES_MAX + 1))]);
         assert_eq!(check_lengths(&tree).len(), 1);
@@ -165,10 +154,7 @@ mod tests {
     #[test]
     fn silent_openings_are_found() {
         let tree = Tree::of(&[
-            (
-                "a/src/lib.rs",
-                "//! What it is.\n#[cfg(test)]\nmod laws;\nmod x;",
-            ),
+            ("a/src/lib.rs", "//! What it is.\n#[cfg(test)]\nmod laws;\nmod x;"),
             ("a/src/laws.rs", "use super::*;"),
             ("a/src/x.rs", "use super::*;"),
             ("a/tests/y.rs", "use super::*;"),

@@ -53,10 +53,7 @@ impl Tree {
         Tree {
             files: files
                 .iter()
-                .map(|(path, text)| File {
-                    path: (*path).to_owned(),
-                    text: (*text).to_owned(),
-                })
+                .map(|(path, text)| File { path: (*path).to_owned(), text: (*text).to_owned() })
                 .collect(),
         }
     }
@@ -75,28 +72,18 @@ impl Tree {
     /// Whether there is a file or folder of that path.
     pub fn contains(&self, path: &str) -> bool {
         let folder = format!("{path}/");
-        self.files
-            .iter()
-            .any(|file| file.path == path || file.path.starts_with(&folder))
+        self.files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
     }
 
     /// The files whose names end so.
     pub fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = &'a File> {
-        self.files
-            .iter()
-            .filter(move |file| file.path.ends_with(end))
+        self.files.iter().filter(move |file| file.path.ends_with(end))
     }
 }
 
 fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
         .ok()?;
@@ -104,23 +91,14 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
         return None;
     }
     let text = String::from_utf8(output.stdout).ok()?;
-    let paths: Vec<String> = text
-        .split('\0')
-        .filter(|path| !path.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let paths: Vec<String> =
+        text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
     (!paths.is_empty()).then_some(paths)
 }
 
 fn walked(root: &Path, folder: &Path) -> Result<Vec<String>> {
-    const BUILT: &[&str] = &[
-        ".git",
-        "target",
-        "node_modules",
-        "__pycache__",
-        "artifacts",
-        "coverage",
-    ];
+    const BUILT: &[&str] =
+        &[".git", "target", "node_modules", "__pycache__", "artifacts", "coverage"];
     let mut paths = Vec::new();
     let here = root.join(folder);
     for entry in std::fs::read_dir(&here).with_context(|| format!("listing {}", here.display()))? {

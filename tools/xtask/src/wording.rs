@@ -24,12 +24,7 @@ const REGISTRIES: &[&str] = &[
     "files.pythonhosted.org",
 ];
 
-const LOCK_FILES: &[&str] = &[
-    "Cargo.lock",
-    "package-lock.json",
-    "go.sum",
-    "requirements.txt",
-];
+const LOCK_FILES: &[&str] = &["Cargo.lock", "package-lock.json", "go.sum", "requirements.txt"];
 
 /// Every such name.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -87,21 +82,9 @@ mod tests {
         for (path, text, findings) in [
             ("a.md", home, 1),
             ("a.md", inner, 0),
-            (
-                "Cargo.lock",
-                "source = \"registry+https://github.com/rust-lang/crates.io-index\"",
-                0,
-            ),
-            (
-                "Cargo.lock",
-                "source = \"registry+https://mirror.example/index\"",
-                1,
-            ),
-            (
-                "x/package-lock.json",
-                "\"resolved\": \"http://localhost:4873/ws.tgz\"",
-                1,
-            ),
+            ("Cargo.lock", "source = \"registry+https://github.com/rust-lang/crates.io-index\"", 0),
+            ("Cargo.lock", "source = \"registry+https://mirror.example/index\"", 1),
+            ("x/package-lock.json", "\"resolved\": \"http://localhost:4873/ws.tgz\"", 1),
         ] {
             let found = check(&Tree::of(&[(path, text)]));
             assert_eq!(found.len(), findings, "{path} {text}: {found:?}");

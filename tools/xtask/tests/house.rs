@@ -9,10 +9,7 @@ fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
     let tree = Tree::read().map_err(|error| format!("{error:#}"))?;
     // Guards the guard: a check over no files finds nothing.
     if !tree.contains("core/base/src/lib.rs") || !tree.contains("README.md") {
-        return Err(format!(
-            "{} files: this is not the whole tree",
-            tree.files.len()
-        ));
+        return Err(format!("{} files: this is not the whole tree", tree.files.len()));
     }
     match verdict(&check(&tree)) {
         Ok(()) => Ok(()),
