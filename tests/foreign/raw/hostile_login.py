@@ -5,16 +5,15 @@ import time
 
 from hostile import case, chunks, finish, outcome_of, push, simple, tcp
 from limits import LIMITS, LOGIN_FAILURES_MAX
-from wire import LOGIN, PASSCODE, encode
+from wire import LOGIN, PASSCODE, Client, encode, stomp_only_address
 
 CONNECT = {"accept-version": "1.2", "host": "localhost", "login": LOGIN, "passcode": PASSCODE}
-TOO_EARLY = "login-required|unexpected-frame"
 FOREIGN = "unknown-protocol|closed"
 MIB = 2**20
 
 simple(
     "login",
-    TOO_EARLY,
+    FOREIGN,
     login=False,
     SEND_before_CONNECT=encode("SEND", {"destination": "/topic/a"}, "x"),
     SUBSCRIBE_before_CONNECT=encode("SUBSCRIBE", {"id": "1", "destination": "/topic/a"}),
@@ -68,6 +67,29 @@ simple(
 )
 CLIENT_HELLO = bytes.fromhex("1603010075010000710303") + bytes(32) + b"\x00" + bytes.fromhex("000213010100") + bytes(70)
 simple("login", "TLS alert|tls-not-supported", login=False, a_TLS_ClientHello_to_the_plain_port=CLIENT_HELLO)
+
+PINNED = {
+    "SEND before CONNECT": ("login-required|unexpected-frame", encode("SEND", {"destination": "/topic/a"}, "x")),
+    "DISCONNECT before CONNECT": ("login-required|unexpected-frame|closed", encode("DISCONNECT")),
+    "an unknown command first": ("bad-frame|unexpected-frame|unknown-protocol", b"JUMP\n\n\0"),
+    "HTTP": ("protocol-not-allowed|unknown-protocol|bad-frame|unexpected-frame|HTTP 400|closed", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+    "random bytes": ("bad-frame|unexpected-frame|unknown-protocol|closed", random.Random(8).randbytes(4000)),
+}
+
+
+def register_pinned(sends, expected, data):
+    @case("the port for STOMP alone", sends, expected)
+    def attack():
+        client = Client(to=stomp_only_address())
+        push(client, data)
+        outcome = finish(client)
+        client.close()
+        return outcome
+
+
+if stomp_only_address():
+    for sends, (expected, data) in PINNED.items():
+        register_pinned(sends, expected, data)
 
 
 @case("login", "16 MiB of a header without a line end", "frame-too-large|bad-header|closed")

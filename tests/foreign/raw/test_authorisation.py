@@ -52,25 +52,22 @@ def test_what_is_not_allowed_is_refused_however_it_is_spelled(limited, command, 
     assert (error["code"], error["receipt-id"]) == ("not-authorised", "r")
 
 
-@pytest.mark.parametrize("pattern", ["**", "*.a", "other.**", "open.secret.*"])
-def test_a_wildcard_is_no_way_around_the_rules(limited, pattern):
-    """A pattern that could reach forbidden paths is refused, or hears nothing of them."""
+@pytest.mark.parametrize("pattern", ["**", "*.*", "other.**", "open.**", "open.secret.*", "op*.**"])
+def test_a_wildcard_is_no_way_around_the_rules(dial, client, pattern):
+    """A pattern that reaches forbidden paths is refused, or hears nothing of them."""
+    limited = dial()
+    limited.login(login=LIMITED, passcode=LIMITED_PASSCODE)
     limited.send("SUBSCRIBE", {"id": "1", "destination": f"/topic/{pattern}", "receipt": "r"})
-    assert limited.error()["code"] == "not-authorised"
-
-
-def test_a_wildcard_over_an_allowed_tree_hides_its_denied_branch(dial, limited, client):
-    """`open/**` is allowed, `open/secret/**` is denied: either the pattern is refused, or only
-    the allowed part is heard."""
-    name = unique()
-    limited.send("SUBSCRIBE", {"id": "1", "destination": "/topic/open.**", "receipt": "r"})
     answer = limited.frame()
     if answer.command == "ERROR":
         assert answer["code"] == "not-authorised"
         return
+    name = unique()
+    limited.subscribe(f"/topic/readable.{name}.fence")
+    client.publish(f"/topic/other.{name}", "hidden")
     client.publish(f"/topic/open.secret.{name}", "hidden")
-    client.publish(f"/topic/open.{name}", "shown")
-    assert limited.message().text == "shown"
+    client.publish(f"/topic/readable.{name}.fence", "fence")
+    assert limited.message().text == "fence"
 
 
 def test_refused_in_a_transaction_as_well(limited):

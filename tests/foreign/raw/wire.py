@@ -26,6 +26,12 @@ def address():
     return host, int(port)
 
 
+def stomp_only_address():
+    """The listener that is pinned to STOMP, if the environment names one."""
+    host, _, port = os.environ.get("TIDERACE_STOMP_ONLY", "").rpartition(":")
+    return (host, int(port)) if port else None
+
+
 def unique(prefix="t"):
     """A name that no other test, run or process uses."""
     return f"{prefix}-{os.getpid()}-{next(_serial)}"
