@@ -37,11 +37,7 @@ pub enum BenchCommand {
 #[derive(Debug, Clone, Args)]
 pub struct TargetArgs {
     /// `[name=]host:port[,login:passcode][,vhost=V][,queue-prefix=P][,topic-prefix=P][,ws-path=P][,pid=N]`; repeat to compare servers.
-    #[arg(
-        long = "target",
-        value_name = "SPEC",
-        default_value = "127.0.0.1:61613"
-    )]
+    #[arg(long = "target", value_name = "SPEC", default_value = "127.0.0.1:61613")]
     pub targets: Vec<String>,
     /// Login for every target that names none of its own.
     #[arg(long)]

@@ -38,11 +38,7 @@ use crate::target::Target;
 /// A sentence when the child or a connection fails.
 pub fn run(args: &BareArgs) -> anyhow::Result<()> {
     let bar = matrix::progress_bar();
-    let run = if args.forwarder {
-        forwarder(args, &bar)?
-    } else {
-        writer(args, &bar)?
-    };
+    let run = if args.forwarder { forwarder(args, &bar)? } else { writer(args, &bar)? };
     bar.finish_and_clear();
     matrix::print(&matrix::details(&run))?;
     run.write_files(&args.output)
@@ -68,14 +64,8 @@ pub struct BareSpec {
 /// # Errors
 /// A sentence when the child or a connection fails.
 pub fn measure(spec: BareSpec, bar: &ProgressBar) -> anyhow::Result<Observation> {
-    ensure!(
-        spec.connections <= CONNECTIONS_MAX,
-        "--connections must be at most {CONNECTIONS_MAX}"
-    );
-    ensure!(
-        spec.size >= HEAD_BYTES,
-        "--size must be at least {HEAD_BYTES}"
-    );
+    ensure!(spec.connections <= CONNECTIONS_MAX, "--connections must be at most {CONNECTIONS_MAX}");
+    ensure!(spec.size >= HEAD_BYTES, "--size must be at least {HEAD_BYTES}");
     bar.set_prefix("bare writer");
     let seconds = spec.warm_up_s + spec.duration_s + 30;
     let arguments: Vec<String> = [
@@ -91,10 +81,7 @@ pub fn measure(spec: BareSpec, bar: &ProgressBar) -> anyhow::Result<Observation>
     let consumers = (0..spec.connections)
         .map(|index| {
             let stream = dial(child.address, Some(source_address(index)))?;
-            let link = Link {
-                stream,
-                inbound: Inbound::new(true, Vec::new()),
-            };
+            let link = Link { stream, inbound: Inbound::new(true, Vec::new()) };
             Ok(Consumer::new(link, 0, AckMode::Auto))
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
@@ -108,9 +95,7 @@ pub fn measure(spec: BareSpec, bar: &ProgressBar) -> anyhow::Result<Observation>
     };
     let observed = Watch::of_processes(vec![child.pid()], &shared, true).observe(bar);
     shared.stop.store(true, Relaxed);
-    reader
-        .join()
-        .map_err(|_| anyhow!("the reading thread panicked; please report it"))??;
+    reader.join().map_err(|_| anyhow!("the reading thread panicked; please report it"))??;
     if let Some(problem) = shared.problem() {
         return Err(anyhow!(problem).context("the bare baseline failed"));
     }
@@ -143,11 +128,7 @@ fn writer(args: &BareArgs, bar: &ProgressBar) -> anyhow::Result<Run> {
         args.connections, args.size, args.write_bytes
     );
     run.notes.push((name, figures(&observed)));
-    run.notes.extend(
-        observed
-            .bottleneck()
-            .map(|text| ("remark".to_owned(), text)),
-    );
+    run.notes.extend(observed.bottleneck().map(|text| ("remark".to_owned(), text)));
     Ok(run)
 }
 
@@ -166,11 +147,7 @@ fn forwarder(args: &BareArgs, bar: &ProgressBar) -> anyhow::Result<Run> {
     };
     let outcome = cell::run(&target, &spec, bar)?;
     let mut run = Run::new(&args.output.label, vec![target.name]);
-    run.cells.push(Cell {
-        spec,
-        published: None,
-        outcomes: vec![Ok(outcome)],
-    });
+    run.cells.push(Cell { spec, published: None, outcomes: vec![Ok(outcome)] });
     Ok(run)
 }
 
@@ -194,13 +171,8 @@ pub fn run_writer(args: &BareWriterArgs) -> anyhow::Result<()> {
         stream.set_nodelay(true)?;
         let file = stream.as_raw_fd();
         let token = Token(sockets.len());
-        poll.registry()
-            .register(&mut SourceFd(&file), token, Interest::WRITABLE)?;
-        sockets.push(Socket {
-            stream,
-            at: 0,
-            is_blocked: false,
-        });
+        poll.registry().register(&mut SourceFd(&file), token, Interest::WRITABLE)?;
+        sockets.push(Socket { stream, at: 0, is_blocked: false });
     }
     let mut events = Events::with_capacity(1024);
     while Instant::now() < end && !sockets.is_empty() {
@@ -212,11 +184,7 @@ pub fn run_writer(args: &BareWriterArgs) -> anyhow::Result<()> {
                 Err(_) => return Ok(()),
             }
         }
-        let timeout = if has_written {
-            Duration::ZERO
-        } else {
-            Duration::from_millis(100)
-        };
+        let timeout = if has_written { Duration::ZERO } else { Duration::from_millis(100) };
         match poll.poll(&mut events, Some(timeout)) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
             _ => {}
@@ -242,11 +210,7 @@ impl Socket {
         if self.is_blocked {
             return Ok(false);
         }
-        match self.stream.write(
-            block
-                .get(self.at..self.at + block_bytes)
-                .unwrap_or_default(),
-        ) {
+        match self.stream.write(block.get(self.at..self.at + block_bytes).unwrap_or_default()) {
             Ok(written) => {
                 self.at = (self.at + written) % block_bytes;
                 Ok(true)

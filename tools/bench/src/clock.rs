@@ -17,9 +17,7 @@ pub struct Clock {
 impl Clock {
     /// A clock that reads zero now.
     pub fn start() -> Self {
-        Self {
-            origin: Instant::now(),
-        }
+        Self { origin: Instant::now() }
     }
 
     /// Nanoseconds since the start.
@@ -52,11 +50,7 @@ impl Window {
     /// A window that opens at `now_ns` with `warm_up_s` and `duration_s` seconds.
     pub fn opening_at(now_ns: u64, warm_up_s: u64, duration_s: u64) -> Self {
         let start_ns = now_ns + warm_up_s * SECOND_NS;
-        Self {
-            send_ns: now_ns,
-            start_ns,
-            end_ns: start_ns + duration_s * SECOND_NS,
-        }
+        Self { send_ns: now_ns, start_ns, end_ns: start_ns + duration_s * SECOND_NS }
     }
 
     /// Whether a message meant to be sent at `stamp_ns` counts.

@@ -29,10 +29,8 @@ pub fn run(args: &ConnectionsArgs) -> anyhow::Result<()> {
     );
     machine::ensure_open_files(args.count)?;
     let targets = Target::all(&args.target)?;
-    let mut run = Run::new(
-        &args.output.label,
-        targets.iter().map(|target| target.name.clone()).collect(),
-    );
+    let mut run =
+        Run::new(&args.output.label, targets.iter().map(|target| target.name.clone()).collect());
     let bar = matrix::progress_bar();
     for target in &targets {
         let text = measure(target, args, &bar)?;
@@ -54,18 +52,11 @@ fn measure(target: &Target, args: &ConnectionsArgs, bar: &ProgressBar) -> anyhow
     bar.set_length(args.count as u64);
     let (begun, mut links) = (Instant::now(), Vec::with_capacity(args.count));
     for index in 0..args.count {
-        let source = target
-            .address
-            .ip()
-            .is_loopback()
-            .then(|| source_address(index));
+        let source = target.address.ip().is_loopback().then(|| source_address(index));
         let topic = if args.one_topic { 0 } else { index };
         let mut link = Link::open(target, true, source)
             .with_context(|| format!("connection {} of {}", index + 1, args.count))?;
-        link.subscribe(
-            &format!("{}bench.idle.{topic}", target.topic_prefix),
-            AckMode::Auto,
-        )?;
+        link.subscribe(&format!("{}bench.idle.{topic}", target.topic_prefix), AckMode::Auto)?;
         links.push(link);
         bar.set_position(index as u64 + 1);
     }

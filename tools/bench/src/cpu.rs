@@ -66,23 +66,13 @@ impl Usage {
 /// The scheduler's account of one thread.
 pub fn thread_time(pid: u32, thread: u32) -> Option<ThreadTime> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
-    let mut fields = text
-        .split_ascii_whitespace()
-        .map_while(|field| field.parse().ok());
-    Some(ThreadTime {
-        running_ns: fields.next()?,
-        waiting_ns: fields.next()?,
-    })
+    let mut fields = text.split_ascii_whitespace().map_while(|field| field.parse().ok());
+    Some(ThreadTime { running_ns: fields.next()?, waiting_ns: fields.next()? })
 }
 
 /// The kernel's id of the calling thread.
 pub fn thread_id() -> Option<u32> {
-    fs::read_link("/proc/thread-self")
-        .ok()?
-        .file_name()?
-        .to_str()?
-        .parse()
-        .ok()
+    fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 
 /// Asks the kernel to wake this thread on time instead of up to 50 µs late, where permitted.
@@ -106,9 +96,7 @@ pub fn pids_listening_on(port: u16) -> Vec<u32> {
             fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|files| {
                 files.flatten().any(|file| {
                     fs::read_link(file.path()).is_ok_and(|link| {
-                        inodes
-                            .iter()
-                            .any(|inode| link.as_os_str() == inode.as_str())
+                        inodes.iter().any(|inode| link.as_os_str() == inode.as_str())
                     })
                 })
             })
@@ -151,11 +139,7 @@ fn numbers_in(directory: &Path) -> impl Iterator<Item = u32> {
 
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// USER_HZ is 100 on every Linux architecture in use.

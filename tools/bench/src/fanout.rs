@@ -18,10 +18,8 @@ use crate::target::Target;
 /// A sentence when no server could be measured or the baseline failed.
 pub fn run(args: &FanoutArgs) -> anyhow::Result<()> {
     let targets = Target::all(&args.target)?;
-    let mut run = Run::new(
-        &args.output.label,
-        targets.iter().map(|target| target.name.clone()).collect(),
-    );
+    let mut run =
+        Run::new(&args.output.label, targets.iter().map(|target| target.name.clone()).collect());
     let spec = spec(args);
     let bar = matrix::progress_bar();
     let mut outcomes = Vec::new();
@@ -32,11 +30,7 @@ pub fn run(args: &FanoutArgs) -> anyhow::Result<()> {
             outcome => outcomes.push(outcome.map_err(|error| format!("{error:#}"))),
         }
     }
-    run.cells.push(Cell {
-        spec,
-        published: None,
-        outcomes,
-    });
+    run.cells.push(Cell { spec, published: None, outcomes });
     if !args.no_bare {
         let bare = BareSpec {
             connections: args.subscribers,
@@ -72,10 +66,8 @@ fn spec(args: &FanoutArgs) -> CellSpec {
 }
 
 fn note_bare(run: &mut Run, observed: &Observation, args: &FanoutArgs) {
-    let name = format!(
-        "bare writer, {} sockets, {}-byte writes",
-        args.subscribers, args.write_bytes
-    );
+    let name =
+        format!("bare writer, {} sockets, {}-byte writes", args.subscribers, args.write_bytes);
     run.notes.push((name, bare::figures(observed)));
     let bare_rate = observed.consumed_per_s();
     let shares: Vec<(String, String)> = run
@@ -87,11 +79,7 @@ fn note_bare(run: &mut Run, observed: &Observation, args: &FanoutArgs) {
             let share = ours / bare_rate * 100.0;
             Some((
                 format!("{name} as a share of bare"),
-                format!(
-                    "{share:.0} % ({} of {} deliveries/s)",
-                    rate(ours),
-                    rate(bare_rate)
-                ),
+                format!("{share:.0} % ({} of {} deliveries/s)", rate(ours), rate(bare_rate)),
             ))
         })
         .collect();

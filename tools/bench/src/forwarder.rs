@@ -65,8 +65,7 @@ impl Forwarder {
     pub fn serve(self, is_over: impl Fn() -> bool) -> anyhow::Result<()> {
         let mut poll = Poll::new()?;
         let file = self.listener.as_raw_fd();
-        poll.registry()
-            .register(&mut SourceFd(&file), LISTENER, Interest::READABLE)?;
+        poll.registry().register(&mut SourceFd(&file), LISTENER, Interest::READABLE)?;
         let (mut events, mut exchange) = (Events::with_capacity(1024), Exchange::default());
         let mut buffer = vec![0; READ_BYTES];
         while !is_over() {
@@ -139,10 +138,7 @@ impl Exchange {
     }
 
     fn is_full(&self) -> bool {
-        self.peers
-            .iter()
-            .flatten()
-            .any(|peer| peer.out.len() - peer.written > OUT_BYTES_HIGH)
+        self.peers.iter().flatten().any(|peer| peer.out.len() - peer.written > OUT_BYTES_HIGH)
     }
 
     /// Reads every ready connection once, then writes what that led to.
@@ -168,9 +164,8 @@ impl Exchange {
             return;
         }
         let held = peer.tail.len();
-        let Some((front, room)) = buffer
-            .split_at_mut_checked(held)
-            .filter(|(_, room)| !room.is_empty())
+        let Some((front, room)) =
+            buffer.split_at_mut_checked(held).filter(|(_, room)| !room.is_empty())
         else {
             return self.close(index);
         };
@@ -192,8 +187,7 @@ impl Exchange {
         }
         if let Some(Some(peer)) = self.peers.get_mut(index) {
             peer.tail.clear();
-            peer.tail
-                .extend_from_slice(input.get(at..).unwrap_or_default());
+            peer.tail.extend_from_slice(input.get(at..).unwrap_or_default());
         }
     }
 
@@ -202,20 +196,14 @@ impl Exchange {
             b"SEND" => self.forward(frame),
             b"CONNECT" | b"STOMP" => self.answer(index, b"CONNECTED\nversion:1.2\n\n\0"),
             b"SUBSCRIBE" => {
-                let entry = self
-                    .destinations
-                    .entry(frame.destination.to_vec())
-                    .or_default();
+                let entry = self.destinations.entry(frame.destination.to_vec()).or_default();
                 entry.is_queue = frame.destination.starts_with(b"/queue/");
                 entry.subscribers.push((index, frame.id.to_vec()));
             }
             _ => {}
         }
         if !frame.receipt.is_empty() {
-            self.answer(
-                index,
-                &[b"RECEIPT\nreceipt-id:", frame.receipt, b"\n\n\0"].concat(),
-            );
+            self.answer(index, &[b"RECEIPT\nreceipt-id:", frame.receipt, b"\n\n\0"].concat());
         }
     }
 
@@ -234,9 +222,7 @@ impl Exchange {
             (_, 0) => return,
             (true, count) => {
                 destination.next = (destination.next + 1) % count;
-                destination
-                    .subscribers
-                    .get(destination.next..=destination.next)
+                destination.subscribers.get(destination.next..=destination.next)
             }
             (false, _) => Some(destination.subscribers.as_slice()),
         };
@@ -278,10 +264,7 @@ impl Exchange {
 impl Peer {
     fn write(&mut self) -> io::Result<()> {
         while self.is_writable && self.written < self.out.len() {
-            match self
-                .stream
-                .write(self.out.get(self.written..).unwrap_or_default())
-            {
+            match self.stream.write(self.out.get(self.written..).unwrap_or_default()) {
                 Ok(written) => self.written += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
                 Err(error) => return Err(error),
@@ -311,10 +294,7 @@ struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     fn parse(input: &'a [u8]) -> Option<Self> {
-        let start = input
-            .iter()
-            .take_while(|byte| matches!(byte, b'\n' | b'\r'))
-            .count();
+        let start = input.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
         let (mut frame, mut at, mut content_length) = (Self::default(), start, None);
         loop {
             let rest = input.get(at..)?;
@@ -389,9 +369,6 @@ mod tests {
     #[test]
     fn decimals() {
         assert_eq!(decimal(0, &mut [0; 20]), b"0");
-        assert_eq!(
-            decimal(u64::MAX, &mut [0; 20]),
-            u64::MAX.to_string().as_bytes()
-        );
+        assert_eq!(decimal(u64::MAX, &mut [0; 20]), u64::MAX.to_string().as_bytes());
     }
 }

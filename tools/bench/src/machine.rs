@@ -29,29 +29,15 @@ impl Machine {
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let memory_kib = field(&memory, "MemTotal").and_then(|value| {
-            value
-                .split_ascii_whitespace()
-                .next()
-                .and_then(|number| number.parse::<u64>().ok())
+            value.split_ascii_whitespace().next().and_then(|number| number.parse::<u64>().ok())
         });
         Self {
-            cpu: field(&cpu_info, "model name")
-                .unwrap_or("unknown")
-                .to_owned(),
+            cpu: field(&cpu_info, "model name").unwrap_or("unknown").to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: memory_kib.unwrap_or(0) / 1024,
-            kernel: if kernel.is_empty() {
-                "unknown".to_owned()
-            } else {
-                kernel.trim().to_owned()
-            },
+            kernel: if kernel.is_empty() { "unknown".to_owned() } else { kernel.trim().to_owned() },
             version: env!("CARGO_PKG_VERSION"),
-            date: date(
-                SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or_default()
-                    .as_secs(),
-            ),
+            date: date(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()),
         }
     }
 
@@ -99,11 +85,7 @@ fn date(unix_s: u64) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     format!(
         "{year:04}-{month:02}-{day_of_month:02} {:02}:{:02} UTC",

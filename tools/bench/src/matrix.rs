@@ -19,10 +19,8 @@ use crate::target::Target;
 /// A sentence when nothing could be measured or a report could not be written.
 pub fn run(args: &StompArgs) -> anyhow::Result<()> {
     let targets = Target::all(&args.target)?;
-    let mut run = Run::new(
-        &args.output.label,
-        targets.iter().map(|target| target.name.clone()).collect(),
-    );
+    let mut run =
+        Run::new(&args.output.label, targets.iter().map(|target| target.name.clone()).collect());
     let cells = cells(args)?;
     let bar = progress_bar();
     let mut failure = None;
@@ -38,26 +36,15 @@ pub fn run(args: &StompArgs) -> anyhow::Result<()> {
                 }
             }
         }
-        run.cells.push(Cell {
-            spec,
-            published,
-            outcomes,
-        });
+        run.cells.push(Cell { spec, published, outcomes });
     }
     bar.finish_and_clear();
-    if let Some(error) = failure.filter(|_| {
-        run.cells
-            .iter()
-            .flat_map(|cell| &cell.outcomes)
-            .all(Result::is_err)
-    }) {
+    if let Some(error) =
+        failure.filter(|_| run.cells.iter().flat_map(|cell| &cell.outcomes).all(Result::is_err))
+    {
         return Err(error);
     }
-    print(&if args.matrix.is_some() || targets.len() > 1 {
-        summary(&run)
-    } else {
-        details(&run)
-    })?;
+    print(&if args.matrix.is_some() || targets.len() > 1 { summary(&run) } else { details(&run) })?;
     run.write_files(&args.output)
 }
 
@@ -78,13 +65,7 @@ fn cells(args: &StompArgs) -> anyhow::Result<Vec<(CellSpec, Option<Published>)>>
             size: row.size,
             ..base.clone()
         };
-        (
-            spec,
-            Some(Published {
-                rate_per_s: row.rate_per_s,
-                source: row.source,
-            }),
-        )
+        (spec, Some(Published { rate_per_s: row.rate_per_s, source: row.source }))
     });
     let cells: Vec<_> = all
         .filter(|(spec, _)| {
@@ -94,24 +75,15 @@ fn cells(args: &StompArgs) -> anyhow::Result<Vec<(CellSpec, Option<Published>)>>
     anyhow::ensure!(
         !cells.is_empty(),
         "--only names no cell of the matrix; its cells are {}",
-        APOLLO
-            .iter()
-            .map(Row::short_name)
-            .collect::<Vec<_>>()
-            .join(", ")
+        APOLLO.iter().map(Row::short_name).collect::<Vec<_>>().join(", ")
     );
     Ok(cells)
 }
 
 fn published(spec: &CellSpec) -> Option<Published> {
-    let row = APOLLO
-        .iter()
-        .find(|row| row.short_name() == spec.short_name())?;
+    let row = APOLLO.iter().find(|row| row.short_name() == spec.short_name())?;
     let is_same = spec.persistent.is_none() && spec.receipts.is_none() && spec.rate.is_none();
-    is_same.then_some(Published {
-        rate_per_s: row.rate_per_s,
-        source: row.source,
-    })
+    is_same.then_some(Published { rate_per_s: row.rate_per_s, source: row.source })
 }
 
 /// A progress bar on a terminal, nothing elsewhere.
@@ -148,19 +120,11 @@ pub(crate) fn summary(run: &Run) -> String {
     for cell in &run.cells {
         table.row(summary_row(cell));
     }
-    let mut text = format!(
-        "{}\n{}\n{}\n\n{}",
-        run.label,
-        run.command,
-        run.machine.summary(),
-        table.render()
-    );
+    let mut text =
+        format!("{}\n{}\n{}\n\n{}", run.label, run.command, run.machine.summary(), table.render());
     text += "\nRates are of messages received (sent, where nobody receives); CPU is the server's, per\nmessage counted in the rate; ratio is the first server's rate to this one's.\n";
-    let sources: std::collections::BTreeSet<_> = run
-        .cells
-        .iter()
-        .filter_map(|cell| cell.published.map(|figure| figure.source))
-        .collect();
+    let sources: std::collections::BTreeSet<_> =
+        run.cells.iter().filter_map(|cell| cell.published.map(|figure| figure.source)).collect();
     for source in sources {
         text += &format!("Published: {source}\n");
     }
@@ -175,30 +139,21 @@ pub(crate) fn summary(run: &Run) -> String {
 }
 
 fn summary_row(cell: &Cell) -> Vec<String> {
-    let published = cell
-        .published
-        .map_or_else(|| "–".to_owned(), |figure| table::rate(figure.rate_per_s));
+    let published =
+        cell.published.map_or_else(|| "–".to_owned(), |figure| table::rate(figure.rate_per_s));
     let mut row = vec![cell.spec.short_name(), published];
-    let first = cell
-        .outcomes
-        .first()
-        .and_then(|outcome| outcome.as_ref().ok());
+    let first = cell.outcomes.first().and_then(|outcome| outcome.as_ref().ok());
     for (index, outcome) in cell.outcomes.iter().enumerate() {
         match outcome {
             Ok(outcome) => {
                 row.push(table::rate(outcome.observed.rate_per_s()));
                 row.push(table::microseconds(outcome.server_us()));
-                row.push(table::duration(
-                    outcome.latency.total().value_at_quantile(0.99),
-                ));
+                row.push(table::duration(outcome.latency.total().value_at_quantile(0.99)));
             }
             Err(_) => row.extend(["failed", "–", "–"].map(str::to_owned)),
         }
         if index > 0 {
-            let other = outcome
-                .as_ref()
-                .ok()
-                .map(|outcome| outcome.observed.rate_per_s());
+            let other = outcome.as_ref().ok().map(|outcome| outcome.observed.rate_per_s());
             let ratio = first.zip(other.filter(|rate| *rate > 0.0));
             row.push(ratio.map_or_else(
                 || "–".to_owned(),
@@ -233,24 +188,12 @@ pub(crate) fn remarks(outcome: &Result<Outcome, String>) -> Vec<String> {
 
 /// Everything about single cells, one figure a line.
 pub(crate) fn details(run: &Run) -> String {
-    let mut text = format!(
-        "{}\n{}\n{}\n",
-        run.label,
-        run.command,
-        run.machine.summary()
-    );
-    for (name, outcome) in run
-        .cells
-        .iter()
-        .flat_map(|cell| run.targets.iter().zip(&cell.outcomes))
+    let mut text = format!("{}\n{}\n{}\n", run.label, run.command, run.machine.summary());
+    for (name, outcome) in run.cells.iter().flat_map(|cell| run.targets.iter().zip(&cell.outcomes))
     {
         if let Ok(outcome) = outcome {
             let lines = figures(outcome);
-            let width = lines
-                .iter()
-                .map(|(name, _)| name.chars().count())
-                .max()
-                .unwrap_or(0);
+            let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
             text += &format!("\n{} on {name}\n", outcome.spec.short_name());
             for (name, value) in lines {
                 text += &format!("  {name:<width$}  {value}\n");
@@ -269,16 +212,11 @@ pub(crate) fn details(run: &Run) -> String {
 fn figures(outcome: &Outcome) -> Vec<(String, String)> {
     let observed = &outcome.observed;
     let mut lines = vec![
-        (
-            "sent".to_owned(),
-            format!("{} /s", table::rate(observed.produced_per_s())),
-        ),
-        (
-            "received".to_owned(),
-            format!("{} /s", table::rate(observed.consumed_per_s())),
-        ),
+        ("sent".to_owned(), format!("{} /s", table::rate(observed.produced_per_s()))),
+        ("received".to_owned(), format!("{} /s", table::rate(observed.consumed_per_s()))),
     ];
-    if let Some(published) = published(&outcome.spec) {
+    if let Some(published) = published(&outcome.spec).filter(|published| published.rate_per_s > 0.0)
+    {
         let share = observed.rate_per_s() / published.rate_per_s;
         lines.push((
             "published".to_owned(),
@@ -289,14 +227,11 @@ fn figures(outcome: &Outcome) -> Vec<(String, String)> {
             ),
         ));
     }
-    let latencies = [
-        ("latency", Some(&outcome.latency)),
-        ("receipts", outcome.receipt_latency.as_ref()),
-    ];
+    let latencies =
+        [("latency", Some(&outcome.latency)), ("receipts", outcome.receipt_latency.as_ref())];
     for (name, recorder) in latencies {
-        let Some(histogram) = recorder
-            .map(|recorder| recorder.total())
-            .filter(|total| !total.is_empty())
+        let Some(histogram) =
+            recorder.map(|recorder| recorder.total()).filter(|total| !total.is_empty())
         else {
             continue;
         };
@@ -332,7 +267,8 @@ fn figures(outcome: &Outcome) -> Vec<(String, String)> {
     lines.push((
         "generator".to_owned(),
         format!(
-            "{:.2} cores, busiest thread {} {:.0} %",
+            "{} µs CPU per message sent or received; {:.2} cores, busiest thread {} {:.0} %",
+            table::microseconds(observed.own_us_per_message()),
             observed.own_cpu_s / observed.seconds,
             observed.own_busiest.1,
             observed.own_busiest.0 * 100.0
@@ -368,10 +304,7 @@ impl Row {
             bytes => format!("-{}k", bytes / 1024),
         };
         let (producers, destinations, consumers) = self.shape;
-        format!(
-            "{}-{producers}-{destinations}-{consumers}{size}",
-            self.kind.as_str()
-        )
+        format!("{}-{producers}-{destinations}-{consumers}{size}", self.kind.as_str())
     }
 }
 
@@ -382,13 +315,7 @@ const fn row(
     rate_per_s: f64,
     source: &'static str,
 ) -> Row {
-    Row {
-        kind,
-        shape,
-        size,
-        rate_per_s,
-        source,
-    }
+    Row { kind, shape, size, rate_per_s, source }
 }
 
 /// The last table of Apollo's documentation, then the non-persistent rest of stomp-benchmark.

@@ -95,11 +95,8 @@ impl Target {
             Some(("topic-prefix", value)) => value.clone_into(&mut self.topic_prefix),
             Some(("ws-path", value)) => value.clone_into(&mut self.ws_path),
             Some(("pid", value)) => {
-                self.pids.push(
-                    value
-                        .parse()
-                        .with_context(|| format!("`{value}` is not a process id"))?,
-                );
+                self.pids
+                    .push(value.parse().with_context(|| format!("`{value}` is not a process id"))?);
             }
             _ => match part.split_once(':') {
                 Some((login, passcode)) => {
@@ -134,36 +131,21 @@ mod tests {
     fn full_specification() {
         let spec = "rabbit=127.0.0.1:61615,guest:gu:est,vhost=/,topic-prefix=/exchange/t/,pid=7";
         let target = Target::all(&args(spec)).unwrap().remove(0);
-        assert_eq!(
-            (target.name.as_str(), target.address.port()),
-            ("rabbit", 61615)
-        );
+        assert_eq!((target.name.as_str(), target.address.port()), ("rabbit", 61615));
         assert_eq!(target.credentials, Some(("guest".into(), "gu:est".into())));
-        assert_eq!(
-            (target.vhost.as_str(), target.topic_prefix.as_str()),
-            ("/", "/exchange/t/")
-        );
+        assert_eq!((target.vhost.as_str(), target.topic_prefix.as_str()), ("/", "/exchange/t/"));
         assert_eq!(target.pids, [7]);
     }
 
     #[test]
     fn plain_address_names_itself() {
-        assert_eq!(
-            Target::all(&args("127.0.0.1:1")).unwrap().remove(0).name,
-            "127.0.0.1:1"
-        );
+        assert_eq!(Target::all(&args("127.0.0.1:1")).unwrap().remove(0).name, "127.0.0.1:1");
     }
 
     #[test]
     fn nonsense_is_explained() {
-        let error = format!(
-            "{:#}",
-            Target::all(&args("127.0.0.1:1,vhots=/")).unwrap_err()
-        );
-        assert!(
-            error.contains("vhots=/") && error.contains("topic-prefix="),
-            "{error}"
-        );
+        let error = format!("{:#}", Target::all(&args("127.0.0.1:1,vhots=/")).unwrap_err());
+        assert!(error.contains("vhots=/") && error.contains("topic-prefix="), "{error}");
         assert!(Target::all(&args("nowhere")).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::matrix;
 use crate::report::svg::{Bar, Line, LineChart, bars, escape};
-use crate::report::table::{self, duration};
+use crate::report::table;
 use crate::report::{Cell, Run};
 use crate::stomp::cell::Outcome;
 
@@ -42,22 +42,14 @@ fn results(run: &Run) -> String {
         "<section><h2>All cells</h2><div class=\"scroll\"><table><thead><tr><th>cell</th><th>published</th>",
     );
     for name in &run.targets {
-        let _ = write!(
-            text,
-            "<th>{} /s</th><th>CPU µs</th><th>p99</th>",
-            escape(name)
-        );
+        let _ = write!(text, "<th>{} /s</th><th>CPU µs</th><th>p99</th>", escape(name));
     }
     text += "</tr></thead><tbody>";
     for cell in &run.cells {
-        let published = cell
-            .published
-            .map_or("–".to_owned(), |figure| table::rate(figure.rate_per_s));
-        let _ = write!(
-            text,
-            "<tr><th>{}</th><td>{published}</td>",
-            escape(&cell.spec.short_name())
-        );
+        let published =
+            cell.published.map_or("–".to_owned(), |figure| table::rate(figure.rate_per_s));
+        let _ =
+            write!(text, "<tr><th>{}</th><td>{published}</td>", escape(&cell.spec.short_name()));
         for outcome in &cell.outcomes {
             match outcome {
                 Ok(outcome) => {
@@ -66,7 +58,7 @@ fn results(run: &Run) -> String {
                         "<td><b>{}</b></td><td>{}</td><td>{}</td>",
                         table::rate(outcome.observed.rate_per_s()),
                         table::microseconds(outcome.server_us()),
-                        duration(outcome.latency.total().value_at_quantile(0.99))
+                        table::p99(outcome.latency.total())
                     );
                 }
                 Err(_) => text += "<td>failed</td><td>–</td><td>–</td>",
@@ -80,10 +72,8 @@ fn results(run: &Run) -> String {
 }
 
 fn cell_section(run: &Run, cell: &Cell) -> String {
-    let mut text = format!(
-        "<section><h2>{}</h2><div class=\"charts\">",
-        escape(&cell.spec.short_name())
-    );
+    let mut text =
+        format!("<section><h2>{}</h2><div class=\"charts\">", escape(&cell.spec.short_name()));
     for (caption, chart) in [
         ("Messages per second", rates(run, cell)),
         ("Server CPU per message, µs", processor(run, cell)),
@@ -91,21 +81,13 @@ fn cell_section(run: &Run, cell: &Cell) -> String {
         ("Messages received in each second", over_time(run, cell)),
     ] {
         if !chart.is_empty() {
-            let _ = write!(
-                text,
-                "<figure><figcaption>{caption}</figcaption>{chart}</figure>"
-            );
+            let _ = write!(text, "<figure><figcaption>{caption}</figcaption>{chart}</figure>");
         }
     }
     text += "</div>";
     for (name, outcome) in run.targets.iter().zip(&cell.outcomes) {
         for remark in matrix::remarks(outcome) {
-            let _ = write!(
-                text,
-                "<p class=\"remark\">{}: {}</p>",
-                escape(name),
-                escape(&remark)
-            );
+            let _ = write!(text, "<p class=\"remark\">{}: {}</p>", escape(name), escape(&remark));
         }
     }
     text + "</section>"
@@ -125,22 +107,12 @@ fn rates(run: &Run, cell: &Cell) -> String {
     let mut list: Vec<Bar> = measured(run, cell)
         .map(|(series, name, outcome)| {
             let value = outcome.observed.rate_per_s();
-            Bar {
-                label: name.to_owned(),
-                value,
-                text: table::rate(value),
-                series,
-            }
+            Bar { label: name.to_owned(), value, text: table::rate(value), series }
         })
         .collect();
     if let Some(figure) = cell.published {
         let text = table::rate(figure.rate_per_s);
-        list.push(Bar {
-            label: "published".to_owned(),
-            value: figure.rate_per_s,
-            text,
-            series: 5,
-        });
+        list.push(Bar { label: "published".to_owned(), value: figure.rate_per_s, text, series: 5 });
     }
     bars(&format!("rates of {}", cell.spec.short_name()), &list)
 }
@@ -150,12 +122,7 @@ fn processor(run: &Run, cell: &Cell) -> String {
         .filter_map(|(series, name, outcome)| {
             let value = outcome.server_us()?;
             let text = table::microseconds(Some(value));
-            Some(Bar {
-                label: name.to_owned(),
-                value,
-                text,
-                series,
-            })
+            Some(Bar { label: name.to_owned(), value, text, series })
         })
         .collect();
     if list.is_empty() {
@@ -175,10 +142,7 @@ fn latencies(run: &Run, cell: &Cell) -> String {
                 .map(|step| {
                     let nines = f64::from(step) / 20.0;
                     let quantile = 1.0 - 10_f64.powf(-nines);
-                    (
-                        nines,
-                        outcome.latency.total().value_at_quantile(quantile) as f64,
-                    )
+                    (nines, outcome.latency.total().value_at_quantile(quantile) as f64)
                 })
                 .collect(),
         })
@@ -211,11 +175,7 @@ fn over_time(run: &Run, cell: &Cell) -> String {
                 .zip(1_u32..)
                 .map(|(sample, second)| {
                     let has_consumers = outcome.observed.has_consumers;
-                    let count = if has_consumers {
-                        sample.consumed
-                    } else {
-                        sample.produced
-                    };
+                    let count = if has_consumers { sample.consumed } else { sample.produced };
                     (f64::from(second), count as f64)
                 })
                 .collect(),

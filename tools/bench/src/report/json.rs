@@ -24,11 +24,8 @@ pub fn document(run: &Run) -> Value {
     if !peers.is_empty() {
         top.insert("peers".into(), Value::Object(peers));
     }
-    let notes: Map<String, Value> = run
-        .notes
-        .iter()
-        .map(|(name, text)| (name.clone(), json!(text)))
-        .collect();
+    let notes: Map<String, Value> =
+        run.notes.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
     top.insert(
         "tiderace".into(),
         json!({
@@ -74,36 +71,15 @@ fn scenario(map: &mut Map<String, Value>, outcome: &Outcome) {
     let name = outcome.spec.scenario();
     let samples = &outcome.observed.samples;
     let mut insert = |prefix: &str, values: Vec<(u64, u64)>| {
-        let pairs: Vec<Value> = values
-            .iter()
-            .map(|(ms, value)| json!([ms, value]))
-            .collect();
+        let pairs: Vec<Value> = values.iter().map(|(ms, value)| json!([ms, value])).collect();
         map.insert(format!("{prefix}_{name}"), Value::Array(pairs));
     };
-    insert(
-        "p",
-        samples
-            .iter()
-            .map(|sample| (sample.unix_ms, sample.produced))
-            .collect(),
-    );
-    insert(
-        "e",
-        samples
-            .iter()
-            .map(|sample| (sample.unix_ms, sample.errors))
-            .collect(),
-    );
+    insert("p", samples.iter().map(|sample| (sample.unix_ms, sample.produced)).collect());
+    insert("e", samples.iter().map(|sample| (sample.unix_ms, sample.errors)).collect());
     if outcome.spec.consumers == 0 {
         return;
     }
-    insert(
-        "c",
-        samples
-            .iter()
-            .map(|sample| (sample.unix_ms, sample.consumed))
-            .collect(),
-    );
+    insert("c", samples.iter().map(|sample| (sample.unix_ms, sample.consumed)).collect());
     for (prefix, quantile) in [("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
         let seconds = samples.iter().zip(outcome.latency.seconds());
         insert(
@@ -208,15 +184,8 @@ mod tests {
         }
         assert_eq!(document["c_20b_10a_1topic_10"][0][1], 20);
         assert_eq!(document["benchmark_settings"]["broker_name"], "ours");
-        assert_eq!(
-            document["peers"]["theirs"]["benchmark_settings"]["broker_name"],
-            "theirs"
-        );
-        assert!(
-            document["peers"]["theirs"]
-                .get("p_20b_10a_1topic_10")
-                .is_none()
-        );
+        assert_eq!(document["peers"]["theirs"]["benchmark_settings"]["broker_name"], "theirs");
+        assert!(document["peers"]["theirs"].get("p_20b_10a_1topic_10").is_none());
     }
 
     #[test]

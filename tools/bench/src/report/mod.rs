@@ -57,11 +57,7 @@ impl Run {
     /// A run that has not measured anything yet.
     pub fn new(label: &str, targets: Vec<String>) -> Self {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let label = if label.is_empty() {
-            "tiderace bench".to_owned()
-        } else {
-            label.to_owned()
-        };
+        let label = if label.is_empty() { "tiderace bench".to_owned() } else { label.to_owned() };
         Self {
             label,
             command,
@@ -89,10 +85,7 @@ impl Run {
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| {
-        format!(
-            "cannot write {}: does its folder exist and may it be written?",
-            path.display()
-        )
+        format!("cannot write {}: does its folder exist and may it be written?", path.display())
     })
 }
 
@@ -103,29 +96,16 @@ pub(crate) fn sample_run() -> Run {
     use crate::latency::Recorder;
     use crate::stomp::watch::{Observation, Sample, ServerUsage};
 
-    let spec = CellSpec {
-        producers: 10,
-        consumers: 10,
-        duration_s: 1,
-        ..CellSpec::default()
-    };
+    let spec = CellSpec { producers: 10, consumers: 10, duration_s: 1, ..CellSpec::default() };
     let mut latency = Recorder::new(Window::opening_at(0, 0, 1));
     latency.record(1, 1_001, 20);
     let observed = Observation {
         seconds: 1.0,
         produced: 2,
         consumed: 20,
-        samples: vec![Sample {
-            unix_ms: 1_000,
-            produced: 2,
-            consumed: 20,
-            errors: 0,
-        }],
+        samples: vec![Sample { unix_ms: 1_000, produced: 2, consumed: 20, errors: 0 }],
         has_consumers: true,
-        server: Some(ServerUsage {
-            cpu_s: 0.5,
-            ..ServerUsage::default()
-        }),
+        server: Some(ServerUsage { cpu_s: 0.5, ..ServerUsage::default() }),
         ..Observation::default()
     };
     let outcome = Outcome {
@@ -146,15 +126,8 @@ pub(crate) fn sample_run() -> Run {
     };
     let outcomes = vec![Ok(outcome), Err("no answer".to_owned())];
     let mut run = Run::new("sample", vec!["ours".into(), "theirs".into()]);
-    let published = Some(Published {
-        rate_per_s: 10.0,
-        source: "someone",
-    });
-    run.cells.push(Cell {
-        spec,
-        published,
-        outcomes,
-    });
+    let published = Some(Published { rate_per_s: 10.0, source: "someone" });
+    run.cells.push(Cell { spec, published, outcomes });
     run.notes.push(("bare".into(), "3 GB/s".into()));
     run
 }

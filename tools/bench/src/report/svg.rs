@@ -25,11 +25,7 @@ pub fn bars(title: &str, bars: &[Bar]) -> String {
     let mut body = String::new();
     let mut y = 0.0;
     for bar in bars {
-        let width = if most > 0.0 {
-            (bar.value / most * BAR_WIDTH).max(1.0)
-        } else {
-            1.0
-        };
+        let width = if most > 0.0 { (bar.value / most * BAR_WIDTH).max(1.0) } else { 1.0 };
         let (label, text) = (escape(&bar.label), escape(&bar.text));
         let _ = write!(
             body,
@@ -76,40 +72,21 @@ pub struct LineChart<'a> {
 impl LineChart<'_> {
     /// The drawing; empty when there is no point.
     pub fn render(&self) -> String {
-        let points = || {
-            self.lines
-                .iter()
-                .flat_map(|line| line.points.iter().copied())
-        };
+        let points = || self.lines.iter().flat_map(|line| line.points.iter().copied());
         if points().next().is_none() {
             return String::new();
         }
         let ticks_x = || self.x_ticks.iter().map(|(x, _)| *x);
-        let left = points()
-            .map(|point| point.0)
-            .chain(ticks_x())
-            .fold(f64::INFINITY, f64::min);
-        let right = points()
-            .map(|point| point.0)
-            .chain(ticks_x())
-            .fold(f64::NEG_INFINITY, f64::max);
+        let left = points().map(|point| point.0).chain(ticks_x()).fold(f64::INFINITY, f64::min);
+        let right =
+            points().map(|point| point.0).chain(ticks_x()).fold(f64::NEG_INFINITY, f64::max);
         let top = points().map(|point| point.1).fold(0.0, f64::max);
         let least = points().map(|point| point.1).fold(f64::INFINITY, f64::min);
-        let y_ticks = if self.is_logarithmic {
-            decades(least, top)
-        } else {
-            steps(top)
-        };
-        let (low, high) = (
-            y_ticks.first().copied().unwrap_or(0.0),
-            y_ticks.last().copied().unwrap_or(1.0),
-        );
+        let y_ticks = if self.is_logarithmic { decades(least, top) } else { steps(top) };
+        let (low, high) =
+            (y_ticks.first().copied().unwrap_or(0.0), y_ticks.last().copied().unwrap_or(1.0));
         let scale = |value: f64| {
-            if self.is_logarithmic {
-                value.max(low).log10()
-            } else {
-                value
-            }
+            if self.is_logarithmic { value.max(low).log10() } else { value }
         };
         let x_at = |x: f64| PLOT_LEFT + (x - left) / (right - left).max(f64::EPSILON) * PLOT_WIDTH;
         let y_at = |y: f64| {
@@ -130,10 +107,8 @@ impl LineChart<'_> {
         }
         for (x, text) in &self.x_ticks {
             let (x, y, text) = (x_at(*x), PLOT_TOP + PLOT_HEIGHT + 16.0, escape(text));
-            let _ = write!(
-                body,
-                "<text class=\"text middle\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"
-            );
+            let _ =
+                write!(body, "<text class=\"text middle\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
         }
         let mut y = PLOT_TOP + PLOT_HEIGHT + 36.0;
         for line in &self.lines {
@@ -186,11 +161,9 @@ fn wrap(title: &str, height: f64, body: &str) -> String {
 fn decades(least: f64, most: f64) -> Vec<f64> {
     let first = least.max(1.0).log10().floor();
     let last = most.max(10.0).log10().ceil().max(first + 1.0);
-    std::iter::successors(Some(first), |power| {
-        (power + 1.0 <= last).then_some(power + 1.0)
-    })
-    .map(|power| 10_f64.powf(power))
-    .collect()
+    std::iter::successors(Some(first), |power| (power + 1.0 <= last).then_some(power + 1.0))
+        .map(|power| 10_f64.powf(power))
+        .collect()
 }
 
 /// Up to five round steps from zero to beyond the most.
@@ -222,12 +195,7 @@ mod tests {
 
     #[test]
     fn bars_scale_to_the_longest() {
-        let bar = |value| Bar {
-            label: "a<b".into(),
-            value,
-            text: "5 /s".into(),
-            series: 7,
-        };
+        let bar = |value| Bar { label: "a<b".into(), value, text: "5 /s".into(), series: 7 };
         let drawing = bars("rates", &[bar(10.0), bar(5.0)]);
         assert!(drawing.contains("width=\"200.0\"") && drawing.contains("width=\"100.0\""));
         assert!(drawing.contains("a&lt;b") && drawing.contains("class=\"s1\""));
@@ -247,19 +215,8 @@ mod tests {
                 points: vec![(0.0, 100.0), (1.0, 1000.0)],
             }],
         };
-        assert!(
-            chart.render().contains("points=\"62.0,170.0 388.0,10.0\""),
-            "{}",
-            chart.render()
-        );
-        assert!(
-            LineChart {
-                lines: Vec::new(),
-                ..chart
-            }
-            .render()
-            .is_empty()
-        );
+        assert!(chart.render().contains("points=\"62.0,170.0 388.0,10.0\""), "{}", chart.render());
+        assert!(LineChart { lines: Vec::new(), ..chart }.render().is_empty());
     }
 
     #[test]

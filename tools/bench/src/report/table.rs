@@ -11,9 +11,7 @@ pub struct Table {
 impl Table {
     /// A table with a header.
     pub fn new(header: &[&str]) -> Self {
-        Self {
-            rows: vec![header.iter().map(|&name| name.to_owned()).collect()],
-        }
+        Self { rows: vec![header.iter().map(|&name| name.to_owned()).collect()] }
     }
 
     /// Adds a row.
@@ -46,11 +44,7 @@ impl Table {
 }
 
 fn align((column, (cell, width)): (usize, (&String, &usize))) -> String {
-    if column == 0 {
-        format!("{cell:<width$}")
-    } else {
-        format!("{cell:>width$}")
-    }
+    if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
 }
 
 /// `1234567` as `1,234,567`.
@@ -89,13 +83,17 @@ pub fn microseconds(us: Option<f64>) -> String {
     us.map_or_else(
         || "–".to_owned(),
         |us| {
-            if us < 10.0 {
-                format!("{us:.3}")
-            } else {
-                format!("{us:.1}")
-            }
+            if us < 10.0 { format!("{us:.3}") } else { format!("{us:.1}") }
         },
     )
+}
+
+/// The 99th percentile of recorded latencies, or a dash.
+pub fn p99(histogram: &hdrhistogram::Histogram<u64>) -> String {
+    if histogram.is_empty() {
+        return "–".to_owned();
+    }
+    duration(histogram.value_at_quantile(0.99))
 }
 
 #[cfg(test)]
@@ -119,9 +117,6 @@ mod tests {
             (duration(950), duration(1_500), duration(2_000_000_000)),
             ("950 ns".into(), "1.5 µs".into(), "2.00 s".into())
         );
-        assert_eq!(
-            (microseconds(None), microseconds(Some(0.25))),
-            ("–".into(), "0.250".into())
-        );
+        assert_eq!((microseconds(None), microseconds(Some(0.25))), ("–".into(), "0.250".into()));
     }
 }

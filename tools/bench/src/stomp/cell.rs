@@ -133,17 +133,12 @@ impl CellSpec {
             bytes => format!("-{bytes}b"),
         };
         let kind = self.kind.as_str();
-        format!(
-            "{kind}-{}-{}-{}{size}",
-            self.producers, self.destinations, self.consumers
-        )
+        format!("{kind}-{}-{}-{}{size}", self.producers, self.destinations, self.consumers)
     }
 
     /// Consumers of one destination.
     fn consumers_of(&self, destination: usize) -> usize {
-        (0..self.consumers)
-            .filter(|consumer| consumer % self.destinations == destination)
-            .count()
+        (0..self.consumers).filter(|consumer| consumer % self.destinations == destination).count()
     }
 
     /// Deliveries that sending `sent` messages to a destination leads to.
@@ -164,22 +159,13 @@ impl CellSpec {
             self.destinations > 0 && self.producers > 0,
             "--producers and --destinations must be at least 1"
         );
-        ensure!(
-            self.producers <= PRODUCERS_MAX,
-            "--producers must be at most {PRODUCERS_MAX}"
-        );
+        ensure!(self.producers <= PRODUCERS_MAX, "--producers must be at most {PRODUCERS_MAX}");
         ensure!(
             self.producers + self.consumers <= CONNECTIONS_MAX,
             "at most {CONNECTIONS_MAX} connections fit one process; start several"
         );
-        ensure!(
-            self.duration_s > 0,
-            "--duration must be at least one second"
-        );
-        ensure!(
-            self.rate.is_none_or(|rate| rate > 0.0),
-            "--rate must be above zero"
-        );
+        ensure!(self.duration_s > 0, "--duration must be at least one second");
+        ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above zero");
         machine::ensure_open_files(self.producers + self.consumers)
     }
 }
@@ -261,11 +247,8 @@ pub fn run(target: &Target, spec: &CellSpec, bar: &ProgressBar) -> anyhow::Resul
     spec.validate()?;
     let stage = Stage::connect(target, spec)?;
     let clock = Clock::start();
-    let window = Window::opening_at(
-        clock.now_ns() + START_DELAY_NS,
-        spec.warm_up_s,
-        spec.duration_s,
-    );
+    let window =
+        Window::opening_at(clock.now_ns() + START_DELAY_NS, spec.warm_up_s, spec.duration_s);
     let shared = Arc::new(Shared::new(clock, window));
     let check = match spec.kind {
         Kind::Topic => Check::Topic,
@@ -273,13 +256,8 @@ pub fn run(target: &Target, spec: &CellSpec, bar: &ProgressBar) -> anyhow::Resul
     };
     let empty = Tally::new(&shared, check, stage.run, spec.producers);
     let consumers = start_consumers(stage.consumers, spec, &empty, &shared)?;
-    let producers = start_producers(
-        stage.producers,
-        spec,
-        stage.run,
-        &shared,
-        &stage.destinations,
-    )?;
+    let producers =
+        start_producers(stage.producers, spec, stage.run, &shared, &stage.destinations)?;
 
     let observed = Watch::new(target, &shared, spec.consumers > 0).observe(bar);
 
@@ -330,9 +308,7 @@ struct Stage {
 
 impl Stage {
     fn connect(target: &Target, spec: &CellSpec) -> anyhow::Result<Self> {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let run = u16::try_from((since_epoch.as_micros() ^ u128::from(std::process::id())) & 0xFFF)
             .unwrap_or(0);
         let prefix = match spec.kind {
@@ -342,10 +318,7 @@ impl Stage {
         // A name of its own for every run: no message of another one is in the way.
         let destinations: Vec<String> = (0..spec.destinations)
             .map(|index| {
-                format!(
-                    "{prefix}bench.{:x}.{index}",
-                    since_epoch.as_millis() & 0xFFFF_FFFF
-                )
+                format!("{prefix}bench.{:x}.{index}", since_epoch.as_millis() & 0xFFFF_FFFF)
             })
             .collect();
         let spread = spec.consumers > SOURCE_SPREAD_MIN && target.address.ip().is_loopback();
@@ -353,21 +326,15 @@ impl Stage {
         for index in 0..spec.consumers {
             let source = spread.then(|| source_address(index));
             let mut link = Link::open(target, spec.consumer_websocket, source)?;
-            let destination = destinations
-                .get(index % spec.destinations)
-                .context("no destination")?;
+            let destination =
+                destinations.get(index % spec.destinations).context("no destination")?;
             link.subscribe(destination, spec.ack)?;
             consumers.push(link);
         }
         let producers = (0..spec.producers)
             .map(|_| Link::open(target, spec.producer_websocket, None))
             .collect::<anyhow::Result<_>>()?;
-        Ok(Self {
-            run,
-            destinations,
-            producers,
-            consumers,
-        })
+        Ok(Self { run, destinations, producers, consumers })
     }
 }
 
@@ -382,9 +349,7 @@ fn start_consumers(
     empty: &Tally,
     shared: &Arc<Shared>,
 ) -> anyhow::Result<Vec<JoinHandle<std::io::Result<Tally>>>> {
-    let consumers = links
-        .into_iter()
-        .map(|link| Consumer::new(link, spec.producers, spec.ack));
+    let consumers = links.into_iter().map(|link| Consumer::new(link, spec.producers, spec.ack));
     deal(consumers, spec.threads)
         .into_iter()
         .map(|group| {
@@ -465,9 +430,8 @@ fn spawn<T: Send + 'static>(
 }
 
 fn join<T>(thread: JoinHandle<std::io::Result<T>>) -> anyhow::Result<T> {
-    let result = thread
-        .join()
-        .map_err(|_| anyhow!("a generator thread panicked; please report it"))?;
+    let result =
+        thread.join().map_err(|_| anyhow!("a generator thread panicked; please report it"))?;
     result.context("a generator thread could not poll its sockets")
 }
 

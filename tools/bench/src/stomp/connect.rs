@@ -40,19 +40,10 @@ impl Link {
         let stream = dial(target.address, source)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        let leftover = if websocket {
-            upgrade(&stream, target)?
-        } else {
-            Vec::new()
-        };
-        let mut link = Self {
-            stream,
-            inbound: Inbound::new(websocket, leftover),
-        };
-        let mut connect = format!(
-            "CONNECT\naccept-version:1.2\nhost:{}\nheart-beat:0,0\n",
-            target.vhost
-        );
+        let leftover = if websocket { upgrade(&stream, target)? } else { Vec::new() };
+        let mut link = Self { stream, inbound: Inbound::new(websocket, leftover) };
+        let mut connect =
+            format!("CONNECT\naccept-version:1.2\nhost:{}\nheart-beat:0,0\n", target.vhost);
         if let Some((login, passcode)) = &target.credentials {
             connect += &format!("login:{login}\npasscode:{passcode}\n");
         }
@@ -72,10 +63,9 @@ impl Link {
             format!("SUBSCRIBE\nid:0\ndestination:{destination}\nack:{ack}\nreceipt:sub\n\n\0")
                 .as_bytes(),
         )?;
-        self.await_answer(&Answer::Receipt(b"sub"))
-            .with_context(|| {
-                format!("the server did not confirm the subscription to {destination}")
-            })
+        self.await_answer(&Answer::Receipt(b"sub")).with_context(|| {
+            format!("the server did not confirm the subscription to {destination}")
+        })
     }
 
     /// Says goodbye and waits for the receipt, which proves that the server has read everything.
@@ -102,15 +92,9 @@ impl Link {
 
     fn await_answer(&mut self, wanted: &Answer) -> anyhow::Result<()> {
         let mut buffer = vec![0; 64 * 1024];
-        let mut waiting = Waiting {
-            wanted,
-            found: false,
-            error: None,
-        };
+        let mut waiting = Waiting { wanted, found: false, error: None };
         while !waiting.found {
-            let read = self
-                .inbound
-                .read(&mut self.stream, &mut buffer, &mut waiting);
+            let read = self.inbound.read(&mut self.stream, &mut buffer, &mut waiting);
             if let Some(error) = waiting.error {
                 bail!("the server answered: {error}");
             }
@@ -140,11 +124,7 @@ impl Link {
 /// A sentence that says what to do.
 pub fn dial(address: SocketAddr, source: Option<Ipv4Addr>) -> anyhow::Result<TcpStream> {
     let connect = || -> io::Result<TcpStream> {
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::STREAM,
-            Some(Protocol::TCP),
-        )?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         if let Some(source) = source.filter(|_| address.is_ipv4()) {
             socket.bind(&SocketAddr::new(IpAddr::V4(source), 0).into())?;
         }
@@ -174,9 +154,8 @@ fn upgrade(mut stream: &TcpStream, target: &Target) -> anyhow::Result<Vec<u8>> {
     stream.write_all(request.as_bytes())?;
     let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
-        let read = stream
-            .read(&mut buffer)
-            .context("the server did not answer the WebSocket upgrade")?;
+        let read =
+            stream.read(&mut buffer).context("the server did not answer the WebSocket upgrade")?;
         answer.extend_from_slice(buffer.get(..read).unwrap_or_default());
         let end = memchr::memmem::find(&answer, b"\r\n\r\n");
         if let Some(end) = end {

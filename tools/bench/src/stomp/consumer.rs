@@ -35,10 +35,8 @@ pub struct Consumer {
 impl Consumer {
     /// A consumer on a subscribed link.
     pub fn new(link: Link, producers: usize, ack: AckMode) -> Self {
-        let acknowledgements = (ack != AckMode::Auto).then(|| Acknowledgements {
-            is_cumulative: ack == AckMode::Client,
-            out: Vec::new(),
-        });
+        let acknowledgements = (ack != AckMode::Auto)
+            .then(|| Acknowledgements { is_cumulative: ack == AckMode::Client, out: Vec::new() });
         Self {
             link,
             expected: vec![0; producers],
@@ -60,13 +58,9 @@ impl Consumer {
                     acknowledgements: self.acknowledgements.as_mut(),
                     shared,
                 };
-                self.link
-                    .inbound
-                    .read(&mut self.link.stream, buffer, &mut sink)
+                self.link.inbound.read(&mut self.link.stream, buffer, &mut sink)
             };
-            shared
-                .received
-                .fetch_add(tally.received - received, Relaxed);
+            shared.received.fetch_add(tally.received - received, Relaxed);
             match read {
                 Ok((0, _)) => return self.die(shared, "the server closed it"),
                 Ok((bytes, full)) => {
@@ -87,17 +81,10 @@ impl Consumer {
 
     /// Writes acknowledgements and pongs; a broken socket shows itself when read.
     fn write(&mut self) {
-        let replies = self
-            .link
-            .inbound
-            .deframer
-            .as_mut()
-            .map(|deframer| &mut deframer.replies);
+        let replies = self.link.inbound.deframer.as_mut().map(|deframer| &mut deframer.replies);
         let has_replies = replies.as_ref().is_some_and(|replies| !replies.is_empty());
-        let has_acknowledgements = self
-            .acknowledgements
-            .as_ref()
-            .is_some_and(|pending| !pending.out.is_empty());
+        let has_acknowledgements =
+            self.acknowledgements.as_ref().is_some_and(|pending| !pending.out.is_empty());
         if self.out.is_empty() && !has_replies && !has_acknowledgements {
             return;
         }
@@ -106,11 +93,7 @@ impl Consumer {
             if let Some(replies) = replies {
                 self.out.append(replies);
             }
-            if let Some(pending) = self
-                .acknowledgements
-                .as_mut()
-                .filter(|_| has_acknowledgements)
-            {
+            if let Some(pending) = self.acknowledgements.as_mut().filter(|_| has_acknowledgements) {
                 if is_websocket {
                     websocket::append_text(&mut self.out, &pending.out, websocket::mask_for(2));
                     pending.out.clear();
@@ -148,17 +131,12 @@ pub fn run(
         consumer.link.stream.set_nonblocking(true)?;
         let file = consumer.link.stream.as_raw_fd();
         let interest = Interest::READABLE | Interest::WRITABLE;
-        poll.registry()
-            .register(&mut SourceFd(&file), Token(index), interest)?;
+        poll.registry().register(&mut SourceFd(&file), Token(index), interest)?;
     }
     let (mut events, mut buffer) = (Events::with_capacity(1024), vec![0; READ_BYTES]);
     let mut ready: VecDeque<usize> = VecDeque::new();
     while !shared.is_stopped() {
-        let timeout = if ready.is_empty() {
-            POLL_TIMEOUT
-        } else {
-            Duration::ZERO
-        };
+        let timeout = if ready.is_empty() { POLL_TIMEOUT } else { Duration::ZERO };
         match poll.poll(&mut events, Some(timeout)) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
             _ => {}

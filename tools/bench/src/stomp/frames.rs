@@ -97,10 +97,7 @@ impl Walker {
     /// The full parse of one frame; 0 when it is not whole yet.
     #[cold]
     fn parse<S: Sink>(&mut self, rest: &[u8], sink: &mut S) -> Result<usize, FrameError> {
-        let blank = rest
-            .iter()
-            .take_while(|byte| matches!(byte, b'\n' | b'\r'))
-            .count();
+        let blank = rest.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
         if blank > 0 {
             return Ok(blank);
         }
@@ -145,18 +142,12 @@ impl Walker {
             return;
         }
         self.shapes.rotate_right(1);
-        self.shapes[0] = Shape {
-            length,
-            body_at: header.body_at,
-            ack: header.id.clone(),
-        };
+        self.shapes[0] = Shape { length, body_at: header.body_at, ack: header.id.clone() };
     }
 
     /// Lets a large message pass without holding it: 0 when it is too small for that.
     fn start_skip(&mut self, header: &Header, rest: &[u8]) -> usize {
-        let Some(content_length) = header
-            .content_length
-            .filter(|length| *length >= SKIP_BYTES_MIN)
+        let Some(content_length) = header.content_length.filter(|length| *length >= SKIP_BYTES_MIN)
         else {
             return 0;
         };
@@ -293,12 +284,7 @@ fn head_at(frame: &[u8], body_at: usize) -> Option<&[u8; HEAD_BYTES]> {
 }
 
 fn number(text: &[u8]) -> Option<usize> {
-    std::str::from_utf8(text)
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
-        .filter(|value| *value <= CONTENT_BYTES_MAX)
+    std::str::from_utf8(text).ok()?.trim().parse().ok().filter(|value| *value <= CONTENT_BYTES_MAX)
 }
 
 /// At most forty characters of something unexpected, fit for a sentence.
@@ -325,8 +311,7 @@ mod tests {
 
     impl Sink for Seen {
         fn message(&mut self, head: &[u8; HEAD_BYTES], ack: &[u8]) {
-            self.0
-                .push(format!("message {} {}", printable(head), printable(ack)));
+            self.0.push(format!("message {} {}", printable(head), printable(ack)));
         }
         fn foreign(&mut self) {
             self.0.push("foreign".into());
@@ -400,20 +385,14 @@ mod tests {
 
     #[test]
     fn a_known_shape_of_another_length_is_parsed_again() {
-        let (one, two) = (
-            message("9", &"a".repeat(20)),
-            message("10", &"b".repeat(20)),
-        );
+        let (one, two) = (message("9", &"a".repeat(20)), message("10", &"b".repeat(20)));
         let text = format!("{one}{two}{one}{two}{one}");
         assert_eq!(feed(&[text.as_bytes()]).unwrap().len(), 5);
     }
 
     #[test]
     fn another_protocol_is_an_error() {
-        assert!(matches!(
-            feed(&[b"HTTP/1.1 400 Bad\r\n\r\n\0"]),
-            Err(FrameError::Command(_))
-        ));
+        assert!(matches!(feed(&[b"HTTP/1.1 400 Bad\r\n\r\n\0"]), Err(FrameError::Command(_))));
         assert!(matches!(feed(&[&[1_u8; 100]]), Err(FrameError::Command(_))));
     }
 

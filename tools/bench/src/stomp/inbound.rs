@@ -69,8 +69,7 @@ impl Inbound {
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?,
         };
         self.tail.clear();
-        self.tail
-            .extend_from_slice(input.get(done..).unwrap_or_default());
+        self.tail.extend_from_slice(input.get(done..).unwrap_or_default());
         Ok((read, full))
     }
 }

@@ -101,11 +101,7 @@ impl Producer {
             sent: 0,
             receipts: Receipts {
                 count: 0,
-                times_ns: if pace.receipts.is_some() {
-                    vec![0; times]
-                } else {
-                    Vec::new()
-                },
+                times_ns: if pace.receipts.is_some() { vec![0; times] } else { Vec::new() },
                 latency: pace.receipts.map(|_| Recorder::new(shared.window)),
                 now_ns: 0,
                 error: None,
@@ -122,11 +118,7 @@ impl Producer {
             return false;
         }
         let wire = self.batch.wire(self.batch_count);
-        match self
-            .link
-            .stream
-            .write(wire.get(self.written..).unwrap_or_default())
-        {
+        match self.link.stream.write(wire.get(self.written..).unwrap_or_default()) {
             Ok(written) => self.advance(written, wire.len(), shared),
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_blocked = true,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -137,9 +129,7 @@ impl Producer {
 
     fn begin_batch(&mut self, shared: &Shared) -> bool {
         let now_ns = shared.clock.now_ns();
-        let count = self
-            .allowance(shared, now_ns)
-            .min(self.batch.count_max() as u64);
+        let count = self.allowance(shared, now_ns).min(self.batch.count_max() as u64);
         let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
             return false;
         };
@@ -167,11 +157,7 @@ impl Producer {
         let mut allowance = u64::MAX;
         if let Some(interval_ns) = self.pace.interval_ns {
             let since_ns = now_ns.saturating_sub(shared.window.send_ns) as f64 - self.phase_ns;
-            let due = if since_ns < 0.0 {
-                0
-            } else {
-                (since_ns / interval_ns) as u64 + 1
-            };
+            let due = if since_ns < 0.0 { 0 } else { (since_ns / interval_ns) as u64 + 1 };
             allowance = due.saturating_sub(self.next_sequence);
         }
         if let Some(window) = self.pace.receipts {
@@ -202,18 +188,10 @@ impl Producer {
 
     fn read(&mut self, buffer: &mut [u8], shared: &Arc<Shared>) {
         while !self.is_dead {
-            let mut sink = ReceiptSink {
-                receipts: &mut self.receipts,
-                shared,
-            };
+            let mut sink = ReceiptSink { receipts: &mut self.receipts, shared };
             let before = sink.receipts.count;
-            let read = self
-                .link
-                .inbound
-                .read(&mut self.link.stream, buffer, &mut sink);
-            shared
-                .receipts
-                .fetch_add(self.receipts.count - before, Relaxed);
+            let read = self.link.inbound.read(&mut self.link.stream, buffer, &mut sink);
+            shared.receipts.fetch_add(self.receipts.count - before, Relaxed);
             if let Some(error) = self.receipts.error.take() {
                 return self.die(shared, &error);
             }
@@ -268,8 +246,7 @@ pub fn run(mut producers: Vec<Producer>, shared: &Arc<Shared>) -> io::Result<Pro
         producer.link.stream.set_nonblocking(true)?;
         let file = producer.link.stream.as_raw_fd();
         let interest = Interest::READABLE | Interest::WRITABLE;
-        poll.registry()
-            .register(&mut SourceFd(&file), Token(index), interest)?;
+        poll.registry().register(&mut SourceFd(&file), Token(index), interest)?;
     }
     let (mut events, mut buffer) = (Events::with_capacity(256), vec![0; 64 * 1024]);
     shared.clock.sleep_until(shared.window.send_ns);
@@ -308,16 +285,10 @@ fn wait(producers: &[Producer], shared: &Shared, has_worked: bool) -> Duration {
     if has_worked {
         return Duration::ZERO;
     }
-    if producers
-        .iter()
-        .all(|producer| producer.is_blocked || producer.is_dead)
-    {
+    if producers.iter().all(|producer| producer.is_blocked || producer.is_dead) {
         return POLL_TIMEOUT;
     }
-    if producers
-        .iter()
-        .any(|producer| producer.pace.outstanding > 0)
-    {
+    if producers.iter().any(|producer| producer.pace.outstanding > 0) {
         std::thread::sleep(OUTSTANDING_PAUSE);
         return Duration::ZERO;
     }
@@ -326,12 +297,7 @@ fn wait(producers: &[Producer], shared: &Shared, has_worked: bool) -> Duration {
         .filter_map(|producer| {
             let interval_ns = producer.pace.interval_ns?;
             let start_ns = shared.window.send_ns;
-            Some(due_ns(
-                start_ns,
-                producer.phase_ns,
-                interval_ns,
-                producer.next_sequence,
-            ))
+            Some(due_ns(start_ns, producer.phase_ns, interval_ns, producer.next_sequence))
         })
         .min();
     let now_ns = shared.clock.now_ns();
@@ -339,9 +305,7 @@ fn wait(producers: &[Producer], shared: &Shared, has_worked: bool) -> Duration {
         // Due but held back by receipts: those wake the poller.
         Some(due_ns) if due_ns <= now_ns => POLL_TIMEOUT,
         Some(due_ns) if due_ns < now_ns + POLL_TIMEOUT_NS => {
-            shared
-                .clock
-                .sleep_until(due_ns.max(now_ns + PACE_PAUSE_NS_MIN));
+            shared.clock.sleep_until(due_ns.max(now_ns + PACE_PAUSE_NS_MIN));
             Duration::ZERO
         }
         _ => POLL_TIMEOUT,
@@ -349,10 +313,7 @@ fn wait(producers: &[Producer], shared: &Shared, has_worked: bool) -> Duration {
 }
 
 fn end_of(producers: Vec<Producer>) -> ProducerEnd {
-    let sent = producers
-        .iter()
-        .map(|producer| (producer.destination, producer.sent))
-        .collect();
+    let sent = producers.iter().map(|producer| (producer.destination, producer.sent)).collect();
     let receipt_latency = producers
         .into_iter()
         .filter_map(|producer| producer.receipts.latency)
@@ -360,17 +321,10 @@ fn end_of(producers: Vec<Producer>) -> ProducerEnd {
             sum.merge(&latency);
             sum
         });
-    ProducerEnd {
-        sent,
-        receipt_latency,
-    }
+    ProducerEnd { sent, receipt_latency }
 }
 
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss
-)]
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn due_ns(start_ns: u64, phase_ns: f64, interval_ns: f64, sequence: u64) -> u64 {
     start_ns + (phase_ns + sequence as f64 * interval_ns) as u64
 }
@@ -410,10 +364,9 @@ impl Sink for ReceiptSink<'_> {
         self.receipts.count += 1;
         let index =
             usize::try_from(sequence).unwrap_or(0) & self.receipts.times_ns.len().wrapping_sub(1);
-        if let (Some(time_ns), Some(latency)) = (
-            self.receipts.times_ns.get(index),
-            &mut self.receipts.latency,
-        ) {
+        if let (Some(time_ns), Some(latency)) =
+            (self.receipts.times_ns.get(index), &mut self.receipts.latency)
+        {
             latency.record(*time_ns, self.receipts.now_ns, 1);
         }
     }
@@ -439,10 +392,7 @@ mod tests {
     fn schedules_do_not_drift() {
         let third_ns = 1e9 / 3.0;
         assert_eq!(due_ns(5, 0.0, third_ns, 0), 5);
-        assert_eq!(
-            due_ns(5, 0.0, third_ns, 3_000_000),
-            5 + 1_000_000 * SECOND_NS
-        );
+        assert_eq!(due_ns(5, 0.0, third_ns, 3_000_000), 5 + 1_000_000 * SECOND_NS);
         assert_eq!(due_ns(0, third_ns, 1e9, 1), 1_333_333_333);
     }
 }

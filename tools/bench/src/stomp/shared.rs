@@ -72,10 +72,7 @@ impl Shared {
 
     /// The announced threads.
     pub fn threads(&self) -> Vec<(u32, &'static str)> {
-        self.threads
-            .lock()
-            .map(|threads| threads.clone())
-            .unwrap_or_default()
+        self.threads.lock().map(|threads| threads.clone()).unwrap_or_default()
     }
 
     /// Whether consumers should end.

@@ -100,8 +100,7 @@ impl Tally {
     /// Records the latency of the messages that share one time.
     fn flush(&mut self) {
         if self.time_count > 0 {
-            self.latency
-                .record(body::value(self.time_digits), self.now_ns, self.time_count);
+            self.latency.record(body::value(self.time_digits), self.now_ns, self.time_count);
             self.time_count = 0;
         }
     }
@@ -161,8 +160,7 @@ impl Sink for ConnectionTally<'_> {
     fn receipt(&mut self, _: &[u8]) {}
 
     fn error(&mut self, frame: &[u8]) {
-        self.shared
-            .fail(format!("a consumer got an ERROR: {}", one_line(frame)));
+        self.shared.fail(format!("a consumer got an ERROR: {}", one_line(frame)));
     }
 }
 
@@ -190,11 +188,7 @@ impl Acknowledgements {
 pub(crate) fn one_line(frame: &[u8]) -> String {
     let text = String::from_utf8_lossy(frame.get(..frame.len().min(300)).unwrap_or_default());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.is_empty() {
-        printable(frame)
-    } else {
-        text
-    }
+    if text.is_empty() { printable(frame) } else { text }
 }
 
 /// Which numbers have been seen; grows with the highest.
@@ -212,8 +206,7 @@ impl Bitmap {
             if index >= BITMAP_WORDS_MAX {
                 return false;
             }
-            self.words
-                .resize((index + 1).next_power_of_two().max(1024), 0);
+            self.words.resize((index + 1).next_power_of_two().max(1024), 0);
         }
         let Some(word) = self.words.get_mut(index) else {
             return false;
@@ -226,8 +219,7 @@ impl Bitmap {
 
     /// Adds another's marks; returns how many both had.
     fn merge(&mut self, other: &Self) -> u64 {
-        self.words
-            .resize(self.words.len().max(other.words.len()), 0);
+        self.words.resize(self.words.len().max(other.words.len()), 0);
         let mut both = 0;
         for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
             both += u64::from((*mine & theirs).count_ones());
@@ -265,10 +257,7 @@ mod tests {
         }
         tally.now_ns = 100;
         tally.flush();
-        assert_eq!(
-            (tally.received, tally.skipped, tally.out_of_order),
-            (5, 2, 1)
-        );
+        assert_eq!((tally.received, tally.skipped, tally.out_of_order), (5, 2, 1));
         assert_eq!(tally.latency.total().len(), 5);
     }
 
@@ -294,10 +283,7 @@ mod tests {
 
     #[test]
     fn cumulative_acknowledgement_keeps_the_last() {
-        let mut acknowledgements = Acknowledgements {
-            is_cumulative: true,
-            out: Vec::new(),
-        };
+        let mut acknowledgements = Acknowledgements { is_cumulative: true, out: Vec::new() };
         acknowledgements.add(b"1");
         acknowledgements.add(b"2");
         assert_eq!(acknowledgements.out, b"ACK\nid:2\n\n\0");

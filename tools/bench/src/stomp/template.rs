@@ -93,9 +93,7 @@ impl Batch {
 
     /// Stamps the first `count` messages with consecutive numbers, each with its own time.
     pub fn stamp_each(&mut self, count: usize, first_sequence: u64, due_ns: impl Fn(u64) -> u64) {
-        self.stamp(count, first_sequence, |sequence| {
-            body::digits(due_ns(sequence))
-        });
+        self.stamp(count, first_sequence, |sequence| body::digits(due_ns(sequence)));
     }
 
     #[inline]
@@ -105,21 +103,15 @@ impl Batch {
             if let Some(at) = self.receipt_at {
                 write_receipt(frame.get_mut(at..).unwrap_or_default(), sequence);
             }
-            let Some(head) = frame
-                .get_mut(self.body_at..)
-                .and_then(<[u8]>::first_chunk_mut)
-            else {
+            let Some(head) = frame.get_mut(self.body_at..).and_then(<[u8]>::first_chunk_mut) else {
                 continue;
             };
             body::stamp(head, sequence, time(sequence));
         }
         if let Some(masked) = &mut self.masked {
             masked.clear();
-            for (frame, sequence) in self
-                .plain
-                .chunks_exact(self.plain_bytes)
-                .take(count)
-                .zip(first_sequence..)
+            for (frame, sequence) in
+                self.plain.chunks_exact(self.plain_bytes).take(count).zip(first_sequence..)
             {
                 websocket::append_text(masked, frame, websocket::mask_for(sequence));
             }
@@ -129,9 +121,7 @@ impl Batch {
     /// The first `count` messages as they go on the wire.
     pub fn wire(&self, count: usize) -> &[u8] {
         let bytes = self.masked.as_ref().unwrap_or(&self.plain);
-        bytes
-            .get(..count * self.wire_frame_bytes())
-            .unwrap_or(bytes)
+        bytes.get(..count * self.wire_frame_bytes()).unwrap_or(bytes)
     }
 }
 
@@ -184,26 +174,16 @@ mod tests {
     fn stamping_equals_formatting() {
         let mut batch = Batch::new(&spec(), 1000);
         batch.stamp_at(3, 4_294_967_295, 77);
-        let expected: Vec<u8> = (0..3)
-            .flat_map(|index| formatted(4_294_967_295 + index, 77))
-            .collect();
+        let expected: Vec<u8> =
+            (0..3).flat_map(|index| formatted(4_294_967_295 + index, 77)).collect();
         assert_eq!(batch.wire(3), expected);
         batch.stamp_each(2, 9, |sequence| sequence * 1000);
-        assert_eq!(
-            batch.wire(2),
-            [formatted(9, 9000), formatted(10, 10_000)].concat()
-        );
+        assert_eq!(batch.wire(2), [formatted(9, 9000), formatted(10, 10_000)].concat());
     }
 
     #[test]
     fn a_batch_holds_at_least_one_message() {
-        let batch = Batch::new(
-            &SendSpec {
-                size: 100_000,
-                ..spec()
-            },
-            10,
-        );
+        let batch = Batch::new(&SendSpec { size: 100_000, ..spec() }, 10);
         assert_eq!(batch.count_max(), 1);
         assert_eq!(batch.wire(1).len(), batch.wire_frame_bytes());
     }
@@ -211,13 +191,7 @@ mod tests {
     #[test]
     fn websocket_batches_unmask_to_the_plain_ones() {
         let mut plain = Batch::new(&spec(), 1000);
-        let mut masked = Batch::new(
-            &SendSpec {
-                websocket: true,
-                ..spec()
-            },
-            1000,
-        );
+        let mut masked = Batch::new(&SendSpec { websocket: true, ..spec() }, 1000);
         plain.stamp_at(2, 1, 2);
         masked.stamp_at(2, 1, 2);
         let unmasked: Vec<u8> = masked
@@ -227,11 +201,7 @@ mod tests {
                 let header = websocket::client_header_bytes(plain.wire_frame_bytes());
                 let (head, payload) = message.split_at(header);
                 let mask = &head[header - 4..];
-                payload
-                    .iter()
-                    .enumerate()
-                    .map(|(at, byte)| byte ^ mask[at % 4])
-                    .collect::<Vec<_>>()
+                payload.iter().enumerate().map(|(at, byte)| byte ^ mask[at % 4]).collect::<Vec<_>>()
             })
             .collect();
         assert_eq!(unmasked, plain.wire(2));

@@ -78,11 +78,7 @@ impl Observation {
 
     /// The rate a table shows: received, or sent when nobody receives.
     pub fn rate_per_s(&self) -> f64 {
-        if self.has_consumers {
-            self.consumed_per_s()
-        } else {
-            self.produced_per_s()
-        }
+        if self.has_consumers { self.consumed_per_s() } else { self.produced_per_s() }
     }
 
     /// Server CPU per message sent to it, µs.
@@ -93,6 +89,12 @@ impl Observation {
     /// Server CPU per delivery, µs.
     pub fn server_us_per_delivery(&self) -> Option<f64> {
         self.server_us_per(self.consumed)
+    }
+
+    /// The generator's own CPU per message it sent or received, µs.
+    pub fn own_us_per_message(&self) -> Option<f64> {
+        let count = self.produced + self.consumed;
+        (count > 0).then(|| self.own_cpu_s * 1e6 / to_f64(count))
     }
 
     fn server_us_per(&self, count: u64) -> Option<f64> {
@@ -139,11 +141,7 @@ impl<'a> Watch<'a> {
 
     /// Watches these processes as the server.
     pub fn of_processes(pids: Vec<u32>, shared: &'a Arc<Shared>, has_consumers: bool) -> Self {
-        Self {
-            shared,
-            has_consumers,
-            pids,
-        }
+        Self { shared, has_consumers, pids }
     }
 
     /// Watches the whole window; returns when it ends.
@@ -156,9 +154,7 @@ impl<'a> Watch<'a> {
         let before = self.snapshot();
         let (mut last, mut samples) = (before.counts, Vec::new());
         for second in 1..=(window.end_ns - window.start_ns) / SECOND_NS {
-            self.shared
-                .clock
-                .sleep_until(window.start_ns + second * SECOND_NS);
+            self.shared.clock.sleep_until(window.start_ns + second * SECOND_NS);
             let counts = self.counts();
             samples.push(sample(last, counts));
             bar.set_position(second);
@@ -180,11 +176,8 @@ impl<'a> Watch<'a> {
         samples: Vec<Sample>,
     ) -> Observation {
         let elapsed_ns = after.counts.now_ns - before.counts.now_ns;
-        let server = before
-            .server
-            .as_ref()
-            .zip(after.server.as_ref())
-            .map(|(before, after)| ServerUsage {
+        let server =
+            before.server.as_ref().zip(after.server.as_ref()).map(|(before, after)| ServerUsage {
                 pids: self.pids.clone(),
                 cpu_s: after.cpu_s - before.cpu_s,
                 rss_bytes_before: before.rss_bytes,
@@ -193,10 +186,7 @@ impl<'a> Watch<'a> {
             });
         let busy = |(id, role, then): &(u32, &'static str, ThreadTime)| {
             let now = cpu_of(&after.own_threads, *id).unwrap_or(*then);
-            (
-                ratio(now.busy_ns().saturating_sub(then.busy_ns()), elapsed_ns).min(1.0),
-                *role,
-            )
+            (ratio(now.busy_ns().saturating_sub(then.busy_ns()), elapsed_ns).min(1.0), *role)
         };
         Observation {
             seconds: to_f64(elapsed_ns) / 1e9,
@@ -211,12 +201,7 @@ impl<'a> Watch<'a> {
                 .own_threads
                 .iter()
                 .map(busy)
-                .fold(
-                    (0.0, "idle"),
-                    |most, next| {
-                        if next.0 > most.0 { next } else { most }
-                    },
-                ),
+                .fold((0.0, "idle"), |most, next| if next.0 > most.0 { next } else { most }),
         }
     }
 
@@ -240,12 +225,7 @@ impl<'a> Watch<'a> {
             .filter_map(|(id, role)| Some((id, role, cpu::thread_time(own, id)?)))
             .collect();
         let own_cpu_s = Usage::of(&[own]).unwrap_or_default().cpu_s;
-        Snapshot {
-            counts: self.counts(),
-            server,
-            own_cpu_s,
-            own_threads,
-        }
+        Snapshot { counts: self.counts(), server, own_cpu_s, own_threads }
     }
 }
 
@@ -266,16 +246,11 @@ struct Snapshot {
 }
 
 fn cpu_of(threads: &[(u32, &'static str, ThreadTime)], id: u32) -> Option<ThreadTime> {
-    threads
-        .iter()
-        .find(|(other, ..)| *other == id)
-        .map(|(.., time)| *time)
+    threads.iter().find(|(other, ..)| *other == id).map(|(.., time)| *time)
 }
 
 fn sample(before: Counts, after: Counts) -> Sample {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Sample {
         unix_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(0),
         produced: after.produced - before.produced,
@@ -285,11 +260,7 @@ fn sample(before: Counts, after: Counts) -> Sample {
 }
 
 fn per(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 {
-        to_f64(count) / seconds
-    } else {
-        0.0
-    }
+    if seconds > 0.0 { to_f64(count) / seconds } else { 0.0 }
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -305,11 +276,8 @@ mod tests {
     use super::*;
 
     fn observation(own: f64, server: Option<f64>) -> Observation {
-        let server = server.map(|busiest| ServerUsage {
-            busiest,
-            cpu_s: 2.0,
-            ..ServerUsage::default()
-        });
+        let server =
+            server.map(|busiest| ServerUsage { busiest, cpu_s: 2.0, ..ServerUsage::default() });
         Observation {
             server,
             own_busiest: (own, "consuming"),
@@ -321,9 +289,7 @@ mod tests {
     #[test]
     fn names_the_bottleneck_only_when_it_is_ours() {
         assert!(
-            observation(0.95, Some(0.5))
-                .bottleneck()
-                .is_some_and(|text| text.contains("95 %"))
+            observation(0.95, Some(0.5)).bottleneck().is_some_and(|text| text.contains("95 %"))
         );
         assert!(observation(0.95, Some(0.95)).bottleneck().is_none());
         assert!(observation(0.5, Some(0.1)).bottleneck().is_none());
@@ -332,10 +298,7 @@ mod tests {
 
     #[test]
     fn cpu_per_delivery_needs_a_server_and_a_delivery() {
-        assert_eq!(
-            observation(0.0, Some(0.0)).server_us_per_delivery(),
-            Some(0.5)
-        );
+        assert_eq!(observation(0.0, Some(0.0)).server_us_per_delivery(), Some(0.5));
         assert_eq!(observation(0.0, None).server_us_per_delivery(), None);
         assert_eq!(observation(0.0, Some(0.0)).server_us_per_message(), None);
     }

@@ -139,8 +139,7 @@ impl Deframer {
     ) -> io::Result<()> {
         if self.carry.is_empty() {
             let done = walker.walk(piece, sink).map_err(invalid)?;
-            self.carry
-                .extend_from_slice(piece.get(done..).unwrap_or_default());
+            self.carry.extend_from_slice(piece.get(done..).unwrap_or_default());
             return Ok(());
         }
         self.carry.extend_from_slice(piece);
@@ -152,9 +151,7 @@ impl Deframer {
     fn control(&mut self, opcode: u8, payload: &[u8]) -> io::Result<()> {
         match opcode {
             OPCODE_CLOSE => {
-                let code = payload
-                    .first_chunk()
-                    .map_or(1005, |code| u16::from_be_bytes(*code));
+                let code = payload.first_chunk().map_or(1005, |code| u16::from_be_bytes(*code));
                 let reason = String::from_utf8_lossy(payload.get(2..).unwrap_or_default());
                 Err(io::Error::new(
                     io::ErrorKind::ConnectionAborted,
@@ -264,22 +261,10 @@ mod tests {
 
     #[test]
     fn split_at_every_byte_with_packed_and_cut_frames() {
-        let message = format!(
-            "MESSAGE\nmessage-id:1\ncontent-length:20\n\n{}\0",
-            "a".repeat(20)
-        );
-        let large = format!(
-            "MESSAGE\nmessage-id:1\ncontent-length:20000\n\n{}\0",
-            "b".repeat(20_000)
-        );
-        let stomp = [
-            &message,
-            &message,
-            "RECEIPT\nreceipt-id:1\n\n\0",
-            &large,
-            &message,
-        ]
-        .concat();
+        let message = format!("MESSAGE\nmessage-id:1\ncontent-length:20\n\n{}\0", "a".repeat(20));
+        let large =
+            format!("MESSAGE\nmessage-id:1\ncontent-length:20000\n\n{}\0", "b".repeat(20_000));
+        let stomp = [&message, &message, "RECEIPT\nreceipt-id:1\n\n\0", &large, &message].concat();
         let (front, back) = stomp.as_bytes().split_at(100);
         let bytes = [
             server_frame(OPCODE_TEXT, front),
@@ -304,14 +289,8 @@ mod tests {
     fn close_and_masked_frames_are_errors() {
         let (mut walker, mut sink) = (Walker::default(), Count::default());
         let close = server_frame(OPCODE_CLOSE, &1002_u16.to_be_bytes());
-        let error = Deframer::default()
-            .walk(&close, &mut walker, &mut sink)
-            .unwrap_err();
+        let error = Deframer::default().walk(&close, &mut walker, &mut sink).unwrap_err();
         assert!(error.to_string().contains("1002"));
-        assert!(
-            Deframer::default()
-                .walk(&[0x81, 0x81], &mut walker, &mut sink)
-                .is_err()
-        );
+        assert!(Deframer::default().walk(&[0x81, 0x81], &mut walker, &mut sink).is_err());
     }
 }
