@@ -163,6 +163,8 @@ impl Response<'_> {
 
 /// Appends the answer to a refused request; the connection closes after it.
 pub fn write_error(out: &mut Vec<u8>, error: HttpError, date: Option<&str>) {
+    // The peer must hear the reason even if the caller's date is unusable.
+    let date = date.filter(|date| date.bytes().all(is_value_byte));
     let response =
         Response { status: error.status(), headers: &[], date, connection: Connection::Close };
     let written = response.write_json_error(out, error.code(), &error.to_string());

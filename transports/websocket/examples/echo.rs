@@ -25,9 +25,7 @@ const LIMITS: Limits = Limits {
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:9001".to_owned());
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9001".to_owned());
     for stream in TcpListener::bind(address)?.incoming() {
         let stream = stream?;
         std::thread::spawn(move || {
@@ -93,16 +91,10 @@ fn open(
         let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut head = httparse::Request::new(&mut headers);
         if let httparse::Status::Complete(consumed) = head.parse(pending)? {
-            let fields = head
-                .headers
-                .iter()
-                .map(|header| (header.name, header.value));
+            let fields = head.headers.iter().map(|header| (header.name, header.value));
             let version = head.version.unwrap_or_default();
             let request = UpgradeRequest::new(head.method.unwrap_or_default(), version, fields);
-            let policy = Policy {
-                origins: &OriginPolicy::Any,
-                subprotocols: &[],
-            };
+            let policy = Policy { origins: &OriginPolicy::Any, subprotocols: &[] };
             accept(&request, &policy)?.write_response(out);
             pending.drain(..consumed);
             return Ok(());

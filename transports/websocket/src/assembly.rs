@@ -19,18 +19,17 @@ pub(crate) struct Assembly {
 
 impl Assembly {
     pub(crate) fn new(kind: MessageKind) -> Self {
-        Self {
-            payload: Vec::new(),
-            utf8_valid_len: 0,
-            fragments: 0,
-            empty_run: 0,
-            kind,
-        }
+        Self { payload: Vec::new(), utf8_valid_len: 0, fragments: 0, empty_run: 0, kind }
     }
 
     /// Bytes collected so far.
     pub(crate) fn len(&self) -> usize {
         self.payload.len()
+    }
+
+    /// Bytes of heap held by the buffer; growth by doubling keeps it below twice the length.
+    pub(crate) fn capacity(&self) -> usize {
+        self.payload.capacity()
     }
 
     /// Adds one fragment and checks what can be checked already.
@@ -50,11 +49,7 @@ impl Assembly {
         }
         self.empty_run = 0;
         self.payload.extend_from_slice(fragment);
-        if self.kind == MessageKind::Text {
-            self.check_utf8()
-        } else {
-            Ok(())
-        }
+        if self.kind == MessageKind::Text { self.check_utf8() } else { Ok(()) }
     }
 
     /// The whole message; a character cut off at its end is an error only now.
@@ -102,10 +97,7 @@ mod tests {
         let limits = Limits::default();
         let mut assembly = Assembly::new(MessageKind::Text);
         assembly.push(&limits, &[0xF4]).unwrap();
-        assert_eq!(
-            assembly.push(&limits, &[0x90]),
-            Err(CloseError::TextNotUtf8)
-        );
+        assert_eq!(assembly.push(&limits, &[0x90]), Err(CloseError::TextNotUtf8));
     }
 
     #[test]

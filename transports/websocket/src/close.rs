@@ -167,22 +167,15 @@ mod tests {
         assert_eq!(codes.len(), CloseError::ALL.len());
         for error in CloseError::ALL {
             assert!(close_code_valid(error.close_code()), "{error:?}");
-            assert!(
-                error.to_string().len() <= 123,
-                "fits a close frame: {error:?}"
-            );
+            assert!(error.to_string().len() <= 123, "fits a close frame: {error:?}");
         }
     }
 
     #[test]
     fn close_code_ranges_are_those_of_section_7_4() {
-        let valid = (0..=u16::MAX)
-            .filter(|code| close_code_valid(*code))
-            .count();
+        let valid = (0..=u16::MAX).filter(|code| close_code_valid(*code)).count();
         assert_eq!(valid, 4 + 8 + 2000);
-        for code in [
-            0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535,
-        ] {
+        for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535] {
             assert!(!close_code_valid(code), "{code}");
         }
     }

@@ -33,10 +33,7 @@ pub struct Decoder {
     ended: bool,
 }
 
-const _: () = assert!(
-    size_of::<Decoder>() <= 24,
-    "ten million idle connections carry one each"
-);
+const _: () = assert!(size_of::<Decoder>() <= 24, "ten million idle connections carry one each");
 
 /// The outcome of one call.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,12 +86,7 @@ impl Decoder {
     /// A decoder for the given end of the connection.
     #[must_use]
     pub const fn new(role: Role) -> Self {
-        Self {
-            assembly: None,
-            control_run: 0,
-            role,
-            ended: false,
-        }
+        Self { assembly: None, control_run: 0, role, ended: false }
     }
 
     /// Whether a fragmented message is open: the connection then holds memory, so the caller
@@ -110,12 +102,11 @@ impl Decoder {
         self.ended
     }
 
-    /// Bytes of heap held for the fragmented message in progress, without allocator overhead.
+    /// Bytes of heap held for the fragmented message in progress, without allocator overhead:
+    /// at most twice the bytes received for it and a hundred more.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.assembly
-            .as_ref()
-            .map_or(0, |assembly| size_of::<Assembly>() + assembly.len())
+        self.assembly.as_ref().map_or(0, |assembly| size_of::<Assembly>() + assembly.capacity())
     }
 
     /// Decodes up to the next event.
@@ -134,10 +125,7 @@ impl Decoder {
         input: &'a mut [u8],
     ) -> Result<Decoded<'a>, CloseError> {
         if self.ended {
-            return Ok(Decoded {
-                consumed: input.len(),
-                event: Event::Incomplete { need: 1 },
-            });
+            return Ok(Decoded { consumed: input.len(), event: Event::Incomplete { need: 1 } });
         }
         let outcome = self.decode_frames(limits, input);
         if outcome.is_err() {
@@ -158,21 +146,13 @@ impl Decoder {
             let header = match FrameHeader::parse(rest, self.role)? {
                 HeaderParse::Complete(header) => header,
                 HeaderParse::Incomplete { need } => {
-                    return Ok(Decoded {
-                        consumed,
-                        event: Event::Incomplete { need },
-                    });
+                    return Ok(Decoded { consumed, event: Event::Incomplete { need } });
                 }
             };
-            let need = header
-                .header_len
-                .saturating_add(self.admit(limits, &header)?);
+            let need = header.header_len.saturating_add(self.admit(limits, &header)?);
             // The slice is taken out so that the event may keep borrowing it for `'a`.
             let Some((frame, tail)) = std::mem::take(&mut rest).split_at_mut_checked(need) else {
-                return Ok(Decoded {
-                    consumed,
-                    event: Event::Incomplete { need },
-                });
+                return Ok(Decoded { consumed, event: Event::Incomplete { need } });
             };
             let payload = frame.get_mut(header.header_len..).unwrap_or_default();
             if let Some(key) = header.mask {
@@ -220,24 +200,18 @@ impl Decoder {
                 if simdutf8::basic::from_utf8(payload).is_err() {
                     return Err(CloseError::TextNotUtf8);
                 }
-                Ok(Some(Event::Message {
-                    kind: MessageKind::Text,
-                    payload,
-                }))
+                Ok(Some(Event::Message { kind: MessageKind::Text, payload }))
             }
             Opcode::Binary if header.fin => {
                 self.control_run = 0;
-                Ok(Some(Event::Message {
-                    kind: MessageKind::Binary,
-                    payload,
-                }))
+                Ok(Some(Event::Message { kind: MessageKind::Binary, payload }))
             }
             Opcode::Text => self.accept_first(limits, MessageKind::Text, payload),
             Opcode::Binary => self.accept_first(limits, MessageKind::Binary, payload),
             Opcode::Continuation => self.accept_continuation(limits, header.fin, payload),
-            Opcode::Close | Opcode::Ping | Opcode::Pong => self
-                .accept_control(limits, header.opcode, payload, drained)
-                .map(Some),
+            Opcode::Close | Opcode::Ping | Opcode::Pong => {
+                self.accept_control(limits, header.opcode, payload, drained).map(Some)
+            }
         }
     }
 
@@ -261,10 +235,7 @@ impl Decoder {
         fin: bool,
         payload: &[u8],
     ) -> Result<Option<Event<'a>>, CloseError> {
-        let mut assembly = self
-            .assembly
-            .take()
-            .ok_or(CloseError::ContinuationUnexpected)?;
+        let mut assembly = self.assembly.take().ok_or(CloseError::ContinuationUnexpected)?;
         assembly.push(limits, payload)?;
         if !payload.is_empty() {
             self.control_run = 0;
@@ -312,10 +283,7 @@ impl Decoder {
 /// The body of a close frame (section 5.5.1).
 fn parse_close(payload: &[u8]) -> Result<Event<'_>, CloseError> {
     if payload.is_empty() {
-        return Ok(Event::Close {
-            code: None,
-            reason: "",
-        });
+        return Ok(Event::Close { code: None, reason: "" });
     }
     let Some((code, reason)) = payload.split_first_chunk::<2>() else {
         return Err(CloseError::ClosePayloadTruncated);
@@ -325,10 +293,7 @@ fn parse_close(payload: &[u8]) -> Result<Event<'_>, CloseError> {
         return Err(CloseError::CloseCodeInvalid);
     }
     let reason = simdutf8::basic::from_utf8(reason).map_err(|_| CloseError::TextNotUtf8)?;
-    Ok(Event::Close {
-        code: Some(code),
-        reason,
-    })
+    Ok(Event::Close { code: Some(code), reason })
 }
 
 #[cfg(test)]
@@ -355,13 +320,7 @@ mod tests {
             };
             for _ in 0..2 {
                 let decoded = decoder.decode(&Limits::default(), &mut input).unwrap();
-                assert_eq!(
-                    decoded,
-                    Decoded {
-                        consumed: 0,
-                        event: Event::Incomplete { need }
-                    }
-                );
+                assert_eq!(decoded, Decoded { consumed: 0, event: Event::Incomplete { need } });
             }
             assert_eq!(input, &whole[..cut]);
         }
@@ -377,10 +336,7 @@ mod tests {
         let decoded = decoder.decode(&limits, &mut last).unwrap();
         assert_eq!(
             decoded.event,
-            Event::Reassembled {
-                kind: MessageKind::Text,
-                payload: b"ab".to_vec()
-            }
+            Event::Reassembled { kind: MessageKind::Text, payload: b"ab".to_vec() }
         );
         assert_eq!(decoder.heap_bytes(), 0);
     }

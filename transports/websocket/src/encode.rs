@@ -65,22 +65,12 @@ pub fn encode_message(out: &mut Vec<u8>, kind: MessageKind, payload: &[u8], key:
 
 /// Appends a ping; a payload beyond 125 bytes is cut (section 5.5).
 pub fn encode_ping(out: &mut Vec<u8>, payload: &[u8], key: Option<[u8; 4]>) {
-    encode_frame(
-        out,
-        Opcode::Ping,
-        cut(payload, CONTROL_PAYLOAD_BYTES_MAX),
-        key,
-    );
+    encode_frame(out, Opcode::Ping, cut(payload, CONTROL_PAYLOAD_BYTES_MAX), key);
 }
 
 /// Appends a pong; a payload beyond 125 bytes is cut (section 5.5).
 pub fn encode_pong(out: &mut Vec<u8>, payload: &[u8], key: Option<[u8; 4]>) {
-    encode_frame(
-        out,
-        Opcode::Pong,
-        cut(payload, CONTROL_PAYLOAD_BYTES_MAX),
-        key,
-    );
+    encode_frame(out, Opcode::Pong, cut(payload, CONTROL_PAYLOAD_BYTES_MAX), key);
 }
 
 /// Appends a close frame.
@@ -115,10 +105,7 @@ fn mask_from(out: &mut [u8], start: usize, key: Option<[u8; 4]>) {
 /// The longest prefix of whole characters within `len_max` bytes.
 fn cut_text(text: &str, len_max: usize) -> &str {
     // A character has at most four bytes, so one of the last four positions is a boundary.
-    (0..=len_max.min(text.len()))
-        .rev()
-        .find_map(|end| text.get(..end))
-        .unwrap_or_default()
+    (0..=len_max.min(text.len())).rev().find_map(|end| text.get(..end)).unwrap_or_default()
 }
 
 fn cut(payload: &[u8], len_max: usize) -> &[u8] {
@@ -150,17 +137,11 @@ fn build(fin: bool, opcode: Opcode, payload_len: usize, key: Option<[u8; 4]>) ->
         }
     };
     let Some(key) = key else {
-        return HeaderBytes {
-            bytes,
-            len: len as u8,
-        };
+        return HeaderBytes { bytes, len: len as u8 };
     };
     bytes[1] |= 0x80;
     bytes[len..len + 4].copy_from_slice(&key);
-    HeaderBytes {
-        bytes,
-        len: (len + 4) as u8,
-    }
+    HeaderBytes { bytes, len: (len + 4) as u8 }
 }
 
 #[cfg(test)]
@@ -169,19 +150,11 @@ mod tests {
 
     #[test]
     fn header_lengths_change_where_section_5_2_says() {
-        for (payload_len, expected) in [
-            (0, 2),
-            (125, 2),
-            (126, 4),
-            (65_535, 4),
-            (65_536, 10),
-            (1 << 40, 10),
-        ] {
+        for (payload_len, expected) in
+            [(0, 2), (125, 2), (126, 4), (65_535, 4), (65_536, 10), (1 << 40, 10)]
+        {
             assert_eq!(header_len(payload_len), expected, "{payload_len}");
-            assert_eq!(
-                header_bytes(Opcode::Binary, payload_len).as_ref().len(),
-                expected
-            );
+            assert_eq!(header_bytes(Opcode::Binary, payload_len).as_ref().len(), expected);
             let mut out = Vec::new();
             write_header(&mut out, Opcode::Binary, payload_len, Some([9; 4]));
             assert_eq!(out.len(), expected + 4);
@@ -195,25 +168,12 @@ mod tests {
         encode_message(&mut out, MessageKind::Text, b"Hello", None);
         assert_eq!(out, [0x81, 0x05, 0x48, 0x65, 0x6C, 0x6C, 0x6F]);
         out.clear();
-        encode_message(
-            &mut out,
-            MessageKind::Text,
-            b"Hello",
-            Some([0x37, 0xFA, 0x21, 0x3D]),
-        );
-        assert_eq!(
-            out,
-            [
-                0x81, 0x85, 0x37, 0xFA, 0x21, 0x3D, 0x7F, 0x9F, 0x4D, 0x51, 0x58
-            ]
-        );
+        encode_message(&mut out, MessageKind::Text, b"Hello", Some([0x37, 0xFA, 0x21, 0x3D]));
+        assert_eq!(out, [0x81, 0x85, 0x37, 0xFA, 0x21, 0x3D, 0x7F, 0x9F, 0x4D, 0x51, 0x58]);
         out.clear();
         encode_ping(&mut out, b"Hello", None);
         assert_eq!(out, [0x89, 0x05, 0x48, 0x65, 0x6C, 0x6C, 0x6F]);
-        assert_eq!(
-            header_bytes(Opcode::Binary, 256).as_ref(),
-            [0x82, 0x7E, 0x01, 0x00]
-        );
+        assert_eq!(header_bytes(Opcode::Binary, 256).as_ref(), [0x82, 0x7E, 0x01, 0x00]);
         assert_eq!(
             header_bytes(Opcode::Binary, 65_536).as_ref(),
             [0x82, 0x7F, 0, 0, 0, 0, 0, 1, 0, 0]

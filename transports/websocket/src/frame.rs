@@ -136,13 +136,7 @@ impl FrameHeader {
         } else {
             None
         };
-        Ok(HeaderParse::Complete(Self {
-            fin,
-            opcode,
-            payload_len,
-            header_len,
-            mask,
-        }))
+        Ok(HeaderParse::Complete(Self { fin, opcode, payload_len, header_len, mask }))
     }
 }
 
@@ -195,18 +189,12 @@ mod tests {
     #[test]
     fn lengths_must_be_minimal() {
         let parse = |bytes: &[u8]| FrameHeader::parse(bytes, Role::Client);
-        assert_eq!(
-            parse(&[0x82, 126, 0, 125]),
-            Err(CloseError::LengthNotMinimal)
-        );
+        assert_eq!(parse(&[0x82, 126, 0, 125]), Err(CloseError::LengthNotMinimal));
         assert_eq!(
             parse(&[0x82, 127, 0, 0, 0, 0, 0, 0, 255, 255]),
             Err(CloseError::LengthNotMinimal)
         );
-        assert!(matches!(
-            parse(&[0x82, 126, 0, 126]),
-            Ok(HeaderParse::Complete(_))
-        ));
+        assert!(matches!(parse(&[0x82, 126, 0, 126]), Ok(HeaderParse::Complete(_))));
         assert!(matches!(
             parse(&[0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
             Ok(HeaderParse::Complete(_))
@@ -217,10 +205,7 @@ mod tests {
     #[test]
     fn sixty_four_bit_lengths_have_no_sign() {
         let bytes = [0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(
-            FrameHeader::parse(&bytes, Role::Client),
-            Err(CloseError::LengthOverflow)
-        );
+        assert_eq!(FrameHeader::parse(&bytes, Role::Client), Err(CloseError::LengthOverflow));
     }
 
     #[test]

@@ -38,11 +38,8 @@ mod tests {
         let key = [0x37, 0xFA, 0x21, 0x3D];
         for len in 0..200usize {
             let original: Vec<u8> = (0..len).map(|index| (index * 7) as u8).collect();
-            let expected: Vec<u8> = original
-                .iter()
-                .zip(key.iter().cycle())
-                .map(|(byte, key)| byte ^ key)
-                .collect();
+            let expected: Vec<u8> =
+                original.iter().zip(key.iter().cycle()).map(|(byte, key)| byte ^ key).collect();
             let mut actual = original.clone();
             mask(&mut actual, key);
             assert_eq!(actual, expected, "{len}");

@@ -22,21 +22,13 @@ struct Echo {
 impl Echo {
     fn new() -> Self {
         let decoder = Decoder::new(Role::Server);
-        Self {
-            decoder,
-            pending: Vec::new(),
-            out: Vec::new(),
-            closed: false,
-        }
+        Self { decoder, pending: Vec::new(), out: Vec::new(), closed: false }
     }
 
     fn receive(&mut self, bytes: &[u8]) {
         let mut seen = Vec::new();
         self.pending.extend_from_slice(bytes);
-        let limits = Limits {
-            message_bytes_max: 16 << 20,
-            ..Limits::default()
-        };
+        let limits = Limits { message_bytes_max: 16 << 20, ..Limits::default() };
         let outcome = drain(&mut self.decoder, &limits, &mut self.pending, &mut seen);
         for event in seen {
             match event {
@@ -65,10 +57,7 @@ fn answers(pieces: &[&[u8]]) -> Vec<Seen> {
     for piece in pieces {
         echo.receive(piece);
     }
-    let limits = Limits {
-        message_bytes_max: 16 << 20,
-        ..Limits::default()
-    };
+    let limits = Limits { message_bytes_max: 16 << 20, ..Limits::default() };
     let (seen, error) = drive(Role::Client, &limits, [&echo.out[..]]);
     assert_eq!(error, None, "the server obeys the protocol");
     seen
@@ -98,43 +87,24 @@ fn family_1_framing() {
     }
     // 1.1.8 and 1.2.8: 65,536 octets in chops of 997.
     let (star, bytes) = (vec![b'*'; 65_536], masked(FIN | TEXT, vec![b'*'; 65_536]));
-    assert_eq!(
-        answers(&bytes.chunks(997).collect::<Vec<_>>()),
-        [text(star)]
-    );
+    assert_eq!(answers(&bytes.chunks(997).collect::<Vec<_>>()), [text(star)]);
 }
 
 #[test]
 fn family_2_pings_and_pongs() {
-    for payload in [
-        &b""[..],
-        b"Hello, world!",
-        b"\x00\xFF\xFE\xFD\xFC\xFB\x00\xFF",
-        &[0xFE; 125],
-    ] {
-        expect(
-            &masked(FIN | PING, payload),
-            &[Seen::Pong(payload.to_vec())],
-        );
+    for payload in [&b""[..], b"Hello, world!", b"\x00\xFF\xFE\xFD\xFC\xFB\x00\xFF", &[0xFE; 125]] {
+        expect(&masked(FIN | PING, payload), &[Seen::Pong(payload.to_vec())]);
     }
     // 2.5: 126 octets.
     expect(&masked(FIN | PING, [0xFE; 126]), &[fails(PROTOCOL)]);
     // 2.7 to 2.9: unsolicited pongs, alone and before a ping.
     expect(&masked(FIN | PONG, ""), &[]);
     expect(&masked(FIN | PONG, "unsolicited"), &[]);
-    let both = [
-        masked(FIN | PONG, "unsolicited"),
-        masked(FIN | PING, "our ping"),
-    ]
-    .concat();
+    let both = [masked(FIN | PONG, "unsolicited"), masked(FIN | PING, "our ping")].concat();
     expect(&both, &[Seen::Pong(b"our ping".into())]);
     // 2.10 and 2.11: ten pings, answered in order.
-    let pings: Vec<u8> = (0..10)
-        .flat_map(|n| masked(FIN | PING, format!("payload-{n}")))
-        .collect();
-    let pongs: Vec<_> = (0..10)
-        .map(|n| Seen::Pong(format!("payload-{n}").into()))
-        .collect();
+    let pings: Vec<u8> = (0..10).flat_map(|n| masked(FIN | PING, format!("payload-{n}"))).collect();
+    let pongs: Vec<_> = (0..10).map(|n| Seen::Pong(format!("payload-{n}").into())).collect();
     expect(&pings, &pongs);
 }
 
@@ -145,10 +115,7 @@ fn family_3_reserved_bits() {
             let bad = masked(FIN | (bits << 4) | opcode, "Hello, world!");
             expect(&bad, &[fails(PROTOCOL)]);
             let (good, ping) = (masked(FIN | TEXT, "Hello, world!"), masked(FIN | PING, ""));
-            expect(
-                &[good, bad, ping].concat(),
-                &[text("Hello, world!"), fails(PROTOCOL)],
-            );
+            expect(&[good, bad, ping].concat(), &[text("Hello, world!"), fails(PROTOCOL)]);
         }
     }
 }
@@ -160,10 +127,7 @@ fn family_4_opcodes() {
             let bad = masked(FIN | opcode, payload);
             expect(&bad, &[fails(PROTOCOL)]);
             let (good, ping) = (masked(FIN | TEXT, "Hello, world!"), masked(FIN | PING, ""));
-            expect(
-                &[good, bad, ping].concat(),
-                &[text("Hello, world!"), fails(PROTOCOL)],
-            );
+            expect(&[good, bad, ping].concat(), &[text("Hello, world!"), fails(PROTOCOL)]);
         }
     }
 }
@@ -180,10 +144,7 @@ fn family_5_fragmentation() {
         expect(&bytes, &[fails(PROTOCOL)]);
     }
     // 5.3 to 5.8: two fragments, then with a ping between.
-    expect(
-        &[masked(TEXT, one), masked(FIN, two)].concat(),
-        std::slice::from_ref(&both),
-    );
+    expect(&[masked(TEXT, one), masked(FIN, two)].concat(), std::slice::from_ref(&both));
     let between = [masked(TEXT, one), ping.clone(), masked(FIN, two)].concat();
     expect(&between, &[pong.clone(), both.clone()]);
     // 5.9 to 5.14: a continuation of nothing, then text.
@@ -192,28 +153,16 @@ fn family_5_fragmentation() {
         expect(&bytes, &[fails(PROTOCOL)]);
     }
     // 5.15: a good message, then a continuation of nothing.
-    let bytes = [
-        masked(TEXT, one),
-        masked(FIN, two),
-        masked(0, "fragment3"),
-        masked(FIN | TEXT, "4"),
-    ];
+    let bytes =
+        [masked(TEXT, one), masked(FIN, two), masked(0, "fragment3"), masked(FIN | TEXT, "4")];
     expect(&bytes.concat(), &[both.clone(), fails(PROTOCOL)]);
     // 5.16 and 5.17: continuations before the beginning.
     for fin in [0, FIN] {
-        let bytes = [
-            masked(fin, one),
-            masked(TEXT, two),
-            masked(FIN, "fragment3"),
-        ]
-        .concat();
+        let bytes = [masked(fin, one), masked(TEXT, two), masked(FIN, "fragment3")].concat();
         expect(&bytes, &[fails(PROTOCOL)]);
     }
     // 5.18: two beginnings.
-    expect(
-        &[masked(TEXT, one), masked(FIN | TEXT, two)].concat(),
-        &[fails(PROTOCOL)],
-    );
+    expect(&[masked(TEXT, one), masked(FIN | TEXT, two)].concat(), &[fails(PROTOCOL)]);
     // 5.19 and 5.20: five fragments and two pings.
     let bytes = [
         masked(TEXT, one),
@@ -232,25 +181,14 @@ fn family_5_fragmentation() {
 fn family_6_valid_text() {
     // 6.1: empty messages and empty fragments.
     expect(&masked(FIN | TEXT, ""), &[text("")]);
-    expect(
-        &[masked(TEXT, ""), masked(0, ""), masked(FIN, "")].concat(),
-        &[text("")],
-    );
-    let middle = [
-        masked(TEXT, ""),
-        masked(0, "middle frame payload"),
-        masked(FIN, ""),
-    ]
-    .concat();
+    expect(&[masked(TEXT, ""), masked(0, ""), masked(FIN, "")].concat(), &[text("")]);
+    let middle = [masked(TEXT, ""), masked(0, "middle frame payload"), masked(FIN, "")].concat();
     expect(&middle, &[text("middle frame payload")]);
     // 6.2: in one frame, in two at a character's border, one octet per frame.
     let greeting = "Hello-µ@ßöäüàá-UTF-8!!";
     expect(&masked(FIN | TEXT, greeting), &[text(greeting)]);
     let (head, tail) = greeting.split_at(8);
-    expect(
-        &[masked(TEXT, head), masked(FIN, tail)].concat(),
-        &[text(greeting)],
-    );
+    expect(&[masked(TEXT, head), masked(FIN, tail)].concat(), &[text(greeting)]);
     // 6.2.3, 6.2.4 and the sequences of 6.5 to 6.9, 6.11, 6.22, 6.23.
     let edges = [
         "κόσμε",
@@ -331,10 +269,7 @@ fn family_6_invalid_text() {
 #[test]
 fn family_6_4_fails_fast_on_fragments() {
     let kosme = "κόσμε".as_bytes();
-    for (second, last) in [
-        (&b"\xF4\x90\x80\x80"[..], &b"edited"[..]),
-        (b"\xF4", b"\x90"),
-    ] {
+    for (second, last) in [(&b"\xF4\x90\x80\x80"[..], &b"edited"[..]), (b"\xF4", b"\x90")] {
         let mut echo = Echo::new();
         echo.receive(&masked(TEXT, kosme));
         assert!(echo.out.is_empty());
@@ -353,69 +288,37 @@ fn family_7_close_handshake() {
     let closed = Seen::Close(Some(1000), String::new());
     // 7.1.1 to 7.1.6: nothing is answered after the close.
     let hello = masked(FIN | TEXT, "Hello World!");
-    expect(
-        &[hello.clone(), close.clone()].concat(),
-        &[text("Hello World!"), closed.clone()],
-    );
-    for after in [
-        close.clone(),
-        masked(FIN | PING, ""),
-        hello,
-        masked(FIN, "fragment2"),
-    ] {
-        expect(
-            &[close.clone(), after].concat(),
-            std::slice::from_ref(&closed),
-        );
+    expect(&[hello.clone(), close.clone()].concat(), &[text("Hello World!"), closed.clone()]);
+    for after in [close.clone(), masked(FIN | PING, ""), hello, masked(FIN, "fragment2")] {
+        expect(&[close.clone(), after].concat(), std::slice::from_ref(&closed));
     }
-    let within = [
-        masked(TEXT, "fragment1"),
-        close.clone(),
-        masked(FIN, "fragment2"),
-    ]
-    .concat();
+    let within = [masked(TEXT, "fragment1"), close.clone(), masked(FIN, "fragment2")].concat();
     expect(&within, std::slice::from_ref(&closed));
     let large = vec![b'B'; 256 * 1024];
     let bytes = [masked(FIN | TEXT, &large), close, masked(FIN | PING, "")].concat();
     expect(&bytes, &[text(&large), closed.clone()]);
     // 7.3: bodies of every kind of length.
-    expect(
-        &masked(FIN | CLOSE, ""),
-        &[Seen::Close(None, String::new())],
-    );
+    expect(&masked(FIN | CLOSE, ""), &[Seen::Close(None, String::new())]);
     expect(&masked(FIN | CLOSE, "a"), &[fails(PROTOCOL)]);
     let reason = |len| [&[0x03, 0xE8][..], &vec![b'*'; len]].concat();
-    expect(
-        &masked(FIN | CLOSE, reason(12)),
-        std::slice::from_ref(&closed),
-    );
-    expect(
-        &masked(FIN | CLOSE, reason(123)),
-        std::slice::from_ref(&closed),
-    );
+    expect(&masked(FIN | CLOSE, reason(12)), std::slice::from_ref(&closed));
+    expect(&masked(FIN | CLOSE, reason(123)), std::slice::from_ref(&closed));
     expect(&masked(FIN | CLOSE, reason(124)), &[fails(PROTOCOL)]);
     // 7.5.1: a reason that is not UTF-8.
     let invalid = [&[0x03, 0xE8][..], "κόσμε".as_bytes(), b"\xED\xA0\x80edited"].concat();
-    expect(
-        &masked(FIN | CLOSE, invalid),
-        &[fails(close_code::INVALID_PAYLOAD)],
-    );
+    expect(&masked(FIN | CLOSE, invalid), &[fails(close_code::INVALID_PAYLOAD)]);
 }
 
 #[test]
 fn family_7_close_codes() {
     // 7.7: valid codes are echoed.
-    let valid = [
-        1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014,
-    ];
+    let valid = [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014];
     for code in valid.into_iter().chain([3000, 3999, 4000, 4999u16]) {
         let echoed = Seen::Close(Some(code), String::new());
         expect(&masked(FIN | CLOSE, code.to_be_bytes()), &[echoed]);
     }
     // 7.9 and 7.13: invalid ones are not.
-    for code in [
-        0u16, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535,
-    ] {
+    for code in [0u16, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535] {
         expect(&masked(FIN | CLOSE, code.to_be_bytes()), &[fails(PROTOCOL)]);
     }
 }
@@ -438,19 +341,13 @@ fn family_9_limits_and_performance() {
     let payload = vec![b'*'; 64 << 10];
     let bytes = masked(FIN | TEXT, &payload);
     for size in [64, 128, 256, 512, 1024, 2048] {
-        assert_eq!(
-            answers(&bytes.chunks(size).collect::<Vec<_>>()),
-            [text(&payload)]
-        );
+        assert_eq!(answers(&bytes.chunks(size).collect::<Vec<_>>()), [text(&payload)]);
     }
     // 9.7 and 9.8: a thousand messages.
     for len in [0, 16, 64, 256, 1024] {
         let payload = vec![b'*'; len];
         let bytes = masked(FIN | BINARY, &payload).repeat(1000);
-        assert_eq!(
-            answers(&bytes.chunks(4096).collect::<Vec<_>>()),
-            vec![binary(&payload); 1000]
-        );
+        assert_eq!(answers(&bytes.chunks(4096).collect::<Vec<_>>()), vec![binary(&payload); 1000]);
     }
 }
 

@@ -54,10 +54,7 @@ fn tungstenite_sees(bytes: Vec<u8>, role: PeerRole) -> Vec<Seen> {
 fn frames() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
     let words = "\\PC{0,300}".prop_map(|text| vec![(FIN | TEXT, text.into_bytes())]);
     let bytes = vec(any::<u8>(), 0..70_000).prop_map(|bytes| vec![(FIN | BINARY, bytes)]);
-    let control = (
-        prop_oneof![Just(PING), Just(PONG)],
-        vec(any::<u8>(), 0..=125),
-    )
+    let control = (prop_oneof![Just(PING), Just(PONG)], vec(any::<u8>(), 0..=125))
         .prop_map(|(opcode, payload)| vec![(FIN | opcode, payload)]);
     let fragments =
         (vec("\\PC{0,50}", 2..6), vec(any::<u8>(), 0..=125)).prop_map(|(parts, ping)| {
@@ -102,10 +99,7 @@ proptest! {
 fn accept_keys_agree() {
     let key = "dGhlIHNhbXBsZSBub25jZQ==";
     let theirs = tungstenite::handshake::derive_accept_key(key.as_bytes());
-    assert_eq!(
-        tiderace_websocket::handshake::accept_key(key.as_bytes()),
-        theirs.as_bytes()
-    );
+    assert_eq!(tiderace_websocket::handshake::accept_key(key.as_bytes()), theirs.as_bytes());
 }
 
 #[test]

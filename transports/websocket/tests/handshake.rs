@@ -11,10 +11,8 @@ use tiderace_websocket::handshake::{
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const NONCE: [u8; 16] = *b"the sample nonce";
 const ORIGINS: OriginPolicy = OriginPolicy::SameHost;
-const POLICY: Policy<'static> = Policy {
-    origins: &ORIGINS,
-    subprotocols: &["v12.stomp", "v11.stomp", "mqtt"],
-};
+const POLICY: Policy<'static> =
+    Policy { origins: &ORIGINS, subprotocols: &["v12.stomp", "v11.stomp", "mqtt"] };
 
 /// A good request with one field replaced; an empty value removes it.
 fn request_with(name: &str, value: &str) -> Result<Acceptance<'static>, Rejection> {
@@ -37,13 +35,8 @@ fn judge(
     minor_version: u8,
     headers: &[(&str, &str)],
 ) -> Result<Acceptance<'static>, Rejection> {
-    let headers = headers
-        .iter()
-        .map(|(name, value)| (*name, value.as_bytes()));
-    accept(
-        &UpgradeRequest::new(method, minor_version, headers),
-        &POLICY,
-    )
+    let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+    accept(&UpgradeRequest::new(method, minor_version, headers), &POLICY)
 }
 
 /// 1.3 and 4.2.2: the answer of the specification's example.
@@ -72,30 +65,14 @@ fn each_requirement_has_its_rejection() {
         ("Connection", "keep-alive", Rejection::ConnectionNotUpgrade),
         ("Sec-WebSocket-Key", "", Rejection::KeyInvalid),
         ("Sec-WebSocket-Key", "c2hvcnQ=", Rejection::KeyInvalid),
-        (
-            "Sec-WebSocket-Key",
-            "not base64, 24 letters!!",
-            Rejection::KeyInvalid,
-        ),
+        ("Sec-WebSocket-Key", "not base64, 24 letters!!", Rejection::KeyInvalid),
         ("Sec-WebSocket-Version", "", Rejection::VersionUnsupported),
         ("Sec-WebSocket-Version", "8", Rejection::VersionUnsupported),
-        (
-            "Sec-WebSocket-Version",
-            "13, 8",
-            Rejection::VersionUnsupported,
-        ),
+        ("Sec-WebSocket-Version", "13, 8", Rejection::VersionUnsupported),
         ("Origin", "https://evil.example", Rejection::OriginForbidden),
         ("Origin", "null", Rejection::OriginForbidden),
-        (
-            "Sec-WebSocket-Protocol",
-            "a b",
-            Rejection::SubprotocolsInvalid,
-        ),
-        (
-            "Sec-WebSocket-Protocol",
-            "a;q=1",
-            Rejection::SubprotocolsInvalid,
-        ),
+        ("Sec-WebSocket-Protocol", "a b", Rejection::SubprotocolsInvalid),
+        ("Sec-WebSocket-Protocol", "a;q=1", Rejection::SubprotocolsInvalid),
     ] {
         assert_eq!(request_with(name, value), Err(rejection), "{name}: {value}");
     }
@@ -173,21 +150,14 @@ fn long_lists_of_subprotocols_are_refused() {
         ("Sec-WebSocket-Version", "13"),
     ];
     let headers: Vec<_> = good.into_iter().chain(many).collect();
-    assert_eq!(
-        judge("GET", 1, &headers),
-        Err(Rejection::SubprotocolsInvalid)
-    );
+    assert_eq!(judge("GET", 1, &headers), Err(Rejection::SubprotocolsInvalid));
 }
 
 /// 4.4: an unsupported version is answered with those supported; 4.2.2: 403 for a bad origin.
 #[test]
 fn rejections_know_their_answer() {
     assert_eq!(Rejection::VersionUnsupported.status(), 426);
-    assert!(
-        Rejection::VersionUnsupported
-            .headers()
-            .contains(&("Sec-WebSocket-Version", "13"))
-    );
+    assert!(Rejection::VersionUnsupported.headers().contains(&("Sec-WebSocket-Version", "13")));
     assert_eq!(Rejection::OriginForbidden.status(), 403);
     assert_eq!(Rejection::KeyInvalid.status(), 400);
     let codes: std::collections::BTreeSet<_> = Rejection::ALL.iter().map(|r| r.code()).collect();
@@ -202,24 +172,17 @@ fn client_and_server_agree() {
     let mut head = httparse::Request::new(&mut headers);
     assert!(head.parse(&bytes).unwrap().is_complete());
     assert_eq!(head.path, Some("/ws?x=1"));
-    let fields = head
-        .headers
-        .iter()
-        .map(|header| (header.name, header.value));
+    let fields = head.headers.iter().map(|header| (header.name, header.value));
     let request = UpgradeRequest::new(head.method.unwrap(), head.version.unwrap(), fields);
     assert!(request.wants_websocket());
     let mut answer = Vec::new();
-    accept(&request, &POLICY)
-        .unwrap()
-        .write_response(&mut answer);
+    accept(&request, &POLICY).unwrap().write_response(&mut answer);
     for cut in 0..answer.len() {
         let partial = check_response(&answer[..cut], NONCE, &["mqtt", "v12.stomp"]);
         assert_eq!(partial, Ok(None), "{cut}");
     }
     let whole = [&answer[..], b"\x81\x00"].concat();
-    let established = check_response(&whole, NONCE, &["mqtt", "v12.stomp"])
-        .unwrap()
-        .unwrap();
+    let established = check_response(&whole, NONCE, &["mqtt", "v12.stomp"]).unwrap().unwrap();
     assert_eq!(established.subprotocol, Some("v12.stomp"));
     assert_eq!(established.consumed, answer.len());
 }
@@ -250,29 +213,14 @@ fn bad_answers_are_refused() {
     let proof = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
     let ok = "HTTP/1.1 101 x\r\n";
     for (answer, error) in [
-        (
-            "HTTP/1.1 400 Bad Request\r\n\r\n".to_owned(),
-            ClientError::Status(400),
-        ),
-        (
-            "HTTP/1.0 101 x\r\n\r\n".to_owned(),
-            ClientError::ResponseMalformed,
-        ),
+        ("HTTP/1.1 400 Bad Request\r\n\r\n".to_owned(), ClientError::Status(400)),
+        ("HTTP/1.0 101 x\r\n\r\n".to_owned(), ClientError::ResponseMalformed),
         ("STOMP\r\n\r\n".to_owned(), ClientError::ResponseMalformed),
-        (
-            "HTTP/1.1 99999 x\r\n\r\n".to_owned(),
-            ClientError::ResponseMalformed,
-        ),
+        ("HTTP/1.1 99999 x\r\n\r\n".to_owned(), ClientError::ResponseMalformed),
         (format!("{ok}{upgrade}\r\n"), ClientError::AcceptMismatch),
         (format!("{ok}{proof}\r\n"), ClientError::NotUpgraded),
-        (
-            format!("{ok}{proof}Upgrade: websocket\r\n\r\n"),
-            ClientError::NotUpgraded,
-        ),
-        (
-            format!("{ok}{upgrade}Sec-WebSocket-Accept: AAAA\r\n\r\n"),
-            ClientError::AcceptMismatch,
-        ),
+        (format!("{ok}{proof}Upgrade: websocket\r\n\r\n"), ClientError::NotUpgraded),
+        (format!("{ok}{upgrade}Sec-WebSocket-Accept: AAAA\r\n\r\n"), ClientError::AcceptMismatch),
         (
             format!("{ok}{upgrade}{proof}Sec-WebSocket-Protocol: other\r\n\r\n"),
             ClientError::SubprotocolUnexpected,
@@ -281,17 +229,10 @@ fn bad_answers_are_refused() {
             format!("{ok}{upgrade}{proof}Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"),
             ClientError::ExtensionUnexpected,
         ),
-        (
-            format!("{ok}no colon\r\n\r\n"),
-            ClientError::ResponseMalformed,
-        ),
+        (format!("{ok}no colon\r\n\r\n"), ClientError::ResponseMalformed),
         ("x".repeat(RESPONSE_BYTES_MAX), ClientError::ResponseTooLong),
     ] {
-        assert_eq!(
-            check_response(answer.as_bytes(), NONCE, &["mqtt"]),
-            Err(error),
-            "{answer}"
-        );
+        assert_eq!(check_response(answer.as_bytes(), NONCE, &["mqtt"]), Err(error), "{answer}");
     }
     assert!(check_response(format!("{ok}{upgrade}{proof}\r\n").as_bytes(), NONCE, &[]).is_ok());
 }

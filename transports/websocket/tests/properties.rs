@@ -30,10 +30,8 @@ fn message() -> impl Strategy<Value = Send> {
     let borders = vec(any::<prop::sample::Index>(), 0..5);
     let pings = vec(vec(any::<u8>(), 0..=125), 0..3);
     (prop_oneof![text, binary], borders, pings).prop_map(|((kind, payload), borders, pings)| {
-        let mut cuts: Vec<_> = borders
-            .iter()
-            .map(|border| border.index(payload.len() + 1))
-            .collect();
+        let mut cuts: Vec<_> =
+            borders.iter().map(|border| border.index(payload.len() + 1)).collect();
         cuts.sort_unstable();
         Send::Message(kind, payload, cuts, pings)
     })
@@ -92,11 +90,7 @@ fn encode_fragments(
 ) {
     let mut start = 0;
     for (index, end) in cuts.iter().copied().chain([payload.len()]).enumerate() {
-        let opcode = if index == 0 {
-            kind.into()
-        } else {
-            Opcode::Continuation
-        };
+        let opcode = if index == 0 { kind.into() } else { Opcode::Continuation };
         write_frame_header(out, index == cuts.len(), opcode, end - start, key);
         let at = out.len();
         out.extend_from_slice(&payload[start..end]);
@@ -176,16 +170,9 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let frame = (any::<u8>(), vec(any::<u8>(), 0..140), any::<bool>()).prop_map(
         |(first, payload, mask)| {
             // Reserved bits mostly clear, or nothing else would ever be tested.
-            let first = if first & 0x70 == 0x70 {
-                first
-            } else {
-                first & 0x8F
-            };
+            let first = if first & 0x70 == 0x70 { first } else { first & 0x8F };
             common::frame(first, &payload, mask.then_some(KEY))
         },
     );
-    prop_oneof![
-        vec(any::<u8>(), 0..200),
-        vec(frame, 0..6).prop_map(|frames| frames.concat()),
-    ]
+    prop_oneof![vec(any::<u8>(), 0..200), vec(frame, 0..6).prop_map(|frames| frames.concat()),]
 }

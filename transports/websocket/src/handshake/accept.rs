@@ -47,14 +47,8 @@ mod tests {
     /// Section 1.3: the example of the specification.
     #[test]
     fn example_of_section_1_3() {
-        assert_eq!(
-            accept_key(b"dGhlIHNhbXBsZSBub25jZQ=="),
-            *b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
-        );
-        assert_eq!(
-            encode_nonce(*b"the sample nonce"),
-            *b"dGhlIHNhbXBsZSBub25jZQ=="
-        );
+        assert_eq!(accept_key(b"dGhlIHNhbXBsZSBub25jZQ=="), *b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(encode_nonce(*b"the sample nonce"), *b"dGhlIHNhbXBsZSBub25jZQ==");
     }
 
     /// Section 4.2.1, item 5: the key, when decoded, is 16 bytes in length.

@@ -106,15 +106,9 @@ pub fn check_response<'a>(
     let window = input.get(..RESPONSE_BYTES_MAX).unwrap_or(input);
     let Some(head_len) = window.windows(4).position(|four| four == b"\r\n\r\n") else {
         let too_long = input.len() >= RESPONSE_BYTES_MAX;
-        return if too_long {
-            Err(ClientError::ResponseTooLong)
-        } else {
-            Ok(None)
-        };
+        return if too_long { Err(ClientError::ResponseTooLong) } else { Ok(None) };
     };
-    let head = input
-        .get(..head_len)
-        .and_then(|head| std::str::from_utf8(head).ok());
+    let head = input.get(..head_len).and_then(|head| std::str::from_utf8(head).ok());
     let mut lines = head.ok_or(ClientError::ResponseMalformed)?.split("\r\n");
     check_status(lines.next().unwrap_or_default())?;
 
@@ -125,22 +119,14 @@ pub fn check_response<'a>(
     if answer.accept != Some(accept_key(&encode_nonce(nonce)).as_slice()) {
         return Err(ClientError::AcceptMismatch);
     }
-    if answer
-        .subprotocol
-        .is_some_and(|name| !subprotocols.contains(&name))
-    {
+    if answer.subprotocol.is_some_and(|name| !subprotocols.contains(&name)) {
         return Err(ClientError::SubprotocolUnexpected);
     }
-    Ok(Some(Established {
-        consumed: head_len + 4,
-        subprotocol: answer.subprotocol,
-    }))
+    Ok(Some(Established { consumed: head_len + 4, subprotocol: answer.subprotocol }))
 }
 
 fn check_status(line: &str) -> Result<(), ClientError> {
-    let rest = line
-        .strip_prefix("HTTP/1.1 ")
-        .ok_or(ClientError::ResponseMalformed)?;
+    let rest = line.strip_prefix("HTTP/1.1 ").ok_or(ClientError::ResponseMalformed)?;
     let status = rest.split(' ').next().unwrap_or_default();
     match status.parse() {
         Ok(101) => Ok(()),

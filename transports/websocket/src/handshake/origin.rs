@@ -73,12 +73,7 @@ impl OriginPattern {
             return Err(OriginPatternError);
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_ascii_lowercase();
-        Ok(Self {
-            scheme: text(origin.scheme),
-            host: text(host),
-            port: origin.port,
-            wildcard,
-        })
+        Ok(Self { scheme: text(origin.scheme), host: text(host), port: origin.port, wildcard })
     }
 
     fn matches(&self, origin: &Origin<'_>) -> bool {
@@ -94,11 +89,7 @@ impl OriginPattern {
         }
         // Something must stand before the dot: the bare domain is not its own subdomain.
         let start = origin.host.len().saturating_sub(suffix.len());
-        start > 0
-            && origin
-                .host
-                .get(start..)
-                .is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
+        start > 0 && origin.host.get(start..).is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
     }
 }
 
@@ -135,16 +126,11 @@ fn split_port(authority: &[u8]) -> Option<(&[u8], Option<u16>)> {
     let host_len = if authority.starts_with(b"[") {
         authority.iter().position(|byte| *byte == b']')? + 1
     } else {
-        authority
-            .iter()
-            .position(|byte| *byte == b':')
-            .unwrap_or(authority.len())
+        authority.iter().position(|byte| *byte == b':').unwrap_or(authority.len())
     };
     let (host, rest) = authority.split_at_checked(host_len)?;
     let host_ok = !host.is_empty()
-        && host
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~*[:]%".contains(byte));
+        && host.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~*[:]%".contains(byte));
     let port = match rest {
         [] => None,
         [b':', digits @ ..] => Some(parse_port(digits)?),
@@ -176,12 +162,7 @@ mod tests {
     use super::*;
 
     fn list(patterns: &[&str]) -> OriginPolicy {
-        OriginPolicy::List(
-            patterns
-                .iter()
-                .map(|pattern| pattern.parse().unwrap())
-                .collect(),
-        )
+        OriginPolicy::List(patterns.iter().map(|pattern| pattern.parse().unwrap()).collect())
     }
 
     #[test]
@@ -201,10 +182,7 @@ mod tests {
             ("http://localhost:7800", "localhost:7800"),
             ("http://[::1]:7800", "[::1]:7800"),
         ] {
-            assert!(
-                policy.allows(Some(origin.as_bytes()), host.as_bytes()),
-                "{origin} {host}"
-            );
+            assert!(policy.allows(Some(origin.as_bytes()), host.as_bytes()), "{origin} {host}");
         }
         for (origin, host) in [
             ("http://evil.example", "example.com"),
@@ -222,20 +200,13 @@ mod tests {
             ("http://[::1]x", "[::1]"),
             ("://example.com", "example.com"),
         ] {
-            assert!(
-                !policy.allows(Some(origin.as_bytes()), host.as_bytes()),
-                "{origin} {host}"
-            );
+            assert!(!policy.allows(Some(origin.as_bytes()), host.as_bytes()), "{origin} {host}");
         }
     }
 
     #[test]
     fn lists_match_exactly_or_by_subdomain() {
-        let policy = list(&[
-            "https://app.example.org",
-            "https://*.example.com",
-            "http://a:81",
-        ]);
+        let policy = list(&["https://app.example.org", "https://*.example.com", "http://a:81"]);
         for origin in [
             "https://app.example.org",
             "https://app.example.org:443",
@@ -261,20 +232,10 @@ mod tests {
 
     #[test]
     fn patterns_that_would_surprise_are_refused() {
-        for pattern in [
-            "example.com",
-            "https://*",
-            "https://*.",
-            "https://a.*.com",
-            "https://*a.com",
-            "*",
-            "",
-        ] {
-            assert_eq!(
-                OriginPattern::parse(pattern),
-                Err(OriginPatternError),
-                "{pattern}"
-            );
+        for pattern in
+            ["example.com", "https://*", "https://*.", "https://a.*.com", "https://*a.com", "*", ""]
+        {
+            assert_eq!(OriginPattern::parse(pattern), Err(OriginPatternError), "{pattern}");
         }
     }
 }

@@ -84,11 +84,8 @@ impl<'a> UpgradeRequest<'a> {
         minor_version: u8,
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Self {
-        let mut request = Self {
-            is_get: method == "GET",
-            is_http_1_1: minor_version >= 1,
-            ..Self::default()
-        };
+        let mut request =
+            Self { is_get: method == "GET", is_http_1_1: minor_version >= 1, ..Self::default() };
         for (name, value) in headers {
             request.take(name, trim(value));
         }

@@ -5,10 +5,7 @@
 /// The members of a list, without surrounding blanks; empty members are skipped, as RFC 9110
 /// asks of recipients.
 pub(super) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value
-        .split(|byte| *byte == b',')
-        .map(trim)
-        .filter(|member| !member.is_empty())
+    value.split(|byte| *byte == b',').map(trim).filter(|member| !member.is_empty())
 }
 
 /// Whether the list has a member equal to `token`, whatever the case.

