@@ -34,7 +34,6 @@ impl Broker {
         }
         let relaxed = record.slow.is_some() && after < self.options.backlog_bytes_low;
         self.backlog_bytes -= before - after;
-        self.metrics.messages_delivered += u64::from(pending.len());
         if relaxed {
             self.relax(now, key, effects);
         }

@@ -37,7 +37,6 @@ pub struct BrokerMetric {
 
 broker_metrics! {
     messages_received true "tiderace_messages_received_total" "" "Messages taken from publishers.";
-    messages_delivered true "tiderace_messages_delivered_total" "" "Messages handed to subscribers and consumers.";
     dropped_oldest true "tiderace_messages_dropped_total" "reason=\"drop-oldest\"" "Messages dropped from backlogs.";
     dropped_newest true "tiderace_messages_dropped_total" "reason=\"drop-newest\"" "Messages dropped from backlogs.";
     dropped_expired true "tiderace_messages_dropped_total" "reason=\"expired\"" "Messages dropped from backlogs.";
