@@ -37,6 +37,7 @@ func TestStompCommand(t *testing.T) {
 }
 
 func TestWrongPasscode(t *testing.T) {
+	dial(t, stomp.V12)
 	conn, err := stomp.Dial("tcp", setting("TIDERACE_STOMP", "127.0.0.1:7800"),
 		stomp.ConnOpt.Login("tide", "wrong"), stomp.ConnOpt.Host("localhost"))
 	if err == nil {
@@ -174,6 +175,18 @@ func TestHeartBeats(t *testing.T) {
 		send(t, other, topic, "still there")
 		expect(t, subscription, "still there")
 	})
+}
+
+// A client that wants no heart-beats hears none, and must not be led to expect any: go-stomp takes
+// the interval announced in CONNECTED for a promise, whatever it asked for itself.
+func TestSilenceWithoutHeartBeats(t *testing.T) {
+	topic := unique("topic")
+	silent := dial(t, stomp.V12, stomp.ConnOpt.HeartBeatError(100*time.Millisecond))
+	other := dial(t, stomp.V12)
+	subscription := subscribe(t, silent, topic, stomp.AckAuto)
+	<-time.After(1500 * time.Millisecond)
+	send(t, other, topic, "still there")
+	expect(t, subscription, "still there")
 }
 
 func TestErrorEndsTheConnection(t *testing.T) {

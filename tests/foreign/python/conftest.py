@@ -112,7 +112,9 @@ def make(kind, heartbeats, options):
     shared = {"reconnect_attempts_max": 1, "timeout": WAIT} | options
     if kind == "websocket":
         parts = urlsplit(os.environ.get("TIDERACE_WS", f"ws://{HOST}:{PORT}/stomp"))
-        return stomp.WSConnection([(parts.hostname, parts.port)], ws_path=parts.path, vhost="localhost", heartbeats=heartbeats, **shared)
+        return stomp.WSConnection(
+            [(parts.hostname, parts.port)], ws_path=parts.path, vhost="localhost", heartbeats=heartbeats, **shared
+        )
     address = [(HOST, int(PORT))]
     if kind == "1.0":
         return stomp.Connection10(address, **shared)

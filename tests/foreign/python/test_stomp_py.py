@@ -17,6 +17,7 @@ def test_connect_and_disconnect(peer, kind):
 
 
 def test_a_wrong_passcode_is_refused(peer):
+    peer("1.2")
     with pytest.raises(stomp.exception.ConnectFailedException):
         peer("1.2", passcode="wrong")
 

@@ -109,8 +109,6 @@ def websocket_outcome(websocket, wait=WAIT):
     return "closed"
 
 
-
-
 def served(source=None):
     """Whether the server answers a fresh login and a receipt."""
     try:

@@ -32,7 +32,9 @@ simple(
     chunked_twice=b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
     a_header_of_1_MiB=b"GET /livez HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 2**20 + b"\r\n\r\n",
     a_target_of_1_MiB=b"GET /" + b"y" * 2**20 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-    ten_thousand_headers=b"GET /livez HTTP/1.1\r\nHost: a\r\n" + b"".join(b"h%d: v\r\n" % n for n in range(10_000)) + b"\r\n",
+    ten_thousand_headers=b"GET /livez HTTP/1.1\r\nHost: a\r\n"
+    + b"".join(b"h%d: v\r\n" % n for n in range(10_000))
+    + b"\r\n",
 )
 simple(
     "HTTP",

@@ -72,7 +72,10 @@ PINNED = {
     "SEND before CONNECT": ("login-required|unexpected-frame", encode("SEND", {"destination": "/topic/a"}, "x")),
     "DISCONNECT before CONNECT": ("login-required|unexpected-frame|closed", encode("DISCONNECT")),
     "an unknown command first": ("bad-frame|unexpected-frame|unknown-protocol", b"JUMP\n\n\0"),
-    "HTTP": ("protocol-not-allowed|unknown-protocol|bad-frame|unexpected-frame|HTTP 400|closed", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+    "HTTP": (
+        "protocol-not-allowed|unknown-protocol|bad-frame|unexpected-frame|HTTP 400|closed",
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    ),
     "random bytes": ("bad-frame|unexpected-frame|unknown-protocol|closed", random.Random(8).randbytes(4000)),
 }
 

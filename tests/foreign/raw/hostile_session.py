@@ -78,7 +78,9 @@ simple(
     "frame-too-large|bad-header|closed",
     a_header_of_1_MiB=encode("SEND", TOPIC | {"x": "y" * MIB}),
     ten_thousand_headers=encode("SEND", list(TOPIC.items()) + [(f"h{n}", "v") for n in range(10_000)]),
-    one_header_more_than_allowed=encode("SEND", list(TOPIC.items()) + [(f"h{n}", "v") for n in range(LIMITS["headers_max"])]),
+    one_header_more_than_allowed=encode(
+        "SEND", list(TOPIC.items()) + [(f"h{n}", "v") for n in range(LIMITS["headers_max"])]
+    ),
 )
 simple(
     "command",
@@ -142,7 +144,9 @@ simple(
     "destination",
     "bad-destination",
     a_pattern_with_stars_everywhere=encode("SUBSCRIBE", {"id": "1", "destination": "/topic/" + "*a" * 200}),
-    rest_of_path_in_the_middle_again_and_again=encode("SUBSCRIBE", {"id": "1", "destination": "/topic/" + "**." * 100 + "a"}),
+    rest_of_path_in_the_middle_again_and_again=encode(
+        "SUBSCRIBE", {"id": "1", "destination": "/topic/" + "**." * 100 + "a"}
+    ),
 )
 
 
@@ -253,7 +257,9 @@ def unread_messages():
 def full_queue():
     producer = logged_in()
     queue = f"/queue/{unique('full')}"
-    outcome = push(producer, chunks(encode("SEND", {"destination": queue}, b"x" * 8000), 32 * QUEUE_BYTES_MAX), seconds=3)
+    outcome = push(
+        producer, chunks(encode("SEND", {"destination": queue}, b"x" * 8000), 32 * QUEUE_BYTES_MAX), seconds=3
+    )
     producer.close()
     drain_queue(queue)
     return outcome

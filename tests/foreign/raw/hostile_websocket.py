@@ -37,13 +37,19 @@ ATTACKS = {
     "text that is not UTF-8": (BAD_TEXT, frame(TEXT, b"CONNECT\n\xff\n\n\0")),
     "text that ends within a character": (BAD_TEXT, frame(TEXT, b"CONNECT\nx:\xe2\x82")),
     "a surrogate in text": (BAD_TEXT, frame(TEXT, b"\xed\xa0\x80")),
-    "text that is not UTF-8 over two fragments": (BAD_TEXT, frame(TEXT, b"\xe2", fin=False) + frame(CONTINUATION, b"\x28\xa1")),
+    "text that is not UTF-8 over two fragments": (
+        BAD_TEXT,
+        frame(TEXT, b"\xe2", fin=False) + frame(CONTINUATION, b"\x28\xa1"),
+    ),
     "a frame that declares 8 EiB": (TOO_BIG, frame(BINARY, b"x", length=2**63 - 1)),
     "a frame that declares more than 63 bits": (f"{PROTOCOL_ERROR}|{TOO_BIG}", frame(BINARY, b"x", length=2**64 - 1)),
     "a length of 5 in eight bytes": (PROTOCOL_ERROR, b"\x82\xff" + struct.pack("!Q", 5) + b"\0\0\0\0hello"),
     "a length of 5 in two bytes": (PROTOCOL_ERROR, b"\x82\xfe" + struct.pack("!H", 5) + b"\0\0\0\0hello"),
     "HTTP after the handshake": (f"{PROTOCOL_ERROR}|{TOO_BIG}", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
-    "STOMP without frames after the handshake": (f"{PROTOCOL_ERROR}|{TOO_BIG}", encode("CONNECT", {"accept-version": "1.2"})),
+    "STOMP without frames after the handshake": (
+        f"{PROTOCOL_ERROR}|{TOO_BIG}",
+        encode("CONNECT", {"accept-version": "1.2"}),
+    ),
     "SEND before CONNECT": (f"{POLICY}|{PROTOCOL_ERROR}", frame(TEXT, encode("SEND", {"destination": "/topic/a"}))),
     "a STOMP header beyond the limit before login": (
         f"{TOO_BIG}|{PROTOCOL_ERROR}|{POLICY}|closed",

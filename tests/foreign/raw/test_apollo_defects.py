@@ -102,7 +102,7 @@ def test_no_heart_beat_header_for_1_0(dial):
 
 def test_messages_of_temporary_queues_carry_each_header_once(clients):
     """Apollo sends two `destination` and two `reply-to` headers; libraries keep different ones."""
-    client, = clients(1)
+    (client,) = clients(1)
     client.subscribe("/temp-queue/box")
     client.publish("/temp-queue/box", "x", reply_to="/temp-queue/box")
     message = client.message()

@@ -55,7 +55,9 @@ def test_wildcards_in_subscriptions(clients, pattern, matching, other):
     assert consumer.message()["subscription"] == "fence"
 
 
-@pytest.mark.parametrize("subscribed, sent", [("a.b.c", "a/b/c"), ("a/b/c", "a.b.c"), ("a/*/c", "a.b.c"), ("a.**", "a/b/c")])
+@pytest.mark.parametrize(
+    "subscribed, sent", [("a.b.c", "a/b/c"), ("a/b/c", "a.b.c"), ("a/*/c", "a.b.c"), ("a.**", "a/b/c")]
+)
 def test_dot_and_slash_separate_alike(clients, subscribed, sent):
     root = unique("sep")
     producer, consumer = clients(2)

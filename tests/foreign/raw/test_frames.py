@@ -23,7 +23,9 @@ def test_without_content_length_the_body_ends_at_the_first_nul(client, topic):
 def test_every_byte_value_survives(client, topic):
     client.subscribe(topic)
     body = bytes(range(256)) * 8
-    client.send("SEND", {"destination": topic, "content-length": len(body), "content-type": "application/octet-stream"}, body)
+    client.send(
+        "SEND", {"destination": topic, "content-length": len(body), "content-type": "application/octet-stream"}, body
+    )
     message = client.message()
     assert message.body == body
     assert message["content-type"] == "application/octet-stream"

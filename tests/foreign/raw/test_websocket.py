@@ -63,7 +63,12 @@ def test_the_handshake_is_that_of_rfc_6455(upgrade):
 
 @pytest.mark.parametrize(
     "offered, chosen",
-    [("v12.stomp", "v12.stomp"), ("v10.stomp", "v10.stomp"), ("v10.stomp, v11.stomp, v12.stomp", None), ("chat, v11.stomp", "v11.stomp")],
+    [
+        ("v12.stomp", "v12.stomp"),
+        ("v10.stomp", "v10.stomp"),
+        ("v10.stomp, v11.stomp, v12.stomp", None),
+        ("chat, v11.stomp", "v11.stomp"),
+    ],
 )
 def test_a_stomp_subprotocol_is_chosen_from_those_offered(upgrade, offered, chosen):
     websocket = upgrade(Sec_WebSocket_Protocol=offered)
@@ -92,7 +97,7 @@ def test_a_conversation_in_either_kind_of_frame(upgrade, topic, opcode):
 
 
 def test_tcp_and_websocket_meet(stomp, clients, topic, queue):
-    tcp, = clients(1)
+    (tcp,) = clients(1)
     stomp.subscribe(topic)
     tcp.subscribe(queue)
     tcp.publish(topic, "to the browser")
@@ -178,7 +183,7 @@ def test_binary_bodies_never_travel_in_text_frames(upgrade, clients, topic):
     client = Stomp(upgrade(), TEXT)
     client.login()
     client.subscribe(topic)
-    tcp, = clients(1)
+    (tcp,) = clients(1)
     tcp.send("SEND", {"destination": topic, "content-length": 4}, b"\xff\xfe\x00\x80")
     while True:
         opcode, payload, _ = client.websocket.receive()
@@ -194,6 +199,8 @@ def test_allowed_origins(upgrade, origin):
     assert upgrade(Origin=origin).status == 101
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "https://allowed.example.evil.example", "http://allowed.example"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "https://allowed.example.evil.example", "http://allowed.example"]
+)
 def test_other_origins_are_refused(upgrade, origin):
     assert upgrade(Origin=origin).status == 403
