@@ -154,6 +154,13 @@ impl Run {
         })
     }
 
+    /// The body of the message at that place, sharing the run's memory: for bodies too large to be
+    /// copied.
+    pub fn body_bytes(&self, index: usize) -> Option<Bytes> {
+        let body = self.message(index)?.body;
+        Some(self.data.slice_ref(body))
+    }
+
     /// Its messages in order.
     pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
         (0..self.len()).filter_map(|index| self.message(index))
@@ -304,6 +311,7 @@ mod tests {
                 let found = properties::find(message.properties, "k");
                 prop_assert_eq!(found.as_deref(), Some(&*row.0));
                 prop_assert_eq!(message.body, &row.1[..]);
+                prop_assert_eq!(run.body_bytes(index).as_deref(), Some(&row.1[..]));
                 prop_assert_eq!(message.expires_ms, row.2);
                 prop_assert_eq!(message.sequence, 100 + index as u64);
                 prop_assert!(message.flags.contains(Flags::RETAIN));

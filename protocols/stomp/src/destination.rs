@@ -1,0 +1,323 @@
+//! STOMP's spelling of destinations, and back.
+//!
+//! | spelling | destination |
+//! |---|---|
+//! | `/topic/fx.EUR`, `/topic/fx/EUR` | topic `fx/EUR` |
+//! | `/queue/a%2Eb` | queue `a.b` (one level with a dot in it) |
+//! | `/queue/a%2Cb`, `/queue/100%25` | queue `a,b`, queue `100%` |
+//! | `/temp-queue/x`, `/temp-topic/x` | queue or topic `temp/<session>/x` |
+//!
+//! Levels are separated by `/` or `.`; a comma separates the parts of a composite destination.
+//! `%2E`, `%2C` and `%25` stand for a dot, a comma and a percent sign inside a level; any other
+//! percent sign stands for itself. Relies on `tiderace-topics`. Invariant: what
+//! [`spell_destination`] writes, [`parse_destination`] reads as the same destination.
+
+use tiderace_topics::{Level, Path, PathError, Pattern};
+use tiderace_wire::{Destination, Kind, Target};
+
+use crate::options::COMPOSITE_MAX;
+
+/// Why a text names no destination.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DestinationError {
+    /// It begins with none of the known prefixes.
+    #[error(
+        "the destination begins with no known prefix. \
+         Use /topic/, /queue/, /temp-topic/ or /temp-queue/."
+    )]
+    UnknownPrefix,
+    /// The name behind the prefix is not acceptable.
+    #[error("the destination is not acceptable: {0}.")]
+    Name(#[from] PathError),
+    /// A temporary destination of another session.
+    #[error(
+        "the temporary destination belongs to another connection. \
+         Only the connection that created it may subscribe; anybody may send to it."
+    )]
+    NotOwner,
+    /// More parts than one composite destination may have.
+    #[error("the composite destination has more than {COMPOSITE_MAX} parts.")]
+    TooManyParts,
+}
+
+/// How levels are separated when a destination is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// By `.`
+    Dots,
+    /// By `/`
+    Slashes,
+}
+
+/// Parses one destination to send to; `session` is the number of the session whose temporary
+/// destinations are meant.
+///
+/// # Errors
+/// Says what is wrong with the text.
+pub fn parse_destination(text: &str, session: u64) -> Result<Destination, DestinationError> {
+    let (kind, name) = canonical(text, session)?;
+    Ok(Destination { kind, path: Path::parse(&name)? })
+}
+
+/// Parses the comma-separated destinations of a SEND; each is named once.
+pub(crate) fn parse_destinations(
+    text: &str,
+    session: u64,
+) -> Result<Vec<Destination>, DestinationError> {
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        let destination = parse_destination(part, session)?;
+        if list.contains(&destination) {
+            continue;
+        }
+        if list.len() == COMPOSITE_MAX {
+            return Err(DestinationError::TooManyParts);
+        }
+        list.push(destination);
+    }
+    Ok(list)
+}
+
+/// Parses the comma-separated destinations and patterns of a SUBSCRIBE.
+pub(crate) fn parse_targets(text: &str, session: u64) -> Result<Vec<Target>, DestinationError> {
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        let (kind, name) = canonical(part, session)?;
+        let pattern = Pattern::parse(&name)?;
+        check_owner(&pattern, session)?;
+        let target = match pattern.as_path() {
+            Some(path) => Target::Exact(Destination { kind, path }),
+            None => Target::Pattern(kind, pattern),
+        };
+        if list.contains(&target) {
+            continue;
+        }
+        if list.len() == COMPOSITE_MAX {
+            return Err(DestinationError::TooManyParts);
+        }
+        list.push(target);
+    }
+    Ok(list)
+}
+
+/// The separator a subscriber uses: dots if there is one and no slash behind the prefix.
+pub(crate) fn style_of(text: &str) -> Style {
+    let mut names = text.split(',').map(|part| split_prefix(part).map_or("", |(_, _, name)| name));
+    if text.contains('.') && names.all(|name| !name.contains('/')) {
+        Style::Dots
+    } else {
+        Style::Slashes
+    }
+}
+
+/// Spells a destination for a client.
+pub fn spell_destination(destination: &Destination, style: Style) -> String {
+    let prefix = match destination.kind {
+        Kind::Queue => "/queue/",
+        Kind::Topic => "/topic/",
+    };
+    let mut text = String::from(prefix);
+    spell_name(destination.path.as_str(), style, &mut text);
+    text
+}
+
+/// Spells a temporary destination the way only its owner may: `/temp-queue/x`. `None` if it is not
+/// one of that session's.
+pub(crate) fn spell_own_temporary(
+    destination: &Destination,
+    session: u64,
+    style: Style,
+) -> Option<String> {
+    let name = destination.path.as_str().strip_prefix("temp/")?;
+    let (owner, name) = name.split_once('/')?;
+    if owner.parse() != Ok(session) {
+        return None;
+    }
+    let prefix = match destination.kind {
+        Kind::Queue => "/temp-queue/",
+        Kind::Topic => "/temp-topic/",
+    };
+    let mut text = String::from(prefix);
+    spell_name(name, style, &mut text);
+    Some(text)
+}
+
+/// Rewrites a `reply-to` that names a temporary destination, so that receivers can send to it.
+pub(crate) fn publish_reply_to(text: &str, session: u64) -> Option<String> {
+    if !text.starts_with("/temp-") {
+        return None;
+    }
+    let destination = parse_destination(text, session).ok()?;
+    Some(spell_destination(&destination, Style::Dots))
+}
+
+/// The kind and the canonical name a text spells.
+fn canonical(text: &str, session: u64) -> Result<(Kind, String), DestinationError> {
+    let (kind, temporary, name) = split_prefix(text).ok_or(DestinationError::UnknownPrefix)?;
+    let mut path = String::with_capacity(name.len());
+    if temporary {
+        path = format!("temp/{session}/");
+    }
+    let mut rest = name;
+    while let Some(at) = rest.find(['.', '%']) {
+        let (plain, tail) = rest.split_at(at);
+        path.push_str(plain);
+        let (character, length) = match tail.as_bytes() {
+            [b'.', ..] => ('/', 1),
+            [b'%', b'2', b'E' | b'e', ..] => ('.', 3),
+            [b'%', b'2', b'C' | b'c', ..] => (',', 3),
+            [b'%', b'2', b'5', ..] => ('%', 3),
+            _ => ('%', 1),
+        };
+        path.push(character);
+        rest = tail.get(length..).unwrap_or_default();
+    }
+    path.push_str(rest);
+    Ok((kind, path))
+}
+
+/// The kind, whether it is temporary, and the name behind the prefix.
+fn split_prefix(text: &str) -> Option<(Kind, bool, &str)> {
+    const PREFIXES: [(&str, Kind, bool); 4] = [
+        ("/topic/", Kind::Topic, false),
+        ("/queue/", Kind::Queue, false),
+        ("/temp-topic/", Kind::Topic, true),
+        ("/temp-queue/", Kind::Queue, true),
+    ];
+    PREFIXES
+        .iter()
+        .find_map(|(prefix, kind, temporary)| Some((*kind, *temporary, text.strip_prefix(prefix)?)))
+}
+
+/// Refuses patterns spelled into the temporary destinations of others. (Patterns whose first level
+/// is a wildcard are the broker's concern: they never match below `temp`.)
+fn check_owner(pattern: &Pattern, session: u64) -> Result<(), DestinationError> {
+    let mut levels = pattern.levels().iter();
+    if !matches!(levels.next(), Some(Level::Literal(first)) if **first == *"temp") {
+        return Ok(());
+    }
+    match levels.next() {
+        Some(Level::Literal(owner)) if owner.parse() == Ok(session) => Ok(()),
+        None => Ok(()),
+        _ => Err(DestinationError::NotOwner),
+    }
+}
+
+fn spell_name(name: &str, style: Style, text: &mut String) {
+    let mut rest = name;
+    while let Some(at) = rest.find(['/', '.', ',', '%']) {
+        let (plain, tail) = rest.split_at(at);
+        text.push_str(plain);
+        let after = tail.get(1..).unwrap_or_default();
+        text.push_str(match tail.as_bytes() {
+            [b'/', ..] if style == Style::Dots => ".",
+            [b'/', ..] => "/",
+            [b'.', ..] => "%2E",
+            [b',', ..] => "%2C",
+            [b'%', b'2', b'E' | b'e' | b'C' | b'c' | b'5', ..] => "%25",
+            _ => "%",
+        });
+        rest = after;
+    }
+    text.push_str(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn path(text: &str) -> String {
+        let destination = parse_destination(text, 7).unwrap();
+        format!("{} {}", destination.kind.name(), destination.path)
+    }
+
+    #[test]
+    fn reads_both_separators_and_the_escapes() {
+        for (text, expected) in [
+            ("/topic/fx.EUR", "topic fx/EUR"),
+            ("/topic/fx/EUR", "topic fx/EUR"),
+            ("/topic/a.b/c", "topic a/b/c"),
+            ("/queue/a%2Eb", "queue a.b"),
+            ("/queue/a%2eb.c", "queue a.b/c"),
+            ("/queue/a%2Cb", "queue a,b"),
+            ("/queue/100%25", "queue 100%"),
+            ("/queue/100%", "queue 100%"),
+            ("/queue/%41", "queue %41"),
+            ("/temp-queue/r.1", "queue temp/7/r/1"),
+            ("/temp-topic/r", "topic temp/7/r"),
+        ] {
+            assert_eq!(path(text), expected);
+        }
+    }
+
+    #[test]
+    fn refuses_what_names_nothing() {
+        for text in ["", "/topic/", "topic/a", "/dsub/a", "/queue/a..b", "/queue/a/", "/topic/a.*"]
+        {
+            assert!(parse_destination(text, 1).is_err(), "{text}");
+        }
+        assert_eq!(parse_destination("/x/a", 1), Err(DestinationError::UnknownPrefix));
+        let many = vec!["/queue/a"; COMPOSITE_MAX + 1].join(",");
+        assert_eq!(parse_destinations(&many, 1).unwrap().len(), 1);
+        let many: Vec<String> = (0..=COMPOSITE_MAX).map(|n| format!("/queue/{n}")).collect();
+        assert_eq!(parse_destinations(&many.join(","), 1), Err(DestinationError::TooManyParts));
+    }
+
+    #[test]
+    fn only_the_owner_subscribes_to_temporary_destinations() {
+        for (text, allowed) in [
+            ("/temp-queue/x", true),
+            ("/queue/temp.7.x", true),
+            ("/queue/temp.8.x", false),
+            ("/queue/temp.*.x", false),
+            ("/queue/temp.**", false),
+            ("/queue/temp", true),
+            ("/topic/**", true),
+        ] {
+            assert_eq!(parse_targets(text, 7).is_ok(), allowed, "{text}");
+        }
+    }
+
+    #[test]
+    fn replies_to_temporary_queues_are_spelled_for_others() {
+        assert_eq!(publish_reply_to("/temp-queue/r", 7).as_deref(), Some("/queue/temp.7.r"));
+        assert_eq!(publish_reply_to("/queue/r", 7), None);
+    }
+
+    #[test]
+    fn follows_the_separator_of_the_subscriber() {
+        for (text, style) in [
+            ("/topic/fx.*", Style::Dots),
+            ("/topic/fx/*", Style::Slashes),
+            ("/topic/*", Style::Slashes),
+            ("/topic/a.*,/queue/b.*", Style::Dots),
+            ("/topic/a.*,/queue/b/*", Style::Slashes),
+        ] {
+            assert_eq!(style_of(text), style, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_spelled_is_read_again(name in "[a-c.,%25eECc/]{1,16}", queue: bool, dots: bool) {
+            let kind = if queue { Kind::Queue } else { Kind::Topic };
+            let Ok(path) = Path::parse(&name) else { return Ok(()) };
+            let destination = Destination { kind, path };
+            let style = if dots { Style::Dots } else { Style::Slashes };
+            let text = spell_destination(&destination, style);
+            prop_assert_eq!(parse_destination(&text, 1), Ok(destination.clone()));
+            prop_assert_eq!(parse_targets(&text, 1), Ok(vec![Target::Exact(destination)]));
+        }
+
+        #[test]
+        fn own_temporary_spelling_is_read_again(name in "[a-c.,%25E/]{1,12}") {
+            let Ok(path) = Path::parse(&format!("temp/7/{name}")) else { return Ok(()) };
+            let destination = Destination { kind: Kind::Queue, path };
+            let text = spell_own_temporary(&destination, 7, Style::Dots).unwrap();
+            prop_assert_eq!(parse_destination(&text, 7), Ok(destination.clone()));
+            prop_assert_eq!(spell_own_temporary(&destination, 8, Style::Dots), None);
+        }
+    }
+}

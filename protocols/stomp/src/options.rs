@@ -1,0 +1,76 @@
+//! What the server's owner can set, shared by all sessions.
+//!
+//! Relies on `tiderace-base` for spans. Invariant: everything a client can make grow has a field
+//! here or a constant in this file.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tiderace_base::Span;
+
+/// Limits and offers of STOMP sessions.
+#[derive(Clone, Debug)]
+pub struct StompOptions {
+    /// Named in the `server` header of CONNECTED: `name/version`.
+    pub server: String,
+    /// Bytes of a frame's command line and headers together.
+    pub header_bytes_max: usize,
+    /// Headers of one frame.
+    pub headers_max: usize,
+    /// Bytes of one body.
+    pub message_bytes_max: usize,
+    /// Bytes of the first frame, headers and body.
+    pub preauth_bytes_max: usize,
+    /// Subscriptions of one session.
+    pub subscriptions_max: usize,
+    /// Open transactions of one session.
+    pub transactions_max: usize,
+    /// Bytes held by the open transactions of one session, each held frame counted with
+    /// 64 bytes more than it carries.
+    pub transaction_bytes_max: usize,
+    /// Time from the opening of the session to a complete CONNECT.
+    pub login_timeout: Span,
+    /// The interval of heart-beats the server offers to send; zero for none.
+    pub heart_beat_send: Span,
+    /// The interval of heart-beats the server wants to receive; zero for none.
+    pub heart_beat_receive: Span,
+    /// After how many silent intervals a client is taken for gone.
+    pub heart_beat_grace: u32,
+    /// The number of the next session; share one counter among everything that makes sessions on
+    /// a node, because the numbers name temporary destinations.
+    pub next_session: Arc<AtomicU64>,
+}
+
+impl Default for StompOptions {
+    fn default() -> StompOptions {
+        StompOptions {
+            server: concat!("tiderace/", env!("CARGO_PKG_VERSION")).to_owned(),
+            header_bytes_max: 16 << 10,
+            headers_max: 256,
+            message_bytes_max: 16 << 20,
+            preauth_bytes_max: 16 << 10,
+            subscriptions_max: 10_000,
+            transactions_max: 100,
+            transaction_bytes_max: 64 << 20,
+            login_timeout: Span::from_secs(5),
+            heart_beat_send: Span::from_secs(10),
+            heart_beat_receive: Span::from_secs(10),
+            heart_beat_grace: 2,
+            next_session: Arc::new(AtomicU64::new(1)),
+        }
+    }
+}
+
+/// Receipts that may wait before the session stops consuming input; it goes on as soon as the
+/// broker has confirmed some, so no client is refused for being fast.
+pub(crate) const RECEIPTS_WAITING_MAX: usize = 10_000;
+/// Bytes of the texts of waiting receipts, to the same effect.
+pub(crate) const RECEIPT_BYTES_MAX: usize = 1 << 20;
+/// Destinations of one composite header: more is a mistake or an attack by amplification.
+pub(crate) const COMPOSITE_MAX: usize = 64;
+/// What a frame held by a transaction counts besides its bytes: about what its record costs.
+pub(crate) const STAGED_OVERHEAD_BYTES: usize = 64;
+/// Bytes of the longest first line that may yet become a command; the longest command has 11.
+pub(crate) const COMMAND_BYTES_MAX: usize = 64;
+/// Bodies from this size on are sent by reference instead of being copied.
+pub(crate) const APART_BYTES_MIN: usize = 16 << 10;

@@ -1,0 +1,125 @@
+//! The frames a server sends besides MESSAGE: CONNECTED, RECEIPT, ERROR, and heart-beats.
+//!
+//! Relies on `header` for escaping. Invariant: one call writes one frame, framed.
+
+use tiderace_base::{Close, CloseCode, Span};
+use tiderace_wire::Output;
+
+use crate::header::{append, append_value};
+use crate::version::{SUPPORTED, Version};
+
+/// What a CONNECTED frame says.
+#[derive(Debug)]
+pub(crate) struct Connected<'a> {
+    pub(crate) version: Version,
+    pub(crate) server: &'a str,
+    pub(crate) session: u64,
+    /// Intervals the server sends and wants; absent in 1.0, which knows no heart-beats.
+    pub(crate) heart_beat: Option<(Span, Span)>,
+    pub(crate) user: Option<&'a str>,
+}
+
+/// Writes CONNECTED. Its values are never escaped ("Value Encoding"), so line breaks are replaced.
+pub(crate) fn connected(connected: &Connected<'_>, output: &mut Output<'_>) {
+    let mut frame = b"CONNECTED\n".to_vec();
+    let mut line = |name: &str, value: &str| append(&mut frame, Version::V10, name, value);
+    line("version", connected.version.name());
+    line("server", connected.server);
+    line("session", &format!("s{}", connected.session));
+    if let Some((send, receive)) = connected.heart_beat {
+        line("heart-beat", &format!("{},{}", send.as_millis(), receive.as_millis()));
+    }
+    if let Some(user) = connected.user {
+        line("user-name", user);
+    }
+    frame.extend_from_slice(b"\n\0");
+    output.frame(&frame, true);
+}
+
+/// Writes RECEIPT; `text` is as the client spelled it, which is how it is spelled back.
+pub(crate) fn receipt(text: &[u8], output: &mut Output<'_>) {
+    let len = RECEIPT_HEAD.len() + text.len() + RECEIPT_TAIL.len();
+    let framing = output.framing;
+    let tail = output.queue.tail();
+    framing.begin(len, true, tail);
+    tail.extend_from_slice(RECEIPT_HEAD);
+    tail.extend_from_slice(text);
+    tail.extend_from_slice(RECEIPT_TAIL);
+}
+
+/// Writes ERROR; `receipt` is the receipt text of the frame to blame.
+pub(crate) fn error(
+    close: &Close,
+    version: Version,
+    receipt: Option<&[u8]>,
+    output: &mut Output<'_>,
+) {
+    let mut frame = b"ERROR\n".to_vec();
+    let sentence = close.reason.split_once(". ").map_or(&*close.reason, |(first, _)| first);
+    append(&mut frame, version, "message", sentence.trim_end_matches('.'));
+    frame.extend_from_slice(b"code:");
+    append_value(&mut frame, version, close.code.slug());
+    frame.push(b'\n');
+    if let Some(receipt) = receipt {
+        frame.extend_from_slice(b"receipt-id:");
+        frame.extend_from_slice(receipt);
+        frame.push(b'\n');
+    }
+    if close.code == CloseCode::UnsupportedVersion {
+        append(&mut frame, version, "version", SUPPORTED);
+    }
+    append(&mut frame, version, "content-type", "text/plain");
+    append(&mut frame, version, "content-length", &close.reason.len().to_string());
+    frame.push(b'\n');
+    frame.extend_from_slice(close.reason.as_bytes());
+    frame.push(0);
+    output.frame(&frame, true);
+}
+
+/// Writes a heart-beat.
+pub(crate) fn heart_beat(output: &mut Output<'_>) {
+    output.frame(b"\n", true);
+}
+
+const RECEIPT_HEAD: &[u8] = b"RECEIPT\nreceipt-id:";
+const RECEIPT_TAIL: &[u8] = b"\n\n\0";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tiderace_wire::{Framing, OutQueue};
+
+    fn written(write: impl FnOnce(&mut Output<'_>)) -> String {
+        let mut queue = OutQueue::new();
+        write(&mut Output { framing: Framing::Stream, queue: &mut queue });
+        String::from_utf8(queue.tail().clone()).unwrap()
+    }
+
+    #[test]
+    fn an_error_says_it_short_and_long() {
+        let close = Close::new(CloseCode::BadHeader, "SEND: wrong: x. Do better.");
+        let text = written(|output| error(&close, Version::V12, Some(b"r\\c1"), output));
+        assert_eq!(
+            text,
+            "ERROR\nmessage:SEND\\c wrong\\c x\ncode:bad-header\nreceipt-id:r\\c1\n\
+             content-type:text/plain\ncontent-length:26\n\nSEND: wrong: x. Do better.\0"
+        );
+    }
+
+    #[test]
+    fn connected_is_not_escaped_and_not_broken() {
+        let frame = Connected {
+            version: Version::V12,
+            server: "tiderace/1",
+            session: 5,
+            heart_beat: Some((Span::from_secs(1), Span::ZERO)),
+            user: Some("a:b\nc"),
+        };
+        assert_eq!(
+            written(|output| connected(&frame, output)),
+            "CONNECTED\nversion:1.2\nserver:tiderace/1\nsession:s5\nheart-beat:1000,0\n\
+             user-name:a:b c\n\n\0"
+        );
+    }
+}

@@ -1,0 +1,422 @@
+//! The session: one client's conversation, from CONNECT to the last word.
+//!
+//! Relies on `frame` for the bytes and on the modules below for what frames mean. Invariants: input
+//! behind a CONNECT waits until the login is answered; every fault carries the receipt of the frame
+//! to blame; what is rarely used costs eight bytes.
+
+mod acknowledge;
+mod connect;
+mod deliver;
+mod heart_beat;
+mod receipt;
+mod send;
+mod subscribe;
+mod subscription;
+mod transaction;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_wire::{
+    Command, Commands, Context, Delivery, Destination, Output, Progress, Reply, Session, Settle,
+    Token,
+};
+
+use crate::error::{bad_header, fault, missing, shown, unreadable};
+use crate::frame::{self, Limits, Pending};
+use crate::header::Headers;
+use crate::options::StompOptions;
+use crate::server_frame;
+use crate::version::Version;
+use heart_beat::HeartBeat;
+use receipt::Receipts;
+use subscription::Subscriptions;
+use transaction::Transactions;
+
+/// Where the conversation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Waiting for CONNECT.
+    Fresh,
+    /// The broker is looking at the credentials.
+    LoggingIn,
+    /// In order.
+    Established,
+    /// DISCONNECT has come; the last receipts are on their way.
+    Leaving,
+}
+
+/// One client's conversation in STOMP.
+pub(crate) struct StompSession {
+    options: Arc<StompOptions>,
+    subscriptions: Subscriptions,
+    last: Option<Box<LastDestination>>,
+    rare: Option<Box<Rare>>,
+    heart_beat: HeartBeat,
+    number: u64,
+    /// Rises with every message that has to be acknowledged.
+    tags: u64,
+    pending: Pending,
+    /// Bytes of the last input that were not consumed: more than these are news.
+    left: u32,
+    next_token: Token,
+    state: State,
+    version: Version,
+    /// Whether the client gave credentials.
+    named: bool,
+}
+
+/// The destination of the last SEND: producers mostly send to the same one again.
+struct LastDestination {
+    spelling: Box<[u8]>,
+    destination: Destination,
+}
+
+/// What most sessions never need.
+#[derive(Default)]
+struct Rare {
+    receipts: Receipts,
+    transactions: Transactions,
+    /// Acknowledgements of this call, collected into one command.
+    settle: Option<Settle>,
+    /// The receipt of the frame that ended the session.
+    blamed: Option<Box<[u8]>>,
+}
+
+/// One complete frame that is not a SEND.
+struct Request<'a> {
+    command: &'static str,
+    headers: Headers<'a>,
+}
+
+impl StompSession {
+    /// Begins a conversation.
+    pub(crate) fn new(options: Arc<StompOptions>, now: Now) -> StompSession {
+        let number = options.next_session.fetch_add(1, Ordering::Relaxed);
+        StompSession {
+            heart_beat: HeartBeat::until_login(now.time + options.login_timeout),
+            options,
+            subscriptions: Subscriptions::default(),
+            last: None,
+            rare: None,
+            number,
+            tags: 0,
+            pending: Pending::Unknown,
+            left: 0,
+            next_token: 1,
+            state: State::Fresh,
+            version: Version::V10,
+            named: false,
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Reads as many frames as there are.
+    fn read(
+        &mut self,
+        now: Now,
+        input: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<Progress, Close> {
+        let mut at = 0;
+        if let Err(need) = self.pending.ready(input) {
+            return Ok(Progress { consumed: 0, need });
+        }
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            at += frame::eols(rest);
+            let rest = input.get(at..).unwrap_or_default();
+            if rest.is_empty() || self.is_waiting() {
+                return Ok(Progress { consumed: at, need: 0 });
+            }
+            if self.state == State::Leaving {
+                return Ok(Progress { consumed: input.len(), need: 0 });
+            }
+            let length = if let Some(tail) = rest.strip_prefix(b"SEND\n")
+                && self.state == State::Established
+            {
+                self.send(now, rest, rest.len() - tail.len(), context)?
+            } else {
+                self.other(now, rest, context)?
+            };
+            match length {
+                Ok(length) => {
+                    at += length;
+                    self.pending = Pending::Unknown;
+                }
+                Err(pending) => {
+                    self.pending = pending;
+                    let need = match pending {
+                        Pending::Body { len } => len as usize,
+                        _ => 0,
+                    };
+                    return Ok(Progress { consumed: at, need });
+                }
+            }
+        }
+    }
+
+    /// Whether input has to wait for the broker.
+    fn is_waiting(&self) -> bool {
+        self.state == State::LoggingIn
+            || self.rare.as_ref().is_some_and(|rare| rare.receipts.is_full())
+    }
+
+    fn limits(&self) -> Limits {
+        let options = &*self.options;
+        let established = self.state != State::Fresh;
+        let preauth = if established { usize::MAX } else { options.preauth_bytes_max };
+        Limits {
+            header_bytes_max: options.header_bytes_max.min(preauth),
+            headers_max: options.headers_max,
+            body_bytes_max: options.message_bytes_max.min(preauth),
+        }
+    }
+
+    /// Handles one frame that does not begin like a plain SEND.
+    fn other(
+        &mut self,
+        now: Now,
+        input: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<Result<usize, Pending>, Close> {
+        let Some((name, from)) = frame::command(input)? else {
+            return Ok(Err(Pending::Unknown));
+        };
+        let connects = matches!(name, b"CONNECT" | b"STOMP");
+        if self.state == State::Fresh && !connects {
+            let text = format_args!(
+                "`{}` came before CONNECT. Log in first, with CONNECT or STOMP.",
+                shown(name)
+            );
+            return Err(fault(CloseCode::UnexpectedFrame, "frame", text));
+        }
+        if name == b"SEND" {
+            return self.send(now, input, from, context);
+        }
+        let limits = self.limits();
+        let mut declared = None;
+        let mut colons = true;
+        let version = self.version;
+        let head =
+            frame::head(input, from, &limits, |line| match crate::header::split(line, version) {
+                Some((b"content-length", value)) if declared.is_none() => declared = Some(value),
+                Some(_) => {}
+                None => colons = false,
+            })?;
+        let Some(head) = head else {
+            return Ok(Err(Pending::Head { from: 0, until: limits.header_bytes_max as u32 }));
+        };
+        let headers = Headers { block: head.headers, version, escaped: !connects };
+        let declared = declared.map(content_length).transpose();
+        let declared = declared.map_err(|close| self.blame(headers, close))?;
+        let body = match frame::body(input, &head, declared, &limits) {
+            Ok(body) => body,
+            Err(Ok(pending)) => return Ok(Err(pending)),
+            Err(Err(close)) => return Err(self.blame(headers, close)),
+        };
+        let result = command_name(name).and_then(|command| {
+            if !colons {
+                return Err(bad_header(command, NO_COLON));
+            }
+            if !body.bytes.is_empty() && (connects || version > Version::V10) {
+                let text = "the frame has a body. Only SEND may have one.";
+                return Err(fault(CloseCode::BadFrame, command, text));
+            }
+            self.dispatch(&Request { command, headers }, context)
+        });
+        result.map_err(|close| self.blame(headers, close))?;
+        Ok(Ok(body.end))
+    }
+
+    fn dispatch(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Result<(), Close> {
+        if self.state == State::Fresh {
+            return self.connect(request, context);
+        }
+        match request.command {
+            "SUBSCRIBE" => self.subscribe(request, context),
+            "UNSUBSCRIBE" => self.unsubscribe(request, context),
+            "ACK" | "NACK" => self.acknowledge(request, context),
+            "BEGIN" => self.begin(request, context),
+            "COMMIT" => self.commit(request, context),
+            "ABORT" => self.abort(request, context),
+            "DISCONNECT" => self.disconnect(request, context),
+            command => Err(fault(
+                CloseCode::UnexpectedFrame,
+                command,
+                "the client is connected already. Send CONNECT once.",
+            )),
+        }
+    }
+
+    fn disconnect(
+        &mut self,
+        request: &Request<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        self.state = State::Leaving;
+        self.done(request.command, request.headers, context)?;
+        let waits = request.headers.find_raw("receipt").is_some()
+            && self.rare.as_ref().is_some_and(|rare| !rare.receipts.is_empty());
+        if !waits {
+            context.finished = Some(CloseCode::Done.into());
+        }
+        Ok(())
+    }
+
+    /// Remembers the receipt of the frame to blame, for the ERROR frame.
+    #[cold]
+    fn blame(&mut self, headers: Headers<'_>, close: Close) -> Close {
+        if headers.version != self.version || self.state == State::Fresh {
+            return close;
+        }
+        if let Some(receipt) = headers.find_raw("receipt")
+            && headers.decode(receipt).is_ok()
+        {
+            self.rare().blamed = Some(receipt.into());
+        }
+        close
+    }
+
+    /// Hands over what was collected during a call.
+    fn flush(&mut self, commands: &mut Commands) {
+        if let Some(rare) = &mut self.rare
+            && let Some(settle) = rare.settle.take()
+        {
+            commands.push(Command::Settle(settle));
+        }
+    }
+}
+
+impl Session for StompSession {
+    fn receive(
+        &mut self,
+        now: Now,
+        input: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<Progress, Close> {
+        if input.len() > self.left as usize {
+            self.heart_beat.heard(now.time);
+        }
+        let result = self.read(now, input, context);
+        self.flush(context.commands);
+        if let Ok(progress) = result {
+            self.left = (input.len() - progress.consumed) as u32;
+        }
+        result
+    }
+
+    fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
+        match reply {
+            Reply::LoggedIn { name } => self.logged_in(now, &name, context),
+            Reply::Confirmed(confirm) => {
+                if let Some(rare) = &mut self.rare {
+                    rare.receipts.confirm(confirm);
+                }
+                self.write_receipts(context);
+                self.heart_beat.said(now.time);
+            }
+            Reply::Refused { token, close } => {
+                if let Some(rare) = &mut self.rare
+                    && let Some(token) = token
+                {
+                    rare.blamed = rare.receipts.text_of(token).map(Box::from);
+                }
+                return Err(close);
+            }
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        self.write_messages(delivery, output);
+        self.heart_beat.said(now.time);
+    }
+
+    fn deadline(&self) -> Time {
+        self.heart_beat.deadline(self.options.heart_beat_grace)
+    }
+
+    fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        match self.state {
+            State::Fresh | State::LoggingIn => self.expire_login(now),
+            State::Established | State::Leaving => self.beat(now, context),
+        }
+    }
+
+    fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
+        if matches!(close.code, CloseCode::Done | CloseCode::PeerGone | CloseCode::TransportError) {
+            return;
+        }
+        let blamed = self.rare.as_ref().and_then(|rare| rare.blamed.as_deref());
+        server_frame::error(close, self.version, blamed, output);
+    }
+
+    fn is_established(&self) -> bool {
+        matches!(self.state, State::Established | State::Leaving)
+    }
+}
+
+impl Request<'_> {
+    /// A header's value, decoded, if it is there.
+    fn find(&self, name: &str) -> Result<Option<std::borrow::Cow<'_, str>>, Close> {
+        self.headers.find(name).map_err(|why| unreadable(self.command, why))
+    }
+
+    /// A header's value, decoded.
+    fn require(&self, name: &str) -> Result<std::borrow::Cow<'_, str>, Close> {
+        self.find(name)?.ok_or_else(|| missing(self.command, name))
+    }
+}
+
+/// The commands a client may send; anything else is a fault.
+fn command_name(name: &[u8]) -> Result<&'static str, Close> {
+    const COMMANDS: [&str; 10] = [
+        "CONNECT",
+        "STOMP",
+        "SUBSCRIBE",
+        "UNSUBSCRIBE",
+        "ACK",
+        "NACK",
+        "BEGIN",
+        "COMMIT",
+        "ABORT",
+        "DISCONNECT",
+    ];
+    const SERVER_COMMANDS: [&str; 4] = ["CONNECTED", "MESSAGE", "RECEIPT", "ERROR"];
+    if let Some(known) = COMMANDS.iter().find(|known| known.as_bytes() == name) {
+        return Ok(known);
+    }
+    let what = if SERVER_COMMANDS.iter().any(|known| known.as_bytes() == name) {
+        "is sent by servers only"
+    } else {
+        "is no STOMP command. Commands are written in capitals"
+    };
+    let text = format_args!("`{}` {what}.", shown(name));
+    Err(fault(CloseCode::UnexpectedFrame, "frame", text))
+}
+
+fn content_length(value: &[u8]) -> Result<u64, Close> {
+    number(value).ok_or_else(|| {
+        let text = format_args!("`content-length:{}` is no number of bytes.", shown(value));
+        bad_header("frame", text)
+    })
+}
+
+/// A decimal number without sign.
+fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+const NO_COLON: &str =
+    "a header line has no colon or no name. Headers are written `name:value`, one per line.";

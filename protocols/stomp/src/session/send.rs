@@ -1,0 +1,271 @@
+//! SEND: the hot path of producers (STOMP 1.2, "SEND").
+//!
+//! Relies on the last destination being kept, so that a producer that stays with one costs no
+//! parsing and no allocation per frame. Invariant: a frame that is refused publishes nothing.
+
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{Commands, Context, Destination, Flags, Meta, Token};
+
+use super::{LastDestination, NO_COLON, StompSession, content_length, number};
+use crate::destination::parse_destinations;
+use crate::error::{bad_header, fault, missing, shown, unreadable};
+use crate::frame::{self, Pending};
+use crate::header::{Headers, split};
+use crate::properties;
+use crate::version::Version;
+
+/// The headers of a SEND that mean something to the server, escapes in place.
+#[derive(Debug, Default)]
+struct SendHeaders<'a> {
+    destination: Option<&'a [u8]>,
+    content_length: Option<&'a [u8]>,
+    receipt: Option<&'a [u8]>,
+    rare: RareHeaders<'a>,
+    /// Whether there is more than destination, length and receipt.
+    has_more: bool,
+    /// Whether a line has no colon.
+    broken: bool,
+}
+
+#[derive(Debug, Default)]
+struct RareHeaders<'a> {
+    transaction: Option<&'a [u8]>,
+    expires: Option<&'a [u8]>,
+    ttl: Option<&'a [u8]>,
+    retain: Option<&'a [u8]>,
+    persistent: Option<&'a [u8]>,
+}
+
+/// A SEND that has been read and checked as far as its headers go.
+struct Publication<'a> {
+    headers: Headers<'a>,
+    /// Whether any header becomes a property.
+    has_properties: bool,
+    receipt: Option<&'a [u8]>,
+    meta: Meta,
+    /// The expiry date that a `ttl` comes to; receivers are told the date.
+    expires_by_ttl: Option<u64>,
+    body: &'a [u8],
+}
+
+impl<'a> SendHeaders<'a> {
+    #[inline]
+    fn visit(&mut self, line: &'a [u8], version: Version) {
+        if version != Version::V10 {
+            if let Some(value) = line.strip_prefix(b"destination:") {
+                self.destination.get_or_insert(value);
+                return;
+            }
+            if let Some(value) = line.strip_prefix(b"content-length:") {
+                self.content_length.get_or_insert(value);
+                return;
+            }
+            if let Some(value) = line.strip_prefix(b"receipt:") {
+                self.receipt.get_or_insert(value);
+                return;
+            }
+        }
+        self.visit_other(line, version);
+    }
+
+    fn visit_other(&mut self, line: &'a [u8], version: Version) {
+        let Some((name, value)) = split(line, version) else {
+            self.broken = true;
+            return;
+        };
+        let place = match name {
+            b"destination" => &mut self.destination,
+            b"content-length" => &mut self.content_length,
+            b"receipt" => &mut self.receipt,
+            _ => {
+                self.has_more = true;
+                match name {
+                    b"transaction" => &mut self.rare.transaction,
+                    b"expires" => &mut self.rare.expires,
+                    b"ttl" => &mut self.rare.ttl,
+                    b"retain" => &mut self.rare.retain,
+                    b"persistent" => &mut self.rare.persistent,
+                    _ => return,
+                }
+            }
+        };
+        place.get_or_insert(value);
+    }
+}
+
+impl StompSession {
+    /// Handles a SEND whose headers begin at `from`; says how long it is, or what it waits for.
+    pub(super) fn send(
+        &mut self,
+        now: Now,
+        input: &[u8],
+        from: usize,
+        context: &mut Context<'_>,
+    ) -> Result<Result<usize, Pending>, Close> {
+        let limits = self.limits();
+        let version = self.version;
+        let mut send = SendHeaders::default();
+        let Some(head) = frame::head(input, from, &limits, |line| send.visit(line, version))?
+        else {
+            return Ok(Err(Pending::Head { from: 0, until: limits.header_bytes_max as u32 }));
+        };
+        let headers = Headers { block: head.headers, version, escaped: true };
+        let declared = match send.content_length.map(content_length).transpose() {
+            Ok(declared) => declared,
+            Err(close) => return Err(self.blame(headers, close)),
+        };
+        let body = match frame::body(input, &head, declared, &limits) {
+            Ok(body) => body,
+            Err(Ok(pending)) => return Ok(Err(pending)),
+            Err(Err(close)) => return Err(self.blame(headers, close)),
+        };
+        match self.publish(now, &send, headers, body.bytes, context) {
+            Ok(()) => Ok(Ok(body.end)),
+            Err(close) => Err(self.blame(headers, close)),
+        }
+    }
+
+    #[inline]
+    fn publish(
+        &mut self,
+        now: Now,
+        send: &SendHeaders<'_>,
+        headers: Headers<'_>,
+        body: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        if send.broken {
+            return Err(bad_header("SEND", NO_COLON));
+        }
+        let spelling = send.destination.ok_or_else(|| missing("SEND", "destination"))?;
+        let mut publication = Publication {
+            headers,
+            has_properties: send.has_more,
+            receipt: send.receipt,
+            meta: Meta::default(),
+            expires_by_ttl: None,
+            body,
+        };
+        if send.has_more {
+            publication.read(now, &send.rare)?;
+        }
+        if send.rare.transaction.is_none()
+            && let Some(last) = self.last.take_if(|last| *last.spelling == *spelling)
+        {
+            let result = self.publish_one(&last.destination, &publication, context.commands);
+            self.last = Some(last);
+            return result;
+        }
+        self.publish_elsewhere(spelling, &publication, &send.rare, context)
+    }
+
+    fn publish_one(
+        &mut self,
+        destination: &Destination,
+        publication: &Publication<'_>,
+        commands: &mut Commands,
+    ) -> Result<(), Close> {
+        let mut meta = publication.meta;
+        let properties = commands.message(destination);
+        if publication.has_properties && publication.append_properties(self.number, properties)? {
+            meta.flags = meta.flags | Flags::ESCAPED;
+        }
+        let token = match publication.receipt {
+            Some(text) => Some(self.owe_text("SEND", publication.headers, text, 1)?),
+            None => None,
+        };
+        commands.publish(publication.body, meta, token);
+        Ok(())
+    }
+
+    /// The destination is another one than last time, or several, or there is a transaction.
+    #[cold]
+    fn publish_elsewhere(
+        &mut self,
+        spelling: &[u8],
+        publication: &Publication<'_>,
+        rare: &RareHeaders<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let headers = publication.headers;
+        let text = headers.decode(spelling).map_err(|why| unreadable("SEND", why))?;
+        let destinations = parse_destinations(&text, self.number).map_err(|error| {
+            let text = format_args!("`{}`: {error}", shown(spelling));
+            fault(CloseCode::BadDestination, "SEND", text)
+        })?;
+        if rare.transaction.is_none()
+            && let [destination] = &*destinations
+        {
+            self.publish_one(destination, publication, context.commands)?;
+            let destination = destination.clone();
+            self.last = Some(Box::new(LastDestination { spelling: spelling.into(), destination }));
+            return Ok(());
+        }
+        let mut data = Vec::new();
+        let mut meta = publication.meta;
+        if publication.append_properties(self.number, &mut data)? {
+            meta.flags = meta.flags | Flags::ESCAPED;
+        }
+        if let Some(name) = rare.transaction {
+            let name = headers.decode(name).map_err(|why| unreadable("SEND", why))?;
+            self.stage_send(&name, destinations, data, publication.body, meta)?;
+            return self.done("SEND", headers, context);
+        }
+        let first = match publication.receipt {
+            Some(text) => Some(self.owe_text("SEND", headers, text, destinations.len() as u32)?),
+            None => None,
+        };
+        for (destination, index) in destinations.iter().zip(0..) {
+            let token = first.map(|first: Token| first.wrapping_add(index));
+            context.commands.message(destination).extend_from_slice(&data);
+            context.commands.publish(publication.body, meta, token);
+        }
+        Ok(())
+    }
+}
+
+impl Publication<'_> {
+    /// Appends the properties; says whether any holds an escape.
+    fn append_properties(&self, session: u64, out: &mut Vec<u8>) -> Result<bool, Close> {
+        if let Some(date) = self.expires_by_ttl {
+            tiderace_wire::properties::append(out, "expires", &date.to_string());
+        }
+        properties::append(self.headers, session, out).map_err(|why| unreadable("SEND", why))
+    }
+
+    /// Reads what the rarer headers ask for.
+    fn read(&mut self, now: Now, rare: &RareHeaders<'_>) -> Result<(), Close> {
+        if rare.persistent == Some(b"true") {
+            self.meta.flags = self.meta.flags | Flags::PERSISTENT;
+        }
+        match rare.retain {
+            None => {}
+            Some(b"set" | b"true") => self.meta.flags = self.meta.flags | Flags::RETAIN,
+            Some(b"remove") => self.meta.flags = self.meta.flags | Flags::RETAIN_REMOVE,
+            Some(other) => {
+                let text = format_args!(
+                    "`retain:{}` is not known. Use `set`, `true` or `remove`.",
+                    shown(other)
+                );
+                return Err(bad_header("SEND", text));
+            }
+        }
+        let expires = milliseconds("expires", rare.expires)?;
+        let ttl = milliseconds("ttl", rare.ttl)?.map(|ttl| now.wall_ms.saturating_add(ttl));
+        self.meta.expires_ms = expires.or(ttl);
+        self.expires_by_ttl = ttl.filter(|_| rare.expires.is_none());
+        Ok(())
+    }
+}
+
+/// A number of milliseconds; zero means never, as in JMS.
+fn milliseconds(name: &str, value: Option<&[u8]>) -> Result<Option<u64>, Close> {
+    let Some(value) = value else { return Ok(None) };
+    match number(value) {
+        Some(milliseconds) => Ok((milliseconds > 0).then_some(milliseconds)),
+        None => {
+            let text = format_args!("`{name}:{}` is no number of milliseconds.", shown(value));
+            Err(bad_header("SEND", text))
+        }
+    }
+}

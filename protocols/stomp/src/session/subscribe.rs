@@ -1,0 +1,170 @@
+//! SUBSCRIBE and UNSUBSCRIBE (STOMP 1.2, "SUBSCRIBE" and "UNSUBSCRIBE").
+//!
+//! Relies on `destination` for what is listened to. Invariant: a header that asks for something the
+//! server cannot do is refused, never ignored.
+
+use std::borrow::Cow;
+
+use tiderace_base::{Close, CloseCode};
+use tiderace_filter::Selector;
+use tiderace_wire::{Command, Context, Subscribe, SubscriptionKey, Target, Window};
+
+use super::subscription::{AckMode, Name, Subscription};
+use super::{Request, StompSession, number};
+use crate::destination::{DestinationError, parse_targets, style_of};
+use crate::error::{bad_header, fault, missing, shown};
+use crate::version::Version;
+
+impl StompSession {
+    pub(super) fn subscribe(
+        &mut self,
+        request: &Request<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let destination = request.require("destination")?;
+        let (name, is_destination) = name(self.version, request, Some(&destination))?;
+        let name = Name { text: &name, is_destination };
+        if self.subscriptions.find(self.version, name).is_some() {
+            let text = format_args!(
+                "a subscription `{}` exists already. Choose another id.",
+                shown(name.text.as_bytes())
+            );
+            return Err(fault(CloseCode::DuplicateSubscription, request.command, text));
+        }
+        let max = self.options.subscriptions_max;
+        if self.subscriptions.len() >= max {
+            let text = format_args!("the session has {max} subscriptions already. End some first.");
+            return Err(fault(CloseCode::TooManySubscriptions, request.command, text));
+        }
+        refuse_unsupported(request)?;
+        let mode = ack_mode(request)?;
+        let targets = parse_targets(&destination, self.number).map_err(|error| {
+            let code = match error {
+                DestinationError::NotOwner => CloseCode::NotOwner,
+                _ => CloseCode::BadDestination,
+            };
+            let text = format_args!("`{}`: {error}", shown(destination.as_bytes()));
+            fault(code, request.command, text)
+        })?;
+        let selector = selector(request)?;
+        let window = credit(request)?;
+        let exclusive = request.headers.find_raw("exclusive") == Some(b"true");
+        let confirm = self.owe(request.command, request.headers, 1)?;
+        let style = match &*targets {
+            [Target::Exact(_)] => None,
+            _ => Some(style_of(&destination)),
+        };
+        let subscription = Subscription::new(self.version, name, &destination, style, mode);
+        let key = self.subscriptions.insert(subscription);
+        self.flush(context.commands);
+        context.commands.push(Command::Subscribe(Box::new(Subscribe {
+            key,
+            targets,
+            selector,
+            explicit: mode != AckMode::Auto,
+            window,
+            exclusive,
+            confirm,
+        })));
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe(
+        &mut self,
+        request: &Request<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let destination = request.find("destination")?;
+        let (name, is_destination) = name(self.version, request, destination.as_deref())?;
+        let name = Name { text: &name, is_destination };
+        let Some(key) = self.subscriptions.find(self.version, name) else {
+            let text = format_args!("there is no subscription `{}`.", shown(name.text.as_bytes()));
+            return Err(fault(CloseCode::UnknownSubscription, request.command, text));
+        };
+        let confirm = self.owe(request.command, request.headers, 1)?;
+        self.subscriptions.remove(key);
+        self.flush(context.commands);
+        context.commands.push(Command::Unsubscribe { key, confirm });
+        Ok(())
+    }
+
+    /// The subscription of that key, for messages on their way.
+    pub(super) fn subscription(&self, key: SubscriptionKey) -> Option<&Subscription> {
+        self.subscriptions.get(key)
+    }
+}
+
+/// How the client names the subscription, and whether by its destination: in 1.0 the id is
+/// optional.
+fn name<'a>(
+    version: Version,
+    request: &Request<'a>,
+    destination: Option<&'a str>,
+) -> Result<(Cow<'a, str>, bool), Close> {
+    let id = request.headers.find("id");
+    let id = id.map_err(|why| crate::error::unreadable(request.command, why))?;
+    match (id, destination) {
+        (Some(id), _) => Ok((id, false)),
+        (None, Some(destination)) if version == Version::V10 => Ok((destination.into(), true)),
+        (None, _) => Err(missing(request.command, "id")),
+    }
+}
+
+fn refuse_unsupported(request: &Request<'_>) -> Result<(), Close> {
+    let headers = request.headers;
+    for name in ["browser", "from-seq", "include-seq", "persistent"] {
+        if headers.find_raw(name).is_some_and(|value| value != b"false") {
+            let text = format_args!("the header `{name}` is not supported yet. Leave it out.");
+            return Err(bad_header(request.command, text));
+        }
+    }
+    Ok(())
+}
+
+fn ack_mode(request: &Request<'_>) -> Result<AckMode, Close> {
+    match request.headers.find_raw("ack") {
+        None | Some(b"auto" | b"none") => Ok(AckMode::Auto),
+        Some(b"client") => Ok(AckMode::Client),
+        Some(b"client-individual") => Ok(AckMode::ClientIndividual),
+        Some(other) => {
+            let text = format_args!(
+                "`ack:{}` is not known. Use `auto`, `client` or `client-individual`.",
+                shown(other)
+            );
+            Err(bad_header(request.command, text))
+        }
+    }
+}
+
+fn selector(request: &Request<'_>) -> Result<Option<Selector>, Close> {
+    let Some(text) = request.find("selector")? else {
+        return Ok(None);
+    };
+    Selector::parse(&text)
+        .map(Some)
+        .map_err(|error| fault(CloseCode::BadSelector, request.command, error))
+}
+
+/// `credit:messages[,bytes]`; zero means that this one does not count.
+fn credit(request: &Request<'_>) -> Result<Option<Window>, Close> {
+    let Some(text) = request.headers.find_raw("credit") else {
+        return Ok(None);
+    };
+    let bad = || {
+        let text = format_args!(
+            "`credit:{}` is not a number of messages, or two numbers joined by a comma: \
+             messages and bytes.",
+            shown(text)
+        );
+        bad_header(request.command, text)
+    };
+    let mut numbers = text
+        .split(|byte| *byte == b',')
+        .map(|part| number(part).and_then(|number| u32::try_from(number).ok()).ok_or_else(bad));
+    let messages = numbers.next().unwrap_or_else(|| Err(bad()))?;
+    let bytes = numbers.next().unwrap_or(Ok(0))?;
+    if numbers.next().is_some() {
+        return Err(bad());
+    }
+    Ok(Some(Window { messages, bytes }))
+}

@@ -1,0 +1,243 @@
+//! A session under test with a small broker behind it, driven as the server drives them.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod broker;
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, Now, Span};
+use tiderace_stomp::{StompOptions, protocol};
+use tiderace_wire::{
+    Command, Commands, Context, Framing, MessageFraming, Opening, OutQueue, Output, Session,
+};
+
+pub use broker::Broker;
+
+/// One client's connection.
+pub struct Rig {
+    session: Box<dyn Session>,
+    pub broker: Broker,
+    pub now: Now,
+    pub framing: Framing,
+    pub paused: bool,
+    /// What the session has not consumed.
+    input: Vec<u8>,
+    /// What it said, framing headers included.
+    output: Vec<u8>,
+    /// How it ended.
+    pub end: Option<Close>,
+    /// Every command, as text, in order.
+    pub commands: Vec<String>,
+    /// The most bytes the session asked to be collected.
+    pub need: usize,
+}
+
+/// Marks messages so that tests see where they begin and what kind they are.
+pub static MESSAGES: MessageFraming = MessageFraming {
+    id: 1,
+    text: |len, out| out.extend_from_slice(format!("<text {len}>").as_bytes()),
+    binary: |len, out| out.extend_from_slice(format!("<binary {len}>").as_bytes()),
+};
+
+impl Rig {
+    pub fn new() -> Rig {
+        Rig::with(StompOptions::default(), Framing::Stream)
+    }
+
+    pub fn with(options: StompOptions, framing: Framing) -> Rig {
+        let now = Now { time: tiderace_base::Time::from_nanos(1_000), wall_ms: 1_000_000 };
+        let registered = protocol(Arc::new(options), Arc::from([]));
+        let opening =
+            Opening { framing, subprotocol: None, peer: "127.0.0.1:9".parse().unwrap(), now };
+        Rig {
+            session: (registered.open)(&opening),
+            broker: Broker::default(),
+            now,
+            framing,
+            paused: false,
+            input: Vec::new(),
+            output: Vec::new(),
+            end: None,
+            commands: Vec::new(),
+            need: 0,
+        }
+    }
+
+    /// A rig that has logged in with that version; what CONNECTED said is forgotten.
+    pub fn connected(version: &str) -> Rig {
+        let mut rig = Rig::new();
+        rig.connect(version);
+        rig
+    }
+
+    pub fn connect(&mut self, version: &str) {
+        let frame = match version {
+            "1.0" => "CONNECT\n\n\0".to_owned(),
+            version => format!("CONNECT\naccept-version:{version}\nhost:h\n\n\0"),
+        };
+        let said = self.say(&frame);
+        assert!(said.contains("CONNECTED\n"), "{said}");
+        self.commands.clear();
+    }
+
+    /// Sends text, gives what the session answers.
+    pub fn say(&mut self, text: &str) -> String {
+        self.send(text.as_bytes());
+        self.heard()
+    }
+
+    /// What the session has said since the last call.
+    pub fn heard(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.output)).into_owned()
+    }
+
+    pub fn heard_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Sends bytes.
+    pub fn send(&mut self, bytes: &[u8]) {
+        if self.end.is_some() {
+            return;
+        }
+        self.input.extend_from_slice(bytes);
+        self.run();
+    }
+
+    /// Lets time pass; the session is woken when it wants to be.
+    pub fn wait(&mut self, span: Span) {
+        let target = self.now.time + span;
+        while self.end.is_none() && self.session.deadline() <= target {
+            let deadline = self.session.deadline().max(self.now.time);
+            self.advance(deadline);
+            self.call(|session, now, context| session.expire(now, context));
+            assert!(
+                self.end.is_some() || self.session.deadline() > self.now.time,
+                "the deadline does not move"
+            );
+        }
+        self.advance(target);
+    }
+
+    pub fn is_established(&self) -> bool {
+        self.session.is_established()
+    }
+
+    /// Lets the broker answer what it was told to hold back.
+    pub fn release(&mut self) {
+        self.broker.hold = false;
+        self.run();
+    }
+
+    /// Passes a reply in that the broker did not give.
+    pub fn reply(&mut self, reply: tiderace_wire::Reply) {
+        self.broker.replies.push_back(reply);
+        self.run();
+    }
+
+    fn advance(&mut self, to: tiderace_base::Time) {
+        let span = to.since(self.now.time);
+        self.now.time = to;
+        self.now.wall_ms += span.as_millis() as u64;
+    }
+
+    /// Receives, replies and delivers until nothing moves any more.
+    fn run(&mut self) {
+        loop {
+            let before = (self.input.len(), self.broker.handled);
+            let input = std::mem::take(&mut self.input);
+            let mut rest = input.as_slice();
+            self.call(|session, now, context| {
+                let progress = session.receive(now, rest, context)?;
+                assert!(progress.consumed <= rest.len());
+                assert!(progress.need == 0 || progress.need > rest.len() - progress.consumed);
+                rest = &rest[progress.consumed..];
+                Ok(())
+            });
+            self.input = rest.to_vec();
+            while self.end.is_none() && !self.broker.hold {
+                let Some(reply) = self.broker.replies.pop_front() else { break };
+                self.call(|session, now, context| session.reply(now, reply, context));
+            }
+            self.deliver();
+            if self.end.is_some() || before == (self.input.len(), self.broker.handled) {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        while let Some(pending) = self.broker.next() {
+            let mut queue = OutQueue::new();
+            let mut output = Output { framing: self.framing, queue: &mut queue };
+            self.session.deliver(self.now, &pending.delivery(), &mut output);
+            collect(&mut queue, &mut self.output);
+        }
+    }
+
+    fn call(
+        &mut self,
+        act: impl FnOnce(&mut dyn Session, Now, &mut Context<'_>) -> Result<(), Close>,
+    ) {
+        if self.end.is_some() {
+            return;
+        }
+        let mut commands = Commands::new();
+        commands.begin_turn(self.now.time);
+        let mut queue = OutQueue::new();
+        let output = Output { framing: self.framing, queue: &mut queue };
+        let mut context = Context {
+            commands: &mut commands,
+            output,
+            finished: None,
+            reading_paused: self.paused,
+        };
+        let result = act(&mut *self.session, self.now, &mut context);
+        self.end = context.finished.take();
+        if let Err(close) = result {
+            let mut output = Output { framing: self.framing, queue: &mut queue };
+            self.session.goodbye(&close, &mut output);
+            self.end = Some(close);
+        }
+        for command in commands.drain() {
+            self.commands.push(describe(&command));
+            self.broker.handle(self.now, command);
+        }
+        collect(&mut queue, &mut self.output);
+    }
+}
+
+fn collect(queue: &mut OutQueue, output: &mut Vec<u8>) {
+    let mut slices = [std::io::IoSlice::new(&[]); 64];
+    while !queue.is_empty() {
+        let count = queue.slices(&mut slices);
+        let bytes: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+        slices = [std::io::IoSlice::new(&[]); 64];
+        output.extend_from_slice(&bytes);
+        queue.advance(bytes.len());
+    }
+}
+
+/// A command as one line, the same however messages were grouped into runs.
+fn describe(command: &Command) -> String {
+    match command {
+        Command::Publish { run, .. } => {
+            let rows: Vec<String> = run
+                .messages()
+                .map(|message| {
+                    format!(
+                        "publish {} {} [{}] {} {:?} {:?}",
+                        run.destination().kind.name(),
+                        run.destination().path,
+                        String::from_utf8_lossy(message.properties).replace('\n', "|"),
+                        String::from_utf8_lossy(message.body),
+                        message.flags,
+                        message.expires_ms,
+                    )
+                })
+                .collect();
+            rows.join("\n")
+        }
+        other => format!("{other:?}"),
+    }
+}
