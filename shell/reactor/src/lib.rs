@@ -1,1 +1,53 @@
-//! The event loop: one per shard; owns sockets, timers and buffers
+//! The event loop: one per shard; owns sockets, timers and buffers.
+//!
+//! ```text
+//!   poll ─▶ read all, handle all ─▶ mail ─▶ timers ─▶ write all ─▶ send mail ─▶ poll
+//! ```
+//! A node is a set of shards, each one thread with its own connections, its own broker and nothing
+//! shared that changes but counters. [`spawn`] starts a node on the operating system; [`simulate`]
+//! builds the same shards on a network made of a seed.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `shard` | the turn |
+//! | `connection` | the record of a connection and its stages |
+//! | `accept`, `sniff`, `http`, `upgrade`, `ws`, `session` | what happens in each stage |
+//! | `read`, `write`, `close`, `timers`, `stop` | bytes in, bytes out, and the ends |
+//! | `mailbox`, `migrate`, `shared` | between shards |
+//! | `driver` | the seam to the operating system and to the simulator |
+//! | `pool`, `metrics`, `options`, `node` | buffers, numbers, choices, threads |
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod accept;
+mod close;
+mod connection;
+pub mod driver;
+mod http;
+mod mailbox;
+mod metrics;
+mod migrate;
+mod node;
+mod options;
+mod pool;
+mod read;
+mod session;
+mod shard;
+mod shared;
+mod sniff;
+mod stop;
+#[cfg(test)]
+#[path = "../tests/common/protocols.rs"]
+mod testing;
+mod timers;
+mod upgrade;
+mod write;
+mod ws;
+
+pub use driver::os::SocketOptions;
+pub use http::{HttpHandler, HttpRequest, HttpResponse};
+pub use mailbox::Answer;
+pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
+pub use node::{NodeControl, NodeHandle, SpawnError, simulate, spawn};
+pub use options::{Deadlines, ListenerOptions, Options, Placement, Services, Verifier};
+pub use shard::{Shard, Turn};

@@ -1,0 +1,107 @@
+//! New connections: taken by the shard that has the listeners, placed where there are fewest.
+//!
+//! One shard accepts for all. Placing by count spreads a few heavy connections as well as many
+//! light ones, which the kernel's hashing over `SO_REUSEPORT` sockets does not. Limits are applied
+//! here, before a connection costs a record.
+
+use std::net::SocketAddr;
+
+use tiderace_base::{Span, Time};
+
+use crate::connection::Connection;
+use crate::driver::{Accepted, Driver};
+use crate::metrics::Rejected;
+use crate::options::Placement;
+use crate::shard::Shard;
+
+/// What the accepting shard has to do.
+#[derive(Debug, Default)]
+pub(crate) struct Accepting {
+    /// Listeners that may have connections waiting.
+    ready: Vec<u16>,
+    /// File descriptors ran out: nothing is accepted before this.
+    not_before: Time,
+}
+
+impl Accepting {
+    pub(crate) fn note(&mut self, listener: u16) {
+        if !self.ready.contains(&listener) {
+            self.ready.push(listener);
+        }
+    }
+
+    /// Whether there is something to accept now.
+    pub(crate) fn has_work(&self, now: Time) -> bool {
+        !self.ready.is_empty() && self.not_before <= now
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.ready.clear();
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// Accepts a bounded number of connections.
+    pub(crate) fn accept(&mut self) {
+        if !self.accepting.has_work(self.now.time) {
+            return;
+        }
+        let mut ready = std::mem::take(&mut self.accepting.ready);
+        ready.retain(|listener| self.accept_from(*listener));
+        self.accepting.ready = ready;
+    }
+
+    /// Accepts from one listener; true if more may be waiting.
+    fn accept_from(&mut self, listener: u16) -> bool {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.driver.accept(listener) {
+                Accepted::Stream(stream, peer) => self.admit(stream, peer, listener),
+                Accepted::Empty => return false,
+                Accepted::Failed => self.metrics.count_rejected(Rejected::Failed),
+                Accepted::Exhausted => {
+                    self.metrics.count_rejected(Rejected::Files);
+                    self.accepting.not_before = self.now.time + EXHAUSTED_PAUSE;
+                    tracing::warn!(
+                        event = "files-exhausted",
+                        "out of file descriptors: connections are being refused"
+                    );
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn admit(&mut self, stream: D::Stream, peer: SocketAddr, listener: u16) {
+        let options = &self.shared.options;
+        let first_byte = options.deadlines.first_byte;
+        let reason = if self.shared.connections() >= options.connections_max {
+            Some(Rejected::Limit)
+        } else if !self.shared.admit(peer.ip().to_canonical()) {
+            Some(Rejected::AddressLimit)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            self.metrics.count_rejected(reason);
+            return self.driver.close(stream);
+        }
+        self.metrics.opened.add(1);
+        let shard = match options.placement {
+            Placement::Accepted => self.shared.lightest(),
+            Placement::Identified => self.id,
+        };
+        self.shared.gain(shard);
+        let connection = Connection::new(stream, peer, listener, self.now.time + first_byte);
+        if shard == self.id {
+            self.arrive(connection);
+        } else {
+            self.send_away(connection, shard);
+        }
+    }
+}
+
+/// Connections accepted per listener and turn: the rest wait while others are served.
+const ACCEPTS_PER_TURN: usize = 128;
+/// How long to wait for file descriptors.
+const EXHAUSTED_PAUSE: Span = Span::from_millis(100);

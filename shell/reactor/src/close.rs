@@ -1,0 +1,131 @@
+//! How connections end.
+//!
+//! ```text
+//!   end ──▶ Closing: write what is left ──▶ shut our side ──▶ discard until the peer shuts its side
+//!              │ flush deadline                                   │ linger deadline, 1 MiB
+//!              └───────────────────────▶ forget ◀─────────────────┘
+//!   broken ─────────────────────────────▶ forget
+//! ```
+//! Closing a socket with unread bytes makes the kernel send a reset, which may overtake our last
+//! words; so we shut our side first and read for a little while. Invariant: every connection that
+//! was opened is counted once with a close code.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tiderace_base::{Close, CloseCode, Key};
+use tiderace_websocket::encode_close;
+use tiderace_wire::Output;
+
+use crate::connection::{Flags, Stage};
+use crate::driver::Driver;
+use crate::metrics::Gauge;
+use crate::shard::Shard;
+
+/// Which last words are said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// The session's and the transport's.
+    Full,
+    /// The transport's: the session has said its own.
+    Transport,
+    /// None: they have been said, or nobody listens.
+    Silent,
+}
+
+impl<D: Driver> Shard<D> {
+    /// Ends a connection in good order: the session now, the connection when all is written.
+    pub(crate) fn end(&mut self, key: Key, close: &Close, farewell: Farewell) {
+        let closing = Stage::Closing { discarded: 0 };
+        match self.connections.get_mut(key) {
+            None => return,
+            Some(connection) if matches!(connection.stage, Stage::Closing { .. }) => return,
+            Some(_) => {}
+        }
+        self.metrics.count_closed(close.code);
+        if let Some(Stage::Live(mut live)) = self.set_stage(key, closing)
+            && let Some(connection) = self.connections.get_mut(key)
+        {
+            let queue = self.pool.queue(&mut connection.outgoing);
+            let framing = live.transport.framing();
+            if farewell == Farewell::Full {
+                let session = &mut live.session;
+                let goodbye = || session.goodbye(close, &mut Output { framing, queue });
+                if catch_unwind(AssertUnwindSafe(goodbye)).is_err() {
+                    self.metrics.session_panics.add(1);
+                }
+            }
+            if live.is_websocket() && farewell != Farewell::Silent {
+                let queue = self.pool.queue(&mut connection.outgoing);
+                encode_close(queue.tail(), Some(close.code.websocket()), &close.reason, None);
+            }
+            tracing::debug!(event = "session-ended", session = %live.id, reason = close.code.slug());
+            self.broker.close(self.now, live.id, &mut self.effects);
+        }
+        let flush = self.shared.options.deadlines.flush;
+        if let Some(connection) = self.connections.get_mut(key) {
+            if let Some(input) = connection.input.take() {
+                self.pool.give_input(input);
+            }
+            if connection.flags.has(Flags::PAUSED) {
+                self.metrics.paused.sub(1);
+            }
+            connection.flags.clear(Flags::BACKLOG | Flags::PAUSED | Flags::HELD | Flags::MOVING);
+            connection.deadline = self.now.time + flush;
+            self.lists.write(key, &mut connection.flags);
+        }
+        self.rearm(key);
+    }
+
+    /// All is written: tells the peer, and waits for its end.
+    pub(crate) fn shut(&mut self, key: Key) {
+        let linger = self.shared.options.deadlines.linger;
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if !connection.flags.raise(Flags::SHUT) {
+            return;
+        }
+        if connection.flags.has(Flags::PEER_ENDED) {
+            return self.forget(key);
+        }
+        self.driver.shutdown_write(&mut connection.stream);
+        connection.deadline = self.now.time + linger;
+        self.lists.read(key, &mut connection.flags);
+        self.rearm(key);
+    }
+
+    /// The operating system gave up on a connection.
+    pub(crate) fn broken(&mut self, key: Key, error: &io::Error) {
+        let code = match error.kind() {
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::NotConnected => CloseCode::PeerGone,
+            _ => CloseCode::TransportError,
+        };
+        self.discard(key, code);
+        self.drain_effects();
+    }
+
+    /// Ends a connection at once, without last words.
+    pub(crate) fn discard(&mut self, key: Key, code: CloseCode) {
+        self.end(key, &code.into(), Farewell::Silent);
+        self.forget(key);
+    }
+
+    /// Gives up the record of a connection that has ended.
+    pub(crate) fn forget(&mut self, key: Key) {
+        let Some(mut connection) = self.connections.remove(key) else {
+            return;
+        };
+        self.change_gauge(Some(Gauge::of(&connection.stage)), None);
+        self.uncount_backlog(connection.outgoing.as_deref());
+        if let Some(outgoing) = connection.outgoing.take() {
+            self.pool.give_queue(outgoing);
+        }
+        self.driver.close(connection.stream);
+        self.shared.lose(self.id);
+        self.shared.dismiss(connection.peer.address());
+    }
+}

@@ -1,0 +1,303 @@
+//! The record of one connection, and the stages it goes through.
+//!
+//! ```text
+//!  accept ─▶ Sniff ─┬─▶ Http ──upgrade──▶ Starting(WebSocket) ─┐
+//!                   │    │ ▲ keep-alive                        ├─▶ Live ─▶ Closing ─▶ (gone)
+//!                   │    └─┘                                   │
+//!                   └───────────────────▶ Starting(stream) ────┘
+//!  every stage ─▶ Closing: the last words are written, our side is shut, the rest is discarded
+//! ```
+//! A connection without a broker session (every stage but `Live`) may move to another shard; it
+//! takes its unread bytes and unwritten bytes with it. An idle record holds no buffers.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use tiderace_base::limits::WRITE_BLOCK_BYTES;
+use tiderace_base::{SessionId, Time};
+use tiderace_http1::{ChunkedDecoder, HeadScanner};
+use tiderace_websocket::Decoder;
+use tiderace_wire::{Framing, Session};
+
+use crate::pool::Outgoing;
+use crate::upgrade::FRAMING;
+
+/// One connection.
+pub(crate) struct Connection<S> {
+    pub(crate) stream: S,
+    /// Bytes, counted from the first one kept in `input`, without which handling is pointless.
+    pub(crate) need: u32,
+    pub(crate) flags: Flags,
+    pub(crate) listener: u16,
+    pub(crate) peer: Peer,
+    /// When the stage's patience ends; the session has a deadline of its own.
+    pub(crate) deadline: Time,
+    /// The earliest entry in the timer wheel; later ones are ignored when they fire.
+    pub(crate) armed: Time,
+    /// Bytes received and not consumed.
+    pub(crate) input: Option<Box<Vec<u8>>>,
+    /// Bytes not written.
+    pub(crate) outgoing: Option<Box<Outgoing>>,
+    pub(crate) stage: Stage,
+}
+
+const _: () = assert!(
+    size_of::<Connection<i32>>() <= 120,
+    "with the slab's own fields a record takes at most 128 bytes"
+);
+
+impl<S> Connection<S> {
+    pub(crate) fn new(stream: S, peer: SocketAddr, listener: u16, deadline: Time) -> Self {
+        let mut flags = Flags::default();
+        flags.set(Flags::WRITABLE);
+        Connection {
+            stream,
+            need: 0,
+            flags,
+            listener,
+            peer: Peer::from(peer),
+            deadline,
+            armed: Time::NEVER,
+            input: None,
+            outgoing: None,
+            stage: Stage::Sniff,
+        }
+    }
+
+    /// The session, if the connection is at that stage.
+    pub(crate) fn live(&mut self) -> Option<&mut Live> {
+        match &mut self.stage {
+            Stage::Live(live) => Some(live),
+            _ => None,
+        }
+    }
+
+    /// When a timer has to look at the connection.
+    pub(crate) fn next_deadline(&self) -> Time {
+        match &self.stage {
+            Stage::Live(live) => self.deadline.min(live.session.deadline()),
+            _ => self.deadline,
+        }
+    }
+
+    /// Bytes of WebSocket messages that the session has not consumed.
+    pub(crate) fn rest_len(&self) -> usize {
+        match &self.stage {
+            Stage::Live(Live {
+                transport: Transport::WebSocket { rest: Some(rest), .. }, ..
+            }) => rest.bytes.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether so much waits to be written that nothing more should be read: a client that asks and
+    /// does not listen must not fill our memory with answers.
+    pub(crate) fn is_clogged(&self) -> bool {
+        let outgoing = self.outgoing.as_ref();
+        outgoing.is_some_and(|outgoing| outgoing.queue.len() >= WRITE_BLOCK_BYTES)
+    }
+
+    /// Bytes received and not consumed.
+    pub(crate) fn input_len(&self) -> usize {
+        self.input.as_ref().map_or(0, |input| input.len())
+    }
+}
+
+/// What a connection is doing.
+pub(crate) enum Stage {
+    /// Its protocol is not known yet.
+    Sniff,
+    /// It sends HTTP requests.
+    Http(Box<HttpStage>),
+    /// Its protocol is known; the session begins when it has its shard.
+    Starting(Box<Starting>),
+    /// It carries a session.
+    Live(Live),
+    /// It ends.
+    Closing {
+        /// Bytes received and thrown away since.
+        discarded: u32,
+    },
+}
+
+/// HTTP requests one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct HttpStage {
+    pub(crate) scanner: HeadScanner,
+    pub(crate) body: BodyRest,
+}
+
+/// What is left of a request body that nobody wants.
+#[derive(Debug, Default)]
+pub(crate) enum BodyRest {
+    #[default]
+    None,
+    Length(u64),
+    Chunked(ChunkedDecoder),
+}
+
+/// What a session needs to begin.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    /// Its place among the protocols.
+    pub(crate) protocol: u16,
+    pub(crate) websocket: bool,
+    pub(crate) subprotocol: Option<&'static str>,
+}
+
+/// A session and what carries it.
+pub(crate) struct Live {
+    pub(crate) session: Box<dyn Session>,
+    pub(crate) id: SessionId,
+    /// Its place among the protocols, for metrics.
+    pub(crate) protocol: u16,
+    pub(crate) transport: Transport,
+}
+
+/// How the session's bytes are carried.
+pub(crate) enum Transport {
+    /// As they are.
+    Stream,
+    /// In WebSocket messages.
+    WebSocket {
+        decoder: Decoder,
+        /// Payload bytes of earlier messages that the session has not consumed.
+        rest: Option<Box<Rest>>,
+    },
+}
+
+/// Payload that waits for more.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes without which another call is pointless.
+    pub(crate) need: usize,
+}
+
+impl Live {
+    pub(crate) fn is_websocket(&self) -> bool {
+        matches!(self.transport, Transport::WebSocket { .. })
+    }
+}
+
+impl Transport {
+    /// How it marks protocol frames.
+    pub(crate) fn framing(&self) -> Framing {
+        match self {
+            Transport::Stream => Framing::Stream,
+            Transport::WebSocket { .. } => Framing::Messages(&FRAMING),
+        }
+    }
+}
+
+/// Marks of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(u16);
+
+impl Flags {
+    /// The socket has bytes that were not read yet.
+    pub(crate) const READABLE: u16 = 1;
+    /// The socket takes bytes, as far as we know.
+    pub(crate) const WRITABLE: u16 = 1 << 1;
+    /// It is on the list of connections to be read.
+    pub(crate) const READ_LISTED: u16 = 1 << 2;
+    /// It is on the list of connections to be written.
+    pub(crate) const WRITE_LISTED: u16 = 1 << 3;
+    /// It is on the list of connections whose kept input is to be handled again.
+    pub(crate) const AGAIN_LISTED: u16 = 1 << 4;
+    /// The broker holds deliveries for it.
+    pub(crate) const BACKLOG: u16 = 1 << 5;
+    /// The broker asked not to read it.
+    pub(crate) const PAUSED: u16 = 1 << 6;
+    /// Its session does not take in what has been read already.
+    pub(crate) const HELD: u16 = 1 << 7;
+    /// The event said that the peer sends no more: read until the end shows.
+    pub(crate) const PEER_ENDING: u16 = 1 << 8;
+    /// The peer sends no more.
+    pub(crate) const PEER_ENDED: u16 = 1 << 9;
+    /// Something arrived since the last look at the silence.
+    pub(crate) const HEARD: u16 = 1 << 10;
+    /// A ping was sent and nothing has arrived since.
+    pub(crate) const PINGED: u16 = 1 << 11;
+    /// Our side is shut.
+    pub(crate) const SHUT: u16 = 1 << 12;
+    /// It is to move to another shard at the end of its handling.
+    pub(crate) const MOVING: u16 = 1 << 13;
+    /// A request head has begun.
+    pub(crate) const HEAD_BEGUN: u16 = 1 << 14;
+    /// The login has been seen to be done.
+    pub(crate) const ESTABLISHED: u16 = 1 << 15;
+
+    pub(crate) fn has(self, flag: u16) -> bool {
+        self.0 & flag != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: u16) {
+        self.0 |= flag;
+    }
+
+    pub(crate) fn clear(&mut self, flag: u16) {
+        self.0 &= !flag;
+    }
+
+    /// Sets it and says whether it was not set before.
+    pub(crate) fn raise(&mut self, flag: u16) -> bool {
+        let fresh = !self.has(flag);
+        self.set(flag);
+        fresh
+    }
+}
+
+/// A socket address in 18 bytes instead of 32. Scope and flow of IPv6 are not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    address: [u8; 16],
+    port: [u8; 2],
+}
+
+impl Peer {
+    /// The address without the port.
+    pub(crate) fn address(self) -> IpAddr {
+        Ipv6Addr::from(self.address).to_canonical()
+    }
+
+    /// The whole address.
+    pub(crate) fn socket(self) -> SocketAddr {
+        SocketAddr::new(self.address(), u16::from_be_bytes(self.port))
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(peer: SocketAddr) -> Self {
+        let address = match peer.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        Peer { address: address.octets(), port: peer.port().to_be_bytes() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_peer_keeps_its_address() {
+        for text in ["127.0.0.1:1", "[2001:db8::7]:65535", "0.0.0.0:0"] {
+            let address: SocketAddr = text.parse().unwrap();
+            assert_eq!(Peer::from(address).socket(), address);
+        }
+        let mapped: SocketAddr = "[::ffff:10.1.2.3]:9".parse().unwrap();
+        let plain: SocketAddr = "10.1.2.3:9".parse().unwrap();
+        assert_eq!(Peer::from(mapped).socket(), plain);
+    }
+
+    #[test]
+    fn raising_a_flag_tells_whether_it_is_new() {
+        let mut flags = Flags::default();
+        assert!(flags.raise(Flags::PAUSED));
+        assert!(!flags.raise(Flags::PAUSED));
+        flags.clear(Flags::PAUSED);
+        assert!(!flags.has(Flags::PAUSED));
+    }
+}

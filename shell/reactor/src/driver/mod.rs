@@ -1,0 +1,98 @@
+//! The seam between the event loop and the world: every system call goes through [`Driver`].
+//!
+//! [`os`] is the operating system, [`sim`] a network, a clock and a fate decided by a seed. The
+//! loop cannot tell them apart, so what the simulator finds is true of the server.
+
+pub mod os;
+pub mod sim;
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+
+use tiderace_base::{Key, Now, Span};
+
+/// One shard's access to clock and network. Readiness is edge-triggered: an event is told once,
+/// and again only after the stream would have blocked.
+pub trait Driver {
+    /// A connection; may move to another shard while it is not registered.
+    type Stream: Send + 'static;
+
+    /// Reads both clocks.
+    fn now(&mut self) -> Now;
+
+    /// Waits for events, until the shard's [`Wake`] is used or for at most `timeout`.
+    ///
+    /// # Errors
+    /// When the operating system refuses to wait; the shard cannot go on then.
+    fn poll(&mut self, timeout: Span, events: &mut Vec<Event>) -> io::Result<()>;
+
+    /// Takes the next connection of a listener.
+    fn accept(&mut self, listener: u16) -> Accepted<Self::Stream>;
+
+    /// Closes all listeners of this shard.
+    fn stop_accepting(&mut self);
+
+    /// Asks for events of a stream under a key.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    fn register(&mut self, stream: &mut Self::Stream, key: Key) -> io::Result<()>;
+
+    /// Ends [`Driver::register`], so that the stream may go to another shard.
+    fn deregister(&mut self, stream: &mut Self::Stream);
+
+    /// Reads what is there; 0 when the peer has closed its side.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there; others when the connection is broken.
+    fn read(&mut self, stream: &mut Self::Stream, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes as much as fits.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing fits; others when the connection is broken.
+    fn write(&mut self, stream: &mut Self::Stream, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Tells the peer that no more bytes come.
+    fn shutdown_write(&mut self, stream: &mut Self::Stream);
+
+    /// Closes the connection.
+    fn close(&mut self, stream: Self::Stream);
+}
+
+/// Something has become possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A listener has connections to accept.
+    Accept(u16),
+    /// A stream changed.
+    Stream {
+        /// The key it was registered under.
+        key: Key,
+        /// Bytes, an end or an error can be read.
+        readable: bool,
+        /// There is room to write.
+        writable: bool,
+        /// The peer sends no more: reads must go on until they say so.
+        ended: bool,
+    },
+}
+
+/// The outcome of [`Driver::accept`].
+#[derive(Debug)]
+pub enum Accepted<S> {
+    /// A new connection.
+    Stream(S, SocketAddr),
+    /// None is waiting.
+    Empty,
+    /// One was waiting but no file descriptor was free; it has been closed.
+    Exhausted,
+    /// One was waiting but it broke.
+    Failed,
+}
+
+/// Ends another shard's [`Driver::poll`].
+pub trait Wake: Send + Sync {
+    /// Makes the present poll return, or the next one if the shard is not polling.
+    fn wake(&self);
+}

@@ -1,0 +1,238 @@
+//! The operating system: one `mio` poll per shard, non-blocking sockets, edge-triggered.
+//!
+//! Relies on epoll's promise that a stream read short, or written short, is told again when that
+//! changes. Keeps one file descriptor in reserve so that running out of them ends as a closed
+//! connection and not as a listener that spins.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use socket2::{Domain, Protocol, Socket, Type};
+use tiderace_base::{Key, Now, Span, Time};
+
+use super::{Accepted, Driver, Event, Wake};
+
+/// How sockets are set up. Absent values leave the choice to the operating system, whose
+/// autotuning is usually better than a guess.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SocketOptions {
+    /// `SO_SNDBUF`, in bytes.
+    pub send_buffer_bytes: Option<usize>,
+    /// `SO_RCVBUF`, in bytes.
+    pub receive_buffer_bytes: Option<usize>,
+    /// `TCP_NOTSENT_LOWAT`, in bytes: how much not yet sent the kernel takes before it says "full".
+    pub unsent_bytes_max: Option<u32>,
+}
+
+/// Sockets, epoll and clocks of one shard.
+#[derive(Debug)]
+pub struct OsDriver {
+    poll: Poll,
+    events: Events,
+    listeners: Vec<TcpListener>,
+    options: SocketOptions,
+    reserve: Option<File>,
+    epoch: Instant,
+}
+
+impl OsDriver {
+    /// A driver that accepts from `listeners`; all drivers of a node share the `epoch` of their
+    /// clock.
+    ///
+    /// # Errors
+    /// When the operating system has no epoll or no file descriptor left.
+    pub fn new(
+        mut listeners: Vec<TcpListener>,
+        options: SocketOptions,
+        epoch: Instant,
+    ) -> io::Result<(OsDriver, Arc<dyn Wake>)> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        for (index, listener) in listeners.iter_mut().enumerate() {
+            poll.registry().register(listener, listener_token(index), Interest::READABLE)?;
+        }
+        let driver = OsDriver {
+            poll,
+            events: Events::with_capacity(EVENTS_PER_POLL),
+            listeners,
+            options,
+            reserve: File::open("/dev/null").ok(),
+            epoch,
+        };
+        Ok((driver, Arc::new(OsWake(waker))))
+    }
+
+    fn prepare(&self, stream: TcpStream) -> io::Result<TcpStream> {
+        // A small message must not wait for the acknowledgement of the one before it.
+        stream.set_nodelay(true)?;
+        let socket = socket2::SockRef::from(&stream);
+        if let Some(bytes) = self.options.send_buffer_bytes {
+            socket.set_send_buffer_size(bytes)?;
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(bytes) = self.options.unsent_bytes_max {
+            socket.set_tcp_notsent_lowat(bytes)?;
+        }
+        Ok(stream)
+    }
+
+    /// Frees the reserve, takes the connection that cannot be served and hangs up on it, so that it
+    /// does not wait in the backlog for ever.
+    fn hang_up(&mut self, listener: usize) {
+        self.reserve = None;
+        if let Some(listener) = self.listeners.get(listener) {
+            drop(listener.accept());
+        }
+        self.reserve = File::open("/dev/null").ok();
+    }
+}
+
+impl Driver for OsDriver {
+    type Stream = TcpStream;
+
+    fn now(&mut self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        Now {
+            time: Time::ZERO + self.epoch.elapsed(),
+            wall_ms: wall.map_or(0, |since| since.as_millis() as u64),
+        }
+    }
+
+    fn poll(&mut self, timeout: Span, events: &mut Vec<Event>) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        events.extend(self.events.iter().filter_map(|event| {
+            let token = event.token().0 as u64;
+            let (slot, generation) = (token as u32, (token >> 32) as u32);
+            if slot != NO_SLOT {
+                return Some(Event::Stream {
+                    key: Key { slot, generation },
+                    readable: event.is_readable() || event.is_read_closed() || event.is_error(),
+                    writable: event.is_writable() || event.is_error(),
+                    ended: event.is_read_closed() || event.is_error(),
+                });
+            }
+            (event.token() != WAKER).then_some(Event::Accept(generation as u16))
+        }));
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: u16) -> Accepted<TcpStream> {
+        let index = usize::from(listener);
+        let Some(socket) = self.listeners.get(index) else {
+            return Accepted::Empty;
+        };
+        match socket.accept() {
+            Ok((stream, peer)) => match self.prepare(stream) {
+                Ok(stream) => Accepted::Stream(stream, peer),
+                Err(_) => Accepted::Failed,
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Accepted::Empty,
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                    self.hang_up(index);
+                    Accepted::Exhausted
+                }
+                _ => Accepted::Failed,
+            },
+        }
+    }
+
+    fn stop_accepting(&mut self) {
+        for mut listener in self.listeners.drain(..) {
+            // Closing the socket would do as well; an error here changes nothing.
+            let _ = self.poll.registry().deregister(&mut listener);
+        }
+    }
+
+    fn register(&mut self, stream: &mut TcpStream, key: Key) -> io::Result<()> {
+        let token = Token(u64::from(key.slot) as usize | (key.generation as usize) << 32);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(stream, token, interest)
+    }
+
+    fn deregister(&mut self, stream: &mut TcpStream) {
+        let _ = self.poll.registry().deregister(stream);
+    }
+
+    fn read(&mut self, stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        retry(|| stream.read(buffer))
+    }
+
+    fn write(&mut self, stream: &mut TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        retry(|| stream.write_vectored(slices))
+    }
+
+    fn shutdown_write(&mut self, stream: &mut TcpStream) {
+        // It fails only if the peer is gone, and then nobody waits for the end.
+        let _ = stream.shutdown(Shutdown::Write);
+    }
+
+    fn close(&mut self, mut stream: TcpStream) {
+        self.deregister(&mut stream);
+        drop(stream);
+    }
+}
+
+/// Opens a listener.
+///
+/// `SO_REUSEPORT` is not used: with it a second server on the same port would start without an
+/// error and take half of the connections.
+///
+/// # Errors
+/// When the address is taken or not one of this machine's.
+pub fn listen(
+    address: SocketAddr,
+    backlog: i32,
+    options: &SocketOptions,
+) -> io::Result<TcpListener> {
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if let Some(bytes) = options.receive_buffer_bytes {
+        // Before `listen`, for the window scale is agreed on in the handshake.
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+struct OsWake(Waker);
+
+impl Wake for OsWake {
+    fn wake(&self) {
+        // The eventfd cannot overflow and outlives the shards; a full one is awake already.
+        let _ = self.0.wake();
+    }
+}
+
+fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn listener_token(index: usize) -> Token {
+    Token(NO_SLOT as usize | index << 32)
+}
+
+/// The slot that no connection has; marks tokens that are not connections.
+const NO_SLOT: u32 = u32::MAX;
+const WAKER: Token = Token(usize::MAX);
+/// Events taken per poll; more wait for the next turn, which follows at once.
+const EVENTS_PER_POLL: usize = 1024;
+
+const _: () = assert!(usize::BITS == 64, "a token holds slot and generation");

@@ -1,0 +1,264 @@
+//! Mail between shards: one single-producer ring per pair, whole batches per turn.
+//!
+//! Nothing here blocks or drops: a full ring leaves the batch with its sender, which stops reading
+//! connections until there is room. A shard is woken at most once per sleep. Threads that are no
+//! shards (login workers, the owner of the node) leave notices behind a lock, which shards look at
+//! only when a flag says so.
+
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use tiderace_base::{Close, CloseCode, SessionId, ShardId, Span};
+use tiderace_broker::{Mail, Principal};
+
+use crate::connection::Connection;
+use crate::driver::Wake;
+
+/// What one shard sends another.
+pub(crate) enum Letter<S> {
+    /// From broker to broker.
+    Broker(Mail),
+    /// A connection moves in.
+    Connection(Box<Connection<S>>),
+}
+
+/// What other threads tell a shard.
+pub(crate) enum Notice {
+    /// A login was decided.
+    Verified { session: SessionId, result: Result<Principal, Close> },
+    /// The node stops within this time.
+    Shutdown(Span),
+}
+
+/// The way into one shard for every other thread.
+pub(crate) struct Door {
+    sleeping: AtomicBool,
+    has_notices: AtomicBool,
+    notices: Mutex<Vec<Notice>>,
+    wake: Arc<dyn Wake>,
+}
+
+impl Door {
+    pub(crate) fn new(wake: Arc<dyn Wake>) -> Door {
+        Door {
+            sleeping: AtomicBool::new(false),
+            has_notices: AtomicBool::new(false),
+            notices: Mutex::new(Vec::new()),
+            wake,
+        }
+    }
+
+    /// Leaves a notice; any thread may.
+    pub(crate) fn notify(&self, notice: Notice) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push(notice);
+        self.has_notices.store(true, Ordering::SeqCst);
+        drop(notices);
+        self.rouse();
+    }
+
+    /// The notices left since the last call.
+    pub(crate) fn take_notices(&self) -> Vec<Notice> {
+        if !self.has_notices.swap(false, Ordering::SeqCst) {
+            return Vec::new();
+        }
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *notices)
+    }
+
+    /// Wakes the shard if it sleeps. To be called after the mail is where the shard finds it.
+    pub(crate) fn rouse(&self) {
+        // Orders the mail before the look at the flag, as `doze` orders the flag before its look at
+        // the mail: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
+            self.wake.wake();
+        }
+    }
+
+    /// The shard is about to sleep: mail sent after this call wakes it, mail sent before has to be
+    /// looked for now.
+    fn doze(&self) {
+        self.sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    fn rise(&self) {
+        self.sleeping.store(false, Ordering::Relaxed);
+    }
+}
+
+type Batch<S> = Vec<Letter<S>>;
+
+/// One shard's rings, to and from every other.
+pub(crate) struct Post<S> {
+    me: ShardId,
+    doors: Arc<[Door]>,
+    incoming: Vec<Option<Consumer<Batch<S>>>>,
+    outgoing: Vec<Option<Producer<Batch<S>>>>,
+    unsent: Vec<Batch<S>>,
+    /// Whether any batch of `unsent` is not empty.
+    pending: bool,
+}
+
+impl<S> Post<S> {
+    /// The rings of a whole node, one value per shard.
+    pub(crate) fn network(doors: &Arc<[Door]>) -> Vec<Post<S>> {
+        let shards = doors.len();
+        let mut posts: Vec<Post<S>> = (0..shards)
+            .map(|shard| Post {
+                me: ShardId(shard as u16),
+                doors: Arc::clone(doors),
+                incoming: (0..shards).map(|_| None).collect(),
+                outgoing: (0..shards).map(|_| None).collect(),
+                unsent: (0..shards).map(|_| Vec::new()).collect(),
+                pending: false,
+            })
+            .collect();
+        for from in 0..shards {
+            for to in (0..shards).filter(|to| *to != from) {
+                let (producer, consumer) = RingBuffer::new(RING_BATCHES);
+                if let Some(slot) = posts.get_mut(from).and_then(|p| p.outgoing.get_mut(to)) {
+                    *slot = Some(producer);
+                }
+                if let Some(slot) = posts.get_mut(to).and_then(|p| p.incoming.get_mut(from)) {
+                    *slot = Some(consumer);
+                }
+            }
+        }
+        posts
+    }
+
+    /// The way into this shard.
+    pub(crate) fn door(&self) -> Option<&Door> {
+        self.doors.get(self.me.index())
+    }
+
+    /// Keeps a letter for the next [`Post::flush`].
+    pub(crate) fn send(&mut self, to: ShardId, letter: Letter<S>) {
+        if let Some(batch) = self.unsent.get_mut(to.index()) {
+            batch.push(letter);
+            self.pending = true;
+        }
+    }
+
+    /// Sends what is kept; false if a ring was full.
+    pub(crate) fn flush(&mut self) -> bool {
+        if !self.pending {
+            return true;
+        }
+        self.pending = false;
+        for (to, batch) in self.unsent.iter_mut().enumerate() {
+            let Some(Some(ring)) = self.outgoing.get_mut(to) else {
+                batch.clear();
+                continue;
+            };
+            if batch.is_empty() {
+                continue;
+            }
+            match ring.push(std::mem::take(batch)) {
+                Ok(()) => {}
+                // The shard is gone for good, and its connections with it.
+                Err(PushError::Full(_)) if ring.is_abandoned() => continue,
+                Err(PushError::Full(kept)) => {
+                    *batch = kept;
+                    self.pending = true;
+                }
+            }
+            if let Some(door) = self.doors.get(to) {
+                door.rouse();
+            }
+        }
+        !self.pending
+    }
+
+    /// Whether a ring was full.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.pending
+    }
+
+    /// Takes the batches that are there, in rising order of their senders.
+    pub(crate) fn receive(&mut self, mut handle: impl FnMut(ShardId, Letter<S>)) {
+        for (from, ring) in self.incoming.iter_mut().enumerate() {
+            let Some(ring) = ring else { continue };
+            // Only what is there now: a busy sender must not keep this shard in the loop.
+            for _ in 0..ring.slots() {
+                let Ok(batch) = ring.pop() else { break };
+                for letter in batch {
+                    handle(ShardId(from as u16), letter);
+                }
+            }
+        }
+    }
+
+    /// Announces that the shard will sleep; false if there is something to do after all.
+    pub(crate) fn doze(&self) -> bool {
+        let Some(door) = self.door() else {
+            return true;
+        };
+        door.doze();
+        !self.has_mail()
+    }
+
+    /// Whether mail or notices wait.
+    pub(crate) fn has_mail(&self) -> bool {
+        self.door().is_some_and(|door| door.has_notices.load(Ordering::SeqCst))
+            || self.incoming.iter().flatten().any(|ring| !ring.is_empty())
+    }
+
+    /// Ends [`Post::doze`].
+    pub(crate) fn rise(&self) {
+        if let Some(door) = self.door() {
+            door.rise();
+        }
+    }
+}
+
+/// The right to answer one login, once. Forgetting to answer refuses the login.
+pub struct Answer {
+    session: SessionId,
+    doors: Arc<[Door]>,
+    answered: bool,
+}
+
+impl Answer {
+    pub(crate) fn new(session: SessionId, doors: Arc<[Door]>) -> Answer {
+        Answer { session, doors, answered: false }
+    }
+
+    /// The session that wants to log in, for logs.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Decides the login. Wakes the session's shard; never blocks for long.
+    pub fn send(mut self, result: Result<Principal, Close>) {
+        self.post(result);
+    }
+
+    fn post(&mut self, result: Result<Principal, Close>) {
+        self.answered = true;
+        if let Some(door) = self.doors.get(self.session.shard.index()) {
+            door.notify(Notice::Verified { session: self.session, result });
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.answered {
+            let reason = "the login could not be checked; try again";
+            self.post(Err(Close::new(CloseCode::LoginFailed, reason)));
+        }
+    }
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+/// Batches a ring holds: far more turns than two healthy shards are ever apart.
+const RING_BATCHES: usize = 256;

@@ -1,0 +1,375 @@
+//! What a shard counts, in one table from which names, help and documentation are made.
+//!
+//! Every shard writes its own numbers with plain loads and stores; only reading crosses threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tiderace_base::{CLOSE_CODES, CloseCode, Span};
+use tiderace_broker::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
+
+/// A number with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Cell(AtomicU64);
+
+impl Cell {
+    /// Adds; for the owning shard alone.
+    pub(crate) fn add(&self, amount: u64) {
+        // Not `fetch_add`: with one writer a plain store is as good and costs no bus lock.
+        self.set(self.value().wrapping_add(amount));
+    }
+
+    /// Takes away; for the owning shard alone.
+    pub(crate) fn sub(&self, amount: u64) {
+        self.set(self.value().wrapping_sub(amount));
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub(crate) fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Spans counted in buckets whose bounds are powers of two of a nanosecond.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    buckets: [Cell; HISTOGRAM_BUCKETS],
+    nanos: Cell,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram {
+            buckets: [const { Cell(AtomicU64::new(0)) }; HISTOGRAM_BUCKETS],
+            nanos: Cell::default(),
+        }
+    }
+}
+
+impl Histogram {
+    pub(crate) fn record(&self, span: Span) {
+        let nanos = span.as_nanos() as u64;
+        let bits = (u64::BITS - nanos.leading_zeros()) as usize;
+        if let Some(bucket) = self.buckets.get(bits.min(HISTOGRAM_BUCKETS - 1)) {
+            bucket.add(1);
+        }
+        self.nanos.add(nanos);
+    }
+}
+
+/// What kind of number a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// It only rises.
+    Counter,
+    /// It rises and falls.
+    Gauge,
+    /// Spans in buckets; in seconds when rendered.
+    Histogram,
+}
+
+/// One line of the table of metrics.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MetricRow {
+    /// Its name, in the manner of Prometheus.
+    pub name: &'static str,
+    /// What it counts, in a sentence.
+    pub help: &'static str,
+    /// Its kind.
+    pub kind: MetricKind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+}
+
+macro_rules! metrics {
+    ($($field:ident $constant:ident $kind:ident $name:literal $labels:tt $help:literal;)+) => {
+        $(const $constant: MetricRow = MetricRow {
+            name: $name, help: $help, kind: MetricKind::$kind, labels: &$labels,
+        };)+
+
+        /// All metrics of the event loop.
+        pub const METRICS: &[MetricRow] = &[$($constant),+];
+    };
+}
+
+metrics! {
+    connections CONNECTIONS Gauge "tiderace_connections" ["protocol", "transport"]
+        "Connections open now; protocol none until it is known.";
+    opened OPENED Counter "tiderace_connections_opened_total" []
+        "Connections accepted.";
+    closed CLOSED Counter "tiderace_connections_closed_total" ["reason"]
+        "Connections ended, by close code.";
+    rejected REJECTED Counter "tiderace_connections_rejected_total" ["reason"]
+        "Connections closed as soon as they came.";
+    migrated MIGRATED Counter "tiderace_connections_migrated_total" []
+        "Connections that moved to another shard.";
+    paused PAUSED Gauge "tiderace_connections_paused" []
+        "Connections that are not read now, to slow their clients down.";
+    bytes_received BYTES_RECEIVED Counter "tiderace_bytes_received_total" []
+        "Bytes read from connections.";
+    bytes_sent BYTES_SENT Counter "tiderace_bytes_sent_total" []
+        "Bytes written to connections.";
+    messages_delivered MESSAGES_DELIVERED Counter "tiderace_messages_delivered_total" []
+        "Messages put into write blocks.";
+    backlog_bytes BACKLOG_BYTES Gauge "tiderace_write_backlog_bytes" []
+        "Bytes encoded and not yet taken by the operating system.";
+    write_blocks WRITE_BLOCKS Counter "tiderace_write_blocks_total" []
+        "Writes to connections.";
+    http_requests HTTP_REQUESTS Counter "tiderace_http_requests_total" []
+        "HTTP requests answered, WebSocket upgrades included.";
+    session_panics SESSION_PANICS Counter "tiderace_session_panics_total" []
+        "Sessions that failed by a defect of the server.";
+    turns TURNS Counter "tiderace_turns_total" []
+        "Turns of the event loops.";
+    turn_seconds TURN_SECONDS Histogram "tiderace_turn_seconds" []
+        "How long turns took, without waiting.";
+    latency LATENCY Histogram "tiderace_publish_to_deliver_seconds" []
+        "From reading a publisher's bytes to writing them for a subscriber, per delivery.";
+}
+
+/// Why a connection was closed as soon as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rejected {
+    AddressLimit,
+    Failed,
+    Files,
+    Limit,
+}
+
+const REJECTED_NAMES: [&str; 4] = ["address-limit", "failed", "files", "limit"];
+
+/// The numbers of one shard.
+#[derive(Debug)]
+pub(crate) struct ShardMetrics {
+    /// Names of the rows of `connections`: "none", "http", then each protocol.
+    protocols: Vec<&'static str>,
+    connections: Vec<[Cell; 2]>,
+    closed: Vec<Cell>,
+    rejected: [Cell; REJECTED_NAMES.len()],
+    pub(crate) opened: Cell,
+    pub(crate) migrated: Cell,
+    pub(crate) paused: Cell,
+    pub(crate) bytes_received: Cell,
+    pub(crate) bytes_sent: Cell,
+    pub(crate) messages_delivered: Cell,
+    pub(crate) backlog_bytes: Cell,
+    pub(crate) write_blocks: Cell,
+    pub(crate) http_requests: Cell,
+    pub(crate) session_panics: Cell,
+    pub(crate) turns: Cell,
+    pub(crate) turn_seconds: Histogram,
+    pub(crate) latency: Histogram,
+    /// The broker's numbers as they were at its last tick, in the order of its own table.
+    broker: Vec<Cell>,
+}
+
+/// Which of the connection gauges counts a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gauge {
+    pub(crate) row: usize,
+    pub(crate) websocket: bool,
+}
+
+impl Gauge {
+    pub(crate) const UNKNOWN: Gauge = Gauge { row: 0, websocket: false };
+    pub(crate) const HTTP: Gauge = Gauge { row: 1, websocket: false };
+
+    pub(crate) fn protocol(index: u16, websocket: bool) -> Gauge {
+        Gauge { row: usize::from(index) + 2, websocket }
+    }
+}
+
+impl ShardMetrics {
+    pub(crate) fn new(protocols: impl IntoIterator<Item = &'static str>) -> ShardMetrics {
+        let protocols: Vec<_> = ["none", "http"].into_iter().chain(protocols).collect();
+        ShardMetrics {
+            connections: protocols.iter().map(|_| Default::default()).collect(),
+            protocols,
+            closed: CLOSE_CODES.iter().map(|_| Cell::default()).collect(),
+            rejected: Default::default(),
+            opened: Cell::default(),
+            migrated: Cell::default(),
+            paused: Cell::default(),
+            bytes_received: Cell::default(),
+            bytes_sent: Cell::default(),
+            messages_delivered: Cell::default(),
+            backlog_bytes: Cell::default(),
+            write_blocks: Cell::default(),
+            http_requests: Cell::default(),
+            session_panics: Cell::default(),
+            turns: Cell::default(),
+            turn_seconds: Histogram::default(),
+            latency: Histogram::default(),
+            broker: BROKER_METRICS.iter().map(|_| Cell::default()).collect(),
+        }
+    }
+
+    /// Publishes the broker's numbers.
+    pub(crate) fn set_broker(&self, metrics: &BrokerMetrics) {
+        for (cell, value) in self.broker.iter().zip(metrics.values()) {
+            cell.set(value);
+        }
+    }
+
+    pub(crate) fn count_closed(&self, code: CloseCode) {
+        if let Some(cell) = self.closed.get(code.index()) {
+            cell.add(1);
+        }
+    }
+
+    pub(crate) fn count_rejected(&self, reason: Rejected) {
+        if let Some(cell) = self.rejected.get(reason as usize) {
+            cell.add(1);
+        }
+    }
+
+    pub(crate) fn connections(&self, gauge: Gauge) -> Option<&Cell> {
+        self.connections
+            .get(gauge.row)
+            .map(|[stream, websocket]| if gauge.websocket { websocket } else { stream })
+    }
+}
+
+/// One value to be shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// What it is.
+    pub row: &'static MetricRow,
+    /// The values of its labels, in the order of their names.
+    pub labels: Vec<&'static str>,
+    /// The value.
+    pub value: SampleValue,
+}
+
+/// The value of a [`Sample`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum SampleValue {
+    /// A counter or gauge.
+    Number(u64),
+    /// A histogram: how many were in each bucket, not accumulated. Bucket `n` holds spans below
+    /// 2ⁿ nanoseconds that are not in an earlier one; the last holds all others.
+    Histogram {
+        /// The buckets.
+        buckets: Vec<u64>,
+        /// The sum of all spans, in nanoseconds.
+        nanos: u64,
+    },
+}
+
+/// The numbers of all shards, added up, in the order of [`METRICS`].
+pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    let Some(first) = shards.first().map(AsRef::as_ref) else {
+        return samples;
+    };
+    let sum = |read: &dyn Fn(&ShardMetrics) -> u64| {
+        let total =
+            |sum: u64, shard: &dyn AsRef<ShardMetrics>| sum.wrapping_add(read(shard.as_ref()));
+        shards.iter().fold(0, |sum, shard| total(sum, shard))
+    };
+    let mut number = |row: &'static MetricRow, labels: Vec<&'static str>, value: u64| {
+        let value = SampleValue::Number(value);
+        samples.push(Sample { row, labels, value });
+    };
+    for (index, name) in first.protocols.iter().enumerate() {
+        for (websocket, transport) in [(false, "tcp"), (true, "websocket")] {
+            let gauge = Gauge { row: index, websocket };
+            let value = sum(&|shard| shard.connections(gauge).map_or(0, Cell::value));
+            number(&CONNECTIONS, vec![name, transport], value);
+        }
+    }
+    number(&OPENED, vec![], sum(&|shard| shard.opened.value()));
+    for (index, row) in CLOSE_CODES.iter().enumerate() {
+        let value = sum(&|shard| shard.closed.get(index).map_or(0, Cell::value));
+        number(&CLOSED, vec![row.slug], value);
+    }
+    for (index, name) in REJECTED_NAMES.iter().enumerate() {
+        let value = sum(&|shard| shard.rejected.get(index).map_or(0, Cell::value));
+        number(&REJECTED, vec![name], value);
+    }
+    type Read = fn(&ShardMetrics) -> &Cell;
+    let plain: [(&'static MetricRow, Read); 9] = [
+        (&MIGRATED, |shard| &shard.migrated),
+        (&PAUSED, |shard| &shard.paused),
+        (&BYTES_RECEIVED, |shard| &shard.bytes_received),
+        (&BYTES_SENT, |shard| &shard.bytes_sent),
+        (&MESSAGES_DELIVERED, |shard| &shard.messages_delivered),
+        (&BACKLOG_BYTES, |shard| &shard.backlog_bytes),
+        (&WRITE_BLOCKS, |shard| &shard.write_blocks),
+        (&HTTP_REQUESTS, |shard| &shard.http_requests),
+        (&SESSION_PANICS, |shard| &shard.session_panics),
+    ];
+    for (row, read) in plain {
+        number(row, vec![], sum(&|shard| read(shard).value()));
+    }
+    number(&TURNS, vec![], sum(&|shard| shard.turns.value()));
+    for (row, read) in [
+        (&TURN_SECONDS, (|shard| &shard.turn_seconds) as fn(&ShardMetrics) -> &Histogram),
+        (&LATENCY, |shard| &shard.latency),
+    ] {
+        let bucket =
+            |index: usize| sum(&|shard| read(shard).buckets.get(index).map_or(0, Cell::value));
+        let buckets = (0..HISTOGRAM_BUCKETS).map(bucket).collect();
+        let nanos = sum(&|shard| read(shard).nanos.value());
+        let value = SampleValue::Histogram { buckets, nanos };
+        samples.push(Sample { row, labels: vec![], value });
+    }
+    samples
+}
+
+/// The brokers' numbers of all shards, added up, in the order of their own table.
+pub(crate) fn collect_broker(
+    shards: &[impl AsRef<ShardMetrics>],
+) -> Vec<(&'static BrokerMetric, u64)> {
+    let value = |index: usize| {
+        let cells = shards.iter().filter_map(|shard| shard.as_ref().broker.get(index));
+        cells.fold(0u64, |sum, cell| sum.wrapping_add(cell.value()))
+    };
+    BROKER_METRICS.iter().enumerate().map(|(index, row)| (row, value(index))).collect()
+}
+
+/// Up to 2³⁹ ns, nine minutes.
+const HISTOGRAM_BUCKETS: usize = 41;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn every_row_of_the_table_has_samples_with_its_labels() {
+        let shards =
+            [Arc::new(ShardMetrics::new(["stomp"])), Arc::new(ShardMetrics::new(["stomp"]))];
+        shards[0].opened.add(2);
+        shards[1].opened.add(3);
+        shards[1].latency.record(Span::from_nanos(1023));
+        shards[0].count_closed(CloseCode::Done);
+        shards[0].count_rejected(Rejected::Limit);
+        let samples = collect(&shards);
+        for row in METRICS {
+            let of_row: Vec<_> = samples.iter().filter(|sample| sample.row == row).collect();
+            assert!(!of_row.is_empty(), "{}", row.name);
+            assert!(of_row.iter().all(|s| s.labels.len() == row.labels.len()));
+        }
+        let find = |name: &str, label: Option<&str>| {
+            let found = samples.iter().find(|sample| {
+                sample.row.name == name && label.is_none_or(|label| sample.labels == [label])
+            });
+            found.unwrap().value.clone()
+        };
+        let one = SampleValue::Number(1);
+        assert_eq!(find("tiderace_connections_opened_total", None), SampleValue::Number(5));
+        assert_eq!(find("tiderace_connections_closed_total", Some("done")), one);
+        assert_eq!(find("tiderace_connections_rejected_total", Some("limit")), one);
+        let SampleValue::Histogram { buckets, nanos } =
+            find("tiderace_publish_to_deliver_seconds", None)
+        else {
+            unreachable!()
+        };
+        assert_eq!((buckets.get(10), nanos), (Some(&1), 1023));
+    }
+}

@@ -1,0 +1,218 @@
+//! A node: its listeners, its shards with their threads, and the handle that ends them.
+//!
+//! Listeners are bound before any thread starts, so that a taken port is an error of [`spawn`].
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use tiderace_base::limits::SHARDS_MAX;
+use tiderace_base::{ShardId, Span};
+
+use crate::driver::os::{OsDriver, listen};
+use crate::driver::sim::{Network, SimDriver};
+use crate::driver::{Driver, Wake};
+use crate::mailbox::{Door, Notice, Post};
+use crate::metrics::{Sample, collect, collect_broker};
+use crate::options::{Options, Services};
+use crate::shard::{Shard, Turn};
+use crate::shared::Shared;
+use crate::sniff::Pin;
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// A listener is pinned to a protocol that does not exist.
+    #[error("there is no protocol named {name:?}; known are http, {known}")]
+    UnknownProtocol {
+        /// The name.
+        name: String,
+        /// The names that would do.
+        known: String,
+    },
+    /// More shards than [`SHARDS_MAX`], or none.
+    #[error("the number of shards must be between 1 and {SHARDS_MAX}")]
+    Shards,
+    /// The operating system refused a poll or a thread.
+    #[error("cannot start an event loop: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A running node. Dropping it does not stop the node.
+#[derive(Debug)]
+pub struct NodeHandle {
+    /// What is listened on, in the order of [`Options::listeners`], with ports that were chosen.
+    pub addresses: Vec<SocketAddr>,
+    control: NodeControl,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// What other threads may do with a node; cheap to clone.
+#[derive(Clone)]
+pub struct NodeControl {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for NodeControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shards = self.shared.doors.len();
+        f.debug_struct("NodeControl").field("shards", &shards).finish_non_exhaustive()
+    }
+}
+
+impl NodeControl {
+    /// The node's numbers, in the order of [`crate::METRICS`].
+    pub fn metrics(&self) -> Vec<Sample> {
+        collect(&self.shared.metrics)
+    }
+
+    /// The brokers' numbers, not older than a tick, in the order of their table.
+    pub fn broker_metrics(&self) -> Vec<(&'static tiderace_broker::BrokerMetric, u64)> {
+        collect_broker(&self.shared.metrics)
+    }
+
+    /// Connections open now.
+    pub fn connections(&self) -> usize {
+        self.shared.connections()
+    }
+
+    /// Stops accepting, says goodbye to every client, writes what is left and ends the shards, all
+    /// within `grace`. Returns at once; later calls change nothing.
+    pub fn shutdown(&self, grace: Span) {
+        for door in self.shared.doors.iter() {
+            door.notify(Notice::Shutdown(grace));
+        }
+    }
+}
+
+impl NodeHandle {
+    /// For other threads.
+    pub fn control(&self) -> NodeControl {
+        self.control.clone()
+    }
+
+    /// See [`NodeControl::metrics`].
+    pub fn metrics(&self) -> Vec<Sample> {
+        self.control.metrics()
+    }
+
+    /// See [`NodeControl::shutdown`].
+    pub fn shutdown(&self, grace: Span) {
+        self.control.shutdown(grace);
+    }
+
+    /// Waits until all shards have ended.
+    ///
+    /// # Errors
+    /// When a shard could not go on, or panicked.
+    pub fn join(self) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for thread in self.threads {
+            let ended =
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("an event loop panicked")));
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+}
+
+/// Starts a node: one thread per shard.
+///
+/// # Errors
+/// When an option cannot be fulfilled; nothing is left running then.
+pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnError> {
+    if options.shards == 0 || options.shards > SHARDS_MAX {
+        return Err(SpawnError::Shards);
+    }
+    let pins = pins(&options, &services)?;
+    let mut listeners = Vec::new();
+    let mut addresses = Vec::new();
+    for wanted in &options.listeners {
+        let address = wanted.address;
+        let listener = listen(address, options.listen_backlog, &options.socket)
+            .map_err(|error| SpawnError::Listen { address, error })?;
+        addresses.push(listener.local_addr()?);
+        listeners.push(listener);
+    }
+    let epoch = Instant::now();
+    let mut drivers = Vec::new();
+    let mut wakes = Vec::new();
+    for _ in 0..options.shards {
+        // The first shard accepts for all.
+        let listeners = std::mem::take(&mut listeners);
+        let (driver, wake) = OsDriver::new(listeners, options.socket, epoch)?;
+        drivers.push(driver);
+        wakes.push(wake);
+    }
+    let (shared, posts) = assemble::<OsDriver>(options, services, pins, wakes);
+    let mut threads = Vec::new();
+    for ((driver, post), index) in drivers.into_iter().zip(posts).zip(0u16..) {
+        let shared = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name(format!("shard-{index}"))
+            .spawn(move || run(Shard::new(ShardId(index), driver, shared, post)))?;
+        threads.push(thread);
+    }
+    let control = NodeControl { shared };
+    Ok(NodeHandle { addresses, control, threads })
+}
+
+/// A node without threads on a simulated network: the test runs its shards.
+///
+/// # Errors
+/// When a listener is pinned to a protocol that does not exist.
+pub fn simulate(
+    network: &Network,
+    options: Options,
+    services: Services,
+) -> Result<(Vec<Shard<SimDriver>>, NodeControl), SpawnError> {
+    let pins = pins(&options, &services)?;
+    let (drivers, wakes): (Vec<_>, Vec<_>) =
+        (0..options.shards).map(|shard| network.driver(shard)).unzip();
+    let (shared, posts) = assemble::<SimDriver>(options, services, pins, wakes);
+    let shards = drivers.into_iter().zip(posts).zip(0u16..);
+    let shards = shards
+        .map(|((driver, post), index)| {
+            Shard::new(ShardId(index), driver, Arc::clone(&shared), post)
+        })
+        .collect();
+    Ok((shards, NodeControl { shared }))
+}
+
+fn assemble<D: Driver>(
+    options: Options,
+    mut services: Services,
+    pins: Vec<Pin>,
+    wakes: Vec<Arc<dyn Wake>>,
+) -> (Arc<Shared>, Vec<Post<D::Stream>>) {
+    // One number of shards, or destinations would have homes that do not exist.
+    Arc::make_mut(&mut services.broker).shards = options.shards;
+    let doors: Arc<[Door]> = wakes.into_iter().map(Door::new).collect();
+    let posts = Post::network(&doors);
+    (Arc::new(Shared::new(options, services, pins, doors)), posts)
+}
+
+fn pins(options: &Options, services: &Services) -> Result<Vec<Pin>, SpawnError> {
+    let pin = |name: Option<&str>| {
+        Pin::named(name, &services.protocols).ok_or_else(|| SpawnError::UnknownProtocol {
+            name: name.unwrap_or_default().to_string(),
+            known: services.protocols.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+        })
+    };
+    options.listeners.iter().map(|listener| pin(listener.protocol.as_deref())).collect()
+}
+
+fn run(mut shard: Shard<OsDriver>) -> io::Result<()> {
+    while shard.turn()? == Turn::Continue {}
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What the composition root decides about the event loop.
+//!
+//! Every wait and every buffer that a stranger can cause has its limit here.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tiderace_base::Span;
+use tiderace_wire::Protocol;
+
+use crate::driver::os::SocketOptions;
+use crate::http::HttpHandler;
+use crate::mailbox::Answer;
+
+/// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Event loops, each with a thread; at most [`tiderace_base::limits::SHARDS_MAX`].
+    pub shards: usize,
+    /// Where to listen.
+    pub listeners: Vec<ListenerOptions>,
+    /// Connections the kernel keeps waiting per listener.
+    pub listen_backlog: i32,
+    /// Connections at a time; more are closed at once.
+    pub connections_max: usize,
+    /// Connections at a time from one address; zero for no limit.
+    pub connections_per_address_max: usize,
+    /// When a connection gets its shard.
+    pub placement: Placement,
+    /// How sockets are set up.
+    pub socket: SocketOptions,
+    /// Deadlines.
+    pub deadlines: Deadlines,
+    /// Bytes a client may send ahead of what its session takes in, such as before its login is
+    /// decided; then it is not read any further until the session goes on.
+    pub ahead_bytes_max: usize,
+    /// Bytes of one unfinished protocol frame: a bound behind the protocols' own limits.
+    pub unfinished_bytes_max: usize,
+    /// Which web pages may open WebSockets.
+    pub origins: tiderace_websocket::handshake::OriginPolicy,
+    /// Limits of WebSocket messages.
+    pub websocket: tiderace_websocket::Limits,
+    /// Limits of HTTP requests.
+    pub http: tiderace_http1::Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            shards: 1,
+            listeners: Vec::new(),
+            listen_backlog: 4096,
+            connections_max: 1_000_000,
+            connections_per_address_max: 0,
+            placement: Placement::default(),
+            socket: SocketOptions::default(),
+            deadlines: Deadlines::default(),
+            ahead_bytes_max: 64 * 1024,
+            unfinished_bytes_max: 128 * 1024 * 1024,
+            origins: tiderace_websocket::handshake::OriginPolicy::default(),
+            websocket: tiderace_websocket::Limits::default(),
+            http: tiderace_http1::Limits::default(),
+        }
+    }
+}
+
+/// One address to listen on.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// The address; port 0 for one that is free.
+    pub address: SocketAddr,
+    /// The only protocol spoken here, by its name; `http` stands for HTTP and WebSocket. Absent:
+    /// all, told apart by the first bytes.
+    pub protocol: Option<String>,
+}
+
+/// When a connection gets its shard, which is always the one with the fewest connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// As soon as it is accepted, so that reading its first bytes is spread as well.
+    #[default]
+    Accepted,
+    /// When its protocol is known, so that connections that never say anything do not count.
+    Identified,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    /// Until enough bytes are there to tell the protocol.
+    pub first_byte: Span,
+    /// From the first to the last byte of an HTTP request head, and for the body after it.
+    pub head: Span,
+    /// Between two HTTP requests on one connection.
+    pub keep_alive: Span,
+    /// Until the session has logged in.
+    pub login: Span,
+    /// Silence after which a WebSocket client is sent a ping.
+    pub ping: Span,
+    /// Silence after that ping that ends the connection.
+    pub pong: Span,
+    /// For writing what is left when a connection ends.
+    pub flush: Span,
+    /// For the client to close its side after we have closed ours.
+    pub linger: Span,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Deadlines {
+            first_byte: Span::from_secs(10),
+            head: Span::from_secs(10),
+            keep_alive: Span::from_secs(60),
+            login: Span::from_secs(10),
+            ping: Span::from_secs(30),
+            pong: Span::from_secs(30),
+            flush: Span::from_secs(5),
+            linger: Span::from_secs(1),
+        }
+    }
+}
+
+/// Decides logins, away from the shards.
+pub trait Verifier: Send + Sync {
+    /// Takes a login to decide. Must return at once; the answer may come later, from any thread.
+    fn submit(&self, credentials: tiderace_wire::Credentials, peer: SocketAddr, answer: Answer);
+}
+
+/// What the event loop serves.
+#[derive(Clone)]
+pub struct Services {
+    /// The protocols, in the order in which they look at first bytes.
+    pub protocols: Vec<Protocol>,
+    /// Answers HTTP requests that do not ask for a WebSocket.
+    pub http: Arc<HttpHandler>,
+    /// Decides logins.
+    pub verifier: Arc<dyn Verifier>,
+    /// The broker's options.
+    pub broker: Arc<tiderace_broker::BrokerOptions>,
+}
+
+impl std::fmt::Debug for Services {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Services").field("protocols", &self.protocols).finish_non_exhaustive()
+    }
+}

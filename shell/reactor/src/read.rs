@@ -1,0 +1,311 @@
+//! Reading: one buffer for all connections, one read per connection and turn.
+//!
+//! An idle connection holds no bytes. What a session leaves over is small as a rule: it is copied
+//! in front of the next read. Only what has grown large stays in a buffer of its own, which grows
+//! by what has arrived, never by what was announced. Invariant: bytes reach the session in order,
+//! each once, however they were split.
+
+use std::io;
+
+use tiderace_base::{Close, CloseCode, Key};
+
+use crate::close::Farewell;
+use crate::connection::{Flags, Stage};
+use crate::driver::Driver;
+use crate::shard::Shard;
+use crate::sniff::{Sniffed, sniff};
+
+impl<D: Driver> Shard<D> {
+    /// Reads every connection that has something, once.
+    pub(crate) fn read_all(&mut self) {
+        let mut list = std::mem::take(&mut self.lists.read);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for key in list.drain(..) {
+            self.read(key, &mut buffer);
+        }
+        self.buffer = buffer;
+        // What asked for another turn meanwhile is in the new list.
+        list.append(&mut self.lists.read);
+        self.lists.read = list;
+    }
+
+    /// Handles again what connections have read but their sessions did not take in.
+    pub(crate) fn handle_again(&mut self) {
+        let mut list = std::mem::take(&mut self.lists.again);
+        for key in list.drain(..) {
+            self.again(key);
+        }
+        list.append(&mut self.lists.again);
+        self.lists.again = list;
+    }
+
+    fn read(&mut self, key: Key, buffer: &mut [u8]) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let flags = &mut connection.flags;
+        flags.clear(Flags::READ_LISTED);
+        let idle = Flags::PAUSED | Flags::HELD | Flags::PEER_ENDED;
+        if !flags.has(Flags::READABLE) || flags.has(idle) || connection.is_clogged() {
+            return;
+        }
+        let kept = connection.input_len();
+        let front = if kept < KEPT_COPIED_MAX { kept } else { 0 };
+        let (front_bytes, space) = buffer.split_at_mut(front);
+        if let Some(input) = connection.input.as_ref().filter(|_| front > 0) {
+            front_bytes.copy_from_slice(input);
+        }
+        let space = space.get_mut(..READ_BYTES).unwrap_or_default();
+        match self.driver.read(&mut connection.stream, space) {
+            Ok(0) => self.note_end(key),
+            Ok(count) => {
+                self.metrics.bytes_received.add(count as u64);
+                let flags = &mut connection.flags;
+                flags.set(Flags::HEARD);
+                flags.clear(Flags::PINGED);
+                // A short read has emptied the socket, unless the end is behind it.
+                if count < READ_BYTES && !flags.has(Flags::PEER_ENDING) {
+                    flags.clear(Flags::READABLE);
+                } else {
+                    self.lists.read(key, flags);
+                }
+                self.take_in(key, buffer, front, kept, count);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                connection.flags.clear(Flags::READABLE);
+            }
+            Err(error) => self.broken(key, &error),
+        }
+    }
+
+    /// Handles `count` new bytes behind `front` copied ones in the buffer.
+    fn take_in(&mut self, key: Key, buffer: &mut [u8], front: usize, kept: usize, count: usize) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let waits = kept + count < connection.need as usize
+            && !matches!(connection.stage, Stage::Closing { .. });
+        if kept > 0 && (waits || front == 0) {
+            let new = buffer.get(front..front + count).unwrap_or_default();
+            connection.input.get_or_insert_with(|| self.pool.input()).extend_from_slice(new);
+            if !waits {
+                self.consume_kept(key);
+            }
+        } else if let Some(bytes) = buffer.get_mut(..front + count) {
+            let consumed = self.consume(key, bytes);
+            let rest = bytes.get(consumed..).unwrap_or_default();
+            self.keep(key, rest);
+        }
+        self.end_input(key);
+    }
+
+    /// Replaces the kept bytes.
+    fn keep(&mut self, key: Key, rest: &[u8]) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if rest.is_empty() {
+            if let Some(input) = connection.input.take() {
+                self.pool.give_input(input);
+            }
+            return;
+        }
+        let input = connection.input.get_or_insert_with(|| self.pool.input());
+        input.clear();
+        input.extend_from_slice(rest);
+    }
+
+    /// Handles the kept bytes where they are.
+    fn consume_kept(&mut self, key: Key) {
+        let Some(mut input) = self.connections.get_mut(key).and_then(|c| c.input.take()) else {
+            return;
+        };
+        let consumed = self.consume(key, &mut input);
+        input.drain(..consumed.min(input.len()));
+        match self.connections.get_mut(key) {
+            Some(connection) if !input.is_empty() => connection.input = Some(input),
+            _ => self.pool.give_input(input),
+        }
+    }
+
+    fn again(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let flags = &mut connection.flags;
+        flags.clear(Flags::AGAIN_LISTED);
+        if flags.has(Flags::HELD) {
+            flags.clear(Flags::HELD);
+            self.lists.read(key, flags);
+        }
+        self.offer_rest(key);
+        self.consume_kept(key);
+        self.end_input(key);
+    }
+
+    /// What is to be done after a connection's bytes have been handled and kept.
+    fn end_input(&mut self, key: Key) {
+        self.move_marked(key);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.input_len() > self.shared.options.unfinished_bytes_max {
+            let reason = "a frame is larger than this server takes";
+            self.end(key, &Close::new(CloseCode::FrameTooLarge, reason), Farewell::Full);
+        } else {
+            self.hold_back(key);
+            self.end_half_open(key);
+        }
+        self.rearm(key);
+        self.drain_effects();
+    }
+
+    /// Handles bytes by the connection's stage and says how many are done with.
+    fn consume(&mut self, key: Key, bytes: &mut [u8]) -> usize {
+        let mut consumed = 0;
+        loop {
+            let Some(connection) = self.connections.get_mut(key) else {
+                return bytes.len();
+            };
+            let Some(rest) = bytes.get_mut(consumed..) else {
+                return bytes.len();
+            };
+            connection.need = 0;
+            let outcome = match &connection.stage {
+                _ if rest.is_empty() => return consumed,
+                Stage::Sniff => self.sniff(key, rest),
+                Stage::Http(_) => self.http(key, rest),
+                Stage::Starting(_) => return consumed,
+                Stage::Live(live) if live.is_websocket() => self.websocket(key, rest),
+                Stage::Live(_) => self.stream(key, rest),
+                Stage::Closing { .. } => self.discard_input(key, rest),
+            };
+            match outcome {
+                Step::Next(count) => consumed += count,
+                Step::Wait(count) => return consumed + count,
+            }
+        }
+    }
+
+    fn sniff(&mut self, key: Key, bytes: &[u8]) -> Step {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Step::Wait(0);
+        };
+        let pin = self.shared.pins.get(usize::from(connection.listener)).copied();
+        let pin = pin.unwrap_or(crate::sniff::Pin::Any);
+        match sniff(bytes, pin, &self.shared.services.protocols) {
+            Sniffed::More => Step::Wait(0),
+            Sniffed::Http => {
+                self.begin_http(key);
+                Step::Next(0)
+            }
+            Sniffed::Protocol(protocol) => {
+                self.begin_session(key, protocol, false, None);
+                Step::Next(0)
+            }
+            Sniffed::Refused(close, text) => {
+                let queue = self.pool.queue(&mut connection.outgoing);
+                queue.tail().extend_from_slice(&text);
+                self.end(key, &close, Farewell::Full);
+                Step::Wait(bytes.len())
+            }
+        }
+    }
+
+    /// Gives a stream's bytes to its session.
+    fn stream(&mut self, key: Key, bytes: &[u8]) -> Step {
+        let mut progress = tiderace_wire::Progress::default();
+        let outcome = self.call(key, |session, now, context| {
+            progress = session.receive(now, bytes, context)?;
+            Ok(())
+        });
+        let failed = outcome.is_err();
+        self.after_call(key, outcome);
+        self.drain_effects();
+        if failed {
+            return Step::Wait(bytes.len());
+        }
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.need = u32::try_from(progress.need).unwrap_or(u32::MAX);
+        }
+        Step::Wait(progress.consumed.min(bytes.len()))
+    }
+
+    /// A connection that ends reads on, so that its last words are not lost to a reset, but not for
+    /// ever.
+    fn discard_input(&mut self, key: Key, bytes: &[u8]) -> Step {
+        if let Some(connection) = self.connections.get_mut(key)
+            && let Stage::Closing { discarded } = &mut connection.stage
+        {
+            *discarded += bytes.len() as u32;
+            if *discarded > DISCARD_BYTES_MAX {
+                self.forget(key);
+            }
+        }
+        Step::Wait(bytes.len())
+    }
+
+    /// A client that sends far ahead of its login waits.
+    fn hold_back(&mut self, key: Key) {
+        let ahead_max = self.shared.options.ahead_bytes_max;
+        if let Some(connection) = self.connections.get_mut(key) {
+            let ahead = connection.input_len() + connection.rest_len();
+            if let Some(live) = connection.live()
+                && !live.session.is_established()
+                && ahead >= ahead_max
+            {
+                connection.flags.set(Flags::HELD);
+            }
+        }
+    }
+
+    /// The peer has closed its side.
+    fn note_end(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        connection.flags.set(Flags::PEER_ENDED);
+        connection.flags.clear(Flags::READABLE);
+        self.end_input(key);
+    }
+
+    /// Ends a connection whose peer has closed its side, unless its session has something to take
+    /// in yet: `printf '…' | nc` closes before its login is decided.
+    fn end_half_open(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if !connection.flags.has(Flags::PEER_ENDED) {
+            return;
+        }
+        let pending = connection.input_len() + connection.rest_len() > 0;
+        match &connection.stage {
+            Stage::Closing { .. } if connection.flags.has(Flags::SHUT) => self.forget(key),
+            Stage::Closing { .. } => {}
+            Stage::Live(live) if pending && !live.session.is_established() => {}
+            // Pipelined requests wait for room to answer.
+            Stage::Http(_) if pending && connection.is_clogged() => {}
+            Stage::Starting(_) if connection.flags.has(Flags::MOVING) => {}
+            _ => self.end(key, &CloseCode::PeerGone.into(), Farewell::Silent),
+        }
+    }
+}
+
+/// What handling some bytes led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// So many bytes are done with; the rest is for the stage that the connection is in now.
+    Next(usize),
+    /// So many bytes are done with; the rest waits.
+    Wait(usize),
+}
+
+/// Bytes read per connection and turn: enough to make a system call cheap, small enough to stay in
+/// the second-level cache until it is handled.
+const READ_BYTES: usize = 256 * 1024;
+/// Kept bytes below this are copied in front of the next read.
+const KEPT_COPIED_MAX: usize = 32 * 1024;
+/// The size of the shared read buffer.
+pub(crate) const BUFFER_BYTES: usize = READ_BYTES + KEPT_COPIED_MAX;
+/// What a connection that ends may still send.
+const DISCARD_BYTES_MAX: u32 = 1024 * 1024;

@@ -1,0 +1,276 @@
+//! Calls of sessions, and what follows from them: commands to the broker, effects back.
+//!
+//! Invariants: commands of a call are handled before its connection ends; effects are drained
+//! until none is left; a session that panics ends alone.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
+use tiderace_broker::Effects;
+use tiderace_websocket::{Decoder, Role};
+use tiderace_wire::{Context, Opening, Output, Reply, Session};
+
+use crate::close::Farewell;
+use crate::connection::{Flags, Live, Stage, Starting, Transport};
+use crate::driver::Driver;
+use crate::mailbox::{Answer, Letter};
+use crate::metrics::Gauge;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// A connection's protocol is known.
+    pub(crate) fn begin_session(
+        &mut self,
+        key: Key,
+        protocol: u16,
+        websocket: bool,
+        subprotocol: Option<&'static str>,
+    ) {
+        let starting = Starting { protocol, websocket, subprotocol };
+        self.set_stage(key, Stage::Starting(Box::new(starting)));
+        self.place(key);
+    }
+
+    /// Begins the session of a connection that has its shard.
+    pub(crate) fn start(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let Stage::Starting(starting) = &connection.stage else {
+            return;
+        };
+        let Starting { protocol, websocket, subprotocol } = **starting;
+        let transport = if websocket {
+            Transport::WebSocket { decoder: Decoder::new(Role::Server), rest: None }
+        } else {
+            Transport::Stream
+        };
+        let Some(registered) = self.shared.services.protocols.get(usize::from(protocol)) else {
+            return;
+        };
+        let opening = Opening {
+            framing: transport.framing(),
+            subprotocol,
+            peer: connection.peer.socket(),
+            now: self.now,
+        };
+        let session = (registered.open)(&opening);
+        let id = self.broker.open(self.now, key.slot);
+        connection.deadline = self.now.time + self.shared.options.deadlines.login;
+        self.set_stage(key, Stage::Live(Live { session, id, protocol, transport }));
+        self.rearm(key);
+    }
+
+    /// Calls a connection's session, if it has one. The caller handles the outcome with
+    /// [`Shard::after_call`].
+    ///
+    /// # Errors
+    /// When the connection is to end.
+    pub(crate) fn call(
+        &mut self,
+        key: Key,
+        call: impl FnOnce(&mut dyn Session, Now, &mut Context<'_>) -> Result<(), Close>,
+    ) -> Result<(), Ended> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(());
+        };
+        let reading_paused = connection.flags.has(Flags::PAUSED) || connection.is_clogged();
+        let Stage::Live(live) = &mut connection.stage else {
+            return Ok(());
+        };
+        let mut context = Context {
+            commands: &mut self.commands,
+            output: Output {
+                framing: live.transport.framing(),
+                queue: self.pool.queue(&mut connection.outgoing),
+            },
+            finished: None,
+            reading_paused,
+        };
+        let now = self.now;
+        let session = &mut *live.session;
+        let outcome = catch_unwind(AssertUnwindSafe(|| call(session, now, &mut context)));
+        let finished = context.finished.take();
+        match outcome {
+            Ok(Ok(())) => finished.map_or(Ok(()), |close| Err(Ended(close, Farewell::Transport))),
+            Ok(Err(close)) => Err(Ended(close, Farewell::Full)),
+            Err(_) => {
+                self.metrics.session_panics.add(1);
+                tracing::error!(event = "session-panic", session = %live.id, "a session failed by a defect");
+                self.commands.drain();
+                Err(Ended(internal_error(), Farewell::Transport))
+            }
+        }
+    }
+
+    /// Handles what a call asked for.
+    pub(crate) fn after_call(&mut self, key: Key, outcome: Result<(), Ended>) {
+        self.run_commands(key);
+        if let Err(Ended(close, farewell)) = outcome {
+            self.end(key, &close, farewell);
+        }
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        match &connection.outgoing {
+            Some(outgoing) if outgoing.queue.is_empty() && outgoing.counted == 0 => {
+                if let Some(outgoing) = connection.outgoing.take() {
+                    self.pool.give_queue(outgoing);
+                }
+            }
+            Some(_) => self.lists.write(key, &mut connection.flags),
+            None => {}
+        }
+    }
+
+    /// Hands the commands of the last calls to the broker.
+    pub(crate) fn run_commands(&mut self, key: Key) {
+        if self.commands.is_empty() {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(key) else {
+            self.commands.drain();
+            return;
+        };
+        let peer = connection.peer.socket();
+        let Stage::Live(live) = &connection.stage else {
+            self.commands.drain();
+            return;
+        };
+        self.broker.handle(self.now, live.id, &mut self.commands, &mut self.effects);
+        for (session, credentials) in self.effects.verify.drain(..) {
+            let answer = Answer::new(session, self.shared.doors.clone());
+            self.shared.services.verifier.submit(credentials, peer, answer);
+        }
+    }
+
+    /// Does what the broker wants done, and what follows from that, until nothing is left.
+    pub(crate) fn drain_effects(&mut self) {
+        while has_effects(&self.effects) {
+            std::mem::swap(&mut self.effects, &mut self.effects_spare);
+            let mut effects = std::mem::take(&mut self.effects_spare);
+            for (shard, mail) in effects.mail.drain(..) {
+                self.post.send(shard, Letter::Broker(mail));
+            }
+            for (session, _) in effects.verify.drain(..) {
+                // Logins are commands, so `run_commands` has seen them all; refuse what is left.
+                drop(Answer::new(session, self.shared.doors.clone()));
+            }
+            for (link, session, reply) in effects.replies.drain(..) {
+                self.reply(link, session, reply);
+            }
+            for (link, session) in effects.ready.drain(..) {
+                if let Some(key) = self.find(link, session)
+                    && let Some(connection) = self.connections.get_mut(key)
+                {
+                    connection.flags.set(Flags::BACKLOG);
+                    self.lists.write(key, &mut connection.flags);
+                }
+            }
+            for (link, session) in effects.pause.drain(..) {
+                self.pause(link, session);
+            }
+            for (link, session) in effects.resume.drain(..) {
+                self.resume(link, session);
+            }
+            for (link, session, close) in effects.close.drain(..) {
+                if let Some(key) = self.find(link, session) {
+                    self.end(key, &close, Farewell::Full);
+                }
+            }
+            self.effects_spare = effects;
+        }
+    }
+
+    fn reply(&mut self, link: u32, session: SessionId, reply: Reply) {
+        let Some(key) = self.find(link, session) else {
+            return;
+        };
+        let outcome = self.call(key, |session, now, context| session.reply(now, reply, context));
+        self.after_call(key, outcome);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        // The session may have waited for this answer with bytes it had seen already.
+        let kept = connection.input_len();
+        let pending = kept > 0 && kept >= connection.need as usize || connection.rest_len() > 0;
+        if pending || connection.flags.has(Flags::PEER_ENDED) {
+            self.lists.again(key, &mut connection.flags);
+        }
+        self.rearm(key);
+    }
+
+    fn pause(&mut self, link: u32, session: SessionId) {
+        if let Some(key) = self.find(link, session)
+            && let Some(connection) = self.connections.get_mut(key)
+            && connection.flags.raise(Flags::PAUSED)
+        {
+            self.metrics.paused.add(1);
+        }
+    }
+
+    fn resume(&mut self, link: u32, session: SessionId) {
+        if let Some(key) = self.find(link, session)
+            && let Some(connection) = self.connections.get_mut(key)
+            && connection.flags.has(Flags::PAUSED)
+        {
+            connection.flags.clear(Flags::PAUSED);
+            self.metrics.paused.sub(1);
+            self.lists.read(key, &mut connection.flags);
+        }
+    }
+
+    /// The connection of a session, unless it is gone or carries another one.
+    fn find(&mut self, link: u32, session: SessionId) -> Option<Key> {
+        let key = self.connections.key_of(link)?;
+        let live = self.connections.get_mut(key)?.live()?;
+        (live.id == session).then_some(key)
+    }
+
+    /// Changes a connection's stage and the gauges with it.
+    pub(crate) fn set_stage(&mut self, key: Key, stage: Stage) -> Option<Stage> {
+        let connection = self.connections.get_mut(key)?;
+        let after = Gauge::of(&stage);
+        let before = std::mem::replace(&mut connection.stage, stage);
+        self.change_gauge(Some(Gauge::of(&before)), Some(after));
+        Some(before)
+    }
+
+    pub(crate) fn change_gauge(&mut self, from: Option<Gauge>, to: Option<Gauge>) {
+        if let Some(cell) = from.and_then(|gauge| self.metrics.connections(gauge)) {
+            cell.sub(1);
+        }
+        if let Some(cell) = to.and_then(|gauge| self.metrics.connections(gauge)) {
+            cell.add(1);
+        }
+    }
+}
+
+/// Why and how a connection ends.
+#[derive(Debug)]
+pub(crate) struct Ended(pub(crate) Close, pub(crate) Farewell);
+
+impl Gauge {
+    /// The gauge that counts connections at that stage.
+    pub(crate) fn of(stage: &Stage) -> Gauge {
+        match stage {
+            Stage::Http(_) => Gauge::HTTP,
+            Stage::Live(live) => Gauge::protocol(live.protocol, live.is_websocket()),
+            Stage::Sniff | Stage::Starting(_) | Stage::Closing { .. } => Gauge::UNKNOWN,
+        }
+    }
+}
+
+pub(crate) fn internal_error() -> Close {
+    Close::new(CloseCode::TransportError, "the server failed to handle this connection")
+}
+
+fn has_effects(effects: &Effects) -> bool {
+    !(effects.replies.is_empty()
+        && effects.ready.is_empty()
+        && effects.mail.is_empty()
+        && effects.verify.is_empty()
+        && effects.pause.is_empty()
+        && effects.resume.is_empty()
+        && effects.close.is_empty())
+}

@@ -1,0 +1,269 @@
+//! One event loop: poll, read all, handle all, mail, timers, write all, send mail.
+//!
+//! A shard lives on one thread and owns everything in it; nothing is shared but counters. Batching
+//! comes from the structure of the turn: all that arrived is handled before anything is written,
+//! and each connection gets at most one write per turn. Invariants: effects are drained before the
+//! next input; a connection is on each work list at most once; the shard sleeps only when every
+//! list is empty and no mail waits.
+
+use std::sync::Arc;
+
+use tiderace_base::{Key, Now, ShardId, Slab, Span, Time, Wheel};
+use tiderace_broker::{Broker, Effects};
+use tiderace_wire::Commands;
+
+use crate::connection::{Connection, Flags};
+use crate::driver::{Driver, Event};
+use crate::mailbox::{Letter, Notice, Post};
+use crate::metrics::ShardMetrics;
+use crate::pool::Pool;
+use crate::shared::Shared;
+use crate::stop::Stopping;
+
+/// One event loop and everything it owns.
+pub struct Shard<D: Driver> {
+    pub(crate) id: ShardId,
+    pub(crate) driver: D,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) metrics: Arc<ShardMetrics>,
+    pub(crate) post: Post<D::Stream>,
+    pub(crate) broker: Broker,
+    pub(crate) connections: Slab<Connection<D::Stream>>,
+    pub(crate) wheel: Wheel,
+    pub(crate) pool: Pool,
+    pub(crate) commands: Commands,
+    pub(crate) effects: Effects,
+    /// Takes turns with `effects`, so that both keep their allocations.
+    pub(crate) effects_spare: Effects,
+    /// Every connection is read into this, one after the other.
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) lists: Lists,
+    pub(crate) now: Now,
+    pub(crate) accepting: crate::accept::Accepting,
+    pub(crate) stopping: Option<Stopping>,
+    events: Vec<Event>,
+    due: Vec<Key>,
+    tick_at: Time,
+    /// When the last turn ended.
+    idle_since: Time,
+}
+
+/// Connections with something to do.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    /// To be read.
+    pub(crate) read: Vec<Key>,
+    /// To be written.
+    pub(crate) write: Vec<Key>,
+    /// To have their kept input handled again.
+    pub(crate) again: Vec<Key>,
+}
+
+impl Lists {
+    pub(crate) fn read(&mut self, key: Key, flags: &mut Flags) {
+        if flags.raise(Flags::READ_LISTED) {
+            self.read.push(key);
+        }
+    }
+
+    pub(crate) fn write(&mut self, key: Key, flags: &mut Flags) {
+        if flags.raise(Flags::WRITE_LISTED) {
+            self.write.push(key);
+        }
+    }
+
+    pub(crate) fn again(&mut self, key: Key, flags: &mut Flags) {
+        if flags.raise(Flags::AGAIN_LISTED) {
+            self.again.push(key);
+        }
+    }
+}
+
+/// Whether a shard goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Call [`Shard::turn`] again.
+    Continue,
+    /// The node has stopped and this shard has no connections left.
+    Finished,
+}
+
+impl<D: Driver> Shard<D> {
+    pub(crate) fn new(
+        id: ShardId,
+        mut driver: D,
+        shared: Arc<Shared>,
+        post: Post<D::Stream>,
+    ) -> Shard<D> {
+        let now = driver.now();
+        let metrics = shared.metrics.get(id.index()).cloned();
+        Shard {
+            id,
+            metrics: metrics.unwrap_or_else(|| Arc::new(ShardMetrics::new([]))),
+            broker: Broker::new(id, Arc::clone(&shared.services.broker)),
+            driver,
+            shared,
+            post,
+            connections: Slab::new(),
+            wheel: Wheel::new(),
+            pool: Pool::default(),
+            commands: Commands::new(),
+            effects: Effects::default(),
+            effects_spare: Effects::default(),
+            buffer: vec![0; crate::read::BUFFER_BYTES],
+            lists: Lists::default(),
+            now,
+            accepting: crate::accept::Accepting::default(),
+            stopping: None,
+            events: Vec::new(),
+            due: Vec::new(),
+            tick_at: now.time + TICK,
+            idle_since: now.time,
+        }
+    }
+
+    /// Connections on this shard now.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Runs one turn, sleeping first if there is nothing to do.
+    ///
+    /// # Errors
+    /// When the operating system refuses to wait for events.
+    pub fn turn(&mut self) -> std::io::Result<Turn> {
+        self.poll()?;
+        self.accept();
+        self.take_notices();
+        self.handle_again();
+        // A full mailbox elsewhere slows the producers here, and nothing else.
+        if self.post.flush() {
+            self.read_all();
+        }
+        self.take_mail();
+        self.expire_timers();
+        self.tick();
+        self.stop_some();
+        self.post.flush();
+        self.write_all();
+        self.post.flush();
+        self.end_turn();
+        Ok(self.finished())
+    }
+
+    fn poll(&mut self) -> std::io::Result<()> {
+        let mut timeout = self.patience();
+        if !timeout.is_zero() && !self.post.doze() {
+            timeout = Span::ZERO;
+        }
+        let mut events = std::mem::take(&mut self.events);
+        let polled = self.driver.poll(timeout, &mut events);
+        self.post.rise();
+        self.now = self.driver.now();
+        self.commands.begin_turn(self.now.time);
+        for event in events.drain(..) {
+            self.note(event);
+        }
+        self.events = events;
+        polled
+    }
+
+    /// How long the shard may sleep.
+    fn patience(&self) -> Span {
+        let lists = &self.lists;
+        if !lists.again.is_empty()
+            || !lists.write.is_empty()
+            || self.accepting.has_work(self.now.time)
+        {
+            return Span::ZERO;
+        }
+        if self.post.has_unsent() {
+            return FULL_RING_PAUSE;
+        }
+        if !lists.read.is_empty() {
+            return Span::ZERO;
+        }
+        let tick = self.tick_at.since(self.idle_since);
+        self.wheel.patience(self.idle_since).map_or(tick, |wheel| wheel.min(tick))
+    }
+
+    fn note(&mut self, event: Event) {
+        let (key, readable, writable, ended) = match event {
+            Event::Accept(listener) => return self.accepting.note(listener),
+            Event::Stream { key, readable, writable, ended } => (key, readable, writable, ended),
+        };
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let flags = &mut connection.flags;
+        if readable || ended {
+            flags.set(Flags::READABLE | if ended { Flags::PEER_ENDING } else { 0 });
+            self.lists.read(key, flags);
+        }
+        if writable {
+            flags.set(Flags::WRITABLE);
+            if connection.outgoing.is_some() || flags.has(Flags::BACKLOG) {
+                self.lists.write(key, flags);
+            }
+        }
+    }
+
+    fn take_notices(&mut self) {
+        let notices = self.post.door().map(crate::mailbox::Door::take_notices);
+        for notice in notices.unwrap_or_default() {
+            match notice {
+                Notice::Verified { session, result } => {
+                    self.broker.verified(self.now, session, result, &mut self.effects);
+                    self.drain_effects();
+                }
+                Notice::Shutdown(grace) => self.begin_stop(grace),
+            }
+        }
+    }
+
+    fn take_mail(&mut self) {
+        // The post is moved out for the time of the call: handling a letter writes letters.
+        let mut letters = Vec::new();
+        self.post.receive(|from, letter| letters.push((from, letter)));
+        for (from, letter) in letters {
+            match letter {
+                Letter::Broker(mail) => {
+                    self.broker.receive(self.now, from, mail, &mut self.effects);
+                    self.drain_effects();
+                }
+                Letter::Connection(connection) => self.arrive(*connection),
+            }
+        }
+    }
+
+    fn expire_timers(&mut self) {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.expire(self.now.time, &mut due);
+        for key in due.drain(..) {
+            self.expire(key);
+        }
+        self.due = due;
+    }
+
+    fn tick(&mut self) {
+        if self.now.time < self.tick_at {
+            return;
+        }
+        self.tick_at = self.now.time + TICK;
+        self.broker.tick(self.now, &mut self.effects);
+        self.drain_effects();
+        self.metrics.set_broker(&self.broker.metrics());
+    }
+
+    fn end_turn(&mut self) {
+        let end = self.driver.now().time;
+        self.metrics.turns.add(1);
+        self.metrics.turn_seconds.record(end.since(self.now.time));
+        self.idle_since = end;
+    }
+}
+
+/// How often the broker does its housekeeping.
+const TICK: Span = Span::from_millis(50);
+/// How long to wait for a full ring: its reader is busy, not gone.
+const FULL_RING_PAUSE: Span = Span::from_millis(1);

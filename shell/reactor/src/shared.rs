@@ -1,0 +1,123 @@
+//! What all shards of a node know: options, services, and the few numbers they share.
+//!
+//! Everything here is either constant or touched only when a connection comes or goes.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tiderace_base::ShardId;
+
+use crate::mailbox::Door;
+use crate::metrics::ShardMetrics;
+use crate::options::{Options, Services};
+use crate::sniff::Pin;
+
+/// One node's common knowledge.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) services: Services,
+    /// What each listener is pinned to.
+    pub(crate) pins: Vec<Pin>,
+    /// Every WebSocket subprotocol with its protocol's place, best first.
+    pub(crate) subprotocols: Vec<(&'static str, u16)>,
+    pub(crate) metrics: Vec<Arc<ShardMetrics>>,
+    pub(crate) doors: Arc<[Door]>,
+    /// Shards that still have connections while the node stops.
+    pub(crate) unfinished: AtomicUsize,
+    /// Connections per shard, those on their way to it included.
+    loads: Vec<AtomicU32>,
+    turn: AtomicU32,
+    /// Connections per address, if they are limited.
+    addresses: Mutex<HashMap<IpAddr, u32>>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        options: Options,
+        services: Services,
+        pins: Vec<Pin>,
+        doors: Arc<[Door]>,
+    ) -> Shared {
+        let names = || services.protocols.iter().map(|protocol| protocol.name);
+        let shards = doors.len();
+        Shared {
+            pins,
+            subprotocols: services
+                .protocols
+                .iter()
+                .zip(0u16..)
+                .flat_map(|(protocol, index)| {
+                    protocol.subprotocols.iter().map(move |name| (*name, index))
+                })
+                .collect(),
+            metrics: (0..shards).map(|_| Arc::new(ShardMetrics::new(names()))).collect(),
+            doors,
+            unfinished: AtomicUsize::new(shards),
+            loads: (0..shards).map(|_| AtomicU32::new(0)).collect(),
+            turn: AtomicU32::new(0),
+            addresses: Mutex::default(),
+            options,
+            services,
+        }
+    }
+
+    /// The shard with the fewest connections; of several, each in its turn.
+    pub(crate) fn lightest(&self) -> ShardId {
+        let shards = self.loads.len();
+        let first = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
+        let load =
+            |shard: &usize| self.loads.get(*shard).map_or(0, |load| load.load(Ordering::Relaxed));
+        let lightest = (0..shards).map(|step| first.wrapping_add(step) % shards).min_by_key(load);
+        ShardId(lightest.unwrap_or(0) as u16)
+    }
+
+    /// Connections of the whole node.
+    pub(crate) fn connections(&self) -> usize {
+        self.loads.iter().map(|load| load.load(Ordering::Relaxed) as usize).sum()
+    }
+
+    /// Counts a connection for a shard.
+    pub(crate) fn gain(&self, shard: ShardId) {
+        if let Some(load) = self.loads.get(shard.index()) {
+            load.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends [`Shared::gain`].
+    pub(crate) fn lose(&self, shard: ShardId) {
+        if let Some(load) = self.loads.get(shard.index()) {
+            load.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the address may have another connection; counts it if so.
+    pub(crate) fn admit(&self, address: IpAddr) -> bool {
+        let limit = self.options.connections_per_address_max;
+        if limit == 0 {
+            return true;
+        }
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = addresses.entry(address).or_insert(0);
+        if *count as usize >= limit {
+            return false;
+        }
+        *count += 1;
+        true
+    }
+
+    /// Ends [`Shared::admit`].
+    pub(crate) fn dismiss(&self, address: IpAddr) {
+        if self.options.connections_per_address_max == 0 {
+            return;
+        }
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = addresses.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&address);
+            }
+        }
+    }
+}

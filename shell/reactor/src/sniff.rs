@@ -1,0 +1,217 @@
+//! Which protocol a connection speaks, told from its first bytes.
+//!
+//! A pure function of bytes and registry. Every byte sequence ends in a decision or in the wait for
+//! more, and the wait is bounded by [`SNIFF_BYTES_MAX`] and the first-byte deadline.
+
+use tiderace_base::{Close, CloseCode};
+use tiderace_wire::{Detect, Protocol};
+
+/// What a listener is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pin {
+    /// Everything.
+    Any,
+    /// HTTP and WebSocket.
+    Http,
+    /// One protocol, by its place among the protocols.
+    Protocol(u16),
+}
+
+impl Pin {
+    /// The pin of that name.
+    pub(crate) fn named(name: Option<&str>, protocols: &[Protocol]) -> Option<Pin> {
+        match name {
+            None => Some(Pin::Any),
+            Some("http") => Some(Pin::Http),
+            Some(name) => {
+                let index = protocols.iter().position(|protocol| protocol.name == name)?;
+                Some(Pin::Protocol(index as u16))
+            }
+        }
+    }
+}
+
+/// What first bytes mean.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sniffed {
+    /// Too few to tell.
+    More,
+    /// HTTP/1.
+    Http,
+    /// A protocol, by its place.
+    Protocol(u16),
+    /// Nothing that is served here; the bytes are to be sent before closing.
+    Refused(Close, Vec<u8>),
+}
+
+/// Decides what first bytes mean.
+pub(crate) fn sniff(bytes: &[u8], pin: Pin, protocols: &[Protocol]) -> Sniffed {
+    if bytes.is_empty() {
+        return Sniffed::More;
+    }
+    let mut more = false;
+    let mut consider = |detect: Detect| {
+        more |= detect == Detect::More;
+        detect == Detect::Yes
+    };
+    if consider(prefix(bytes, TLS_HANDSHAKE)) {
+        return Sniffed::Refused(CloseCode::TlsNotSupported.into(), TLS_ALERT.to_vec());
+    }
+    if consider(prefix(bytes, HTTP2_PREFACE)) {
+        let text = format!("HTTP/2 is not spoken here; spoken here: {}\n", spoken(pin, protocols));
+        return Sniffed::Refused(refusal(CloseCode::UnknownProtocol), text.into_bytes());
+    }
+    let http = HTTP_METHODS.iter().any(|method| consider(prefix(bytes, method)));
+    if http && !matches!(pin, Pin::Protocol(_)) {
+        return Sniffed::Http;
+    }
+    let protocol = protocols
+        .iter()
+        .position(|protocol| consider((protocol.detect)(bytes)))
+        .map(|index| index as u16);
+    match (pin, protocol) {
+        (Pin::Any, Some(protocol)) => return Sniffed::Protocol(protocol),
+        (Pin::Protocol(pinned), Some(protocol)) if pinned == protocol => {
+            return Sniffed::Protocol(protocol);
+        }
+        _ => {}
+    }
+    if more && !http && protocol.is_none() && bytes.len() < SNIFF_BYTES_MAX {
+        return Sniffed::More;
+    }
+    let text = format!("unknown protocol; spoken here: {}\n", spoken(pin, protocols));
+    let code = match pin {
+        Pin::Any => CloseCode::UnknownProtocol,
+        _ if http || protocol.is_some() => CloseCode::ProtocolNotAllowed,
+        _ => CloseCode::UnknownProtocol,
+    };
+    Sniffed::Refused(refusal(code), text.into_bytes())
+}
+
+fn refusal(code: CloseCode) -> Close {
+    code.into()
+}
+
+/// What a listener speaks, for people.
+fn spoken(pin: Pin, protocols: &[Protocol]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for (protocol, index) in protocols.iter().zip(0u16..) {
+        if pin == Pin::Any || pin == Pin::Protocol(index) {
+            names.push(protocol.name.to_string());
+        }
+    }
+    if !matches!(pin, Pin::Protocol(_)) {
+        names.push("HTTP/1.1".to_string());
+        for protocol in protocols.iter().filter(|p| !p.subprotocols.is_empty()) {
+            names.push(format!("{} over WebSocket", protocol.name));
+        }
+    }
+    names.join(", ")
+}
+
+/// Whether the bytes begin with the mark, as far as can be told.
+fn prefix(bytes: &[u8], mark: &[u8]) -> Detect {
+    if bytes.starts_with(mark) {
+        Detect::Yes
+    } else if mark.starts_with(bytes) {
+        Detect::More
+    } else {
+        Detect::No
+    }
+}
+
+/// A TLS record of type handshake and any version 3 (RFC 8446 section 5.1).
+const TLS_HANDSHAKE: &[u8] = &[0x16, 0x03];
+/// A record holding the fatal alert `protocol_version` (RFC 8446 section 6.2): clients show it as
+/// an error of TLS instead of "connection reset".
+const TLS_ALERT: &[u8] = &[0x15, 0x03, 0x01, 0x00, 0x02, 2, 70];
+/// RFC 9113 section 3.4.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0";
+const HTTP_METHODS: &[&[u8]] = &[
+    b"CONNECT ",
+    b"DELETE ",
+    b"GET ",
+    b"HEAD ",
+    b"OPTIONS ",
+    b"PATCH ",
+    b"POST ",
+    b"PUT ",
+    b"TRACE ",
+];
+/// No protocol needs more to be told apart.
+const SNIFF_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::{echo_protocol, line_protocol};
+
+    fn kind(bytes: &[u8], pin: Pin) -> String {
+        match sniff(bytes, pin, &[echo_protocol(), line_protocol()]) {
+            Sniffed::Refused(close, text) => {
+                assert!(!text.is_empty());
+                format!("{}", close.code.slug())
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn first_bytes_decide() {
+        for (bytes, expected) in [
+            (&b""[..], "More"),
+            (b"G", "More"),
+            (b"GET", "More"),
+            (b"GET ", "Http"),
+            (b"OPTIONS * HTTP/1.1", "Http"),
+            (b"P", "More"),
+            (b"PRI * HTTP/2.", "More"),
+            (b"PRI * HTTP/2.0\r\n", "unknown-protocol"),
+            (b"EC", "More"),
+            (b"ECHO\nabc", "Protocol(0)"),
+            (b"LINE\n", "Protocol(1)"),
+            (b"\x16", "More"),
+            (b"\x16\x03\x01\x02\x00", "tls-not-supported"),
+            (b"SSH-2.0-x", "unknown-protocol"),
+            (b"\x00", "unknown-protocol"),
+        ] {
+            assert_eq!(kind(bytes, Pin::Any), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_pinned_listener_speaks_nothing_else() {
+        for (bytes, pin, expected) in [
+            (&b"GET / HTTP/1.1"[..], Pin::Protocol(0), "protocol-not-allowed"),
+            (b"LINE\n", Pin::Protocol(0), "protocol-not-allowed"),
+            (b"ECHO\n", Pin::Protocol(0), "Protocol(0)"),
+            (b"ECHO\n", Pin::Http, "protocol-not-allowed"),
+            (b"GET ", Pin::Http, "Http"),
+            (b"\x16\x03\x01", Pin::Protocol(0), "tls-not-supported"),
+            (b"nonsense", Pin::Http, "unknown-protocol"),
+        ] {
+            assert_eq!(kind(bytes, pin), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn the_refusal_says_what_is_spoken() {
+        let protocols = [echo_protocol(), line_protocol()];
+        let Sniffed::Refused(_, text) = sniff(b"?", Pin::Any, &protocols) else {
+            panic!("refused");
+        };
+        let text = String::from_utf8(text).unwrap();
+        let expected = "unknown protocol; spoken here: echo, line, HTTP/1.1, echo over WebSocket\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn pins_are_found_by_name() {
+        let protocols = [echo_protocol()];
+        assert_eq!(Pin::named(None, &protocols), Some(Pin::Any));
+        assert_eq!(Pin::named(Some("http"), &protocols), Some(Pin::Http));
+        assert_eq!(Pin::named(Some("echo"), &protocols), Some(Pin::Protocol(0)));
+        assert_eq!(Pin::named(Some("nonsense"), &protocols), None);
+    }
+}

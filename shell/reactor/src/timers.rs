@@ -1,0 +1,77 @@
+//! Deadlines: one entry in the wheel per connection, armed lazily.
+//!
+//! A deadline that moves later costs nothing: the old entry fires, finds nothing to do and is armed
+//! again. One that moves earlier gets a second entry; the first is recognised by its time and
+//! ignored. Invariant: no connection waits without a deadline, except an established session that
+//! wants none.
+
+use tiderace_base::{CloseCode, Key, Time};
+
+use crate::close::Farewell;
+use crate::connection::{Flags, Stage};
+use crate::driver::Driver;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Arms the connection's timer if nothing earlier is armed.
+    pub(crate) fn rearm(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            let next = connection.next_deadline();
+            if next < connection.armed {
+                connection.armed = next;
+                self.wheel.arm(key, next);
+            }
+        }
+    }
+
+    /// A connection's timer has fired.
+    pub(crate) fn expire(&mut self, key: Key) {
+        let now = self.now.time;
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.armed > now {
+            return;
+        }
+        connection.armed = Time::NEVER;
+        if connection.deadline <= now {
+            self.run_out(key);
+        }
+        let due = |session_deadline: Time| session_deadline <= now;
+        let live = self.connections.get_mut(key).and_then(|connection| connection.live());
+        if live.is_some_and(|live| due(live.session.deadline())) {
+            let outcome = self.call(key, |session, now, context| session.expire(now, context));
+            self.after_call(key, outcome);
+        }
+        self.rearm(key);
+        self.drain_effects();
+    }
+
+    /// The patience with a connection's stage has run out.
+    fn run_out(&mut self, key: Key) {
+        let ping = self.shared.options.deadlines.ping;
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let code = match &connection.stage {
+            Stage::Sniff => CloseCode::FirstByteTimeout,
+            Stage::Http(_) if connection.flags.has(Flags::HEAD_BEGUN) => CloseCode::HeadTimeout,
+            // An idle connection between requests ends without reproach.
+            Stage::Http(_) => CloseCode::Done,
+            Stage::Starting(_) => CloseCode::LoginTimeout,
+            Stage::Live(live) if live.session.is_established() => {
+                if !live.is_websocket() {
+                    connection.deadline = Time::NEVER;
+                } else if connection.flags.raise(Flags::ESTABLISHED) {
+                    connection.deadline = self.now.time + ping;
+                } else {
+                    self.ping(key);
+                }
+                return;
+            }
+            Stage::Live(_) => CloseCode::LoginTimeout,
+            Stage::Closing { .. } => return self.forget(key),
+        };
+        self.end(key, &code.into(), Farewell::Full);
+    }
+}

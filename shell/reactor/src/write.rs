@@ -1,0 +1,169 @@
+//! Writing: one greedy block per connection and turn, in one system call.
+//!
+//! The backlog stays in the broker, where it can be conflated or dropped by policy; only as much is
+//! encoded as one block holds, and only when the socket takes it. Invariant: a connection that
+//! cannot be written costs nothing until it can.
+
+use std::io::{self, IoSlice};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tiderace_base::Key;
+use tiderace_base::limits::WRITE_BLOCK_BYTES;
+use tiderace_wire::Output;
+
+use crate::close::Farewell;
+use crate::connection::{Flags, Stage};
+use crate::driver::Driver;
+use crate::pool::Outgoing;
+use crate::session::internal_error;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Writes every connection that has something, once.
+    pub(crate) fn write_all(&mut self) {
+        if self.lists.write.is_empty() {
+            return;
+        }
+        // Subscribers' latency counts from reading to now, so the clock is read again.
+        self.now = self.driver.now();
+        let mut list = std::mem::take(&mut self.lists.write);
+        for key in list.drain(..) {
+            self.write(key);
+            self.drain_effects();
+        }
+        list.append(&mut self.lists.write);
+        self.lists.write = list;
+    }
+
+    fn write(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        connection.flags.clear(Flags::WRITE_LISTED);
+        if !connection.flags.has(Flags::WRITABLE) {
+            return self.count_backlog(key);
+        }
+        if connection.flags.has(Flags::BACKLOG) {
+            self.fill(key);
+        }
+        if let Err(error) = self.write_block(key) {
+            return self.broken(key, &error);
+        }
+        self.count_backlog(key);
+        self.after_write(key);
+    }
+
+    /// Takes deliveries out of the session's backlog until the block is full.
+    fn fill(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let Stage::Live(live) = &mut connection.stage else {
+            return connection.flags.clear(Flags::BACKLOG);
+        };
+        let queue = self.pool.queue(&mut connection.outgoing);
+        let framing = live.transport.framing();
+        let (broker, effects, metrics) = (&mut self.broker, &mut self.effects, &self.metrics);
+        let (now, session, flags) = (self.now, &mut live.session, &mut connection.flags);
+        let filled = catch_unwind(AssertUnwindSafe(|| {
+            while queue.len() < WRITE_BLOCK_BYTES {
+                let Some(pending) = broker.next(now, live.id, effects) else {
+                    flags.clear(Flags::BACKLOG);
+                    break;
+                };
+                let delivery = pending.delivery();
+                metrics.messages_delivered.add((delivery.to - delivery.from) as u64);
+                metrics.latency.record(now.time.since(delivery.run.run().published()));
+                session.deliver(now, &delivery, &mut Output { framing, queue });
+            }
+        }));
+        if filled.is_err() {
+            self.metrics.session_panics.add(1);
+            tracing::error!(event = "session-panic", session = %live.id, "a session failed by a defect");
+            self.end(key, &internal_error(), Farewell::Transport);
+        }
+    }
+
+    /// One system call, or none if nothing waits.
+    fn write_block(&mut self, key: Key) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(());
+        };
+        let Some(outgoing) = &mut connection.outgoing else {
+            return Ok(());
+        };
+        if outgoing.queue.is_empty() {
+            return Ok(());
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES_PER_WRITE];
+        let count = outgoing.queue.slices(&mut slices);
+        let slices = slices.get(..count).unwrap_or_default();
+        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+        let written = match self.driver.write(&mut connection.stream, slices) {
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+        self.metrics.write_blocks.add(1);
+        self.metrics.bytes_sent.add(written as u64);
+        outgoing.queue.advance(written);
+        if written < offered {
+            connection.flags.clear(Flags::WRITABLE);
+        }
+        Ok(())
+    }
+
+    /// What a connection does next after a write.
+    fn after_write(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.outgoing.as_ref().is_some_and(|outgoing| outgoing.queue.is_empty())
+            && let Some(outgoing) = connection.outgoing.take()
+        {
+            self.pool.give_queue(outgoing);
+        }
+        let clogged = connection.is_clogged();
+        let flags = &mut connection.flags;
+        let more = connection.outgoing.is_some() || flags.has(Flags::BACKLOG);
+        if more && flags.has(Flags::WRITABLE) {
+            self.lists.write(key, flags);
+        }
+        if clogged {
+            return;
+        }
+        // Reading may have stopped because too much waited to be written.
+        if flags.has(Flags::READABLE) {
+            self.lists.read(key, flags);
+        }
+        match connection.stage {
+            Stage::Http(_) if connection.input.is_some() => {
+                self.lists.again(key, &mut connection.flags);
+            }
+            Stage::Closing { .. } if connection.outgoing.is_none() => self.shut(key),
+            _ => {}
+        }
+    }
+
+    /// Keeps the gauge of unwritten bytes.
+    fn count_backlog(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if let Some(outgoing) = &mut connection.outgoing {
+            let len = outgoing.queue.len();
+            self.metrics.backlog_bytes.add((len as u64).wrapping_sub(outgoing.counted as u64));
+            outgoing.counted = len;
+        }
+    }
+
+    /// A connection goes: its unwritten bytes count no more.
+    pub(crate) fn uncount_backlog(&mut self, outgoing: Option<&Outgoing>) {
+        if let Some(outgoing) = outgoing {
+            self.metrics.backlog_bytes.sub(outgoing.counted as u64);
+        }
+    }
+}
+
+/// Pieces per `writev`: a full block of runs has fewer.
+const SLICES_PER_WRITE: usize = 64;

@@ -1,0 +1,203 @@
+//! Sessions over WebSocket: messages in become a stream of bytes, frames out are messages.
+//!
+//! Relies on the codec to unmask and judge. Message borders mean nothing to sessions: a protocol
+//! frame may span messages and a message may hold several. Invariant: payload reaches the session
+//! in order, each byte once.
+
+use tiderace_base::{Close, CloseCode, Key};
+use tiderace_websocket::{CloseError, Event, encode_close, encode_ping, encode_pong};
+use tiderace_wire::Progress;
+
+use crate::close::Farewell;
+use crate::connection::{Flags, Live, Rest, Stage, Transport};
+use crate::driver::Driver;
+use crate::read::Step;
+use crate::session::Ended;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Handles the frames in `bytes`; the broker gets all their commands at once.
+    pub(crate) fn websocket(&mut self, key: Key, bytes: &mut [u8]) -> Step {
+        let mut consumed = 0;
+        let outcome = loop {
+            let rest = bytes.get_mut(consumed..).unwrap_or_default();
+            match self.frame(key, rest) {
+                Ok(Frame { consumed: count, more }) => {
+                    consumed += count;
+                    if !more {
+                        break Ok(());
+                    }
+                }
+                Err(ended) => break Err(ended),
+            }
+        };
+        let failed = outcome.is_err();
+        self.after_call(key, outcome);
+        self.drain_effects();
+        Step::Wait(if failed { bytes.len() } else { consumed })
+    }
+
+    /// Handles what the bytes begin with.
+    fn frame(&mut self, key: Key, bytes: &mut [u8]) -> Result<Frame, Ended> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(Frame::stop(bytes.len()));
+        };
+        let held = connection.flags.has(Flags::HELD);
+        let Stage::Live(Live { transport: Transport::WebSocket { decoder, .. }, .. }) =
+            &mut connection.stage
+        else {
+            return Ok(Frame::stop(0));
+        };
+        if held {
+            return Ok(Frame::stop(0));
+        }
+        let decoded = decoder
+            .decode(&self.shared.options.websocket, bytes)
+            .map_err(|error| Ended(close_of(error), Farewell::Transport))?;
+        let consumed = decoded.consumed;
+        match decoded.event {
+            Event::Incomplete { need } => {
+                connection.need = u32::try_from(need).unwrap_or(u32::MAX);
+                return Ok(Frame::stop(consumed));
+            }
+            Event::Message { payload, .. } => self.payload(key, payload)?,
+            Event::Reassembled { payload, .. } => self.payload(key, &payload)?,
+            Event::Ping(payload) => {
+                encode_pong(self.pool.queue(&mut connection.outgoing).tail(), payload, None);
+            }
+            Event::Pong(_) => {}
+            Event::Close { code, .. } => {
+                // RFC 6455 section 5.5.1: the answer repeats the code.
+                let tail = self.pool.queue(&mut connection.outgoing).tail();
+                encode_close(tail, code, "", None);
+                let code = match code {
+                    None | Some(1000) => CloseCode::Done,
+                    Some(_) => CloseCode::PeerGone,
+                };
+                return Err(Ended(code.into(), Farewell::Silent));
+            }
+        }
+        Ok(Frame { consumed, more: true })
+    }
+
+    /// Gives payload to the session, behind what it has not consumed.
+    fn payload(&mut self, key: Key, payload: &[u8]) -> Result<(), Ended> {
+        let Some(mut rest) = self.take_rest(key) else {
+            let progress = self.give(key, payload)?;
+            let left = payload.get(progress.consumed..).unwrap_or_default();
+            if !left.is_empty() {
+                let rest = Rest { bytes: left.to_vec(), need: progress.need };
+                self.put_rest(key, Box::new(rest));
+            }
+            return self.check_rest(key);
+        };
+        rest.bytes.extend_from_slice(payload);
+        if rest.bytes.len() >= rest.need {
+            let progress = self.give(key, &rest.bytes)?;
+            rest.bytes.drain(..progress.consumed.min(rest.bytes.len()));
+            rest.need = progress.need;
+        }
+        if !rest.bytes.is_empty() {
+            self.put_rest(key, rest);
+        }
+        self.check_rest(key)
+    }
+
+    /// Gives the session again what it has not consumed.
+    pub(crate) fn offer_rest(&mut self, key: Key) {
+        let pending = self.connections.get_mut(key).is_some_and(|c| c.rest_len() > 0);
+        if pending {
+            let outcome = self.payload(key, &[]);
+            self.after_call(key, outcome);
+            self.drain_effects();
+        }
+    }
+
+    fn give(&mut self, key: Key, bytes: &[u8]) -> Result<Progress, Ended> {
+        let mut progress = Progress::default();
+        self.call(key, |session, now, context| {
+            progress = session.receive(now, bytes, context)?;
+            Ok(())
+        })?;
+        Ok(progress)
+    }
+
+    /// Bounds what waits: an unfinished frame by its size, a client without login by time.
+    fn check_rest(&mut self, key: Key) -> Result<(), Ended> {
+        let options = &self.shared.options;
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(());
+        };
+        let waiting = connection.rest_len();
+        if waiting > options.unfinished_bytes_max {
+            let reason = "a frame is larger than this server takes";
+            let close = Close::new(CloseCode::FrameTooLarge, reason);
+            return Err(Ended(close, Farewell::Full));
+        }
+        if waiting >= options.ahead_bytes_max
+            && let Some(live) = connection.live()
+            && !live.session.is_established()
+        {
+            connection.flags.set(Flags::HELD);
+        }
+        Ok(())
+    }
+
+    fn take_rest(&mut self, key: Key) -> Option<Box<Rest>> {
+        match &mut self.connections.get_mut(key)?.live()?.transport {
+            Transport::WebSocket { rest, .. } => rest.take(),
+            Transport::Stream => None,
+        }
+    }
+
+    fn put_rest(&mut self, key: Key, rest: Box<Rest>) {
+        if let Some(live) = self.connections.get_mut(key).and_then(|c| c.live())
+            && let Transport::WebSocket { rest: slot, .. } = &mut live.transport
+        {
+            *slot = Some(rest);
+        }
+    }
+
+    /// A WebSocket has been silent for a while: asks whether anybody is there, once.
+    pub(crate) fn ping(&mut self, key: Key) {
+        let deadlines = self.shared.options.deadlines;
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        // What we do not read we cannot hear.
+        let deaf = connection.flags.has(Flags::PAUSED) || connection.is_clogged();
+        let flags = &mut connection.flags;
+        if flags.has(Flags::HEARD) || deaf {
+            flags.clear(Flags::HEARD | Flags::PINGED);
+            connection.deadline = self.now.time + deadlines.ping;
+        } else if flags.raise(Flags::PINGED) {
+            encode_ping(self.pool.queue(&mut connection.outgoing).tail(), b"", None);
+            connection.deadline = self.now.time + deadlines.pong;
+            self.lists.write(key, &mut connection.flags);
+        } else {
+            self.end(key, &CloseCode::IdleTimeout.into(), Farewell::Full);
+        }
+    }
+}
+
+/// What handling one frame led to.
+struct Frame {
+    consumed: usize,
+    /// Whether another frame may follow in the same bytes.
+    more: bool,
+}
+
+impl Frame {
+    fn stop(consumed: usize) -> Frame {
+        Frame { consumed, more: false }
+    }
+}
+
+fn close_of(error: CloseError) -> Close {
+    let code = match error {
+        CloseError::MessageTooBig => CloseCode::FrameTooLarge,
+        CloseError::TextNotUtf8 => CloseCode::BadText,
+        _ => CloseCode::BadFrame,
+    };
+    Close::new(code, error.to_string())
+}

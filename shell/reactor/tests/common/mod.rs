@@ -1,0 +1,91 @@
+//! What the tests of the event loop share.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+pub mod protocols;
+pub mod world;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tiderace_base::{Close, CloseCode};
+use tiderace_broker::{BrokerOptions, Principal};
+use tiderace_reactor::{
+    Answer, HttpRequest, HttpResponse, Sample, SampleValue, Services, Verifier,
+};
+use tiderace_wire::Credentials;
+
+/// Keeps logins until the test decides them; `mallory` is refused.
+#[derive(Debug, Default)]
+pub struct Desk(Mutex<Vec<(Credentials, Answer)>>);
+
+impl Verifier for Desk {
+    fn submit(&self, credentials: Credentials, _: SocketAddr, answer: Answer) {
+        self.0.lock().unwrap().push((credentials, answer));
+    }
+}
+
+impl Desk {
+    /// Decides what waits; says how many.
+    pub fn decide(&self) -> usize {
+        let waiting = std::mem::take(&mut *self.0.lock().unwrap());
+        let count = waiting.len();
+        for (credentials, answer) in waiting {
+            answer.send(judge(credentials));
+        }
+        count
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+/// Decides logins at once.
+#[derive(Debug)]
+pub struct AtOnce;
+
+impl Verifier for AtOnce {
+    fn submit(&self, credentials: Credentials, _: SocketAddr, answer: Answer) {
+        answer.send(judge(credentials));
+    }
+}
+
+fn judge(credentials: Credentials) -> Result<Principal, Close> {
+    let login = credentials.login.unwrap_or_default();
+    if login == "mallory" {
+        return Err(CloseCode::LoginFailed.into());
+    }
+    Ok(Principal { name: login.into(), groups: [].into(), anonymous: false })
+}
+
+/// The echo and line protocols, with a page under `/page`.
+pub fn services(verifier: Arc<dyn Verifier>) -> Services {
+    Services {
+        protocols: vec![protocols::echo_protocol(), protocols::line_protocol()],
+        http: Arc::new(page),
+        verifier,
+        broker: Arc::new(BrokerOptions { verify_logins: true, ..BrokerOptions::default() }),
+    }
+}
+
+fn page(request: &HttpRequest<'_>) -> HttpResponse {
+    match request.path {
+        "/page" => HttpResponse {
+            status: 200,
+            headers: vec![("Content-Type", "text/plain".to_string())],
+            body: format!("{} {}", request.method, request.query.unwrap_or("-")).into_bytes(),
+        },
+        "/large" => HttpResponse { status: 200, headers: vec![], body: vec![b'x'; 100_000] },
+        _ => HttpResponse { status: 404, ..HttpResponse::default() },
+    }
+}
+
+/// The value of a metric.
+pub fn metric(samples: &[Sample], name: &str, labels: &[&str]) -> u64 {
+    let found = samples.iter().find(|sample| sample.row.name == name && sample.labels == labels);
+    match found.map(|sample| &sample.value) {
+        Some(SampleValue::Number(value)) => *value,
+        other => panic!("{name} {labels:?}: {other:?}"),
+    }
+}
