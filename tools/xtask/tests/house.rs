@@ -32,6 +32,7 @@ house! {
     generated_pages_are_fresh => generated::check;
     imports_go_down => imports::check;
     links_lead_somewhere => links::check;
+    metrics_stand_in_tables => generated::check_metrics;
     modules_say_what_they_are => shape::check_openings;
     no_machine_is_named => wording::check;
     nothing_is_skipped_or_put_off => discipline::check;

@@ -3,14 +3,26 @@
 use std::fmt::Write as _;
 
 use tiderace_broker::BROKER_METRICS;
+use tiderace_reactor::{METRICS, MetricKind};
+
+use crate::{Finding, Tree};
 
 /// One line of the page, whichever table it comes from.
+#[derive(Clone)]
 struct Line {
-    name: String,
+    name: &'static str,
     kind: &'static str,
     labels: String,
     help: &'static str,
 }
+
+/// Metrics that stand in no table because the program writes them itself.
+const OTHERS: &[Line] = &[Line {
+    name: "tiderace_build_info",
+    kind: "gauge",
+    labels: String::new(),
+    help: "The version that runs, in the label `version`; always 1.",
+}];
 
 /// The page.
 pub(super) fn page() -> String {
@@ -32,17 +44,46 @@ pub(super) fn page() -> String {
     text
 }
 
+/// Metrics that sources write by hand (`# TYPE name …`) and the page does not know.
+pub(super) fn undocumented(tree: &Tree) -> Vec<Finding> {
+    let known = lines();
+    let mut findings = Vec::new();
+    for file in tree.ending(".rs").filter(|file| file.path.starts_with("shell/")) {
+        for (index, line) in file.text.lines().enumerate() {
+            let Some((_, rest)) = line.split_once("# TYPE tiderace_") else { continue };
+            let name: String =
+                rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let name = format!("tiderace_{name}");
+            if known.iter().all(|line| line.name != name) {
+                let problem = format!("writes the metric `{name}`, which is in no table");
+                let remedy =
+                    "add it to OTHERS in tools/xtask/src/generated/metrics.rs, or to a table";
+                findings.push(Finding::at_line(&file.path, index + 1, problem, remedy));
+            }
+        }
+    }
+    findings
+}
+
 fn lines() -> Vec<Line> {
-    let mut lines: Vec<Line> = BROKER_METRICS
-        .iter()
-        .map(|row| Line {
-            name: row.name.to_owned(),
-            kind: if row.is_counter { "counter" } else { "gauge" },
-            labels: row.labels.to_owned(),
-            help: row.help,
-        })
-        .collect();
-    lines.sort_by(|a, b| (&a.name, &a.labels).cmp(&(&b.name, &b.labels)));
+    let broker = BROKER_METRICS.iter().map(|row| Line {
+        name: row.name,
+        kind: if row.is_counter { "counter" } else { "gauge" },
+        labels: row.labels.to_owned(),
+        help: row.help,
+    });
+    let reactor = METRICS.iter().map(|row| Line {
+        name: row.name,
+        kind: match row.kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+        },
+        labels: row.labels.join(", "),
+        help: row.help,
+    });
+    let mut lines: Vec<Line> = broker.chain(reactor).chain(OTHERS.iter().cloned()).collect();
+    lines.sort_by(|a, b| (a.name, &a.labels).cmp(&(b.name, &b.labels)));
     lines
 }
 
@@ -55,12 +96,23 @@ mod tests {
         let lines = lines();
         for pair in lines.windows(2) {
             let [a, b] = pair else { continue };
-            assert!((&a.name, &a.labels) < (&b.name, &b.labels), "{} twice", a.name);
+            assert!((a.name, &a.labels) < (b.name, &b.labels), "{} twice", a.name);
         }
         for line in lines {
             assert!(line.name.starts_with("tiderace_"), "{}", line.name);
             assert_eq!(line.name.ends_with("_total"), line.kind == "counter", "{}", line.name);
             assert!(line.help.ends_with('.'), "{}: {}", line.name, line.help);
         }
+    }
+
+    #[test]
+    fn metrics_written_by_hand_are_found() {
+        let line = |name: &str| format!("writeln!(out, \"# TYPE {name} gauge\")");
+        let tree = Tree::of(&[
+            ("shell/a.rs", &line("tiderace_build_info")),
+            ("shell/b.rs", &line("tiderace_secret")),
+        ]);
+        let places: Vec<_> = undocumented(&tree).into_iter().map(|f| f.place).collect();
+        assert_eq!(places, ["shell/b.rs:1"]);
     }
 }
