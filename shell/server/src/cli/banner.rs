@@ -1,0 +1,97 @@
+//! What development mode prints: what listens where, and three commands to paste.
+//!
+//! Relies on nothing; pure. Invariant: the commands work as printed, in a shell in the same directory.
+
+use std::fmt::Write;
+
+use tiderace_config::{ListenerConfig, ListenerProtocol};
+
+/// The banner. `program` is how this process was called; the addresses are the ones really bound.
+pub(crate) fn development_banner(program: &str, listeners: &[ListenerConfig]) -> String {
+    let mut out = String::from(
+        "Tiderace, development mode: this machine only, everybody may do everything.\n\n",
+    );
+    for listener in listeners {
+        let protocols = match listener.protocol {
+            ListenerProtocol::Any => "STOMP, WebSocket and HTTP (/metrics, /livez, /readyz)",
+            ListenerProtocol::Http => "WebSocket and HTTP (/metrics, /livez, /readyz)",
+            ListenerProtocol::Stomp => "STOMP",
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  {:<22} {protocols}", listener.address.to_string());
+    }
+    let stomp = listeners.iter().find(|listener| listener.protocol != ListenerProtocol::Http);
+    let Some(stomp) = stomp else { return out };
+    let port = match stomp.address.port() {
+        7800 => String::new(),
+        port => format!(" -p {port}"),
+    };
+    let program = quote(program);
+    let _ = write!(
+        out,
+        "\nIn another terminal:\n\n  \
+         {program} sub{port} 'fx/**' -v\n  \
+         {program} pub{port} fx/EUR-USD '{{\"bid\":1.09}}'\n  \
+         {program} bench stomp --target {}\n\n\
+         Ctrl-C stops it. `{program} serve --config FILE` runs it for others to reach.\n",
+        stomp.address
+    );
+    out
+}
+
+/// For a POSIX shell.
+fn quote(program: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
+    match program.chars().all(is_plain) && !program.is_empty() {
+        true => program.to_owned(),
+        false => format!("'{}'", program.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+
+    fn listener(port: u16, protocol: ListenerProtocol) -> ListenerConfig {
+        ListenerConfig {
+            name: "x".to_owned(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            protocol,
+        }
+    }
+
+    #[test]
+    fn the_usual_port_needs_no_option() {
+        let listeners =
+            [listener(7800, ListenerProtocol::Any), listener(61613, ListenerProtocol::Stomp)];
+        let banner = development_banner("target/release/tiderace", &listeners);
+        let expected = "Tiderace, development mode: this machine only, everybody may do everything.
+
+  127.0.0.1:7800         STOMP, WebSocket and HTTP (/metrics, /livez, /readyz)
+  127.0.0.1:61613        STOMP
+
+In another terminal:
+
+  target/release/tiderace sub 'fx/**' -v
+  target/release/tiderace pub fx/EUR-USD '{\"bid\":1.09}'
+  target/release/tiderace bench stomp --target 127.0.0.1:7800
+
+Ctrl-C stops it. `target/release/tiderace serve --config FILE` runs it for others to reach.
+";
+        assert_eq!(banner, expected);
+    }
+
+    #[test]
+    fn another_port_and_an_odd_path_are_spelled_out() {
+        let listeners =
+            [listener(80, ListenerProtocol::Http), listener(9000, ListenerProtocol::Any)];
+        let banner = development_banner("/my tools/tide'race", &listeners);
+        assert!(
+            banner.contains("\n  '/my tools/tide'\\''race' sub -p 9000 'fx/**' -v\n"),
+            "{banner}"
+        );
+        assert!(!development_banner("tiderace", &listeners[..1]).contains("another terminal"));
+    }
+}

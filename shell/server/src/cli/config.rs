@@ -1,0 +1,78 @@
+//! `tiderace config`: check, show and describe the configuration.
+//!
+//! Relies on `tiderace_config` and on `tiderace_auth` to check password hashes. Invariant: `check`
+//! accepts exactly the configurations that `serve` starts with.
+
+use std::io::Write;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+
+use super::config_args::ConfigArgs;
+use super::output_error;
+
+/// `tiderace config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCommandArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Say what is wrong with the configuration, with file, line and column.
+    Check(ConfigArgs),
+    /// Print every option as it holds, and where its value comes from. Secrets are masked.
+    Show {
+        #[command(flatten)]
+        args: ConfigArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of the configuration file, for editors.
+    Schema {
+        /// The reference of all options as Markdown instead.
+        #[arg(long)]
+        markdown: bool,
+    },
+}
+
+/// Runs `tiderace config`.
+pub(crate) fn run(args: &ConfigCommandArgs) -> anyhow::Result<()> {
+    match &args.command {
+        ConfigCommand::Check(args) => check(args),
+        ConfigCommand::Show { args, json } => {
+            let loaded = args.load(false)?;
+            match json {
+                true => print(&format!("{:#}\n", tiderace_config::show_json(&loaded))),
+                false => print(&tiderace_config::show_toml(&loaded)),
+            }
+        }
+        ConfigCommand::Schema { markdown: true } => print(&tiderace_config::markdown()),
+        ConfigCommand::Schema { markdown: false } => {
+            print(&format!("{:#}\n", tiderace_config::schema()))
+        }
+    }
+}
+
+fn check(args: &ConfigArgs) -> anyhow::Result<()> {
+    let loaded = args.load(false)?;
+    for user in &loaded.config.auth.users {
+        if let tiderace_config::UserPassword::Hash(hash) = &user.password {
+            tiderace_auth::PasswordHash::parse(hash)
+                .with_context(|| format!("user `{}`", user.name))?;
+        }
+    }
+    let listeners: Vec<String> =
+        loaded.config.listeners.iter().map(|listener| listener.address.to_string()).collect();
+    print(&format!(
+        "The configuration is good ({}; listens on {}).\n",
+        args.file_name(),
+        listeners.join(", ")
+    ))
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(output_error)
+}

@@ -1,0 +1,85 @@
+//! What `pub` and `sub` share: where the server is, who logs in, how destinations are spelled.
+//!
+//! Relies on `client`. Invariant: a path without prefix means a topic unless `--queue` says otherwise.
+
+use clap::{ArgAction, Args};
+
+use super::client::{Client, ClientError, Login};
+
+/// Where the server is and who logs in.
+#[derive(Debug, Clone, Args)]
+// `-h` is the host, as everywhere in messaging; help is `--help`.
+pub(crate) struct ConnectionArgs {
+    /// Host of the server.
+    #[arg(short = 'h', long, default_value = "127.0.0.1", env = "TIDERACE_HOST")]
+    host: String,
+    /// Port of the server.
+    #[arg(short, long, default_value_t = 7800, env = "TIDERACE_STOMP_PORT")]
+    port: u16,
+    /// Login name.
+    #[arg(short = 'u', long, value_name = "NAME", env = "TIDERACE_LOGIN")]
+    login: Option<String>,
+    /// Password, or a token if there is no login name. The environment hides it from other users.
+    #[arg(
+        short = 'P',
+        long,
+        value_name = "PASSCODE",
+        env = "TIDERACE_PASSCODE",
+        hide_env_values = true
+    )]
+    passcode: Option<String>,
+    /// Print help.
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+impl ConnectionArgs {
+    /// Connects and logs in.
+    pub(crate) fn connect(&self) -> Result<Client, ClientError> {
+        let login = Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() };
+        Client::connect(&self.host, self.port, &login)
+    }
+}
+
+/// The STOMP destination of a path as typed.
+pub(crate) fn destination(path: &str, is_queue: bool) -> String {
+    let is_complete = ["/topic/", "/queue/", "/temp-topic/", "/temp-queue/"]
+        .iter()
+        .any(|prefix| path.starts_with(prefix));
+    if is_complete {
+        return path.to_owned();
+    }
+    let kind = if is_queue { "queue" } else { "topic" };
+    format!("/{kind}/{}", path.trim_start_matches('/'))
+}
+
+/// The path of a STOMP destination, as `pub` and `sub` take it.
+pub(crate) fn path(destination: &str) -> &str {
+    let stripped =
+        destination.strip_prefix("/topic/").or_else(|| destination.strip_prefix("/queue/"));
+    stripped.unwrap_or(destination)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_destinations_and_back() {
+        let cases = [
+            ("fx/EUR-USD", false, "/topic/fx/EUR-USD"),
+            ("/fx/EUR-USD", false, "/topic/fx/EUR-USD"),
+            ("jobs", true, "/queue/jobs"),
+            ("fx/**", false, "/topic/fx/**"),
+            ("fx/#", false, "/topic/fx/#"),
+            ("/queue/jobs", false, "/queue/jobs"),
+            ("/temp-queue/a", false, "/temp-queue/a"),
+        ];
+        for (typed, is_queue, expected) in cases {
+            assert_eq!(destination(typed, is_queue), expected, "{typed}");
+        }
+        assert_eq!(path("/topic/fx/EUR-USD"), "fx/EUR-USD");
+        assert_eq!(path("/queue/jobs"), "jobs");
+        assert_eq!(path("/temp-queue/a"), "/temp-queue/a");
+    }
+}

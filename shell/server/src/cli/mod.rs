@@ -1,0 +1,141 @@
+//! The command line: which commands there are, and what each needs to run.
+//!
+//! Relies on the table of options for every flag that sets one. Runs on the main thread. Invariant: a
+//! command that fails says in one sentence what failed and what to do, and exits with 1 (2 for a command
+//! line that cannot be understood).
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "standard output and error are the interface here"
+)]
+
+mod banner;
+mod client;
+mod completions;
+mod config;
+mod config_args;
+mod connection;
+mod doctor;
+mod frame;
+mod password;
+mod publish;
+mod subscribe;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tiderace_config::Loaded;
+
+pub(crate) use banner::development_banner;
+use config_args::ConfigArgs;
+
+/// Pushes live data to everyone who is connected.
+///
+/// Without a command: development mode, which listens on this machine only and lets everybody in.
+#[derive(Debug, Parser)]
+#[command(name = "tiderace", version, max_term_width = 100, subcommand_help_heading = "Commands")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server.
+    Serve(ConfigArgs),
+    /// Publish messages to a topic, or send them to a queue.
+    Pub(publish::PublishArgs),
+    /// Print the messages of topics or queues.
+    Sub(subscribe::SubscribeArgs),
+    /// Measure STOMP servers, and what this machine can do at best.
+    Bench(tiderace_bench::BenchArgs),
+    /// Check, show and describe the configuration.
+    Config(config::ConfigCommandArgs),
+    /// Examine this machine: what would hold the server back, and the command that mends it.
+    Doctor(doctor::DoctorArgs),
+    /// Hash a password, or make a token, for the configuration.
+    Password(password::PasswordArgs),
+    /// Print a completion script for a shell.
+    Completions(completions::CompletionsArgs),
+}
+
+/// What the server is asked to do.
+#[derive(Debug)]
+pub(crate) struct ServeRequest {
+    /// The configuration with the origins of its values.
+    pub(crate) loaded: Loaded,
+    /// No command was given: print the banner of development mode.
+    pub(crate) development: bool,
+}
+
+/// Runs the command of this process's arguments; `serve` runs the server until it stops.
+pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        None => run_server(&ConfigArgs::default(), true, serve),
+        Some(Command::Serve(args)) => run_server(&args, false, serve),
+        Some(Command::Pub(args)) => publish::run(&args),
+        Some(Command::Sub(args)) => subscribe::run(&args),
+        Some(Command::Bench(args)) => tiderace_bench::run(&args),
+        Some(Command::Config(args)) => config::run(&args),
+        Some(Command::Doctor(args)) => doctor::run(&args),
+        Some(Command::Password(args)) => password::run(&args),
+        Some(Command::Completions(args)) => completions::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough: `tiderace sub … | head -1`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tiderace: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_server(
+    args: &ConfigArgs,
+    development: bool,
+    serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let loaded = args.load(development)?;
+    serve(ServeRequest { loaded, development })
+}
+
+/// Standard output was closed, as opposed to a network connection.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output was closed")]
+struct OutputClosed;
+
+/// Tells a closed standard output from every other failure.
+fn output_error(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => OutputClosed.into(),
+        _ => anyhow::Error::new(error).context("cannot write to standard output"),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.is::<OutputClosed>()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_a_closed_output_counts_as_success() {
+        assert!(is_broken_pipe(&output_error(io::Error::from(io::ErrorKind::BrokenPipe))));
+        assert!(!is_broken_pipe(&output_error(io::Error::from(io::ErrorKind::StorageFull))));
+        let network = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(!is_broken_pipe(&network));
+    }
+}
