@@ -25,10 +25,7 @@ pub struct FailurePolicy {
 
 impl Default for FailurePolicy {
     fn default() -> FailurePolicy {
-        FailurePolicy {
-            failures_max: 5,
-            window: Span::from_secs(60),
-        }
+        FailurePolicy { failures_max: 5, window: Span::from_secs(60) }
     }
 }
 
@@ -49,10 +46,7 @@ struct Entry {
 
 impl Failures {
     pub(crate) fn new(policy: FailurePolicy) -> Failures {
-        Failures {
-            policy,
-            entries: HashMap::new(),
-        }
+        Failures { policy, entries: HashMap::new() }
     }
 
     /// Further attempts are refused unheard.
@@ -72,15 +66,9 @@ impl Failures {
             self.make_room(now);
         }
         let window = self.policy.window;
-        let entry = self.entries.entry(key).or_insert(Entry {
-            count: 0,
-            since: now,
-        });
+        let entry = self.entries.entry(key).or_insert(Entry { count: 0, since: now });
         if now.since(entry.since) >= window {
-            *entry = Entry {
-                count: 0,
-                since: now,
-            };
+            *entry = Entry { count: 0, since: now };
         }
         entry.count = entry.count.saturating_add(1);
     }
@@ -97,8 +85,7 @@ impl Failures {
     /// Drops what is over, or else the older half.
     fn make_room(&mut self, now: Time) {
         let window = self.policy.window;
-        self.entries
-            .retain(|_, entry| now.since(entry.since) < window);
+        self.entries.retain(|_, entry| now.since(entry.since) < window);
         if self.entries.len() >= ENTRIES_MAX {
             let mut ages: Vec<Time> = self.entries.values().map(|entry| entry.since).collect();
             ages.sort_unstable();
@@ -110,14 +97,8 @@ impl Failures {
 
 fn key(login: &str, address: IpAddr) -> Key {
     // Counted in characters, so that the cut lies between two.
-    let end = login
-        .char_indices()
-        .nth(NAME_CHARS_MAX)
-        .map_or(login.len(), |(end, _)| end);
-    (
-        login.get(..end).unwrap_or_default().into(),
-        address.to_canonical(),
-    )
+    let end = login.char_indices().nth(NAME_CHARS_MAX).map_or(login.len(), |(end, _)| end);
+    (login.get(..end).unwrap_or_default().into(), address.to_canonical())
 }
 
 #[cfg(test)]
@@ -146,18 +127,13 @@ mod tests {
         assert!(failures.is_blocked("bob", HERE, at(59)));
         assert!(!failures.is_blocked("bob", HERE, at(60)));
         failures.record("bob", HERE, at(61));
-        assert!(
-            !failures.is_blocked("bob", HERE, at(61)),
-            "a new window has begun"
-        );
+        assert!(!failures.is_blocked("bob", HERE, at(61)), "a new window has begun");
     }
 
     #[test]
     fn success_forgives() {
-        let mut failures = Failures::new(FailurePolicy {
-            failures_max: 1,
-            window: Span::from_secs(60),
-        });
+        let mut failures =
+            Failures::new(FailurePolicy { failures_max: 1, window: Span::from_secs(60) });
         failures.record("bob", HERE, at(0));
         assert!(failures.is_blocked("bob", HERE, at(1)));
         failures.forgive("bob", HERE);
@@ -166,10 +142,8 @@ mod tests {
 
     #[test]
     fn zero_is_no_limit() {
-        let mut failures = Failures::new(FailurePolicy {
-            failures_max: 0,
-            window: Span::from_secs(60),
-        });
+        let mut failures =
+            Failures::new(FailurePolicy { failures_max: 0, window: Span::from_secs(60) });
         failures.record("bob", HERE, at(0));
         assert!(!failures.is_blocked("bob", HERE, at(0)));
         assert!(failures.entries.is_empty());
@@ -177,21 +151,14 @@ mod tests {
 
     #[test]
     fn the_table_stays_bounded_and_keeps_the_newest() {
-        let mut failures = Failures::new(FailurePolicy {
-            failures_max: 1,
-            window: Span::from_secs(1_000_000),
-        });
+        let mut failures =
+            Failures::new(FailurePolicy { failures_max: 1, window: Span::from_secs(1_000_000) });
         for number in 0..20_000 {
             failures.record(&format!("user{number}"), HERE, at(number));
             assert!(failures.entries.len() <= ENTRIES_MAX);
         }
         assert!(failures.is_blocked("user19999", HERE, at(20_000)));
         failures.record(&"ä".repeat(1_000), HERE, at(20_000));
-        assert!(
-            failures
-                .entries
-                .keys()
-                .all(|(name, _)| name.chars().count() <= NAME_CHARS_MAX)
-        );
+        assert!(failures.entries.keys().all(|(name, _)| name.chars().count() <= NAME_CHARS_MAX));
     }
 }

@@ -65,10 +65,7 @@ impl PasswordHash {
             return Err(PasswordError::Algorithm);
         }
         let params = Params::try_from(&hash).map_err(|_| PasswordError::Form)?;
-        let output = hash
-            .hash
-            .as_ref()
-            .map_or(0, |output| output.as_bytes().len());
+        let output = hash.hash.as_ref().map_or(0, |output| output.as_bytes().len());
         if hash.salt.is_none() || output == 0 {
             return Err(PasswordError::Form);
         }
@@ -77,16 +74,8 @@ impl PasswordHash {
             params.m_cost().into(),
             &(*MEMORY_KIB.start() as u64..=*MEMORY_KIB.end() as u64),
         )?;
-        within(
-            "t",
-            params.t_cost().into(),
-            &(*PASSES.start() as u64..=*PASSES.end() as u64),
-        )?;
-        within(
-            "p",
-            params.p_cost().into(),
-            &(*LANES.start() as u64..=*LANES.end() as u64),
-        )?;
+        within("t", params.t_cost().into(), &(*PASSES.start() as u64..=*PASSES.end() as u64))?;
+        within("p", params.p_cost().into(), &(*LANES.start() as u64..=*LANES.end() as u64))?;
         within(
             "output",
             output as u64,
@@ -99,9 +88,7 @@ impl PasswordHash {
     /// [`hash_password`].
     pub fn matches(&self, password: &str) -> bool {
         // The parameters of the hash are used, not those of this instance.
-        Argon2::default()
-            .verify_password(password.as_bytes(), &self.0)
-            .is_ok()
+        Argon2::default().verify_password(password.as_bytes(), &self.0).is_ok()
     }
 }
 
@@ -121,9 +108,8 @@ pub fn hash_password(password: &str) -> Result<String, PasswordError> {
         return Err(PasswordError::Empty);
     }
     // The default parameters are OWASP's first choice: 19 MiB, two passes, one lane.
-    let hash: phc::PasswordHash = Argon2::default()
-        .hash_password(password.as_bytes())
-        .map_err(|_| PasswordError::Random)?;
+    let hash: phc::PasswordHash =
+        Argon2::default().hash_password(password.as_bytes()).map_err(|_| PasswordError::Random)?;
     Ok(hash.to_string())
 }
 
@@ -134,12 +120,9 @@ fn within(
 ) -> Result<(), PasswordError> {
     match range.contains(&value) {
         true => Ok(()),
-        false => Err(PasswordError::Parameter {
-            name,
-            value,
-            min: *range.start(),
-            max: *range.end(),
-        }),
+        false => {
+            Err(PasswordError::Parameter { name, value, min: *range.start(), max: *range.end() })
+        }
     }
 }
 
@@ -151,19 +134,12 @@ mod tests {
     #[test]
     fn a_password_matches_its_own_hash_only() {
         let text = hash_password("correct horse").unwrap();
-        assert!(
-            text.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
-            "{text}"
-        );
+        assert!(text.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{text}");
         let hash = PasswordHash::parse(&text).unwrap();
         assert!(hash.matches("correct horse"));
         assert!(!hash.matches("correct hors"));
         assert!(!hash.matches(""));
-        assert_ne!(
-            text,
-            hash_password("correct horse").unwrap(),
-            "the salt is random"
-        );
+        assert_ne!(text, hash_password("correct horse").unwrap(), "the salt is random");
         assert!(!format!("{hash:?}").contains("argon2id"));
     }
 
@@ -178,58 +154,29 @@ mod tests {
         const HASH: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
         let with =
             |algorithm: &str, params: &str| format!("${algorithm}$v=19${params}${SALT}${HASH}");
-        let parameter = |name, value, min, max| PasswordError::Parameter {
-            name,
-            value,
-            min,
-            max,
-        };
+        let parameter = |name, value, min, max| PasswordError::Parameter { name, value, min, max };
         let cases = [
             (with("argon2id", "m=19456,t=2,p=1"), None),
-            (
-                with("argon2i", "m=19456,t=2,p=1"),
-                Some(PasswordError::Algorithm),
-            ),
-            (
-                with("scrypt", "m=19456,t=2,p=1"),
-                Some(PasswordError::Algorithm),
-            ),
+            (with("argon2i", "m=19456,t=2,p=1"), Some(PasswordError::Algorithm)),
+            (with("scrypt", "m=19456,t=2,p=1"), Some(PasswordError::Algorithm)),
             (
                 format!("$argon2id$v=16$m=19456,t=2,p=1${SALT}${HASH}"),
                 Some(PasswordError::Algorithm),
             ),
-            (
-                format!("$argon2id$m=19456,t=2,p=1${SALT}${HASH}"),
-                Some(PasswordError::Algorithm),
-            ),
-            (
-                with("argon2id", "m=1024,t=2,p=1"),
-                Some(parameter("m", 1_024, 7_168, 262_144)),
-            ),
+            (format!("$argon2id$m=19456,t=2,p=1${SALT}${HASH}"), Some(PasswordError::Algorithm)),
+            (with("argon2id", "m=1024,t=2,p=1"), Some(parameter("m", 1_024, 7_168, 262_144))),
             (
                 with("argon2id", "m=4000000,t=2,p=1"),
                 Some(parameter("m", 4_000_000, 7_168, 262_144)),
             ),
-            (
-                with("argon2id", "m=19456,t=99,p=1"),
-                Some(parameter("t", 99, 1, 16)),
-            ),
-            (
-                with("argon2id", "m=19456,t=2,p=64"),
-                Some(parameter("p", 64, 1, 8)),
-            ),
+            (with("argon2id", "m=19456,t=99,p=1"), Some(parameter("t", 99, 1, 16))),
+            (with("argon2id", "m=19456,t=2,p=64"), Some(parameter("p", 64, 1, 8))),
             (
                 format!("$argon2id$v=19$m=19456,t=2,p=1${SALT}$AAAAAAAAAAAAAAAA"),
                 Some(parameter("output", 12, 16, 64)),
             ),
-            (
-                format!("$argon2id$v=19$m=19456,t=2,p=1${SALT}"),
-                Some(PasswordError::Form),
-            ),
-            (
-                "$argon2id$v=19$m=19456,t=2,p=1".to_owned(),
-                Some(PasswordError::Form),
-            ),
+            (format!("$argon2id$v=19$m=19456,t=2,p=1${SALT}"), Some(PasswordError::Form)),
+            ("$argon2id$v=19$m=19456,t=2,p=1".to_owned(), Some(PasswordError::Form)),
             ("hunter2".to_owned(), Some(PasswordError::Form)),
             (String::new(), Some(PasswordError::Form)),
         ];

@@ -14,22 +14,13 @@ pub struct Principal {
 impl Principal {
     /// Whoever did not log in.
     pub fn anonymous() -> Principal {
-        Principal {
-            name: None,
-            groups: Arc::from([]),
-        }
+        Principal { name: None, groups: Arc::from([]) }
     }
 
     /// Somebody who logged in.
     pub fn named(name: &str, groups: impl IntoIterator<Item = impl AsRef<str>>) -> Principal {
-        let groups = groups
-            .into_iter()
-            .map(|group| Arc::from(group.as_ref()))
-            .collect();
-        Principal {
-            name: Some(Arc::from(name)),
-            groups,
-        }
+        let groups = groups.into_iter().map(|group| Arc::from(group.as_ref())).collect();
+        Principal { name: Some(Arc::from(name)), groups }
     }
 
     /// The name; `None` for an anonymous client.

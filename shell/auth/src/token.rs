@@ -28,9 +28,8 @@ impl TokenDigest {
     pub fn is_equal(&self, other: &TokenDigest) -> bool {
         let pairs = self.0.iter().zip(&other.0);
         // `black_box` keeps the compiler from leaving the loop early.
-        let difference = pairs.fold(0, |difference, (left, right)| {
-            black_box(difference | (left ^ right))
-        });
+        let difference =
+            pairs.fold(0, |difference, (left, right)| black_box(difference | (left ^ right)));
         difference == 0
     }
 }
@@ -81,10 +80,7 @@ mod tests {
         for index in 0..32 {
             let mut other = digest.0;
             other[index] ^= 0x80;
-            assert!(
-                !digest.is_equal(&TokenDigest::from_bytes(other)),
-                "byte {index}"
-            );
+            assert!(!digest.is_equal(&TokenDigest::from_bytes(other)), "byte {index}");
         }
     }
 

@@ -174,14 +174,10 @@ impl Verifier {
                     hash_password(text).and_then(|text| PasswordHash::parse(&text))
                 }
             };
-            let hash = hash.map_err(|reason| RecordError::Password {
-                name: record.name.clone(),
-                reason,
-            })?;
+            let hash =
+                hash.map_err(|reason| RecordError::Password { name: record.name.clone(), reason })?;
             let principal = Principal::named(&record.name, &record.groups);
-            verifier
-                .by_name
-                .insert(record.name.into(), verifier.users.len());
+            verifier.by_name.insert(record.name.into(), verifier.users.len());
             verifier.users.push(User { hash, principal });
         }
         for record in tokens {
@@ -208,11 +204,7 @@ impl Verifier {
         if self.is_open() && self.anonymous == AnonymousAccess::Accepted {
             return Check::Decided(Ok(Principal::anonymous()));
         }
-        let token = match (
-            &credentials.token,
-            &credentials.login,
-            &credentials.passcode,
-        ) {
+        let token = match (&credentials.token, &credentials.login, &credentials.passcode) {
             (Some(token), _, _) => token,
             (None, Some(_), _) if self.users.is_empty() => {
                 return Check::Decided(Err(LoginError::Refused));
@@ -235,11 +227,7 @@ impl Verifier {
         login: &str,
         password: &str,
     ) -> Result<Principal, LoginError> {
-        let Some(known) = self
-            .by_name
-            .get(login)
-            .and_then(|index| self.users.get(*index))
-        else {
+        let Some(known) = self.by_name.get(login).and_then(|index| self.users.get(*index)) else {
             self.spend_the_time_of_a_hash(login, password);
             return Err(LoginError::Refused);
         };
@@ -252,10 +240,7 @@ impl Verifier {
     /// Some configured hash, always the same one for a name, so that its parameters look like a user's.
     fn spend_the_time_of_a_hash(&self, login: &str, password: &str) {
         let choice = self.decoy.hash_one(login) % (self.users.len().max(1) as u64);
-        if let Some(user) = usize::try_from(choice)
-            .ok()
-            .and_then(|index| self.users.get(index))
-        {
+        if let Some(user) = usize::try_from(choice).ok().and_then(|index| self.users.get(index)) {
             std::hint::black_box(user.hash.matches(password));
         }
     }
@@ -310,43 +295,23 @@ pub(crate) mod tests {
     }
 
     fn token(token: &str) -> Credentials {
-        Credentials {
-            token: Some(token.to_owned()),
-            ..Credentials::default()
-        }
+        Credentials { token: Some(token.to_owned()), ..Credentials::default() }
     }
 
     #[test]
     fn what_needs_no_hash_is_decided_at_once() {
         let verifier = verifier(AnonymousAccess::Refused);
-        assert_eq!(
-            decided(verifier.check(token("0123456789abcdef"))),
-            Ok("feed".to_owned())
-        );
-        assert_eq!(
-            decided(verifier.check(token("0123456789abcdeF"))),
-            Err(LoginError::Refused)
-        );
+        assert_eq!(decided(verifier.check(token("0123456789abcdef"))), Ok("feed".to_owned()));
+        assert_eq!(decided(verifier.check(token("0123456789abcdeF"))), Err(LoginError::Refused));
         assert_eq!(
             decided(verifier.check(Credentials::default())),
             Err(LoginError::CredentialsNeeded)
         );
-        let passcode_only = Credentials {
-            passcode: Some("0123456789abcdef".to_owned()),
-            ..Credentials::default()
-        };
-        assert_eq!(
-            decided(verifier.check(passcode_only)),
-            Ok("feed".to_owned())
-        );
-        assert_eq!(
-            decided(verifier.check(login("bob", "x"))),
-            Ok("needs the worker".to_owned())
-        );
-        let both = Credentials {
-            token: Some("wrong".to_owned()),
-            ..login("bob", "swordfish")
-        };
+        let passcode_only =
+            Credentials { passcode: Some("0123456789abcdef".to_owned()), ..Credentials::default() };
+        assert_eq!(decided(verifier.check(passcode_only)), Ok("feed".to_owned()));
+        assert_eq!(decided(verifier.check(login("bob", "x"))), Ok("needs the worker".to_owned()));
+        let both = Credentials { token: Some("wrong".to_owned()), ..login("bob", "swordfish") };
         assert_eq!(
             decided(verifier.check(both)),
             Err(LoginError::Refused),
@@ -357,28 +322,16 @@ pub(crate) mod tests {
     #[test]
     fn anonymous_clients_need_permission() {
         let accepting = verifier(AnonymousAccess::Accepted);
-        assert_eq!(
-            decided(accepting.check(Credentials::default())),
-            Ok("anonymous".to_owned())
-        );
-        assert_eq!(
-            decided(accepting.check(token("wrong"))),
-            Err(LoginError::Refused)
-        );
+        assert_eq!(decided(accepting.check(Credentials::default())), Ok("anonymous".to_owned()));
+        assert_eq!(decided(accepting.check(token("wrong"))), Err(LoginError::Refused));
         assert!(!accepting.is_open());
 
         let open = Verifier::new([], [], AnonymousAccess::Accepted).unwrap();
         assert!(open.is_open());
-        assert_eq!(
-            decided(open.check(login("guest", "guest"))),
-            Ok("anonymous".to_owned())
-        );
+        assert_eq!(decided(open.check(login("guest", "guest"))), Ok("anonymous".to_owned()));
 
         let shut = Verifier::new([], [], AnonymousAccess::Refused).unwrap();
-        assert_eq!(
-            decided(shut.check(login("guest", "guest"))),
-            Err(LoginError::Refused)
-        );
+        assert_eq!(decided(shut.check(login("guest", "guest"))), Err(LoginError::Refused));
     }
 
     #[test]
@@ -386,12 +339,8 @@ pub(crate) mod tests {
         let verifier = verifier(AnonymousAccess::Refused);
         let bob = verifier.verify_password("bob", "swordfish").unwrap();
         assert_eq!(bob, Principal::named("bob", ["traders"]));
-        for (login, password) in [
-            ("bob", "Swordfish"),
-            ("bob", ""),
-            ("eve", "swordfish"),
-            ("", ""),
-        ] {
+        for (login, password) in [("bob", "Swordfish"), ("bob", ""), ("eve", "swordfish"), ("", "")]
+        {
             assert_eq!(
                 verifier.verify_password(login, password),
                 Err(LoginError::Refused),
@@ -416,25 +365,14 @@ pub(crate) mod tests {
             groups: Vec::new(),
         };
         let error = Verifier::new([], [token], AnonymousAccess::Refused).unwrap_err();
-        assert_eq!(
-            error,
-            RecordError::TokenTooShort {
-                name: "t".to_owned()
-            }
-        );
+        assert_eq!(error, RecordError::TokenTooShort { name: "t".to_owned() });
     }
 
     #[test]
     fn debug_shows_no_secret() {
         let plain = PasswordRecord::Plain("swordfish".to_owned());
         let secret = TokenSecret::Plain("0123456789abcdef".to_owned());
-        let shown = format!(
-            "{plain:?} {secret:?} {:?}",
-            verifier(AnonymousAccess::Refused)
-        );
-        assert!(
-            !shown.contains("swordfish") && !shown.contains("0123456789"),
-            "{shown}"
-        );
+        let shown = format!("{plain:?} {secret:?} {:?}", verifier(AnonymousAccess::Refused));
+        assert!(!shown.contains("swordfish") && !shown.contains("0123456789"), "{shown}");
     }
 }

@@ -35,9 +35,7 @@ pub struct LoginRequest {
 
 impl fmt::Debug for LoginRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoginRequest")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("LoginRequest").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -86,17 +84,11 @@ impl AuthWorker {
     ) -> io::Result<AuthWorker> {
         let (queue, requests) = sync_channel(queue_max.max(1));
         let is_stopping = Arc::new(AtomicBool::new(false));
-        let handle = AuthHandle {
-            queue,
-            is_stopping: Arc::clone(&is_stopping),
-        };
+        let handle = AuthHandle { queue, is_stopping: Arc::clone(&is_stopping) };
         let thread = thread::Builder::new()
             .name("auth".to_owned())
             .spawn(move || run(&verifier, policy, requests, &is_stopping))?;
-        Ok(AuthWorker {
-            handle,
-            thread: Some(thread),
-        })
+        Ok(AuthWorker { handle, thread: Some(thread) })
     }
 
     /// A handle for another thread.
@@ -157,13 +149,7 @@ fn run(
         };
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let (credentials, address) = (request.credentials, request.address);
-        let result = verify(
-            verifier,
-            &mut failures,
-            credentials,
-            address,
-            Time::from_nanos(nanos),
-        );
+        let result = verify(verifier, &mut failures, credentials, address, Time::from_nanos(nanos));
         (request.answer)(result);
     }
 }
@@ -207,16 +193,8 @@ mod tests {
     type Reply = Result<Principal, LoginError>;
 
     fn start(failures_max: u32, queue_max: usize) -> AuthWorker {
-        let policy = FailurePolicy {
-            failures_max,
-            window: Duration::from_secs(3_600),
-        };
-        AuthWorker::start(
-            Arc::new(verifier(AnonymousAccess::Refused)),
-            policy,
-            queue_max,
-        )
-        .unwrap()
+        let policy = FailurePolicy { failures_max, window: Duration::from_secs(3_600) };
+        AuthWorker::start(Arc::new(verifier(AnonymousAccess::Refused)), policy, queue_max).unwrap()
     }
 
     fn request(credentials: Credentials, replies: &Sender<Reply>) -> LoginRequest {
@@ -233,15 +211,9 @@ mod tests {
         let worker = start(2, 16);
         let (replies, results) = channel();
         for password in ["swordfish", "wrong", "wronger", "swordfish"] {
-            worker
-                .handle()
-                .submit(request(login("bob", password), &replies))
-                .unwrap();
+            worker.handle().submit(request(login("bob", password), &replies)).unwrap();
         }
-        assert_eq!(
-            results.recv().unwrap(),
-            Ok(Principal::named("bob", ["traders"]))
-        );
+        assert_eq!(results.recv().unwrap(), Ok(Principal::named("bob", ["traders"])));
         assert_eq!(results.recv().unwrap(), Err(LoginError::Refused));
         assert_eq!(results.recv().unwrap(), Err(LoginError::Refused));
         assert_eq!(
@@ -263,21 +235,13 @@ mod tests {
             gate.recv().unwrap();
         });
         handle
-            .submit(LoginRequest {
-                credentials: Credentials::default(),
-                address: HERE,
-                answer,
-            })
+            .submit(LoginRequest { credentials: Credentials::default(), address: HERE, answer })
             .unwrap();
         is_inside.recv().unwrap();
 
         let (replies, results) = channel();
-        handle
-            .submit(request(login("bob", "swordfish"), &replies))
-            .unwrap();
-        handle
-            .submit(request(login("bob", "swordfish"), &replies))
-            .unwrap();
+        handle.submit(request(login("bob", "swordfish"), &replies)).unwrap();
+        handle.submit(request(login("bob", "swordfish"), &replies)).unwrap();
         let refused = handle.submit(request(login("bob", "swordfish"), &replies));
         assert_eq!(refused, Err(LoginError::Busy));
 
@@ -285,14 +249,8 @@ mod tests {
         release.send(()).unwrap();
         drop(worker);
         drop(replies);
-        assert_eq!(
-            results.iter().collect::<Vec<_>>(),
-            vec![Err(LoginError::Busy); 2]
-        );
+        assert_eq!(results.iter().collect::<Vec<_>>(), vec![Err(LoginError::Busy); 2]);
         let (replies, _results) = channel();
-        assert_eq!(
-            handle.submit(request(login("bob", "x"), &replies)),
-            Err(LoginError::Busy)
-        );
+        assert_eq!(handle.submit(request(login("bob", "x"), &replies)), Err(LoginError::Busy));
     }
 }

@@ -60,10 +60,7 @@ pub(crate) fn single<T>(
     name: &str,
     fill: impl Fn(&Values<'_>) -> Option<T>,
 ) -> Option<T> {
-    tables
-        .iter()
-        .find(|table| table.section.name == name)?
-        .fill(fill)
+    tables.iter().find(|table| table.section.name == name)?.fill(fill)
 }
 
 /// The structs of a repeated section; tables with a missing key are problems already and left out.
@@ -96,19 +93,14 @@ fn listeners(
     problems: &mut Problems,
 ) -> Vec<ListenerConfig> {
     let short_origin = origin_of(tables, "server.listen");
-    let sections: Vec<&Table> = tables
-        .iter()
-        .filter(|table| table.section.name == "listener")
-        .collect();
+    let sections: Vec<&Table> =
+        tables.iter().filter(|table| table.section.name == "listener").collect();
     let use_sections = matches!(short_origin, Origin::Default | Origin::File { .. });
     let use_short = sections.is_empty() || short_origin != Origin::Default;
 
     let mut listeners: Vec<(ListenerConfig, Origin)> = Vec::new();
     if use_short {
-        let addresses = server
-            .listen
-            .iter()
-            .filter_map(|text| ListenAddress::parse(text));
+        let addresses = server.listen.iter().filter_map(|text| ListenAddress::parse(text));
         listeners
             .extend(addresses.map(|listen| (listener(&listen, None, None), short_origin.clone())));
     }
@@ -119,10 +111,8 @@ fn listeners(
         let Some(listen) = ListenAddress::parse(&section.address) else {
             continue;
         };
-        listeners.push((
-            listener(&listen, section.protocol, section.name),
-            table.origin_of("address"),
-        ));
+        listeners
+            .push((listener(&listen, section.protocol, section.name), table.origin_of("address")));
     }
     if listeners.is_empty() && problems.0.is_empty() {
         problems.add(
@@ -143,10 +133,7 @@ fn listeners(
             );
         }
     }
-    listeners
-        .into_iter()
-        .map(|(listener, _)| listener)
-        .collect()
+    listeners.into_iter().map(|(listener, _)| listener).collect()
 }
 
 fn listener(
@@ -209,10 +196,7 @@ fn check_relations(config: &Config, tables: &[Table], problems: &mut Problems) {
         let message =
             "session.outbox_bytes_low must be below session.outbox_bytes_max; half of it is usual";
         problems.add(
-            set_origin(
-                tables,
-                ["session.outbox_bytes_low", "session.outbox_bytes_max"],
-            ),
+            set_origin(tables, ["session.outbox_bytes_low", "session.outbox_bytes_max"]),
             message,
         );
     }
@@ -221,22 +205,13 @@ fn check_relations(config: &Config, tables: &[Table], problems: &mut Problems) {
 /// The place of whichever of two keys somebody set.
 fn set_origin(tables: &[Table], keys: [&str; 2]) -> Origin {
     let origins = keys.map(|key| origin_of(tables, key));
-    origins
-        .into_iter()
-        .find(|origin| *origin != Origin::Default)
-        .unwrap_or(Origin::Default)
+    origins.into_iter().find(|origin| *origin != Origin::Default).unwrap_or(Origin::Default)
 }
 
 /// A dead-letter name must be a path once the queue's name is filled in.
 fn check_dead_letters(tables: &[Table], problems: &mut Problems) {
-    for table in tables
-        .iter()
-        .filter(|table| matches!(table.section.name, "queue" | "queues"))
-    {
-        for setting in table
-            .settings
-            .iter()
-            .filter(|setting| setting.spec.name() == "dead_letter")
+    for table in tables.iter().filter(|table| matches!(table.section.name, "queue" | "queues")) {
+        for setting in table.settings.iter().filter(|setting| setting.spec.name() == "dead_letter")
         {
             let crate::kind::Value::Text(text) = &setting.value else {
                 continue;
@@ -282,18 +257,12 @@ fn check_public_listeners(config: &Config, tables: &[Table], problems: &mut Prob
     if auth.allow_anonymous || !auth.users.is_empty() || !auth.tokens.is_empty() {
         return;
     }
-    let with_login = tables
-        .iter()
-        .any(|table| matches!(table.section.name, "user" | "token"));
+    let with_login = tables.iter().any(|table| matches!(table.section.name, "user" | "token"));
     if with_login {
         // They have problems of their own; this one would only confuse.
         return;
     }
-    for listener in config
-        .listeners
-        .iter()
-        .filter(|listener| !listener.is_loopback())
-    {
+    for listener in config.listeners.iter().filter(|listener| !listener.is_loopback()) {
         let message = format!(
             "{} can be reached by other machines, but nobody would have to log in; add a [[user]] or \
              [[token]] and a [[rule]], listen on 127.0.0.1 only, or accept the risk with \

@@ -39,10 +39,7 @@ pub(crate) fn build(
             "rule" => config.rules.extend(rule(table, problems)),
             _ => continue,
         }
-        let name = table
-            .settings
-            .iter()
-            .find(|setting| setting.spec.name() == "name");
+        let name = table.settings.iter().find(|setting| setting.spec.name() == "name");
         if let Some(name) =
             name.filter(|name| !names.insert((name.spec.key, name.value.to_string())))
         {
@@ -64,13 +61,7 @@ fn user(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option
         (Some(SecretSource::Hash(hash)), None) => UserPassword::Hash(hash),
         (Some(source), None) => {
             let origin = table.origin_of("password_hash");
-            let hash = resolve(
-                &source,
-                "user.password_hash",
-                origin.clone(),
-                sources,
-                problems,
-            )?;
+            let hash = resolve(&source, "user.password_hash", origin.clone(), sources, problems)?;
             if !hash.expose().starts_with("$argon2id$") {
                 problems.add(
                     origin,
@@ -82,13 +73,7 @@ fn user(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option
         }
         (None, Some(source)) => {
             let origin = table.origin_of("password");
-            UserPassword::Plain(resolve(
-                &source,
-                "user.password",
-                origin,
-                sources,
-                problems,
-            )?)
+            UserPassword::Plain(resolve(&source, "user.password", origin, sources, problems)?)
         }
         _ => {
             if !table.refuses(&["password", "password_hash"]) {
@@ -101,11 +86,7 @@ fn user(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option
             return None;
         }
     };
-    Some(UserConfig {
-        name: section.name,
-        password,
-        groups: section.groups,
-    })
+    Some(UserConfig { name: section.name, password, groups: section.groups })
 }
 
 fn token(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Option<TokenConfig> {
@@ -128,12 +109,7 @@ fn token(table: &Table, sources: &Sources<'_>, problems: &mut Problems) -> Optio
         return None;
     };
     let principal = section.principal.unwrap_or_else(|| section.name.clone());
-    Some(TokenConfig {
-        name: section.name,
-        secret,
-        principal,
-        groups: section.groups,
-    })
+    Some(TokenConfig { name: section.name, secret, principal, groups: section.groups })
 }
 
 fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {
@@ -175,13 +151,7 @@ fn rule(table: &Table, problems: &mut Problems) -> Option<RuleConfig> {
             problems.add(table.origin_of(name), message);
         }
     }
-    Some(RuleConfig {
-        allow,
-        actions,
-        principals,
-        paths: section.paths,
-        kind: section.kind,
-    })
+    Some(RuleConfig { allow, actions, principals, paths: section.paths, kind: section.kind })
 }
 
 /// Reads the secret a reference points to.
@@ -194,10 +164,7 @@ fn resolve(
 ) -> Option<Secret> {
     let text = match source {
         SecretSource::Environment(name) => {
-            let value = sources
-                .environment
-                .iter()
-                .find(|(variable, _)| variable == name);
+            let value = sources.environment.iter().find(|(variable, _)| variable == name);
             value
                 .map(|(_, value)| value.clone())
                 .ok_or_else(|| "the variable is not set".to_owned())
@@ -213,10 +180,7 @@ fn resolve(
             Some(Secret::new(text.trim_end_matches(['\r', '\n'])))
         }
         Ok(_) => {
-            problems.add(
-                origin,
-                format!("{key}: {source} is empty; put the secret there"),
-            );
+            problems.add(origin, format!("{key}: {source} is empty; put the secret there"));
             None
         }
         Err(reason) => {
@@ -234,9 +198,7 @@ fn parse_digest(text: &str) -> Option<[u8; 32]> {
     }
     let mut digest = [0; 32];
     for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
-        let text = std::str::from_utf8(pair)
-            .ok()
-            .filter(|pair| !pair.starts_with('+'))?;
+        let text = std::str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'))?;
         *byte = u8::from_str_radix(text, 16).ok()?;
     }
     Some(digest)
@@ -245,9 +207,8 @@ fn parse_digest(text: &str) -> Option<[u8; 32]> {
 /// A rule for a user or group that nobody is in is a slip of the finger.
 fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
     let users = config.users.iter().map(|user| user.name.as_str());
-    let users: Vec<&str> = users
-        .chain(config.tokens.iter().map(|token| token.principal.as_str()))
-        .collect();
+    let users: Vec<&str> =
+        users.chain(config.tokens.iter().map(|token| token.principal.as_str())).collect();
     let of_users = config.users.iter().flat_map(|user| &user.groups);
     let groups: Vec<&str> = of_users
         .chain(config.tokens.iter().flat_map(|token| &token.groups))
@@ -279,9 +240,8 @@ fn check_principals(config: &AuthConfig, tables: &[Table], problems: &mut Proble
 /// With users but without a permission, everybody could log in and nobody could do anything.
 fn check_some_permission(config: &AuthConfig, tables: &[Table], problems: &mut Problems) {
     let is_nothing_allowed = config.is_enforced() && !config.rules.iter().any(|rule| rule.allow);
-    let origin = tables
-        .iter()
-        .find(|table| matches!(table.section.name, "user" | "token" | "rule"));
+    let origin =
+        tables.iter().find(|table| matches!(table.section.name, "user" | "token" | "rule"));
     if let Some(table) = origin.filter(|_| is_nothing_allowed && problems.0.is_empty()) {
         let message = "no [[rule]] allows anything, so everything would be refused; add one such as \
                        [[rule]] allow = [\"publish\", \"subscribe\"], principals = [\"*\"], paths = [\"**\"]";

@@ -37,16 +37,9 @@ one-way hashes, `\"file:PATH\"` or `\"env:NAME\"`.
 
 fn write_section(out: &mut String, section: &SectionSpec) {
     let name = section.name;
-    let head = if section.repeated {
-        format!("[[{name}]]")
-    } else {
-        format!("[{name}]")
-    };
-    let tail = if section.repeated {
-        " May stand any number of times; only in the file."
-    } else {
-        ""
-    };
+    let head = if section.repeated { format!("[[{name}]]") } else { format!("[{name}]") };
+    let tail =
+        if section.repeated { " May stand any number of times; only in the file." } else { "" };
     // Writing to a String cannot fail.
     let _ = writeln!(out, "\n## `{head}`\n\n{}{tail}", section.doc.trim());
     for option in section.options {
@@ -56,11 +49,7 @@ fn write_section(out: &mut String, section: &SectionSpec) {
 
 fn write_option(out: &mut String, option: &OptionSpec) {
     let _ = writeln!(out, "\n### `{}`\n\n{}\n", option.key, option.doc.trim());
-    let _ = writeln!(
-        out,
-        "- Value: {}",
-        escape(&option.kind.expected(option.zero))
-    );
+    let _ = writeln!(out, "- Value: {}", escape(&option.kind.expected(option.zero)));
     let default = match option.default {
         DefaultValue::Absent => "none".to_owned(),
         DefaultValue::Is("") => "`[]`".to_owned(),
@@ -68,9 +57,8 @@ fn write_option(out: &mut String, option: &OptionSpec) {
         DefaultValue::Required => "must be set".to_owned(),
     };
     let _ = writeln!(out, "- Default: {default}");
-    let is_single = SECTIONS
-        .iter()
-        .any(|section| section.name == option.section() && !section.repeated);
+    let is_single =
+        SECTIONS.iter().any(|section| section.name == option.section() && !section.repeated);
     if is_single {
         let _ = writeln!(out, "- Environment: `{}`", option.env());
     }
@@ -97,10 +85,7 @@ fn write_words(out: &mut String, kind: &Kind) {
 
 /// Asterisks and such are meant as written.
 fn escape(text: &str) -> String {
-    text.replace('*', "\\*")
-        .replace('#', "\\#")
-        .replace('>', "\\>")
-        .replace('$', "\\$")
+    text.replace('*', "\\*").replace('#', "\\#").replace('>', "\\>").replace('$', "\\$")
 }
 
 #[cfg(test)]

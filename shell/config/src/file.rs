@@ -29,20 +29,14 @@ pub(crate) fn read(file: &FileText<'_>, problems: &mut Problems) -> FileContent 
     if !errors.is_empty() {
         for error in errors {
             let message = error.message().lines().collect::<Vec<_>>().join(", ");
-            problems.add(
-                file.origin(error.span()),
-                format!("this is not valid TOML: {message}"),
-            );
+            problems.add(file.origin(error.span()), format!("this is not valid TOML: {message}"));
         }
         // What could be recovered would only raise errors that follow from the first.
         return content;
     }
     for (key, value) in document.get_ref() {
         let place = file.origin(Some(key.span()));
-        match SECTIONS
-            .iter()
-            .find(|section| section.name == key.get_ref())
-        {
+        match SECTIONS.iter().find(|section| section.name == key.get_ref()) {
             Some(section) => read_section(file, section, place, value, &mut content, problems),
             None => problems.add(place, unknown_section(key.get_ref(), value)),
         }
@@ -61,30 +55,21 @@ fn read_section(
     let name = section.name;
     match (value.get_ref(), section.repeated) {
         (DeValue::Table(entries), false) => {
-            content
-                .settings
-                .extend(read_entries(file, section, entries, problems).0);
+            content.settings.extend(read_entries(file, section, entries, problems).0);
         }
         (DeValue::Array(items), true) => {
             for item in items {
                 let place = file.origin(Some(item.span()));
                 match item.get_ref() {
                     DeValue::Table(entries) => {
-                        content
-                            .tables
-                            .push(read_table(file, section, place, entries, problems));
+                        content.tables.push(read_table(file, section, place, entries, problems));
                     }
-                    _ => problems.add(
-                        place,
-                        format!("`{name}` is a list of tables; write [[{name}]]"),
-                    ),
+                    _ => problems
+                        .add(place, format!("`{name}` is a list of tables; write [[{name}]]")),
                 }
             }
         }
-        (_, true) => problems.add(
-            place,
-            format!("`{name}` is a list of tables; write [[{name}]]"),
-        ),
+        (_, true) => problems.add(place, format!("`{name}` is a list of tables; write [[{name}]]")),
         (_, false) => problems.add(place, format!("`{name}` is one table; write [{name}]")),
     }
 }
@@ -114,12 +99,7 @@ fn read_table(
             problems.add(place.clone(), message);
         }
     }
-    Table {
-        section,
-        origin: place,
-        settings,
-        refused,
-    }
+    Table { section, origin: place, settings, refused }
 }
 
 /// The settings of one table, and the names of those whose value was refused.
@@ -140,11 +120,7 @@ fn read_entries(
         match spec.kind.read(&Raw::from_toml(value), spec.zero) {
             Ok(value) => {
                 let origin = file.origin(Some(key.span()));
-                settings.push(Setting {
-                    spec,
-                    value,
-                    origin,
-                });
+                settings.push(Setting { spec, value, origin });
             }
             Err(mismatch) => {
                 refused.push(spec.name());
@@ -158,16 +134,11 @@ fn read_entries(
 
 fn unknown_section(name: &str, value: &Spanned<DeValue<'_>>) -> String {
     let is_table = matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_));
-    let owner = SECTIONS
-        .iter()
-        .flat_map(|section| section.options)
-        .find(|option| option.name() == name);
+    let owner =
+        SECTIONS.iter().flat_map(|section| section.options).find(|option| option.name() == name);
     match owner {
         Some(option) if !is_table => {
-            format!(
-                "unknown key `{name}`; did you mean `{name}` in [{}]?",
-                option.section()
-            )
+            format!("unknown key `{name}`; did you mean `{name}` in [{}]?", option.section())
         }
         _ => {
             let what = if is_table { "section" } else { "key" };
@@ -187,10 +158,8 @@ fn unknown_key(section: &SectionSpec, name: &str) -> String {
     if !near.is_empty() {
         return format!("unknown key `{name}` in {written}{near}");
     }
-    let elsewhere = SECTIONS
-        .iter()
-        .flat_map(|section| section.options)
-        .find(|option| option.name() == name);
+    let elsewhere =
+        SECTIONS.iter().flat_map(|section| section.options).find(|option| option.name() == name);
     match elsewhere {
         Some(option) => {
             format!(
@@ -199,15 +168,9 @@ fn unknown_key(section: &SectionSpec, name: &str) -> String {
             )
         }
         None => {
-            let known: Vec<String> = section
-                .options
-                .iter()
-                .map(|option| format!("`{}`", option.name()))
-                .collect();
-            format!(
-                "unknown key `{name}` in {written}; it has {}",
-                known.join(", ")
-            )
+            let known: Vec<String> =
+                section.options.iter().map(|option| format!("`{}`", option.name())).collect();
+            format!("unknown key `{name}` in {written}; it has {}", known.join(", "))
         }
     }
 }

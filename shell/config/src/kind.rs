@@ -103,19 +103,16 @@ impl Kind {
         }
         let value = match &raw.data {
             RawData::Boolean(flag) => self.read_boolean(*flag),
-            RawData::Integer(number) => u64::try_from(*number)
-                .ok()
-                .and_then(|n| self.read_number(n, zero)),
-            RawData::Loose(text) => self
-                .read_text(text, zero)
-                .or_else(|| self.read_bare(text, zero)),
+            RawData::Integer(number) => {
+                u64::try_from(*number).ok().and_then(|n| self.read_number(n, zero))
+            }
+            RawData::Loose(text) => {
+                self.read_text(text, zero).or_else(|| self.read_bare(text, zero))
+            }
             RawData::Text(text) => self.read_text(text, zero),
             RawData::Float(_) | RawData::List(_) | RawData::Other(_) => None,
         };
-        value.ok_or_else(|| Mismatch {
-            span: raw.span.clone(),
-            sentence: self.sentence(raw, zero),
-        })
+        value.ok_or_else(|| Mismatch { span: raw.span.clone(), sentence: self.sentence(raw, zero) })
     }
 
     /// What is expected, as the object of "expected …".
@@ -180,10 +177,7 @@ impl Kind {
             }
             (Kind::Pattern, RawData::Loose(text) | RawData::Text(text)) => {
                 let reason = Pattern::parse(text).err().map(|error| format!(": {error}"));
-                format!(
-                    "expected {expected}, but found {raw}{}",
-                    reason.unwrap_or_default()
-                )
+                format!("expected {expected}, but found {raw}{}", reason.unwrap_or_default())
             }
             _ => format!("expected {expected}, but found {raw}"),
         }
@@ -222,10 +216,9 @@ impl Kind {
     fn read_text(&self, text: &str, zero: Option<&str>) -> Option<Value> {
         match self {
             Kind::Bytes { .. } => self.read_number(units::parse_bytes(text)?, zero),
-            Kind::Choice(words) => words
-                .iter()
-                .find(|(word, _)| *word == text)
-                .map(|(word, _)| Value::Choice(word)),
+            Kind::Choice(words) => {
+                words.iter().find(|(word, _)| *word == text).map(|(word, _)| Value::Choice(word))
+            }
             Kind::Duration { min, max } => {
                 let duration = units::parse_duration(text)?;
                 let allowed =
@@ -247,9 +240,9 @@ impl Kind {
                 }
                 _ => SecretSource::parse_reference(text).map(Value::Secret),
             },
-            Kind::Text => (1..=1_024)
-                .contains(&text.chars().count())
-                .then(|| Value::Text(text.to_owned())),
+            Kind::Text => {
+                (1..=1_024).contains(&text.chars().count()).then(|| Value::Text(text.to_owned()))
+            }
             Kind::UrlPath => is_url_path(text).then(|| Value::Text(text.to_owned())),
             Kind::Boolean | Kind::Integer { .. } | Kind::List(_) => None,
         }
@@ -338,17 +331,13 @@ fn list_items(raw: &Raw) -> Option<Vec<Raw>> {
 /// Wildcards are refused so that no identity can act as a pattern in a rule.
 fn is_name(text: &str) -> bool {
     (1..=128).contains(&text.chars().count())
-        && !text
-            .chars()
-            .any(|c| c.is_whitespace() || c.is_control() || "*#+>".contains(c))
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control() || "*#+>".contains(c))
 }
 
 fn is_url_path(text: &str) -> bool {
     text.starts_with('/')
         && text.len() <= 256
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_graphic() && b != b'?' && b != b'#')
+        && text.bytes().all(|b| b.is_ascii_graphic() && b != b'?' && b != b'#')
 }
 
 #[cfg(test)]

@@ -90,14 +90,9 @@ pub struct Setting {
 impl Table {
     /// The section's struct, filled with the values.
     pub(crate) fn fill<T>(&self, from_values: impl Fn(&Values<'_>) -> Option<T>) -> Option<T> {
-        let settings: Vec<_> = self
-            .settings
-            .iter()
-            .map(|setting| (setting.spec.key, setting.value.clone()))
-            .collect();
-        from_values(&Values {
-            settings: &settings,
-        })
+        let settings: Vec<_> =
+            self.settings.iter().map(|setting| (setting.spec.key, setting.value.clone())).collect();
+        from_values(&Values { settings: &settings })
     }
 
     /// One of these options has a problem of its own already.
@@ -107,10 +102,7 @@ impl Table {
 
     /// Where the option `name` of this table was set; the table itself if it was not.
     pub(crate) fn origin_of(&self, name: &str) -> Origin {
-        let setting = self
-            .settings
-            .iter()
-            .find(|setting| setting.spec.name() == name);
+        let setting = self.settings.iter().find(|setting| setting.spec.name() == name);
         setting.map_or_else(|| self.origin.clone(), |setting| setting.origin.clone())
     }
 }
@@ -122,13 +114,9 @@ impl Table {
 pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
     let mut problems = Problems::default();
     let content = match &sources.file {
-        Some(source) => file::read(
-            &FileText {
-                name: &source.name,
-                text: &source.text,
-            },
-            &mut problems,
-        ),
+        Some(source) => {
+            file::read(&FileText { name: &source.name, text: &source.text }, &mut problems)
+        }
         None => FileContent::default(),
     };
     let overlay = overlay(sources, &mut problems);
@@ -146,21 +134,14 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
 /// The settings of environment and flags, the latter last so that they win.
 fn overlay(sources: &Sources<'_>, problems: &mut Problems) -> Vec<Setting> {
     let mut settings = Vec::new();
-    let mut variables: Vec<_> = sources
-        .environment
-        .iter()
-        .filter(|(name, _)| is_ours(name))
-        .collect();
+    let mut variables: Vec<_> =
+        sources.environment.iter().filter(|(name, _)| is_ours(name)).collect();
     variables.sort();
     for (name, text) in variables {
         match single_options().find(|option| option.env() == *name) {
-            Some(spec) => read_setting(
-                spec,
-                text,
-                Origin::Environment(name.clone()),
-                &mut settings,
-                problems,
-            ),
+            Some(spec) => {
+                read_setting(spec, text, Origin::Environment(name.clone()), &mut settings, problems)
+            }
             None => {
                 let known: Vec<String> = single_options().map(OptionSpec::env).collect();
                 let near = suggest::did_you_mean(name, known.iter().map(String::as_str));
@@ -187,8 +168,7 @@ fn overlay(sources: &Sources<'_>, problems: &mut Problems) -> Vec<Setting> {
 
 /// Orchestrators set `TIDERACE_PORT` and the like for a service of our name: only `__` makes an option.
 fn is_ours(name: &str) -> bool {
-    name.strip_prefix("TIDERACE_")
-        .is_some_and(|rest| rest.contains("__"))
+    name.strip_prefix("TIDERACE_").is_some_and(|rest| rest.contains("__"))
 }
 
 fn read_setting(
@@ -199,11 +179,7 @@ fn read_setting(
     problems: &mut Problems,
 ) {
     match spec.kind.read(&Raw::loose(text), spec.zero) {
-        Ok(value) => settings.push(Setting {
-            spec,
-            value,
-            origin,
-        }),
+        Ok(value) => settings.push(Setting { spec, value, origin }),
         Err(mismatch) => problems.add(origin, format!("{}: {}", spec.key, mismatch.sentence)),
     }
 }
@@ -214,35 +190,17 @@ fn merge(content: FileContent, overlay: Vec<Setting>, development: bool) -> Vec<
     for section in SECTIONS {
         if section.repeated {
             tables.extend(
-                content
-                    .tables
-                    .iter()
-                    .filter(|table| table.section.name == section.name)
-                    .cloned(),
+                content.tables.iter().filter(|table| table.section.name == section.name).cloned(),
             );
             continue;
         }
         let pick = |spec: &'static OptionSpec| {
-            let of_file = content
-                .settings
-                .iter()
-                .find(|setting| setting.spec.key == spec.key);
-            let of_overlay = overlay
-                .iter()
-                .rev()
-                .find(|setting| setting.spec.key == spec.key);
-            of_overlay
-                .or(of_file)
-                .cloned()
-                .or_else(|| default_setting(spec, development))
+            let of_file = content.settings.iter().find(|setting| setting.spec.key == spec.key);
+            let of_overlay = overlay.iter().rev().find(|setting| setting.spec.key == spec.key);
+            of_overlay.or(of_file).cloned().or_else(|| default_setting(spec, development))
         };
         let settings = section.options.iter().filter_map(pick).collect();
-        tables.push(Table {
-            section,
-            origin: Origin::Default,
-            settings,
-            refused: Vec::new(),
-        });
+        tables.push(Table { section, origin: Origin::Default, settings, refused: Vec::new() });
     }
     tables
 }
@@ -255,9 +213,5 @@ pub(crate) fn default_setting(spec: &'static OptionSpec, development: bool) -> O
         DefaultValue::Absent | DefaultValue::Required => return None,
     };
     let value = spec.kind.read(&Raw::loose(text), spec.zero).ok()?;
-    Some(Setting {
-        spec,
-        value,
-        origin: Origin::Default,
-    })
+    Some(Setting { spec, value, origin: Origin::Default })
 }

@@ -60,10 +60,7 @@ pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
     pub(crate) fn add(&mut self, origin: Origin, message: impl Into<String>) {
-        self.0.push(Problem {
-            origin,
-            message: message.into(),
-        });
+        self.0.push(Problem { origin, message: message.into() });
     }
 
     /// In the order of the file, so that they can be mended from top to bottom.
@@ -103,11 +100,7 @@ impl FileText<'_> {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
         let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
-        Origin::File {
-            name: self.name.to_owned(),
-            line,
-            column,
-        }
+        Origin::File { name: self.name.to_owned(), line, column }
     }
 }
 
@@ -117,10 +110,7 @@ mod tests {
 
     #[test]
     fn offsets_become_lines_and_columns() {
-        let file = FileText {
-            name: "a.toml",
-            text: "ä = 1\nbé = 2\n",
-        };
+        let file = FileText { name: "a.toml", text: "ä = 1\nbé = 2\n" };
         let at = |offset: usize| file.origin(Some(offset..offset)).to_string();
         assert_eq!(at(0), "a.toml:1:1");
         assert_eq!(at(3), "a.toml:1:3");

@@ -33,10 +33,7 @@ pub(crate) enum RawData {
 impl Raw {
     /// A value from the environment, a flag or a built-in default.
     pub(crate) fn loose(text: &str) -> Raw {
-        Raw {
-            data: RawData::Loose(text.to_owned()),
-            span: None,
-        }
+        Raw { data: RawData::Loose(text.to_owned()), span: None }
     }
 
     /// A value from a TOML file.
@@ -54,10 +51,7 @@ impl Raw {
             DeValue::String(text) => RawData::Text(text.to_string()),
             DeValue::Table(_) => RawData::Other("a table"),
         };
-        Raw {
-            data,
-            span: Some(value.span()),
-        }
+        Raw { data, span: Some(value.span()) }
     }
 }
 

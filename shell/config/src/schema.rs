@@ -11,10 +11,8 @@ use crate::spec::{DefaultValue, OptionSpec, SectionSpec};
 
 /// The schema as a JSON value (draft 2020-12).
 pub fn schema() -> Json {
-    let properties: Map<String, Json> = SECTIONS
-        .iter()
-        .map(|section| (section.name.to_owned(), section_schema(section)))
-        .collect();
+    let properties: Map<String, Json> =
+        SECTIONS.iter().map(|section| (section.name.to_owned(), section_schema(section))).collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Tiderace configuration",
@@ -65,9 +63,9 @@ fn option_schema(option: &OptionSpec) -> Json {
 fn default_schema(kind: &Kind, text: &str) -> Json {
     match kind {
         Kind::Boolean => json!(text == "true"),
-        Kind::Integer { .. } => text
-            .parse::<u64>()
-            .map_or_else(|_| json!(text), |number| json!(number)),
+        Kind::Integer { .. } => {
+            text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number))
+        }
         Kind::List(element) => text
             .split(',')
             .filter(|item| !item.is_empty())
@@ -119,27 +117,12 @@ mod tests {
         let schema = schema();
         for section in SECTIONS {
             let table = &schema["properties"][section.name];
-            let table = if section.repeated {
-                &table["items"]
-            } else {
-                table
-            };
-            assert_eq!(
-                table["additionalProperties"],
-                json!(false),
-                "{}",
-                section.name
-            );
+            let table = if section.repeated { &table["items"] } else { table };
+            assert_eq!(table["additionalProperties"], json!(false), "{}", section.name);
             for option in section.options {
                 let property = &table["properties"][option.name()];
-                assert!(
-                    property["description"].as_str().unwrap().ends_with('.'),
-                    "{}",
-                    option.key
-                );
-                let is_typed = ["type", "anyOf"]
-                    .iter()
-                    .any(|key| property.get(key).is_some());
+                assert!(property["description"].as_str().unwrap().ends_with('.'), "{}", option.key);
+                let is_typed = ["type", "anyOf"].iter().any(|key| property.get(key).is_some());
                 assert!(is_typed, "{}", option.key);
                 if let (Some(kind), Some(default)) =
                     (property["type"].as_str(), property.get("default"))
@@ -154,9 +137,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(
-            schema["properties"]["rule"]["items"]["required"],
-            json!(["principals"])
-        );
+        assert_eq!(schema["properties"]["rule"]["items"]["required"], json!(["principals"]));
     }
 }

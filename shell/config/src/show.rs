@@ -17,11 +17,7 @@ pub fn show_toml(loaded: &Loaded) -> String {
     for table in &loaded.tables {
         let name = table.section.name;
         let separator = if out.is_empty() { "" } else { "\n" };
-        let head = if table.section.repeated {
-            format!("[[{name}]]")
-        } else {
-            format!("[{name}]")
-        };
+        let head = if table.section.repeated { format!("[[{name}]]") } else { format!("[{name}]") };
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{separator}{head}");
         let lines: Vec<(String, &Origin)> = table
@@ -29,18 +25,10 @@ pub fn show_toml(loaded: &Loaded) -> String {
             .iter()
             .filter(|setting| is_shown(loaded, setting))
             .map(|setting| {
-                (
-                    format!("{} = {}", setting.spec.name(), setting.value),
-                    &setting.origin,
-                )
+                (format!("{} = {}", setting.spec.name(), setting.value), &setting.origin)
             })
             .collect();
-        let width = lines
-            .iter()
-            .map(|(line, _)| line.chars().count())
-            .max()
-            .unwrap_or(0)
-            .min(60);
+        let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0).min(60);
         for (line, origin) in lines {
             let _ = writeln!(out, "{line:width$}  # {origin}");
         }
@@ -53,17 +41,9 @@ pub fn show_json(loaded: &Loaded) -> Json {
     let mut settings = Vec::new();
     let mut previous = ("", 0);
     for table in &loaded.tables {
-        let index = if previous.0 == table.section.name {
-            previous.1 + 1
-        } else {
-            0
-        };
+        let index = if previous.0 == table.section.name { previous.1 + 1 } else { 0 };
         previous = (table.section.name, index);
-        for setting in table
-            .settings
-            .iter()
-            .filter(|setting| is_shown(loaded, setting))
-        {
+        for setting in table.settings.iter().filter(|setting| is_shown(loaded, setting)) {
             let mut object = Map::new();
             object.insert("key".to_owned(), json!(setting.spec.key));
             if table.section.repeated {
@@ -79,10 +59,7 @@ pub fn show_json(loaded: &Loaded) -> Json {
 
 /// The default of `server.listen` does not hold when the file describes listeners.
 fn is_shown(loaded: &Loaded, setting: &Setting) -> bool {
-    let has_listeners = loaded
-        .tables
-        .iter()
-        .any(|table| table.section.name == "listener");
+    let has_listeners = loaded.tables.iter().any(|table| table.section.name == "listener");
     !(has_listeners && setting.spec.key == "server.listen" && setting.origin == Origin::Default)
 }
 

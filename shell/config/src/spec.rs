@@ -110,12 +110,7 @@ pub(crate) struct Values<'a> {
 impl Values<'_> {
     /// The value of an option; `None` only if the table and the struct disagree, which is our mistake.
     pub(crate) fn take<T: FromValue>(&self, key: &str) -> Option<T> {
-        T::from_value(
-            self.settings
-                .iter()
-                .find(|(name, _)| *name == key)
-                .map(|(_, value)| value),
-        )
+        T::from_value(self.settings.iter().find(|(name, _)| *name == key).map(|(_, value)| value))
     }
 }
 
@@ -161,10 +156,7 @@ impl<T: FromValue> FromValue for Option<T> {
 impl<T: FromValue> FromValue for Vec<T> {
     fn from_value(value: Option<&Value>) -> Option<Self> {
         match value? {
-            Value::List(values) => values
-                .iter()
-                .map(|value| T::from_value(Some(value)))
-                .collect(),
+            Value::List(values) => values.iter().map(|value| T::from_value(Some(value))).collect(),
             _ => None,
         }
     }

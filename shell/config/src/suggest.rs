@@ -20,9 +20,7 @@ pub(crate) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> String {
-    nearest(word, candidates)
-        .map(|near| format!("; did you mean `{near}`?"))
-        .unwrap_or_default()
+    nearest(word, candidates).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
 /// Edits (insert, delete, replace, swap of neighbours) that turn one word into the other.
@@ -37,9 +35,7 @@ fn distance(left: &str, right: &str) -> usize {
     for (i, a) in left.iter().enumerate() {
         row[0] = i + 1;
         for (j, b) in right.iter().enumerate() {
-            let mut cost = (above[j + 1] + 1)
-                .min(row[j] + 1)
-                .min(above[j] + usize::from(a != b));
+            let mut cost = (above[j + 1] + 1).min(row[j] + 1).min(above[j] + usize::from(a != b));
             if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
                 cost = cost.min(before[j - 1] + 1);
             }

@@ -73,9 +73,7 @@ pub fn parse_memory(text: &str) -> Option<MemoryAmount> {
     match text.trim().strip_suffix('%') {
         Some(share) => {
             let percent: u8 = share.trim().parse().ok()?;
-            (1..=100)
-                .contains(&percent)
-                .then_some(MemoryAmount::Percent(percent))
+            (1..=100).contains(&percent).then_some(MemoryAmount::Percent(percent))
         }
         None => parse_bytes(text).map(MemoryAmount::Bytes),
     }
@@ -83,12 +81,8 @@ pub fn parse_memory(text: &str) -> Option<MemoryAmount> {
 
 /// Writes a size in the largest binary unit that holds it exactly.
 pub fn format_bytes(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [
-        (1 << 40, "TiB"),
-        (1 << 30, "GiB"),
-        (1 << 20, "MiB"),
-        (1 << 10, "KiB"),
-    ];
+    const UNITS: [(u64, &str); 4] =
+        [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (size, unit) in UNITS {
         if bytes >= size && bytes.is_multiple_of(size) {
             return format!("{} {unit}", bytes / size);
@@ -121,13 +115,10 @@ pub fn format_duration(duration: Duration) -> String {
 /// Splits `"1.5 MiB"` into `("1.5", "MiB")`.
 fn split_number(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
-        .unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(end)?;
-    number
-        .starts_with(|c: char| c.is_ascii_digit())
-        .then_some((number, unit.trim()))
+    number.starts_with(|c: char| c.is_ascii_digit()).then_some((number, unit.trim()))
 }
 
 /// Multiplies a decimal number by `factor` without floating point, so that no byte is lost.
@@ -190,11 +181,7 @@ mod tests {
             ("-5s", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                parse_duration(text),
-                expected.map(Duration::from_millis),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), expected.map(Duration::from_millis), "{text}");
         }
     }
 
@@ -203,16 +190,7 @@ mod tests {
         for bytes in [0, 1, 1023, 1024, 1025, 16 << 20, 3 << 40, u64::MAX] {
             assert_eq!(parse_bytes(&format_bytes(bytes)), Some(bytes));
         }
-        for micros in [
-            0,
-            1,
-            999,
-            1_000,
-            1_500,
-            60_000_000,
-            3_600_000_000,
-            86_400_000_000,
-        ] {
+        for micros in [0, 1, 999, 1_000, 1_500, 60_000_000, 3_600_000_000, 86_400_000_000] {
             let duration = Duration::from_micros(micros);
             assert_eq!(parse_duration(&format_duration(duration)), Some(duration));
         }
@@ -224,13 +202,7 @@ mod tests {
         assert_eq!(parse_memory("0%"), None);
         assert_eq!(parse_memory("101%"), None);
         assert_eq!(parse_memory("1 GiB"), Some(MemoryAmount::Bytes(1 << 30)));
-        assert_eq!(
-            MemoryAmount::Percent(25).resolve(8 << 30),
-            (8_u64 << 30) / 100 * 25
-        );
-        assert_eq!(
-            MemoryAmount::Percent(100).resolve(u64::MAX),
-            u64::MAX / 100 * 100
-        );
+        assert_eq!(MemoryAmount::Percent(25).resolve(8 << 30), (8_u64 << 30) / 100 * 25);
+        assert_eq!(MemoryAmount::Percent(100).resolve(u64::MAX), u64::MAX / 100 * 100);
     }
 }

@@ -8,62 +8,32 @@ use support::{Setup, file};
 /// A file and the problems it must cause, one per line.
 const BAD_FILES: &[(&str, &str)] = &[
     // Syntax.
-    (
-        "[server",
-        "t.toml:1:8: this is not valid TOML: unclosed table, expected `]`",
-    ),
+    ("[server", "t.toml:1:8: this is not valid TOML: unclosed table, expected `]`"),
     (
         "[server]\nshards = ",
         "t.toml:2:10: this is not valid TOML: string values must be quoted, expected literal string",
     ),
-    (
-        "[server]\nshards = 1\nshards = 2",
-        "t.toml:3:1: this is not valid TOML: duplicate key",
-    ),
+    ("[server]\nshards = 1\nshards = 2", "t.toml:3:1: this is not valid TOML: duplicate key"),
     // Unknown names.
-    (
-        "[sever]\nshards = 1",
-        "t.toml:1:2: unknown section `sever`; did you mean `server`?",
-    ),
+    ("[sever]\nshards = 1", "t.toml:1:2: unknown section `sever`; did you mean `server`?"),
     ("[elephants]\n", "t.toml:1:2: unknown section `elephants`"),
-    (
-        "shards = 4",
-        "t.toml:1:1: unknown key `shards`; did you mean `shards` in [server]?",
-    ),
+    ("shards = 4", "t.toml:1:1: unknown key `shards`; did you mean `shards` in [server]?"),
     ("colour = 4", "t.toml:1:1: unknown key `colour`"),
-    (
-        "[server]\nshard = 4",
-        "t.toml:2:1: unknown key `shard` in [server]; did you mean `shards`?",
-    ),
+    ("[server]\nshard = 4", "t.toml:2:1: unknown key `shard` in [server]; did you mean `shards`?"),
     (
         "[server]\nheaders_max = 9",
         "t.toml:2:1: unknown key `headers_max` in [server]; did you mean `headers_max` in [limits]?",
     ),
-    (
-        "[log]\ncolour = 9",
-        "t.toml:2:1: unknown key `colour` in [log]; it has `format`, `level`",
-    ),
+    ("[log]\ncolour = 9", "t.toml:2:1: unknown key `colour` in [log]; it has `format`, `level`"),
     (
         "[[listener]]\nadress = \"127.0.0.1:1\"",
         "t.toml:1:1: [[listener]] needs `address`: an address such as \"127.0.0.1:7800\" or \"stomp://127.0.0.1:61613\"\nt.toml:2:1: unknown key `adress` in [[listener]]; did you mean `address`?",
     ),
     // Tables and lists of tables.
-    (
-        "[topic]\nmatch = \"fx\"",
-        "t.toml:1:2: `topic` is a list of tables; write [[topic]]",
-    ),
-    (
-        "[[limits]]\nheaders_max = 9",
-        "t.toml:1:3: `limits` is one table; write [limits]",
-    ),
-    (
-        "limits = 3",
-        "t.toml:1:1: `limits` is one table; write [limits]",
-    ),
-    (
-        "user = [1]",
-        "t.toml:1:9: `user` is a list of tables; write [[user]]",
-    ),
+    ("[topic]\nmatch = \"fx\"", "t.toml:1:2: `topic` is a list of tables; write [[topic]]"),
+    ("[[limits]]\nheaders_max = 9", "t.toml:1:3: `limits` is one table; write [limits]"),
+    ("limits = 3", "t.toml:1:1: `limits` is one table; write [limits]"),
+    ("user = [1]", "t.toml:1:9: `user` is a list of tables; write [[user]]"),
     // Types and ranges.
     (
         "[server]\nshards = \"4\"",
@@ -301,12 +271,7 @@ fn a_bad_file_is_refused_with_a_sentence_that_helps() {
             ));
         }
     }
-    assert!(
-        failures.is_empty(),
-        "{} wrong:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} wrong:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
@@ -345,14 +310,9 @@ fn a_bad_variable_or_flag_is_refused_too() {
 
 #[test]
 fn development_mode_refuses_a_public_address() {
-    let setup = Setup::default()
-        .development()
-        .env("TIDERACE_SERVER__LISTEN", "*:7800");
+    let setup = Setup::default().development().env("TIDERACE_SERVER__LISTEN", "*:7800");
     let problems = setup.load().unwrap_err().to_string();
-    assert!(
-        problems.starts_with("0.0.0.0:7800 can be reached by other machines"),
-        "{problems}"
-    );
+    assert!(problems.starts_with("0.0.0.0:7800 can be reached by other machines"), "{problems}");
 }
 
 #[test]

@@ -61,26 +61,18 @@ fn flags_outweigh_the_environment_which_outweighs_the_file() {
     assert_eq!(loaded.config.log.level.as_str(), "warn");
     let origin = |key: &str| {
         let mut settings = loaded.tables.iter().flat_map(|table| &table.settings);
-        settings
-            .find(|setting| setting.spec.key == key)
-            .unwrap()
-            .origin
-            .clone()
+        settings.find(|setting| setting.spec.key == key).unwrap().origin.clone()
     };
     assert_eq!(origin("server.shards"), Origin::Flag("--shards".to_owned()));
-    assert_eq!(
-        origin("server.node"),
-        Origin::Environment("TIDERACE_SERVER__NODE".to_owned())
-    );
+    assert_eq!(origin("server.node"), Origin::Environment("TIDERACE_SERVER__NODE".to_owned()));
     assert_eq!(origin("log.level").to_string(), "t.toml:5:1");
     assert_eq!(origin("log.format"), Origin::Default);
 }
 
 #[test]
 fn the_last_of_two_equal_flags_wins() {
-    let setup = Setup::default()
-        .flag("--shards", "server.shards", "2")
-        .flag("--set", "server.shards", "3");
+    let setup =
+        Setup::default().flag("--shards", "server.shards", "2").flag("--set", "server.shards", "3");
     assert_eq!(setup.load().unwrap().config.server.shards, 3);
 }
 
@@ -88,19 +80,11 @@ fn the_last_of_two_equal_flags_wins() {
 fn listeners_of_the_file_yield_to_a_flag() {
     let text = "[[listener]]\naddress = \"localhost:1\"\nprotocol = \"http\"\nname = \"web\"";
     let config = file(text).load().unwrap().config;
-    assert_eq!(
-        config.listeners.len(),
-        1,
-        "the default of server.listen no longer holds"
-    );
+    assert_eq!(config.listeners.len(), 1, "the default of server.listen no longer holds");
     assert_eq!(config.listeners[0].name, "web");
     assert_eq!(config.listeners[0].protocol, ListenerProtocol::Http);
 
-    let config = file(text)
-        .flag("--listen", "server.listen", "[::1]:2")
-        .load()
-        .unwrap()
-        .config;
+    let config = file(text).flag("--listen", "server.listen", "[::1]:2").load().unwrap().config;
     assert_eq!(config.listeners.len(), 1);
     assert_eq!(config.listeners[0].address.to_string(), "[::1]:2");
 
@@ -153,12 +137,7 @@ principals = ["*"]
 
 #[test]
 fn users_tokens_and_rules_are_typed() {
-    let auth = file(WITH_AUTH)
-        .env("FEED", "s3cret")
-        .load()
-        .unwrap()
-        .config
-        .auth;
+    let auth = file(WITH_AUTH).env("FEED", "s3cret").load().unwrap().config.auth;
     assert!(auth.is_enforced());
     let UserPassword::Plain(password) = &auth.users[0].password else {
         unreachable!("it is a file")
@@ -168,9 +147,7 @@ fn users_tokens_and_rules_are_typed() {
         matches!(&auth.users[1].password, UserPassword::Hash(hash) if hash.starts_with("$argon2id$"))
     );
     assert_eq!(auth.tokens[0].principal, "ci");
-    let TokenSecret::Digest(digest) = auth.tokens[0].secret else {
-        unreachable!("it is a hash")
-    };
+    let TokenSecret::Digest(digest) = auth.tokens[0].secret else { unreachable!("it is a hash") };
     assert_eq!((digest[0], digest[31]), (0, 0x1f));
     assert_eq!(auth.tokens[1].principal, "prices");
     let rule = &auth.rules[0];
@@ -196,19 +173,9 @@ fn pattern(text: &str) -> Pattern {
 #[test]
 fn nothing_shows_a_secret() {
     let loaded = file(WITH_AUTH).env("FEED", "s3cret").load().unwrap();
-    let shown = [
-        show_toml(&loaded),
-        show_json(&loaded).to_string(),
-        format!("{loaded:?}"),
-    ];
+    let shown = [show_toml(&loaded), show_json(&loaded).to_string(), format!("{loaded:?}")];
     for text in shown {
-        for secret in [
-            "s3cret",
-            "from-file",
-            "aGFzaGhhc2g",
-            "0c0d0e0f",
-            "13, 14, 15",
-        ] {
+        for secret in ["s3cret", "from-file", "aGFzaGhhc2g", "0c0d0e0f", "13, 14, 15"] {
             assert!(!text.contains(secret), "{secret} is in {text}");
         }
     }
@@ -218,19 +185,10 @@ fn nothing_shows_a_secret() {
 fn what_is_shown_can_be_read_back() {
     let text = "[limits]\nmessage_bytes_max = \"1.5 MiB\"\n[[topic]]\nmatch = \"fx/**\"\nretain = true\n\
                 [[listener]]\naddress = \"localhost:9\"";
-    let loaded = file(text)
-        .env("TIDERACE_SESSION__OUTBOX_BYTES_MAX", "8mib")
-        .load()
-        .unwrap();
+    let loaded = file(text).env("TIDERACE_SESSION__OUTBOX_BYTES_MAX", "8mib").load().unwrap();
     let shown = show_toml(&loaded);
-    assert!(
-        shown.contains("message_bytes_max = \"1536 KiB\""),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("# environment variable TIDERACE_SESSION__OUTBOX_BYTES_MAX"),
-        "{shown}"
-    );
+    assert!(shown.contains("message_bytes_max = \"1536 KiB\""), "{shown}");
+    assert!(shown.contains("# environment variable TIDERACE_SESSION__OUTBOX_BYTES_MAX"), "{shown}");
     assert!(shown.contains("# t.toml:2:1"), "{shown}");
     let again = file(&shown).load().unwrap();
     assert_eq!(again.config, loaded.config);
@@ -238,16 +196,9 @@ fn what_is_shown_can_be_read_back() {
 
 #[test]
 fn the_json_form_names_key_value_and_origin() {
-    let loaded = file("[[topic]]\nmatch = \"a\"\n[[topic]]\nmatch = \"b\"")
-        .load()
-        .unwrap();
+    let loaded = file("[[topic]]\nmatch = \"a\"\n[[topic]]\nmatch = \"b\"").load().unwrap();
     let json = show_json(&loaded);
-    let second = json
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|entry| entry["value"] == "b")
-        .unwrap();
+    let second = json.as_array().unwrap().iter().find(|entry| entry["value"] == "b").unwrap();
     assert_eq!(second["key"], "topic.match");
     assert_eq!(second["table"], 1);
     assert_eq!(second["origin"], "t.toml:4:1");

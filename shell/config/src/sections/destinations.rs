@@ -13,19 +13,10 @@ const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-const QUEUE_MEMORY: Kind = Kind::Bytes {
-    min: 64 * KIB,
-    max: TIB,
-};
+const QUEUE_MEMORY: Kind = Kind::Bytes { min: 64 * KIB, max: TIB };
 const PREFETCH_BYTES: Kind = Kind::Bytes { min: KIB, max: GIB };
-const PREFETCH_COUNT: Kind = Kind::Integer {
-    min: 1,
-    max: 1_000_000,
-};
-const REDELIVERIES: Kind = Kind::Integer {
-    min: 1,
-    max: 1_000_000,
-};
+const PREFETCH_COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
+const REDELIVERIES: Kind = Kind::Integer { min: 1, max: 1_000_000 };
 const WITHOUT_LIMIT: &str = "no limit";
 
 section! {

@@ -13,10 +13,8 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// Long enough for the slowest honest client, short enough to bound what a stranger can hold.
-const TIMEOUT: Kind = Kind::Duration {
-    min: Duration::from_millis(100),
-    max: Duration::from_secs(600),
-};
+const TIMEOUT: Kind =
+    Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(600) };
 
 section! {
     /// What one message, connection or address may cost.

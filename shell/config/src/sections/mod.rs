@@ -36,18 +36,12 @@ pub static SECTIONS: &[SectionSpec] = &[
 
 /// Every option that stands once in the file: those that environment and flags can set.
 pub fn single_options() -> impl Iterator<Item = &'static OptionSpec> {
-    SECTIONS
-        .iter()
-        .filter(|section| !section.repeated)
-        .flat_map(|section| section.options)
+    SECTIONS.iter().filter(|section| !section.repeated).flat_map(|section| section.options)
 }
 
 /// The option of that key, from any section.
 pub fn find_option(key: &str) -> Option<&'static OptionSpec> {
-    SECTIONS
-        .iter()
-        .flat_map(|section| section.options)
-        .find(|option| option.key == key)
+    SECTIONS.iter().flat_map(|section| section.options).find(|option| option.key == key)
 }
 
 #[cfg(test)]
@@ -66,22 +60,14 @@ mod tests {
             for option in section.options {
                 assert!(keys.insert(option.key), "{} stands twice", option.key);
                 assert_eq!(option.section(), section.name);
-                assert!(
-                    option.doc.trim().ends_with('.'),
-                    "{}: the doc is no sentence",
-                    option.key
-                );
+                assert!(option.doc.trim().ends_with('.'), "{}: the doc is no sentence", option.key);
                 if let Some(flag) = option.flag {
                     assert!(flags.insert(flag), "--{flag} stands twice");
                     assert!(!section.repeated, "--{flag} cannot set a list of tables");
                 }
                 if let DefaultValue::Is(text) = option.default {
                     let read = option.kind.read(&Raw::loose(text), option.zero);
-                    assert!(
-                        read.is_ok(),
-                        "{}: its own default {text:?} is refused",
-                        option.key
-                    );
+                    assert!(read.is_ok(), "{}: its own default {text:?} is refused", option.key);
                 }
                 let required = matches!(option.default, DefaultValue::Required);
                 assert!(

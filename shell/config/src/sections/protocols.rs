@@ -6,10 +6,8 @@ use crate::kind::Kind;
 use crate::spec::DefaultValue::Is;
 use crate::spec::section;
 
-const HEART_BEAT: Kind = Kind::Duration {
-    min: Duration::from_millis(100),
-    max: Duration::from_secs(3_600),
-};
+const HEART_BEAT: Kind =
+    Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(3_600) };
 
 section! {
     /// STOMP 1.0, 1.1 and 1.2 over TCP and WebSocket.

@@ -17,10 +17,7 @@ pub(crate) struct Setup {
 
 /// A setup with this file, called `t.toml`.
 pub(crate) fn file(text: &str) -> Setup {
-    Setup {
-        file: Some(text.to_owned()),
-        ..Setup::default()
-    }
+    Setup { file: Some(text.to_owned()), ..Setup::default() }
 }
 
 impl Setup {
@@ -50,10 +47,7 @@ impl Setup {
             _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
         };
         tiderace_config::load(&Sources {
-            file: self.file.clone().map(|text| FileSource {
-                name: "t.toml".to_owned(),
-                text,
-            }),
+            file: self.file.clone().map(|text| FileSource { name: "t.toml".to_owned(), text }),
             environment: self.environment.clone(),
             flags: self.flags.clone(),
             development: self.development,
