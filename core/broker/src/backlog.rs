@@ -82,8 +82,13 @@ impl Backlog {
         self.entries.is_empty()
     }
 
-    pub(crate) fn push(&mut self, pending: Pending) {
+    /// Appends; `topic` is where it comes from, if from a topic.
+    pub(crate) fn push(&mut self, pending: Pending, topic: Option<Key>) {
         self.bytes += pending.bytes();
+        // While conflating, a later message must not take a place before this one.
+        if let (Some(newest), Some(topic)) = (&mut self.newest, topic) {
+            newest.insert((pending.key, topic), self.taken + self.entries.len() as u64);
+        }
         self.entries.push_back(pending);
     }
 
@@ -125,7 +130,13 @@ impl Backlog {
         let place =
             self.newest.get_or_insert_default().entry((pending.key, topic)).or_insert(u64::MAX);
         let index = place.checked_sub(self.taken).and_then(|index| usize::try_from(index).ok());
-        match index.and_then(|index| self.entries.get_mut(index)) {
+        // Dropping the oldest may have moved a queue's message to that place.
+        let waiting = index.and_then(|index| self.entries.get_mut(index)).filter(|waiting| {
+            waiting.source == Source::Topic
+                && waiting.key == pending.key
+                && waiting.run.run().destination() == pending.run.run().destination()
+        });
+        match waiting {
             Some(waiting) => {
                 conflated += u64::from(waiting.len());
                 self.bytes -= waiting.bytes();
@@ -134,7 +145,7 @@ impl Backlog {
             }
             None => {
                 *place = self.taken + self.entries.len() as u64;
-                self.push(pending);
+                self.push(pending, None);
             }
         }
         conflated
@@ -193,7 +204,7 @@ mod tests {
         for (first, source) in
             [(1, Source::Topic), (2, Source::AutoQueue), (3, Source::Topic), (4, Source::Topic)]
         {
-            backlog.push(pending(first, 1, source));
+            backlog.push(pending(first, 1, source), None);
         }
         let one = backlog.bytes() / 4;
         assert_eq!(backlog.drop_oldest(0, one * 2), 2);

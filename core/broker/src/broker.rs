@@ -44,6 +44,8 @@ pub struct Broker {
     pub(crate) slow: Vec<Key>,
     /// The number of the next message whose home this is.
     pub(crate) next_sequence: u64,
+    /// The epoch of the next subscription; see [`crate::Asker`].
+    pub(crate) next_epoch: u32,
     pub(crate) backlog_bytes: usize,
     pub(crate) metrics: BrokerMetrics,
     queues_due: Time,
@@ -68,6 +70,7 @@ impl Broker {
             held: Map::default(),
             slow: Vec::new(),
             next_sequence: 1,
+            next_epoch: 0,
             backlog_bytes: 0,
             metrics: BrokerMetrics::default(),
             queues_due: Time::ZERO,
@@ -115,7 +118,7 @@ impl Broker {
             Mail::Interested { asker, retained } => {
                 self.interested(now, from, asker, retained, effects)
             }
-            Mail::Consume { consume, target } => self.consume(now, from, &consume, target, effects),
+            Mail::Consume { consume, asker } => self.consume(now, from, &consume, asker, effects),
             Mail::Deliver { session, key, segment } => {
                 self.deliver_segment(now, session, key, segment, effects);
             }
@@ -235,6 +238,14 @@ impl Broker {
 
     /// Forgets topics that nobody has used for long.
     fn sweep_topics(&mut self, now: Now) {
+        let expired = |topic: &Topic| topic.retained_expired(now.wall_ms);
+        let stale = self.topics.iter().filter(|(_, topic)| expired(topic)).map(|(key, _)| key);
+        for key in stale.collect::<Vec<_>>() {
+            if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+                home.retained = None;
+                self.metrics.retained -= 1;
+            }
+        }
         let idle: Vec<Key> = self
             .topics
             .iter()

@@ -6,13 +6,15 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
-use tiderace_queues::{Segment, Settlement};
-use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, Slab};
+use tiderace_queues::{Segment, Settlement, is_private, reaches};
+use tiderace_topics::Path;
+use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, Target};
 
 use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::effects::{Effects, Mail};
+use crate::session::Session;
 use crate::topic::{Subscriber, bit};
 use crate::{Action, SlowConsumer};
 
@@ -32,7 +34,8 @@ impl Broker {
         if backlog.is_empty() {
             record.backlog = None;
         }
-        let relaxed = record.slow.is_some() && after < self.options.backlog_bytes_low;
+        let short = after == 0 || after < self.options.backlog_bytes_low;
+        let relaxed = record.slow.is_some() && short;
         self.backlog_bytes -= before - after;
         if relaxed {
             self.relax(now, key, effects);
@@ -152,7 +155,7 @@ impl Broker {
         let bytes = pending.bytes();
         let held = record.backlog_bytes();
         if held == 0 || held + bytes <= mark {
-            return self.push(session, pending, effects);
+            return self.push(session, pending, Some(topic), effects);
         }
         let lagging = record.slow.as_ref().is_some_and(|slow| slow.lagging);
         let policy = self
@@ -162,7 +165,7 @@ impl Broker {
         let within = held + bytes <= mark.saturating_mul(OVERSHOOT);
         if policy == SlowConsumer::Block || (!lagging && within) {
             self.press(now, topic, session, effects);
-            return self.push(session, pending, effects);
+            return self.push(session, pending, Some(topic), effects);
         }
         let count = u64::from(pending.len());
         let backlog = record.backlog.get_or_insert_default();
@@ -182,7 +185,7 @@ impl Broker {
             }
             SlowConsumer::DropOldest | SlowConsumer::Block => {
                 self.metrics.dropped_oldest += backlog.drop_oldest(bytes, mark);
-                backlog.push(pending);
+                backlog.push(pending, Some(topic));
             }
         }
         let after = record.backlog_bytes();
@@ -203,6 +206,17 @@ impl Broker {
             // Ended meanwhile; the home hears of that too and takes the messages back.
             return;
         };
+        // A home answers before it delivers: what comes earlier was for a subscription that had
+        // the same key before.
+        let home = bit(segment.run.home());
+        let path = &segment.run.destination().path;
+        let answered =
+            subscription.targets.as_slice().iter().any(|listening| {
+                listening.waiting & home == 0 && listens_to(&listening.target, path)
+            });
+        if !answered {
+            return;
+        }
         let source = if subscription.explicit { Source::ExplicitQueue } else { Source::AutoQueue };
         if segment.redeliveries > 0 {
             self.metrics.redelivered += u64::from(segment.len());
@@ -216,10 +230,10 @@ impl Broker {
             run: Rc::new(SharedRun::new(segment.run)),
             source,
         };
-        self.push(key_of(session), pending, effects);
+        self.push(key_of(session), pending, None, effects);
     }
 
-    fn push(&mut self, session: Key, pending: Pending, effects: &mut Effects) {
+    fn push(&mut self, session: Key, pending: Pending, topic: Option<Key>, effects: &mut Effects) {
         let id = self.id_of(session);
         let Some(record) = self.sessions.get_mut(session) else {
             return;
@@ -228,7 +242,7 @@ impl Broker {
         if record.backlog.is_none() {
             effects.ready.push((record.link, id));
         }
-        record.backlog.get_or_insert_default().push(pending);
+        record.backlog.get_or_insert_default().push(pending, topic);
     }
 
     /// Bytes above which a session counts as slow.
@@ -253,13 +267,14 @@ impl Broker {
         topic.by_pattern.clear();
         let (path, found, sessions, rules) =
             (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options.rules);
+        let private = is_private(path);
         self.patterns.matches(path, &mut |subscriber| {
             let principal =
                 sessions.get(subscriber.session).and_then(|record| record.principal.as_ref());
             let allowed = principal.is_some_and(|principal| {
                 rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
             });
-            if allowed {
+            if allowed && (!private || names_private(sessions, *subscriber, path)) {
                 found.push(*subscriber);
             }
         });
@@ -284,5 +299,25 @@ impl Broker {
                 .mail
                 .push((home, Mail::Settle { session, key, ranges, settlement, confirm: None }));
         }
+    }
+}
+
+/// Whether a subscriber's pattern may show it a temporary topic.
+fn names_private(sessions: &Slab<Session>, subscriber: Subscriber, path: &Path) -> bool {
+    let subscription =
+        sessions.get(subscriber.session).and_then(|record| record.subscription(subscriber.key));
+    let listening =
+        subscription.and_then(|known| known.targets.as_slice().get(usize::from(subscriber.target)));
+    listening.is_some_and(|listening| match &listening.target {
+        Target::Pattern(_, pattern) => reaches(pattern, path),
+        Target::Exact(_) => true,
+    })
+}
+
+/// Whether the target is that queue or a pattern of queues it is one of.
+fn listens_to(target: &Target, path: &Path) -> bool {
+    match target {
+        Target::Exact(destination) => destination.kind == Kind::Queue && destination.path == *path,
+        Target::Pattern(kind, pattern) => *kind == Kind::Queue && pattern.matches(path),
     }
 }

@@ -79,8 +79,8 @@ pub enum Mail {
     Consume {
         /// The request.
         consume: Box<Consume>,
-        /// Which of the subscription's targets it is.
-        target: u16,
+        /// The subscription that waits for [`Mail::Interested`].
+        asker: Asker,
     },
     /// From a home: messages of a queue for one consumer.
     Deliver {
@@ -136,4 +136,7 @@ pub struct Asker {
     pub key: SubscriptionKey,
     /// Which of its targets.
     pub target: u16,
+    /// Which of the subscriptions that have had that key: keys are used again, and an answer to an
+    /// earlier one may still be under way.
+    pub epoch: u32,
 }

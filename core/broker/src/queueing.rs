@@ -6,7 +6,7 @@ use tiderace_base::{Now, SessionId, ShardId};
 use tiderace_queues::{Consume, Effect, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Confirm, Destination, Kind, Meta, Outcome, Run, Settle, SubscriptionKey, properties,
+    Confirm, Destination, Flags, Kind, Meta, Outcome, Run, Settle, SubscriptionKey, properties,
 };
 
 use crate::broker::Broker;
@@ -42,10 +42,9 @@ impl Broker {
         now: Now,
         from: ShardId,
         consume: &Consume,
-        target: u16,
+        asker: Asker,
         effects: &mut Effects,
     ) {
-        let asker = Asker { session: consume.session, key: consume.key, target };
         // The answer first: deliveries may follow it, never overtake it.
         self.answer(now, from, asker, Vec::new(), effects);
         let mut out = Vec::new();
@@ -168,7 +167,8 @@ impl Broker {
             properties::append(&mut block, "dead-letter-queue", from.as_str());
             properties::append(&mut block, "dead-letter-reason", "redeliveries");
             let destination = Destination { kind: Kind::Queue, path: to.clone() };
-            let meta = Meta { flags: message.flags, expires_ms: None };
+            let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
+            let meta = Meta { flags: message.flags | escaped, expires_ms: None };
             let run = Run::single(destination, segment.run.published(), &block, message.body, meta);
             self.publish_own(now, run, effects);
         }

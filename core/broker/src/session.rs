@@ -42,6 +42,8 @@ pub(crate) struct Slow {
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) key: SubscriptionKey,
+    /// Tells it from earlier subscriptions with the same key.
+    pub(crate) epoch: u32,
     pub(crate) explicit: bool,
     /// How many homes have yet to answer before the subscription is complete.
     pub(crate) waiting: u32,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
-use tiderace_queues::{Consume, Settlement};
+use tiderace_queues::{Consume, Settlement, reaches};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Confirm, Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Window,
@@ -56,6 +56,8 @@ impl Broker {
             Err(many) => Targets::Many(many.into()),
         };
         let key = subscribe.key;
+        let epoch = self.next_epoch;
+        self.next_epoch = epoch.wrapping_add(1);
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
@@ -67,6 +69,7 @@ impl Broker {
         }
         let subscription = Subscription {
             key,
+            epoch,
             explicit: subscribe.explicit,
             waiting,
             confirm: subscribe.confirm,
@@ -78,7 +81,8 @@ impl Broker {
         }
         self.metrics.subscriptions += 1;
         for (target, index) in subscribe.targets.iter().zip(0..) {
-            self.listen(now, session, &subscribe, target, index, effects);
+            let asker = Asker { session, key, target: index, epoch };
+            self.listen(now, asker, &subscribe, target, effects);
         }
     }
 
@@ -103,6 +107,8 @@ impl Broker {
         let after = record.backlog_bytes();
         self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
         self.metrics.subscriptions -= 1;
+        // Its client still waits for this answer, and perhaps for others behind it.
+        self.confirm(session, subscription.confirm, effects);
         for pending in unsent.iter().filter(|pending| pending.source != Source::Topic) {
             let first = pending.run.run().first();
             let range = (first + u64::from(pending.from), first + u64::from(pending.to) - 1);
@@ -142,8 +148,7 @@ impl Broker {
                 effects.mail.push((home, Mail::Leave { session, key }));
             }
         }
-        let relaxed = after < self.options.backlog_bytes_low;
-        if relaxed {
+        if after == 0 || after < self.options.backlog_bytes_low {
             self.relax(now, key_of(session), effects);
         }
     }
@@ -192,13 +197,12 @@ impl Broker {
     fn listen(
         &mut self,
         now: Now,
-        session: SessionId,
+        asker: Asker,
         subscribe: &Subscribe,
         target: &Target,
-        index: u16,
         effects: &mut Effects,
     ) {
-        let asker = Asker { session, key: subscribe.key, target: index };
+        let (session, index) = (asker.session, asker.target);
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let topic = self.ensure_topic(now, &destination.path);
@@ -260,10 +264,10 @@ impl Broker {
                 };
                 for home in members(homes) {
                     if home == self.shard {
-                        self.consume(now, home, &consume, index, effects);
+                        self.consume(now, home, &consume, asker, effects);
                     } else {
                         let consume = Box::new(consume.clone());
-                        effects.mail.push((home, Mail::Consume { consume, target: index }));
+                        effects.mail.push((home, Mail::Consume { consume, asker }));
                     }
                 }
             }
@@ -312,7 +316,7 @@ impl Broker {
         let retained = self
             .topics
             .iter()
-            .filter(|(_, topic)| pattern.matches(&topic.path))
+            .filter(|(_, topic)| reaches(pattern, &topic.path))
             .filter_map(|(_, topic)| fresh(topic.home.as_ref()?.retained.as_ref(), now))
             .collect();
         self.answer(now, from, asker, retained, effects);
@@ -360,7 +364,8 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(asker.session)) else {
             return;
         };
-        let Some(subscription) = record.subscription_mut(asker.key) else {
+        let subscription = record.subscription_mut(asker.key);
+        let Some(subscription) = subscription.filter(|known| known.epoch == asker.epoch) else {
             return;
         };
         let plain = subscription.selector.is_none();

@@ -67,6 +67,13 @@ impl Topic {
         }
     }
 
+    /// Whether it remembers a value whose time is over.
+    pub(crate) fn retained_expired(&self, wall_ms: u64) -> bool {
+        let retained = self.home.as_ref().and_then(|home| home.retained.as_ref());
+        let message = retained.and_then(|run| run.message(0));
+        message.is_some_and(|message| message.is_expired(wall_ms))
+    }
+
     /// Whether forgetting it would change nothing.
     pub(crate) fn is_idle(&self) -> bool {
         self.subscribers.is_empty()

@@ -32,7 +32,8 @@ pub enum Settlement {
     Accept,
     /// Seen and given back: counts as a redelivery.
     Reject,
-    /// Given back without having been seen.
+    /// Given back without having been seen, by a consumer about to leave: they go to another when
+    /// it has left.
     Return,
 }
 
@@ -99,6 +100,9 @@ impl Consumer {
     /// Removes what is in flight between two numbers, both included.
     pub(crate) fn land(&mut self, first: u64, last: u64) -> Vec<Flight> {
         let mut landed = Vec::new();
+        if first > last {
+            return landed;
+        }
         let start = self.in_flight.range(..=first).next_back().map_or(first, |(start, _)| *start);
         let starts: Vec<u64> =
             self.in_flight.range(start..=last).map(|(start, _)| *start).collect();
@@ -110,7 +114,7 @@ impl Consumer {
                 self.in_flight.insert(start, flight);
                 continue;
             }
-            if let Some(rest) = flight.segment.split_off(last + 1) {
+            if let Some(rest) = flight.segment.split_off(last.saturating_add(1)) {
                 self.in_flight.insert(rest.first(), Flight { queue: flight.queue, segment: rest });
             }
             if let Some(inside) = flight.segment.split_off(first) {

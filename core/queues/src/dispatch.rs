@@ -10,7 +10,7 @@ use crate::consumer::Consumer;
 use crate::queue::Queue;
 use crate::queues::Effect;
 
-/// Messages a selective consumer may look at in one call; the rest waits for the next.
+/// Messages a selective consumer may look at in one call; the rest waits for the next tick.
 const LOOK_MAX: usize = 4096;
 
 pub(crate) fn dispatch(
@@ -68,6 +68,7 @@ fn next_segment(
         return Some((key, queue.take(start, messages, consumer.room_bytes())?));
     };
     let mut looked = 0;
+    let mut stopped = false;
     let mut found = None;
     let mut seen = cursor;
     let start = queue.ready.range(..=cursor).next_back().map_or(cursor, |(start, _)| *start);
@@ -86,10 +87,12 @@ fn next_segment(
             seen = message.sequence + 1;
             looked += 1;
             if looked == LOOK_MAX {
+                stopped = true;
                 break 'search;
             }
         }
     }
+    queue.has_unseen |= stopped;
     if let Some(attached) = queue.consumers.get_mut(place) {
         attached.cursor = found.map_or(seen, |(_, sequence)| sequence);
     }

@@ -15,11 +15,13 @@
 
 mod consumer;
 mod dispatch;
+mod private;
 mod queue;
 mod queues;
 mod segment;
 
 pub use consumer::{Consume, Settlement};
+pub use private::{is_private, reaches};
 pub use queue::QueueOptions;
 pub use queues::{Effect, Queues};
 pub use segment::Segment;

@@ -48,6 +48,8 @@ pub(crate) struct Queue {
     pub(crate) turn: usize,
     pub(crate) full: bool,
     pub(crate) has_expiring: bool,
+    /// A selective consumer has yet to look at some ready messages.
+    pub(crate) has_unseen: bool,
     pub(crate) used: Time,
 }
 
@@ -56,10 +58,10 @@ impl Queue {
         let dead_letter = options.dead_letter.replace("{queue}", path.as_str());
         let dead_letter = Path::parse(&dead_letter).ok().filter(|dead_letter| *dead_letter != path);
         // What is dead already does not die again.
-        let is_dead_letter = options
-            .dead_letter
-            .split_once("{queue}")
-            .is_some_and(|(prefix, _)| !prefix.is_empty() && path.as_str().starts_with(prefix));
+        let is_dead_letter = match options.dead_letter.split_once("{queue}") {
+            Some((prefix, _)) => !prefix.is_empty() && path.as_str().starts_with(prefix),
+            None => options.dead_letter == path.as_str(),
+        };
         Queue {
             redeliveries_max: if is_dead_letter { 0 } else { options.redeliveries_max },
             path,
@@ -74,6 +76,7 @@ impl Queue {
             turn: 0,
             full: false,
             has_expiring: false,
+            has_unseen: false,
             used: now,
         }
     }

@@ -9,6 +9,7 @@ use tiderace_wire::{Run, SubscriptionKey, Target, Window};
 
 use crate::consumer::{Consumer, Flight};
 use crate::dispatch::dispatch;
+use crate::private::{is_private, reaches};
 use crate::queue::{Attached, Queue};
 use crate::{Consume, QueueOptions, Segment, Settlement};
 
@@ -144,7 +145,7 @@ impl Queues {
                 self.patterns.push((pattern.clone(), consumer));
                 self.queues
                     .iter()
-                    .filter(|(_, queue)| pattern.matches(&queue.path))
+                    .filter(|(_, queue)| reaches(pattern, &queue.path))
                     .map(|(key, _)| key)
                     .collect()
             }
@@ -181,7 +182,10 @@ impl Queues {
             if let Some(queue) = self.queues.get_mut(key) {
                 queue.used = now.time;
             }
-            self.dispatch(key, effects);
+            // What is returned would only come back to the consumer that leaves.
+            if settlement != Settlement::Return {
+                self.dispatch(key, effects);
+            }
         }
     }
 
@@ -212,9 +216,10 @@ impl Queues {
             self.landed(flight, settlement, effects);
         }
         for queue in consumer.queues {
-            let orphaned = self.queues.get(queue).is_some_and(|queue| {
-                queue.consumers.is_empty() && queue.path.levels().next() == Some("temp")
-            });
+            let orphaned = self
+                .queues
+                .get(queue)
+                .is_some_and(|queue| queue.consumers.is_empty() && is_private(&queue.path));
             if orphaned {
                 self.remove(queue, effects);
             } else {
@@ -239,9 +244,16 @@ impl Queues {
             }
             self.dispatch(key, effects);
         }
-        let full: Vec<Key> =
-            self.queues.iter().filter(|(_, queue)| queue.full).map(|(key, _)| key).collect();
-        for key in full {
+        let waiting: Vec<Key> = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.full || queue.has_unseen)
+            .map(|(key, _)| key)
+            .collect();
+        for key in waiting {
+            if let Some(queue) = self.queues.get_mut(key) {
+                queue.has_unseen = false;
+            }
             self.dispatch(key, effects);
         }
         let idle: Vec<Key> = self
@@ -268,7 +280,7 @@ impl Queues {
         let waiting: Vec<Key> = self
             .patterns
             .iter()
-            .filter(|(pattern, _)| pattern.matches(&path))
+            .filter(|(pattern, _)| reaches(pattern, &path))
             .map(|(_, consumer)| *consumer)
             .collect();
         self.names.insert(path, key);
@@ -303,6 +315,7 @@ impl Queues {
         };
         if settlement == Settlement::Accept {
             queue.bytes = queue.bytes.saturating_sub(segment.bytes());
+            self.bytes = self.bytes.saturating_sub(segment.bytes());
             return;
         }
         if settlement == Settlement::Reject {
@@ -342,6 +355,7 @@ impl Queues {
             return;
         };
         self.names.remove(&queue.path);
+        self.bytes = self.bytes.saturating_sub(queue.bytes);
         if queue.full {
             effects.push(Effect::Full { path: queue.path, on: false });
         }

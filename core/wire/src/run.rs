@@ -247,7 +247,8 @@ impl RunBuilder {
     /// Ends the message begun.
     pub fn finish(&mut self, body: &[u8], meta: Meta) {
         let mut start = self.start;
-        let mut flags = meta.flags;
+        // The mark says that a stamp precedes the properties, so only the builder may set it.
+        let mut flags = Flags(meta.flags.0 & !Flags::EXPIRES.0);
         if let Some(expires) = meta.expires_ms {
             // Rare, so it pays by moving its own properties instead of every message paying a field.
             let properties = self.data.split_off(start);
@@ -294,6 +295,7 @@ mod tests {
         fn gives_back_what_was_put_in(
             rows in proptest::collection::vec(
                 (".{0,20}", proptest::collection::vec(any::<u8>(), 0..50), any::<Option<u64>>(), any::<bool>()), 1..20),
+            marks in 0u16..64,
         ) {
             let destination = Destination { kind: Kind::Topic, path: Path::parse("a").unwrap() };
             let mut builder = RunBuilder::new(destination, Time::ZERO);
@@ -302,7 +304,7 @@ mod tests {
                     builder.properties().extend_from_slice(b"never finished");
                 }
                 properties::append(builder.properties(), "k", text);
-                builder.finish(body, Meta { flags: Flags::RETAIN, expires_ms: *expires_ms });
+                builder.finish(body, Meta { flags: Flags::RETAIN | Flags(marks), expires_ms: *expires_ms });
             }
             let mut run = builder.build();
             run.number(ShardId(3), 100);
@@ -311,7 +313,8 @@ mod tests {
                 let found = properties::find(message.properties, "k");
                 prop_assert_eq!(found.as_deref(), Some(&*row.0));
                 prop_assert_eq!(message.body, &row.1[..]);
-                prop_assert_eq!(run.body_bytes(index).as_deref(), Some(&row.1[..]));
+                let shared = run.body_bytes(index);
+                prop_assert_eq!(shared.as_deref(), Some(&row.1[..]));
                 prop_assert_eq!(message.expires_ms, row.2);
                 prop_assert_eq!(message.sequence, 100 + index as u64);
                 prop_assert!(message.flags.contains(Flags::RETAIN));

@@ -1,0 +1,468 @@
+//! A node without threads or sockets: brokers, the mail between them, and clients.
+//!
+//! Mail between two shards keeps its order; which pair's mail comes next is drawn from the seed.
+//! Clients take deliveries only after they were told that there are some, as the event loop does,
+//! so a lost wake-up shows as a message that never comes.
+
+#![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::print_stderr)]
+
+mod random;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use tiderace_base::{CloseCode, Now, SessionId, ShardId, Span};
+use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Mail, Principal};
+use tiderace_filter::Selector;
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{
+    Command, Commands, Credentials, Destination, Flags, Kind, Meta, Outcome, Reply, Settle,
+    Subscribe, SubscriptionKey, Target, Token, Window, properties,
+};
+
+pub use random::Random;
+
+/// A message as a client got it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    pub key: u32,
+    pub home: ShardId,
+    pub sequence: u64,
+    pub path: String,
+    pub body: String,
+    pub redeliveries: u32,
+    pub properties: Vec<u8>,
+}
+
+/// One client, as it sees itself.
+#[derive(Debug)]
+pub struct Client {
+    pub shard: usize,
+    pub session: SessionId,
+    pub open: bool,
+    pub paused: bool,
+    pub ready: bool,
+    pub name: Option<String>,
+    pub confirmed: BTreeSet<Token>,
+    pub refused: Vec<(Option<Token>, CloseCode)>,
+    pub received: Vec<Received>,
+    pub closed: Option<CloseCode>,
+    pub tokens: Token,
+}
+
+/// Brokers, mail and clients under one clock.
+pub struct World {
+    pub random: Random,
+    pub brokers: Vec<Broker>,
+    pub clients: Vec<Client>,
+    pub now: Now,
+    pub verify: Vec<(SessionId, Credentials)>,
+    mail: Vec<Vec<VecDeque<Mail>>>,
+    effects: Effects,
+}
+
+impl World {
+    pub fn new(seed: u64, options: BrokerOptions) -> World {
+        let options = Arc::new(options);
+        let shards = options.shards;
+        let mailboxes = || (0..shards).map(|_| VecDeque::new()).collect();
+        World {
+            random: Random::new(seed),
+            brokers: (0..shards)
+                .map(|shard| Broker::new(ShardId(shard as u16), options.clone()))
+                .collect(),
+            clients: Vec::new(),
+            now: Now::default(),
+            verify: Vec::new(),
+            mail: (0..shards).map(|_| mailboxes()).collect(),
+            effects: Effects::default(),
+        }
+    }
+
+    /// Connects without logging in.
+    pub fn open(&mut self, shard: usize) -> usize {
+        let link = self.clients.len();
+        let session = self.brokers[shard].open(self.now, link as u32);
+        self.clients.push(Client {
+            shard,
+            session,
+            open: true,
+            paused: false,
+            ready: false,
+            name: None,
+            confirmed: BTreeSet::new(),
+            refused: Vec::new(),
+            received: Vec::new(),
+            closed: None,
+            tokens: 0,
+        });
+        link
+    }
+
+    /// Connects and logs in by name.
+    pub fn connect(&mut self, shard: usize, name: &str) -> usize {
+        let client = self.open(shard);
+        let login = Some(name.to_owned());
+        self.command(client, Command::Login(Credentials { login, ..Credentials::default() }));
+        client
+    }
+
+    pub fn verified(&mut self, client: usize, result: Result<Principal, tiderace_base::Close>) {
+        let (shard, session) = (self.clients[client].shard, self.clients[client].session);
+        self.brokers[shard].verified(self.now, session, result, &mut self.effects);
+        self.absorb(shard);
+    }
+
+    pub fn command(&mut self, client: usize, command: Command) {
+        let mut commands = Commands::new();
+        commands.push(command);
+        self.commands(client, &mut commands);
+    }
+
+    pub fn commands(&mut self, client: usize, commands: &mut Commands) {
+        let (shard, session) = (self.clients[client].shard, self.clients[client].session);
+        self.brokers[shard].handle(self.now, session, commands, &mut self.effects);
+        self.absorb(shard);
+    }
+
+    pub fn token(&mut self, client: usize) -> Token {
+        self.clients[client].tokens += 1;
+        self.clients[client].tokens
+    }
+
+    /// Publishes messages as one run; the last asks for a receipt.
+    pub fn publish_all(&mut self, client: usize, to: &str, messages: &[Outgoing]) -> Token {
+        let token = self.token(client);
+        let mut commands = Commands::new();
+        commands.begin_turn(self.now.time);
+        for (message, index) in messages.iter().zip(1..) {
+            commands.message(&destination(to)).extend_from_slice(message.properties.as_bytes());
+            let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
+            let confirm = (index == messages.len()).then_some(token);
+            commands.publish(message.body.as_bytes(), meta, confirm);
+        }
+        self.commands(client, &mut commands);
+        token
+    }
+
+    pub fn publish(&mut self, client: usize, to: &str, body: &str) -> Token {
+        self.publish_all(client, to, &[Outgoing::new(body)])
+    }
+
+    pub fn subscribe(&mut self, client: usize, key: u32, wish: Wish) -> Token {
+        let token = self.token(client);
+        let subscribe = Subscribe {
+            key: SubscriptionKey(key),
+            targets: wish.targets.iter().map(|text| target(text)).collect(),
+            selector: wish.selector.map(|text| Selector::parse(text).unwrap()),
+            explicit: wish.explicit,
+            window: wish.window.map(|messages| Window { messages, bytes: 0 }),
+            exclusive: wish.exclusive,
+            confirm: Some(token),
+        };
+        self.command(client, Command::Subscribe(Box::new(subscribe)));
+        token
+    }
+
+    pub fn unsubscribe(&mut self, client: usize, key: u32) -> Token {
+        let token = self.token(client);
+        let key = SubscriptionKey(key);
+        self.command(client, Command::Unsubscribe { key, confirm: Some(token) });
+        token
+    }
+
+    pub fn settle(&mut self, client: usize, message: &Received, outcome: Outcome) -> Token {
+        let token = self.token(client);
+        let settle = Settle {
+            key: SubscriptionKey(message.key),
+            home: message.home,
+            ranges: vec![(message.sequence, message.sequence)],
+            outcome,
+            confirm: Some(token),
+        };
+        self.command(client, Command::Settle(settle));
+        token
+    }
+
+    pub fn close(&mut self, client: usize) {
+        if !std::mem::take(&mut self.clients[client].open) {
+            return;
+        }
+        self.clients[client].paused = false;
+        let (shard, session) = (self.clients[client].shard, self.clients[client].session);
+        self.brokers[shard].close(self.now, session, &mut self.effects);
+        self.absorb(shard);
+    }
+
+    pub fn is_confirmed(&self, client: usize, token: Token) -> bool {
+        self.clients[client].confirmed.contains(&token)
+    }
+
+    /// Takes one delivery if the client was told of any; how many messages came.
+    pub fn pull(&mut self, client: usize) -> usize {
+        let (shard, session) = (self.clients[client].shard, self.clients[client].session);
+        if !self.clients[client].open || !self.clients[client].ready {
+            return 0;
+        }
+        let pending = self.brokers[shard].next(self.now, session, &mut self.effects);
+        let Some(pending) = pending else {
+            self.clients[client].ready = false;
+            assert!(!self.brokers[shard].has_backlog(session));
+            return 0;
+        };
+        let delivery = pending.delivery();
+        let run = delivery.run.run();
+        assert!(delivery.from < delivery.to && delivery.to <= run.len());
+        for index in delivery.from..delivery.to {
+            let message = run.message(index).expect("every message can be read");
+            self.clients[client].received.push(Received {
+                key: delivery.key.0,
+                home: run.home(),
+                sequence: message.sequence,
+                path: run.destination().path.to_string(),
+                body: String::from_utf8(message.body.to_vec()).unwrap(),
+                redeliveries: delivery.redeliveries,
+                properties: message.properties.to_vec(),
+            });
+        }
+        let count = delivery.to - delivery.from;
+        self.absorb(shard);
+        count
+    }
+
+    pub fn drain(&mut self, client: usize) {
+        while self.pull(client) > 0 {}
+    }
+
+    /// Delivers the next mail of a pair of shards drawn by lot; whether there was any.
+    pub fn deliver_mail(&mut self) -> bool {
+        let shards = self.brokers.len();
+        let pairs: Vec<(usize, usize)> = (0..shards)
+            .flat_map(|from| (0..shards).map(move |to| (from, to)))
+            .filter(|(from, to)| !self.mail[*from][*to].is_empty())
+            .collect();
+        if pairs.is_empty() {
+            return false;
+        }
+        let (from, to) = *self.random.pick(&pairs);
+        self.deliver_mail_between(from, to)
+    }
+
+    pub fn deliver_mail_between(&mut self, from: usize, to: usize) -> bool {
+        let Some(mail) = self.mail[from][to].pop_front() else {
+            return false;
+        };
+        self.brokers[to].receive(self.now, ShardId(from as u16), mail, &mut self.effects);
+        self.absorb(to);
+        true
+    }
+
+    /// Delivers mail until there is none.
+    pub fn settle_mail(&mut self) {
+        while self.deliver_mail() {}
+    }
+
+    /// Delivers all mail and lets every client take everything.
+    pub fn quiesce(&mut self) {
+        loop {
+            self.settle_mail();
+            let taken: usize = (0..self.clients.len()).map(|client| self.pull(client)).sum();
+            if taken == 0 && !self.has_mail() {
+                break;
+            }
+        }
+        for client in &self.clients {
+            let waiting = self.brokers[client.shard].has_backlog(client.session);
+            assert!(!(client.open && waiting), "a client was not told of its deliveries");
+        }
+    }
+
+    pub fn has_mail(&self) -> bool {
+        self.mail.iter().flatten().any(|box_| !box_.is_empty())
+    }
+
+    /// Lets time pass and every shard do its housekeeping.
+    pub fn advance(&mut self, span: Span) {
+        self.now.time = self.now.time + span;
+        self.now.wall_ms += span.as_millis() as u64;
+        for shard in 0..self.brokers.len() {
+            self.brokers[shard].tick(self.now, &mut self.effects);
+            self.absorb(shard);
+        }
+    }
+
+    pub fn metrics(&self) -> BrokerMetrics {
+        let mut all = self.brokers.iter().map(Broker::metrics);
+        let first = all.next().unwrap();
+        all.fold(first, add)
+    }
+
+    /// Ends every session and checks that nothing of them is left.
+    pub fn end(&mut self) {
+        for client in 0..self.clients.len() {
+            self.close(client);
+        }
+        self.settle_mail();
+        let metrics = self.metrics();
+        assert_eq!(metrics.sessions, 0);
+        assert_eq!(metrics.subscriptions, 0);
+        assert_eq!(metrics.backlog_bytes, 0);
+    }
+
+    /// After [`World::end`]: topics without a retained value and empty queues are forgotten.
+    pub fn sweep(&mut self) {
+        for _ in 0..3 {
+            self.advance(Span::from_secs(100));
+            self.settle_mail();
+        }
+        let metrics = self.metrics();
+        assert_eq!(metrics.topics, metrics.retained, "idle topics are forgotten");
+        let empty = metrics.queue_bytes == 0;
+        assert!(!empty || metrics.queues == 0, "idle queues are forgotten");
+    }
+
+    fn absorb(&mut self, shard: usize) {
+        let effects = std::mem::take(&mut self.effects);
+        for (to, mail) in effects.mail {
+            assert_ne!(to.index(), shard, "no shard writes to itself");
+            self.mail[shard][to.index()].push_back(mail);
+        }
+        self.verify.extend(effects.verify);
+        for (link, session, reply) in effects.replies {
+            let client = self.client(link, session);
+            match reply {
+                Reply::LoggedIn { name } => client.name = Some(name.to_string()),
+                Reply::Confirmed(confirm) => {
+                    for token in confirm.from..=confirm.to {
+                        assert!(client.confirmed.insert(token), "confirmed twice");
+                    }
+                }
+                Reply::Refused { token, close } => client.refused.push((token, close.code)),
+            }
+        }
+        for (link, session) in effects.ready {
+            self.client(link, session).ready = true;
+        }
+        for (link, session) in effects.pause {
+            let client = self.client(link, session);
+            assert!(!std::mem::replace(&mut client.paused, true), "paused twice");
+        }
+        for (link, session) in effects.resume {
+            let client = self.client(link, session);
+            assert!(std::mem::replace(&mut client.paused, false), "resumed without a pause");
+        }
+        for (link, session, close) in effects.close {
+            self.client(link, session).closed = Some(close.code);
+        }
+    }
+
+    /// Effects name a session that is there; only those of the call that ended it may be late.
+    fn client(&mut self, link: u32, session: SessionId) -> &mut Client {
+        let client = &mut self.clients[link as usize];
+        assert_eq!(client.session, session);
+        client
+    }
+}
+
+/// What a client asks for in a subscription; targets are written like `topic:a/*`.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    pub targets: Vec<String>,
+    pub selector: Option<&'static str>,
+    pub explicit: bool,
+    pub window: Option<u32>,
+    pub exclusive: bool,
+}
+
+impl Wish {
+    pub fn to(target: &str) -> Wish {
+        Wish { targets: vec![target.to_owned()], ..Wish::default() }
+    }
+}
+
+/// A message as it is published.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub body: String,
+    pub properties: String,
+    pub flags: Flags,
+    pub expires_ms: Option<u64>,
+}
+
+impl Outgoing {
+    pub fn new(body: impl Into<String>) -> Outgoing {
+        let properties = String::new();
+        Outgoing { body: body.into(), properties, flags: Flags::NONE, expires_ms: None }
+    }
+}
+
+pub fn destination(text: &str) -> Destination {
+    let (kind, path) = split(text);
+    Destination { kind, path: Path::parse(path).unwrap() }
+}
+
+pub fn target(text: &str) -> Target {
+    let (kind, path) = split(text);
+    match path.contains('*') {
+        true => Target::Pattern(kind, Pattern::parse(path).unwrap()),
+        false => Target::Exact(destination(text)),
+    }
+}
+
+/// Whether a target, written like `topic:a/*`, names a path.
+pub fn names(text: &str, path: &str) -> bool {
+    Pattern::parse(split(text).1).unwrap().matches(&Path::parse(path).unwrap())
+}
+
+pub fn property(message: &Received, name: &str) -> Option<String> {
+    properties::find(&message.properties, name).map(|value| value.into_owned())
+}
+
+fn split(text: &str) -> (Kind, &str) {
+    match text.split_once(':').unwrap() {
+        ("topic", path) => (Kind::Topic, path),
+        ("queue", path) => (Kind::Queue, path),
+        (other, _) => panic!("{other} is no kind"),
+    }
+}
+
+/// A path below `prefix` whose home is that shard of so many.
+pub fn path_at(prefix: &str, home: usize, shards: usize) -> String {
+    (0..)
+        .map(|number| format!("{prefix}{number}"))
+        .find(|path| destination(&format!("topic:{path}")).home(shards).index() == home)
+        .unwrap()
+}
+
+/// Runs a scenario for every seed and names the seed of the one that failed.
+pub fn for_seeds(seeds: std::ops::Range<u64>, scenario: impl Fn(u64)) {
+    for seed in seeds {
+        if let Err(failure) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
+            eprintln!("the scenario failed with seed {seed}");
+            resume_unwind(failure);
+        }
+    }
+}
+
+fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
+    left.dropped_oldest += right.dropped_oldest;
+    left.dropped_newest += right.dropped_newest;
+    left.dropped_expired += right.dropped_expired;
+    left.dropped_dead += right.dropped_dead;
+    left.conflated += right.conflated;
+    left.dead_lettered += right.dead_lettered;
+    left.redelivered += right.redelivered;
+    left.slow_consumers += right.slow_consumers;
+    left.publishers_paused += right.publishers_paused;
+    left.denied += right.denied;
+    left.sessions += right.sessions;
+    left.subscriptions += right.subscriptions;
+    left.topics += right.topics;
+    left.retained += right.retained;
+    left.queues += right.queues;
+    left.queue_messages += right.queue_messages;
+    left.queue_bytes += right.queue_bytes;
+    left.backlog_bytes += right.backlog_bytes;
+    left
+}
