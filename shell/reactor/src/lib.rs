@@ -38,6 +38,7 @@ mod sniff;
 mod stop;
 #[cfg(test)]
 #[path = "../tests/common/protocols.rs"]
+#[allow(unreachable_pub, dead_code)]
 mod testing;
 mod timers;
 mod upgrade;

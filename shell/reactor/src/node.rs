@@ -86,6 +86,11 @@ impl NodeControl {
         self.shared.connections()
     }
 
+    /// Connections open now, shard by shard.
+    pub fn connections_by_shard(&self) -> Vec<usize> {
+        self.shared.loads()
+    }
+
     /// Stops accepting, says goodbye to every client, writes what is left and ends the shards, all
     /// within `grace`. Returns at once; later calls change nothing.
     pub fn shutdown(&self, grace: Span) {

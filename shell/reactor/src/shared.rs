@@ -78,6 +78,11 @@ impl Shared {
         self.loads.iter().map(|load| load.load(Ordering::Relaxed) as usize).sum()
     }
 
+    /// Connections of each shard.
+    pub(crate) fn loads(&self) -> Vec<usize> {
+        self.loads.iter().map(|load| load.load(Ordering::Relaxed) as usize).collect()
+    }
+
     /// Counts a connection for a shard.
     pub(crate) fn gain(&self, shard: ShardId) {
         if let Some(load) = self.loads.get(shard.index()) {

@@ -1,5 +1,11 @@
 //! What the tests of the event loop share.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing
+)]
 
 pub mod protocols;
 pub mod world;
@@ -8,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tiderace_base::{Close, CloseCode};
-use tiderace_broker::{BrokerOptions, Principal};
+use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
 use tiderace_reactor::{
     Answer, HttpRequest, HttpResponse, Sample, SampleValue, Services, Verifier,
 };
@@ -61,11 +67,13 @@ fn judge(credentials: Credentials) -> Result<Principal, Close> {
 
 /// The echo and line protocols, with a page under `/page`.
 pub fn services(verifier: Arc<dyn Verifier>) -> Services {
+    let mut broker = BrokerOptions { verify_logins: true, ..BrokerOptions::default() };
+    broker.topic_default.slow_consumer = SlowConsumer::Block;
     Services {
         protocols: vec![protocols::echo_protocol(), protocols::line_protocol()],
         http: Arc::new(page),
         verifier,
-        broker: Arc::new(BrokerOptions { verify_logins: true, ..BrokerOptions::default() }),
+        broker: Arc::new(broker),
     }
 }
 

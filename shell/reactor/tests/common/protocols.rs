@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, Now, Time};
-use tiderace_wire::{Context, Delivery, Detect, Open, Output, Progress, Protocol, Reply, Session};
+use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Command, Context, Credentials, Delivery, Destination, Detect, Kind, Meta, Open, Opening,
+    Output, Progress, Protocol, Reply, Session, Subscribe, SubscriptionKey, Target,
+};
 
 /// Says every byte back. Begins with `ECHO\n`, which is not said back.
 struct Echo {

@@ -1,0 +1,96 @@
+//! What an idle WebSocket costs in heap, counted by the allocator, over real sockets.
+#![allow(clippy::unwrap_used, unsafe_code)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{AtOnce, services};
+use tiderace_base::Span;
+use tiderace_reactor::{ListenerOptions, Options, spawn};
+use tiderace_websocket::{MessageKind, encode_message};
+
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn an_idle_websocket_holds_little() {
+    raise_file_limit();
+    let listeners = vec![ListenerOptions { address: ([127, 0, 0, 1], 0).into(), protocol: None }];
+    let options = Options { shards: 2, listeners, ..Options::default() };
+    let node = spawn(options, services(Arc::new(AtOnce))).unwrap();
+    let mut clients: Vec<TcpStream> = Vec::with_capacity(CONNECTIONS + WARM);
+    // The first fill pools, lists and pages.
+    clients.extend((0..WARM).map(|_| open(node.addresses[0])));
+    let before = HELD.load(Ordering::Relaxed);
+    clients.extend((0..CONNECTIONS).map(|_| open(node.addresses[0])));
+    let after = HELD.load(Ordering::Relaxed);
+    let each = after.saturating_sub(before) / CONNECTIONS;
+    assert!(each <= 200, "{each} bytes");
+    // A figure far too small would mean that the counting is broken.
+    assert!(each >= 100, "{each} bytes");
+    drop(clients);
+    node.shutdown(Span::from_secs(10));
+    node.join().unwrap();
+}
+
+/// A WebSocket that has had a conversation and is idle now.
+fn open(address: std::net::SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Span::from_secs(20))).unwrap();
+    let mut wire = Vec::with_capacity(512);
+    wire.extend_from_slice(
+        b"GET /echo HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    );
+    encode_message(&mut wire, MessageKind::Text, b"ECHO\nhello", Some([1, 2, 3, 4]));
+    stream.write_all(&wire).unwrap();
+    let mut answer = Vec::with_capacity(512);
+    while !answer.ends_with(b"\x82\x05hello") {
+        let mut byte = [0; 1];
+        stream.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    stream
+}
+
+/// Both ends of all connections are in this process.
+fn raise_file_limit() {
+    let wanted = ((CONNECTIONS + WARM) * 2 + 100) as libc::rlim_t;
+    // SAFETY: `limit` is a valid, initialised struct for both calls.
+    unsafe {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        if limit.rlim_cur < wanted {
+            limit.rlim_cur = wanted.min(limit.rlim_max);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+        }
+    }
+}
+
+/// A whole number of the slab's pages on each of two shards, plus what rounds up.
+const CONNECTIONS: usize = 1024;
+const WARM: usize = 512;
