@@ -1,1 +1,21 @@
-fn main() {}
+//! Tiderace: one server that pushes live data to everyone who is connected.
+//!
+//! The composition root: the only place that knows every part by name. `cli` reads the command line,
+//! `compose` turns the configuration into the parts' own options, `serve` brings them to life and to
+//! an orderly end, `monitor` answers HTTP requests about the server itself.
+
+mod cli;
+mod compose;
+mod logging;
+mod login;
+mod monitor;
+mod serve;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    cli::run(serve::serve)
+}

@@ -1,0 +1,271 @@
+//! From the configuration to the options of each part.
+//!
+//! Pure: no part is started here. Invariant: every option of the configuration that concerns a part
+//! ends up in that part's options and nowhere else.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tiderace_auth::{
+    AnonymousAccess, FailurePolicy, PasswordRecord, TokenRecord, UserRecord, Verifier,
+};
+use tiderace_broker::{
+    Action, BrokerOptions, QueuePolicy, Rule, Rules, SlowConsumer, TopicOptions, TopicPolicy, Who,
+};
+use tiderace_config::{
+    Action as ActionWord, AuthConfig, Config, ListenerProtocol, PrincipalMatch, QueueConfig,
+    QueuesConfig, RuleConfig, RuleKind, SlowConsumer as SlowConsumerWord, TokenSecret, TopicsConfig,
+    UserPassword,
+};
+use tiderace_queues::QueueOptions;
+use tiderace_reactor::{Deadlines, ListenerOptions, Options};
+use tiderace_stomp::StompOptions;
+use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
+use tiderace_wire::{Kind, Window};
+
+/// How many shards the node gets.
+pub(crate) fn shards(config: &Config) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let shards = if config.server.shards == 0 { cores() } else { config.server.shards };
+    shards.clamp(1, tiderace_base::limits::SHARDS_MAX)
+}
+
+/// The broker's options; `memory_bytes` is what the machine has.
+pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
+    let shards = shards(config);
+    let budget = config.memory.messages_bytes_max.resolve(memory_bytes);
+    BrokerOptions {
+        shards,
+        rules: rules(&config.auth),
+        verify_logins: config.auth.is_enforced(),
+        backlog_bytes_high: config.session.outbox_bytes_max,
+        backlog_bytes_low: config.session.outbox_bytes_low,
+        messages_bytes_max: usize::try_from(budget).unwrap_or(usize::MAX) / shards,
+        subscriptions_max: config.limits.subscriptions_per_session_max,
+        topic_policies: config
+            .topic_rules
+            .iter()
+            .map(|rule| TopicPolicy {
+                pattern: rule.pattern.clone(),
+                options: TopicOptions {
+                    slow_consumer: slow_consumer(
+                        rule.slow_consumer.unwrap_or(config.topics.slow_consumer),
+                    ),
+                    retain: rule.retain.unwrap_or(config.topics.retain),
+                    ..topic_default(&config.topics)
+                },
+            })
+            .collect(),
+        topic_default: topic_default(&config.topics),
+        queue_policies: config
+            .queue_rules
+            .iter()
+            .map(|rule| QueuePolicy {
+                pattern: rule.pattern.clone(),
+                options: queue_options(&config.queues, Some(rule)),
+            })
+            .collect(),
+        queue_default: queue_options(&config.queues, None),
+        ..BrokerOptions::default()
+    }
+}
+
+/// The event loop's options.
+pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Options> {
+    let limits = &config.limits;
+    // Some descriptors are for listeners, wakers, logs and the reserve.
+    let possible = files_max.saturating_sub(64 + 2 * shards(config)).max(16);
+    let defaults = Options::default();
+    Ok(Options {
+        shards: shards(config),
+        listeners: config
+            .listeners
+            .iter()
+            .map(|listener| ListenerOptions {
+                address: listener.address,
+                protocol: match listener.protocol {
+                    ListenerProtocol::Any => None,
+                    ListenerProtocol::Http => Some("http".to_owned()),
+                    ListenerProtocol::Stomp => Some("stomp".to_owned()),
+                },
+            })
+            .collect(),
+        connections_max: if limits.connections_max == 0 { possible } else { limits.connections_max },
+        connections_per_address_max: limits.connections_per_ip_max,
+        deadlines: Deadlines {
+            first_byte: limits.first_byte_timeout,
+            head: limits.head_timeout,
+            login: limits.login_timeout,
+            ping: config.websocket.ping_interval,
+            ..defaults.deadlines
+        },
+        ahead_bytes_max: limits.preauth_bytes_max.max(4096),
+        unfinished_bytes_max: limits.message_bytes_max + limits.header_bytes_max + 4096,
+        origins: origins(&config.websocket.origins)?,
+        websocket: tiderace_websocket::Limits {
+            message_bytes_max: limits.message_bytes_max + limits.header_bytes_max,
+            ..defaults.websocket
+        },
+        http: tiderace_http1::Limits {
+            head_bytes_max: limits.header_bytes_max,
+            headers_max: limits.headers_max.min(tiderace_http1::HEADERS_CAPACITY),
+            ..defaults.http
+        },
+        ..defaults
+    })
+}
+
+/// STOMP's options.
+pub(crate) fn stomp(config: &Config) -> StompOptions {
+    let limits = &config.limits;
+    StompOptions {
+        header_bytes_max: limits.header_bytes_max,
+        headers_max: limits.headers_max,
+        message_bytes_max: limits.message_bytes_max,
+        preauth_bytes_max: limits.preauth_bytes_max,
+        subscriptions_max: limits.subscriptions_per_session_max,
+        transactions_max: limits.transactions_max,
+        transaction_bytes_max: limits.transaction_bytes_max,
+        login_timeout: limits.login_timeout,
+        heart_beat_send: config.stomp.heart_beat_send,
+        heart_beat_receive: config.stomp.heart_beat_receive,
+        heart_beat_grace: config.stomp.heart_beat_grace,
+        next_session: Arc::new(AtomicU64::new(1)),
+        ..StompOptions::default()
+    }
+}
+
+/// The identities. Passwords in clear are hashed here.
+pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
+    let users = auth.users.iter().map(|user| UserRecord {
+        name: user.name.clone(),
+        password: match &user.password {
+            UserPassword::Hash(hash) => PasswordRecord::Hash(hash.clone()),
+            UserPassword::Plain(secret) => PasswordRecord::Plain(secret.expose().to_owned()),
+        },
+        groups: user.groups.clone(),
+    });
+    let tokens = auth.tokens.iter().map(|token| TokenRecord {
+        name: token.name.clone(),
+        secret: match &token.secret {
+            TokenSecret::Digest(digest) => tiderace_auth::TokenSecret::Digest(*digest),
+            TokenSecret::Plain(secret) => {
+                tiderace_auth::TokenSecret::Plain(secret.expose().to_owned())
+            }
+        },
+        principal: token.principal.clone(),
+        groups: token.groups.clone(),
+    });
+    // Somebody without credentials may come in if some rule speaks of such people; what they may do
+    // there is the rules' business.
+    let anonymous = !auth.is_enforced()
+        || auth.rules.iter().any(|rule| {
+            rule.allow
+                && rule.principals.iter().any(|who| {
+                    matches!(who, PrincipalMatch::Anonymous | PrincipalMatch::Everybody)
+                })
+        });
+    let anonymous = if anonymous { AnonymousAccess::Accepted } else { AnonymousAccess::Refused };
+    Ok(Verifier::new(users, tokens, anonymous)?)
+}
+
+/// When somebody who guesses passwords is no longer listened to.
+pub(crate) fn failure_policy(auth: &AuthConfig) -> FailurePolicy {
+    FailurePolicy { failures_max: auth.login_failures_max, window: auth.login_failure_window }
+}
+
+fn rules(auth: &AuthConfig) -> Rules {
+    if !auth.is_enforced() {
+        return Rules::allow_all();
+    }
+    Rules::new(auth.rules.iter().map(rule).collect())
+}
+
+fn rule(rule: &RuleConfig) -> Rule {
+    Rule {
+        allow: rule.allow,
+        actions: rule.actions.iter().map(action).collect(),
+        who: rule
+            .principals
+            .iter()
+            .map(|who| match who {
+                PrincipalMatch::Anonymous => Who::Anonymous,
+                PrincipalMatch::Everybody => Who::All,
+                PrincipalMatch::Group(name) => Who::Group(name.as_str().into()),
+                PrincipalMatch::User(name) => Who::User(name.as_str().into()),
+            })
+            .collect(),
+        paths: rule.paths.clone(),
+        kind: match rule.kind {
+            RuleKind::Any => None,
+            RuleKind::Queue => Some(Kind::Queue),
+            RuleKind::Topic => Some(Kind::Topic),
+        },
+    }
+}
+
+fn action(word: &ActionWord) -> Action {
+    match word {
+        ActionWord::Admin => Action::Admin,
+        ActionWord::Browse => Action::Browse,
+        ActionWord::Create => Action::Create,
+        ActionWord::Monitor => Action::Monitor,
+        ActionWord::Publish => Action::Publish,
+        ActionWord::Receive => Action::Receive,
+        ActionWord::Send => Action::Send,
+        ActionWord::Subscribe => Action::Subscribe,
+    }
+}
+
+fn slow_consumer(word: SlowConsumerWord) -> SlowConsumer {
+    match word {
+        SlowConsumerWord::Block => SlowConsumer::Block,
+        SlowConsumerWord::Conflate => SlowConsumer::Conflate,
+        SlowConsumerWord::Disconnect => SlowConsumer::Disconnect,
+        SlowConsumerWord::DropNewest => SlowConsumer::DropNewest,
+        SlowConsumerWord::DropOldest => SlowConsumer::DropOldest,
+    }
+}
+
+fn topic_default(topics: &TopicsConfig) -> TopicOptions {
+    TopicOptions {
+        slow_consumer: slow_consumer(topics.slow_consumer),
+        grace: topics.slow_consumer_grace,
+        retain: topics.retain,
+    }
+}
+
+fn queue_options(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> QueueOptions {
+    let pick = |own: fn(&QueueConfig) -> Option<u64>, common: u64| rule.and_then(own).unwrap_or(common);
+    let bytes = pick(|rule| rule.memory_bytes_max, queues.memory_bytes_max);
+    let window = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    QueueOptions {
+        bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
+        window: Window {
+            messages: window(pick(|rule| rule.prefetch_count, queues.prefetch_count)),
+            bytes: window(pick(|rule| rule.prefetch_bytes, queues.prefetch_bytes)),
+        },
+        redeliveries_max: rule.and_then(|rule| rule.redeliveries_max).unwrap_or(queues.redeliveries_max),
+        dead_letter: rule
+            .and_then(|rule| rule.dead_letter.clone())
+            .unwrap_or_else(|| queues.dead_letter.clone()),
+        idle: if queues.idle_removal.is_zero() { std::time::Duration::MAX } else { queues.idle_removal },
+    }
+}
+
+fn origins(words: &[String]) -> anyhow::Result<OriginPolicy> {
+    if words.iter().any(|word| word == "*") {
+        return Ok(OriginPolicy::Any);
+    }
+    if let [only] = words
+        && only == "same-host"
+    {
+        return Ok(OriginPolicy::SameHost);
+    }
+    let pattern = |word: &String| {
+        OriginPattern::parse(word).map_err(|_| {
+            anyhow::anyhow!("websocket.origins: `{word}` is no origin; write `same-host` alone, `*`, or origins such as https://app.example.org or https://*.example.org")
+        })
+    };
+    Ok(OriginPolicy::List(words.iter().map(pattern).collect::<anyhow::Result<_>>()?))
+}

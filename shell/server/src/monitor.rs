@@ -1,0 +1,181 @@
+//! What the server tells about itself over HTTP: metrics, health, and where the documentation is.
+//!
+//! Runs on a shard, so nothing here waits. Invariant: who may not read something learns nothing but
+//! that.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tiderace_auth::{Check, Verifier};
+use tiderace_broker::{Action, Rules};
+use tiderace_config::{MonitoringAccess, MonitoringConfig};
+use tiderace_reactor::{HttpRequest, HttpResponse, MetricKind, NodeControl, Sample, SampleValue};
+use tiderace_topics::Path;
+use tiderace_wire::{Credentials, Kind};
+
+use crate::login::principal;
+
+/// Answers requests about the server.
+pub(crate) struct Monitor {
+    pub(crate) access: MonitoringConfig,
+    pub(crate) rules: Rules,
+    pub(crate) verifier: Arc<Verifier>,
+    /// Set once the node runs.
+    pub(crate) node: OnceLock<NodeControl>,
+    /// Whether new connections are welcome.
+    pub(crate) ready: AtomicBool,
+}
+
+impl Monitor {
+    /// The answer to a request.
+    pub(crate) fn answer(&self, request: &HttpRequest<'_>) -> HttpResponse {
+        if !matches!(request.method, "GET" | "HEAD") {
+            let mut response = error(405, "method-not-allowed", "only GET and HEAD are answered here");
+            response.headers.push(("Allow", "GET, HEAD".to_owned()));
+            return response;
+        }
+        match request.path {
+            "/" => text(200, INDEX.to_owned()),
+            "/livez" => self.guarded(request, self.access.health_access, || text(200, "live\n".to_owned())),
+            "/readyz" => self.guarded(request, self.access.health_access, || self.readiness()),
+            "/metrics" => self.guarded(request, self.access.metrics_access, || self.metrics()),
+            _ => error(404, "not-found", "there is nothing here; / lists what there is"),
+        }
+    }
+
+    fn readiness(&self) -> HttpResponse {
+        if self.ready.load(Ordering::Relaxed) {
+            return text(200, "ready\n".to_owned());
+        }
+        error(503, "stopping", "the server is stopping; connect to another one")
+    }
+
+    fn metrics(&self) -> HttpResponse {
+        let Some(node) = self.node.get() else {
+            return error(503, "starting", "the server is starting; ask again in a second");
+        };
+        HttpResponse {
+            status: 200,
+            headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".to_owned())],
+            body: render(node).into_bytes(),
+        }
+    }
+
+    fn guarded(
+        &self,
+        request: &HttpRequest<'_>,
+        access: MonitoringAccess,
+        answer: impl FnOnce() -> HttpResponse,
+    ) -> HttpResponse {
+        let near = request.peer.ip().to_canonical().is_loopback();
+        match access {
+            MonitoringAccess::Open => answer(),
+            MonitoringAccess::Loopback if near => answer(),
+            MonitoringAccess::Loopback | MonitoringAccess::Authorised if self.may_monitor(request) => answer(),
+            MonitoringAccess::Loopback | MonitoringAccess::Authorised => {
+                let message = "send Authorization: Bearer TOKEN with a token that a rule allows `monitor`";
+                let mut response = error(401, "not-authorised", message);
+                response.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
+                response
+            }
+        }
+    }
+
+    /// Whether the request bears a token whose principal may monitor. Passwords are not accepted
+    /// here: verifying one takes longer than a shard may wait.
+    fn may_monitor(&self, request: &HttpRequest<'_>) -> bool {
+        let token = request
+            .header("authorization")
+            .and_then(|value| std::str::from_utf8(value).ok())
+            .and_then(|value| value.strip_prefix("Bearer "));
+        let Some(token) = token else { return false };
+        let credentials = Credentials { token: Some(token.trim().to_owned()), ..Credentials::default() };
+        let Check::Decided(Ok(who)) = self.verifier.check(credentials) else { return false };
+        let Ok(path) = Path::parse("$sys/metrics") else { return false };
+        self.rules.authorise(&principal(who), Action::Monitor, Kind::Topic, &path)
+    }
+}
+
+const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n\
+    STOMP      tcp on this port, or WebSocket at /stomp (subprotocol v12.stomp)\n\
+    /metrics   for Prometheus\n\
+    /livez     is the process alive?\n\
+    /readyz    may traffic be sent here?\n";
+
+fn text(status: u16, body: String) -> HttpResponse {
+    let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];
+    HttpResponse { status, headers, body: body.into_bytes() }
+}
+
+fn error(status: u16, code: &str, message: &str) -> HttpResponse {
+    HttpResponse {
+        status,
+        headers: vec![("Content-Type", "application/json".to_owned())],
+        body: format!("{{\"code\":\"{code}\",\"message\":\"{message}\"}}\n").into_bytes(),
+    }
+}
+
+/// All metrics in the text format of Prometheus, version 0.0.4.
+fn render(node: &NodeControl) -> String {
+    let mut out = String::with_capacity(16 << 10);
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "# HELP tiderace_build_info The version that runs; always 1.");
+    let _ = writeln!(out, "# TYPE tiderace_build_info gauge");
+    let _ = writeln!(out, "tiderace_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+    let mut last = "";
+    for sample in &node.metrics() {
+        let kind = match sample.row.kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+        };
+        head(&mut out, &mut last, sample.row.name, sample.row.help, kind);
+        render_sample(&mut out, sample);
+    }
+    for (row, value) in node.broker_metrics() {
+        head(&mut out, &mut last, row.name, row.help, if row.is_counter { "counter" } else { "gauge" });
+        let labels = if row.labels.is_empty() { String::new() } else { format!("{{{}}}", row.labels) };
+        let _ = writeln!(out, "{}{labels} {value}", row.name);
+    }
+    out
+}
+
+/// The two lines that stand once above the samples of one name.
+fn head<'a>(out: &mut String, last: &mut &'a str, name: &'a str, help: &str, kind: &str) {
+    if *last != name {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        *last = name;
+    }
+}
+
+fn render_sample(out: &mut String, sample: &Sample) {
+    let name = sample.row.name;
+    let labels: Vec<String> = sample
+        .row
+        .labels
+        .iter()
+        .zip(&sample.labels)
+        .map(|(label, value)| format!("{label}=\"{value}\""))
+        .collect();
+    let labels = labels.join(",");
+    let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+    match &sample.value {
+        SampleValue::Number(value) => {
+            let _ = writeln!(out, "{name}{braced} {value}");
+        }
+        SampleValue::Histogram { buckets, nanos } => {
+            let mut count = 0;
+            for (power, bucket) in buckets.iter().enumerate() {
+                count += bucket;
+                // Below a microsecond and between the even powers nobody looks.
+                if power >= 10 && power % 2 == 0 && power + 1 < buckets.len() {
+                    let bound = (1u64 << power) as f64 / 1e9;
+                    let _ = writeln!(out, "{name}_bucket{{le=\"{bound}\"}} {count}");
+                }
+            }
+            let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {count}");
+            let _ = writeln!(out, "{name}_sum {}\n{name}_count {count}", *nanos as f64 / 1e9);
+        }
+    }
+}

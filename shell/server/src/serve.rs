@@ -1,0 +1,141 @@
+//! Brings the server to life and to an orderly end.
+//!
+//! Order of birth: logging, identities, login worker, event loops. Order of death: readiness, new
+//! connections, sessions (paced over the grace period), event loops, login worker.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context;
+use tiderace_auth::AuthWorker;
+use tiderace_config::{Config, ListenerConfig};
+use tiderace_reactor::{HttpRequest, Services, spawn};
+use tracing::info;
+
+use crate::cli::{ServeRequest, development_banner};
+use crate::login::Logins;
+use crate::monitor::Monitor;
+use crate::{compose, logging};
+
+/// Logins that may wait for the worker: about a second's work.
+const LOGINS_WAITING_MAX: usize = 64;
+
+/// Runs the server until it is told to stop.
+///
+/// # Errors
+/// When an address cannot be listened on, an identity cannot be used, or a thread cannot be started.
+pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
+    let config = &request.loaded.config;
+    logging::start(&config.log);
+    let files_max = raise_file_limit();
+    let verifier = Arc::new(compose::verifier(&config.auth)?);
+    let worker = AuthWorker::start(
+        verifier.clone(),
+        compose::failure_policy(&config.auth),
+        LOGINS_WAITING_MAX,
+    )
+    .context("the login worker's thread could not be started")?;
+    let broker = Arc::new(compose::broker(config, memory_bytes()));
+    let monitor = Arc::new(Monitor {
+        access: config.monitoring.clone(),
+        rules: broker.rules.clone(),
+        verifier,
+        node: OnceLock::new(),
+        ready: AtomicBool::new(true),
+    });
+    let services = Services {
+        protocols: vec![
+            // One line per protocol.
+            tiderace_stomp::protocol(
+                Arc::new(compose::stomp(config)),
+                config.stomp.websocket_paths.clone().into(),
+            ),
+        ],
+        http: {
+            let monitor = monitor.clone();
+            Arc::new(move |request: &HttpRequest<'_>| monitor.answer(request))
+        },
+        verifier: Arc::new(Logins(worker.handle())),
+        broker,
+    };
+    let stop = stop_signals()?;
+    let node = spawn(compose::reactor(config, files_max)?, services)
+        .context("the server cannot start; `tiderace doctor` may tell more")?;
+    // Nobody else sets it.
+    let _ = monitor.node.set(node.control());
+    announce(&request, config, &node.addresses);
+    let signal = stop.recv().context("the signal thread ended")?;
+    info!(event = "server-stopping", signal, grace_s = config.server.shutdown_grace.as_secs_f32(), "stopping");
+    monitor.ready.store(false, Ordering::Relaxed);
+    node.shutdown(config.server.shutdown_grace);
+    node.join().context("an event loop failed")?;
+    info!(event = "server-stopped", "stopped");
+    Ok(())
+}
+
+fn announce(request: &ServeRequest, config: &Config, addresses: &[std::net::SocketAddr]) {
+    let listeners: Vec<ListenerConfig> = config
+        .listeners
+        .iter()
+        .zip(addresses)
+        .map(|(listener, address)| ListenerConfig { address: *address, ..listener.clone() })
+        .collect();
+    for listener in &listeners {
+        info!(
+            event = "listening",
+            listener = listener.name,
+            address = %listener.address,
+            protocol = ?listener.protocol,
+            "listening"
+        );
+    }
+    let shards = compose::shards(config);
+    info!(event = "server-started", version = env!("CARGO_PKG_VERSION"), shards, "started");
+    if request.development {
+        let program = std::env::args().next().unwrap_or_else(|| "tiderace".to_owned());
+        #[allow(clippy::print_stdout, reason = "the banner is for the person at the terminal")]
+        {
+            print!("{}", development_banner(&program, &listeners));
+        }
+    }
+}
+
+/// Sends the name of each signal that asks for an end. The second one ends the process at once.
+fn stop_signals() -> anyhow::Result<std::sync::mpsc::Receiver<&'static str>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .context("signals cannot be received")?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for (count, signal) in signals.forever().enumerate() {
+                if count > 0 {
+                    std::process::exit(130);
+                }
+                let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
+                if sender.send(name).is_err() {
+                    return;
+                }
+            }
+        })
+        .context("the signal thread could not be started")?;
+    Ok(receiver)
+}
+
+/// Raises the limit of open files as far as this process may; what it is then.
+fn raise_file_limit() -> usize {
+    rlimit::increase_nofile_limit(u64::MAX)
+        .map_or(1024, |files| usize::try_from(files).unwrap_or(usize::MAX))
+}
+
+/// The machine's memory; if it cannot be told, a modest guess.
+fn memory_bytes() -> u64 {
+    std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+            line.split_whitespace().nth(1)?.parse::<u64>().ok()
+        })
+        .map_or(1 << 30, |kib| kib * 1024)
+}
