@@ -99,6 +99,10 @@ fn read_table(
             problems.add(place.clone(), message);
         }
     }
+    // In the order of the table of options, as documentation and `config show` have it.
+    settings.sort_by_key(|setting| {
+        section.options.iter().position(|spec| spec.key == setting.spec.key)
+    });
     Table { section, origin: place, settings, refused }
 }
 

@@ -264,11 +264,13 @@ fn refusal(frame: &Frame) -> ClientError {
     let summary = frame.header("message").unwrap_or_default().trim();
     let detail = String::from_utf8_lossy(&frame.body);
     let detail = detail.trim();
-    let message = match (summary.is_empty(), detail.is_empty() || detail == summary) {
-        (false, true) => summary.to_owned(),
-        (true, false) => detail.to_owned(),
-        (false, false) => format!("{summary}: {detail}"),
+    // The body usually repeats the summary and goes on from there.
+    let is_repeated = detail.starts_with(summary.trim_end_matches('.'));
+    let message = match (summary.is_empty(), detail.is_empty()) {
         (true, true) => "it gave no reason".to_owned(),
+        (false, true) => summary.to_owned(),
+        (_, false) if is_repeated => detail.to_owned(),
+        (_, false) => format!("{summary}: {detail}"),
     };
     let lower = message.to_ascii_lowercase();
     let hint = match ["login", "password", "passcode", "credential", "token"]

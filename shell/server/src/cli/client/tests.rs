@@ -126,6 +126,20 @@ fn an_error_frame_becomes_a_sentence_with_advice() {
 }
 
 #[test]
+fn a_reason_is_told_once() {
+    let told = |summary: &str, body: &str| {
+        let mut frame = Frame::new("ERROR").with("message", summary);
+        frame.body = body.as_bytes().to_vec();
+        refusal(&frame).to_string()
+    };
+    assert_eq!(told("no room", "no room.\n"), "the server says no: no room.");
+    assert_eq!(told("no room.", "no room, try later"), "the server says no: no room, try later");
+    assert_eq!(told("", "because"), "the server says no: because");
+    assert_eq!(told("no room", "try later"), "the server says no: no room: try later");
+    assert_eq!(told("", ""), "the server says no: it gave no reason");
+}
+
+#[test]
 fn an_error_after_sending_is_not_lost() {
     let (port, _server) = server(|frame, answer| match frame.command.as_str() {
         "SEND" => {
