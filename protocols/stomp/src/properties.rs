@@ -4,7 +4,7 @@
 //! Relies on `header`. Invariants: no reserved name passes; every line that passes reads the same
 //! for receivers of all versions that can say it.
 
-use memchr::{memchr, memchr3};
+use memchr::{memchr, memchr_iter, memchr2, memchr3};
 
 use crate::destination::publish_reply_to;
 use crate::header::{Headers, Unreadable, split};
@@ -49,8 +49,16 @@ pub(crate) fn append(
     Ok(escaped)
 }
 
+/// Whether every line of a block of 1.1 or 1.2 is its own neutral form: no escape to check, no
+/// carriage return, no colon but the one behind each name.
+pub(crate) fn is_neutral(headers: Headers<'_>, lines: usize) -> bool {
+    headers.version != Version::V10
+        && memchr2(b'\\', b'\r', headers.block).is_none()
+        && memchr_iter(b':', headers.block).count() == lines
+}
+
 /// Whether receivers may get this name from nobody but the server, or the server has used it up.
-fn is_reserved(name: &[u8]) -> bool {
+pub(crate) fn is_reserved(name: &[u8]) -> bool {
     match name.len() {
         3 => matches!(name, b"ack" | b"ttl"),
         4 => name == b"code",

@@ -202,12 +202,13 @@ impl StompSession {
         let mut declared = None;
         let mut colons = true;
         let version = self.version;
-        let head =
-            frame::head(input, from, &limits, |line| match crate::header::split(line, version) {
+        let head = frame::head(input, from, &limits, |line, _| {
+            match crate::header::split(line, version) {
                 Some((b"content-length", value)) if declared.is_none() => declared = Some(value),
                 Some(_) => {}
                 None => colons = false,
-            })?;
+            }
+        })?;
         let Some(head) = head else {
             return Ok(Err(Pending::Head { from: 0, until: limits.header_bytes_max as u32 }));
         };

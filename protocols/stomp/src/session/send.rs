@@ -10,7 +10,7 @@ use super::{LastDestination, NO_COLON, StompSession, content_length, number};
 use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, missing, shown, unreadable};
 use crate::frame::{self, Pending};
-use crate::header::{Headers, split};
+use crate::header::{Headers, split, split_fast};
 use crate::properties;
 use crate::version::Version;
 
@@ -34,13 +34,20 @@ struct RareHeaders<'a> {
     ttl: Option<&'a [u8]>,
     retain: Option<&'a [u8]>,
     persistent: Option<&'a [u8]>,
+    /// The first lines that become properties as they are.
+    lines: [&'a [u8]; LINES_KEPT],
+    /// How many lines become properties; more than fit if one needs a closer look.
+    line_count: usize,
 }
 
 /// A SEND that has been read and checked as far as its headers go.
 struct Publication<'a> {
     headers: Headers<'a>,
+    /// How many header lines there are.
+    count: usize,
     /// Whether any header becomes a property.
     has_properties: bool,
+    rare: &'a RareHeaders<'a>,
     receipt: Option<&'a [u8]>,
     meta: Meta,
     /// The expiry date that a `ttl` comes to; receivers are told the date.
@@ -50,7 +57,7 @@ struct Publication<'a> {
 
 impl<'a> SendHeaders<'a> {
     #[inline]
-    fn visit(&mut self, line: &'a [u8], version: Version) {
+    fn visit(&mut self, line: &'a [u8], tail: &[u8], version: Version) {
         if version != Version::V10 {
             if let Some(value) = line.strip_prefix(b"destination:") {
                 self.destination.get_or_insert(value);
@@ -65,11 +72,13 @@ impl<'a> SendHeaders<'a> {
                 return;
             }
         }
-        self.visit_other(line, version);
+        self.visit_other(line, tail, version);
     }
 
-    fn visit_other(&mut self, line: &'a [u8], version: Version) {
-        let Some((name, value)) = split(line, version) else {
+    #[inline(never)]
+    fn visit_other(&mut self, line: &'a [u8], tail: &[u8], version: Version) {
+        let fast = if version == Version::V10 { None } else { split_fast(line, tail) };
+        let Some((name, value)) = fast.or_else(|| split(line, version)) else {
             self.broken = true;
             return;
         };
@@ -79,17 +88,42 @@ impl<'a> SendHeaders<'a> {
             b"receipt" => &mut self.receipt,
             _ => {
                 self.has_more = true;
-                match name {
-                    b"transaction" => &mut self.rare.transaction,
-                    b"expires" => &mut self.rare.expires,
-                    b"ttl" => &mut self.rare.ttl,
-                    b"retain" => &mut self.rare.retain,
-                    b"persistent" => &mut self.rare.persistent,
-                    _ => return,
-                }
+                return self.rare.visit(line, name, value);
             }
         };
         place.get_or_insert(value);
+    }
+}
+
+impl<'a> RareHeaders<'a> {
+    #[inline]
+    fn visit(&mut self, line: &'a [u8], name: &[u8], value: &'a [u8]) {
+        let place = match name {
+            b"ttl" => Some(&mut self.ttl),
+            b"retain" => Some(&mut self.retain),
+            b"expires" => Some(&mut self.expires),
+            b"persistent" => Some(&mut self.persistent),
+            b"transaction" => Some(&mut self.transaction),
+            _ => None,
+        };
+        if let Some(place) = place {
+            place.get_or_insert(value);
+        }
+        if properties::is_reserved(name) {
+            return;
+        }
+        if name == b"reply-to" {
+            self.line_count = LINES_KEPT;
+        }
+        if let Some(slot) = self.lines.get_mut(self.line_count) {
+            *slot = line;
+        }
+        self.line_count += 1;
+    }
+
+    /// The lines that become properties, if all are known.
+    fn kept(&self) -> Option<&[&'a [u8]]> {
+        self.lines.get(..self.line_count)
     }
 }
 
@@ -105,7 +139,8 @@ impl StompSession {
         let limits = self.limits();
         let version = self.version;
         let mut send = SendHeaders::default();
-        let Some(head) = frame::head(input, from, &limits, |line| send.visit(line, version))?
+        let Some(head) =
+            frame::head(input, from, &limits, |line, tail| send.visit(line, tail, version))?
         else {
             return Ok(Err(Pending::Head { from: 0, until: limits.header_bytes_max as u32 }));
         };
@@ -119,7 +154,7 @@ impl StompSession {
             Err(Ok(pending)) => return Ok(Err(pending)),
             Err(Err(close)) => return Err(self.blame(headers, close)),
         };
-        match self.publish(now, &send, headers, body.bytes, context) {
+        match self.publish(now, &send, headers, head.count, body.bytes, context) {
             Ok(()) => Ok(Ok(body.end)),
             Err(close) => Err(self.blame(headers, close)),
         }
@@ -131,6 +166,7 @@ impl StompSession {
         now: Now,
         send: &SendHeaders<'_>,
         headers: Headers<'_>,
+        count: usize,
         body: &[u8],
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
@@ -140,14 +176,16 @@ impl StompSession {
         let spelling = send.destination.ok_or_else(|| missing("SEND", "destination"))?;
         let mut publication = Publication {
             headers,
+            count,
             has_properties: send.has_more,
+            rare: &send.rare,
             receipt: send.receipt,
             meta: Meta::default(),
             expires_by_ttl: None,
             body,
         };
         if send.has_more {
-            publication.read(now, &send.rare)?;
+            publication.read(now)?;
         }
         if send.rare.transaction.is_none()
             && let Some(last) = self.last.take_if(|last| *last.spelling == *spelling)
@@ -156,7 +194,7 @@ impl StompSession {
             self.last = Some(last);
             return result;
         }
-        self.publish_elsewhere(spelling, &publication, &send.rare, context)
+        self.publish_elsewhere(spelling, &publication, context)
     }
 
     fn publish_one(
@@ -184,10 +222,9 @@ impl StompSession {
         &mut self,
         spelling: &[u8],
         publication: &Publication<'_>,
-        rare: &RareHeaders<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let headers = publication.headers;
+        let (headers, rare) = (publication.headers, publication.rare);
         let text = headers.decode(spelling).map_err(|why| unreadable("SEND", why))?;
         let destinations = parse_destinations(&text, self.number).map_err(|error| {
             let text = format_args!("`{}`: {error}", shown(spelling));
@@ -230,11 +267,21 @@ impl Publication<'_> {
         if let Some(date) = self.expires_by_ttl {
             tiderace_wire::properties::append(out, "expires", &date.to_string());
         }
+        if let Some(lines) = self.rare.kept()
+            && properties::is_neutral(self.headers, self.count)
+        {
+            for line in lines {
+                out.extend_from_slice(line);
+                out.push(b'\n');
+            }
+            return Ok(false);
+        }
         properties::append(self.headers, session, out).map_err(|why| unreadable("SEND", why))
     }
 
     /// Reads what the rarer headers ask for.
-    fn read(&mut self, now: Now, rare: &RareHeaders<'_>) -> Result<(), Close> {
+    fn read(&mut self, now: Now) -> Result<(), Close> {
+        let rare = self.rare;
         if rare.persistent == Some(b"true") {
             self.meta.flags = self.meta.flags | Flags::PERSISTENT;
         }
@@ -269,3 +316,6 @@ fn milliseconds(name: &str, value: Option<&[u8]>) -> Result<Option<u64>, Close> 
         }
     }
 }
+
+/// More headers of one's own than most messages have.
+const LINES_KEPT: usize = 8;

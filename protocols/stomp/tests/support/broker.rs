@@ -21,6 +21,8 @@ pub struct Broker {
     pub replies: VecDeque<Reply>,
     /// Whether replies are held back.
     pub hold: bool,
+    /// Whether commands are counted and forgotten.
+    pub mute: bool,
     /// Commands handled.
     pub handled: usize,
     sequence: u64,
@@ -60,6 +62,9 @@ impl Broker {
 
     pub fn handle(&mut self, now: Now, command: Command) {
         self.handled += 1;
+        if self.mute {
+            return;
+        }
         match command {
             Command::Login(credentials) => {
                 if credentials.passcode.as_deref() == Some("wrong") {

@@ -145,6 +145,7 @@ impl Rig {
     fn run(&mut self) {
         loop {
             let before = (self.input.len(), self.broker.handled);
+            let mut answered = false;
             let input = std::mem::take(&mut self.input);
             let mut rest = input.as_slice();
             self.call(|session, now, context| {
@@ -158,9 +159,11 @@ impl Rig {
             while self.end.is_none() && !self.broker.hold {
                 let Some(reply) = self.broker.replies.pop_front() else { break };
                 self.call(|session, now, context| session.reply(now, reply, context));
+                answered = true;
             }
             self.deliver();
-            if self.end.is_some() || before == (self.input.len(), self.broker.handled) {
+            let after = (self.input.len(), self.broker.handled);
+            if self.end.is_some() || (before == after && !answered) {
                 return;
             }
         }

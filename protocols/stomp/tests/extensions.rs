@@ -1,0 +1,203 @@
+//! What goes beyond the specification: destinations, selectors, credit, expiry, limits, sharing.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::Rig;
+use tiderace_base::CloseCode;
+use tiderace_stomp::StompOptions;
+use tiderace_wire::Framing;
+
+fn code(rig: &Rig) -> Option<CloseCode> {
+    rig.end.as_ref().map(|close| close.code)
+}
+
+fn subscribe_refused(headers: &str) -> Option<CloseCode> {
+    let mut rig = Rig::connected("1.2");
+    rig.say(&format!("SUBSCRIBE\nid:1\n{headers}\n\0"));
+    code(&rig)
+}
+
+#[test]
+fn wildcard_subscribers_learn_the_destination_in_their_own_style() {
+    for (pattern, expected) in [
+        ("/topic/fx.*", "/topic/fx.EUR"),
+        ("/topic/fx/*", "/topic/fx/EUR"),
+        ("/topic/**", "/topic/fx/EUR"),
+        ("/topic/fx.EUR,/queue/b", "/topic/fx.EUR"),
+    ] {
+        let mut rig = Rig::connected("1.2");
+        rig.say(&format!("SUBSCRIBE\nid:1\ndestination:{pattern}\n\n\0"));
+        let said = rig.say("SEND\ndestination:/topic/fx/EUR\n\nx\0");
+        let head = format!("MESSAGE\nsubscription:1\nmessage-id:0-1\ndestination:{expected}\n");
+        assert!(said.starts_with(&head), "{pattern}: {said}");
+    }
+}
+
+#[test]
+fn a_composite_send_reaches_each_destination_once() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SEND\ndestination:/queue/a,/topic/b,/queue/a\nreceipt:r\n\nx\0");
+    assert_eq!(rig.commands.len(), 2);
+    assert!(rig.end.is_none());
+}
+
+#[test]
+fn selectors_choose_messages() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\ndestination:/topic/a\nselector:price > 10\n\n\0");
+    let said = rig.say(
+        "SEND\ndestination:/topic/a\nprice:5\n\nno\0SEND\ndestination:/topic/a\nprice:15\n\nyes\0",
+    );
+    assert!(said.contains("message-id:0-2\n") && said.ends_with("yes\0"), "{said}");
+    assert_eq!(said.matches("MESSAGE\n").count(), 1);
+    let refused = subscribe_refused("destination:/topic/a\nselector:price >\n");
+    assert_eq!(refused, Some(CloseCode::BadSelector));
+}
+
+#[test]
+fn credit_becomes_a_window() {
+    let mut rig = Rig::connected("1.2");
+    rig.say(
+        "SUBSCRIBE\nid:1\nack:client\ndestination:/queue/a\ncredit:5,1000\nexclusive:true\n\n\0",
+    );
+    let command = &rig.commands[0];
+    assert!(command.contains("Window { messages: 5, bytes: 1000 }"), "{command}");
+    assert!(command.contains("exclusive: true"), "{command}");
+    for bad in ["", "x", "1,", "1,2,3", "4294967296"] {
+        let refused = subscribe_refused(&format!("destination:/queue/a\ncredit:{bad}\n"));
+        assert_eq!(refused, Some(CloseCode::BadHeader), "{bad}");
+    }
+}
+
+#[test]
+fn what_is_not_supported_yet_is_refused() {
+    for header in ["browser:true", "from-seq:0", "include-seq:seq", "persistent:true"] {
+        let refused = subscribe_refused(&format!("destination:/queue/a\n{header}\n"));
+        assert_eq!(refused, Some(CloseCode::BadHeader), "{header}");
+    }
+    assert_eq!(subscribe_refused("destination:/queue/a\nbrowser:false\n"), None);
+}
+
+#[test]
+fn temporary_destinations_of_others_cannot_be_subscribed() {
+    for destination in ["/queue/temp.2.x", "/queue/temp/2/x", "/topic/temp.*.x", "/queue/temp.**"] {
+        let refused = subscribe_refused(&format!("destination:{destination}\n"));
+        assert_eq!(refused, Some(CloseCode::NotOwner), "{destination}");
+    }
+}
+
+#[test]
+fn times_to_live_become_dates() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SEND\ndestination:/topic/a\nttl:500\n\n\0");
+    assert_eq!(rig.commands[0], "publish topic a [expires:1000500|]  Flags(8) Some(1000500)");
+    rig.say("SEND\ndestination:/topic/a\nexpires:77\nttl:1\n\n\0");
+    assert_eq!(rig.commands[1], "publish topic a [expires:77|]  Flags(8) Some(77)");
+    rig.say("SEND\ndestination:/topic/a\nttl:soon\n\n\0");
+    assert_eq!(code(&rig), Some(CloseCode::BadHeader));
+}
+
+#[test]
+fn persistent_is_noted_and_passed_on() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SEND\ndestination:/queue/a\npersistent:true\n\n\0");
+    assert_eq!(rig.commands[0], "publish queue a [persistent:true|]  Flags(1) None");
+}
+
+#[test]
+fn tokens_come_in_three_ways() {
+    for headers in ["token:t", "Authorization:Bearer t", "passcode:t", "login:\npasscode:t"] {
+        let mut rig = Rig::new();
+        let said = rig.say(&format!("CONNECT\naccept-version:1.2\nhost:h\n{headers}\n\n\0"));
+        assert!(said.contains("CONNECTED"), "{said}");
+        assert!(rig.commands[0].contains("login: None"), "{}", rig.commands[0]);
+    }
+}
+
+#[test]
+fn subscriptions_are_counted() {
+    let options = StompOptions { subscriptions_max: 30, ..StompOptions::default() };
+    let mut rig = Rig::with(options, Framing::Stream);
+    rig.connect("1.2");
+    for n in 0..30 {
+        rig.say(&format!("SUBSCRIBE\nid:{n}\ndestination:/topic/a\n\n\0"));
+    }
+    assert!(rig.end.is_none());
+    rig.say("UNSUBSCRIBE\nid:7\n\n\0SUBSCRIBE\nid:x\ndestination:/topic/a\n\n\0");
+    assert!(rig.end.is_none());
+    rig.say("SUBSCRIBE\nid:30\ndestination:/topic/a\n\n\0");
+    assert_eq!(code(&rig), Some(CloseCode::TooManySubscriptions));
+}
+
+#[test]
+fn the_first_frame_has_small_limits() {
+    for frame in [
+        format!("CONNECT\nx:{}\n\n\0", "x".repeat(1_000)),
+        format!("CONNECT\ncontent-length:9999\n\n{}", "x".repeat(10)),
+        format!("CONNECT\n\n{}", "x".repeat(10_000)),
+    ] {
+        let options = StompOptions { preauth_bytes_max: 600, ..StompOptions::default() };
+        let mut rig = Rig::with(options, Framing::Stream);
+        rig.say(&frame);
+        assert_eq!(code(&rig), Some(CloseCode::FrameTooLarge));
+    }
+}
+
+#[test]
+fn large_bodies_are_sent_without_being_copied_and_arrive_whole() {
+    for mode in ["auto", "client"] {
+        for framing in [Framing::Stream, Framing::Messages(&support::MESSAGES)] {
+            let mut rig = Rig::with(StompOptions::default(), framing);
+            rig.connect("1.2");
+            rig.say(&format!("SUBSCRIBE\nid:1\nack:{mode}\ndestination:/topic/a\n\n\0"));
+            let body = "0123456789abcdef".repeat(4_096);
+            let said = rig.say(&format!("SEND\ndestination:/topic/a\nk:v\n\n{body}\0"));
+            assert!(said.ends_with(&format!("\nk:v\ncontent-length:65536\n\n{body}\0")));
+            if framing.is_message() {
+                let frame = said.split_once('>').unwrap().1;
+                assert!(said.starts_with(&format!("<text {}>MESSAGE\n", frame.len())));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_body_is_asked_for_by_its_length() {
+    use tiderace_wire::{Commands, Context, OutQueue, Output, Reply};
+    let stomp = tiderace_stomp::protocol(Default::default(), [].into());
+    let opening = tiderace_wire::Opening {
+        framing: Framing::Stream,
+        subprotocol: None,
+        peer: "127.0.0.1:1".parse().unwrap(),
+        now: Default::default(),
+    };
+    let mut session = (stomp.open)(&opening);
+    let (mut commands, mut queue) = (Commands::new(), OutQueue::new());
+    let output = Output { framing: Framing::Stream, queue: &mut queue };
+    let mut context =
+        Context { commands: &mut commands, output, finished: None, reading_paused: false };
+    let now = Default::default();
+    session.receive(now, b"CONNECT\n\n\0", &mut context).unwrap();
+    session.reply(now, Reply::LoggedIn { name: "".into() }, &mut context).unwrap();
+    let head = b"\n\nSEND\ndestination:/topic/a\ncontent-length:1000000\n\n";
+    let progress = session.receive(now, head, &mut context).unwrap();
+    assert_eq!((progress.consumed, progress.need), (2, head.len() - 2 + 1_000_001));
+    let again = session.receive(now, &head[2..], &mut context).unwrap();
+    assert_eq!((again.consumed, again.need), (0, progress.need));
+}
+
+#[test]
+fn hostile_acknowledgements_do_not_fill_memory() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\nack:client-individual\ndestination:/queue/a\n\n\0");
+    rig.say(&"SEND\ndestination:/queue/a\n\n\0".repeat(3_000));
+    // The first is never acknowledged; all others are, from the last to the second.
+    for tag in (2..=3_000).rev() {
+        rig.say(&format!("ACK\nid:0-{tag}\n\n\0"));
+    }
+    assert_eq!(rig.broker.settled.len(), 2_999);
+    rig.say("ACK\nid:0-1\n\n\0");
+    assert_eq!(rig.broker.settled.len(), 3_000);
+    assert!(rig.end.is_none());
+}
