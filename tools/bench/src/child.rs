@@ -21,8 +21,9 @@ impl Child {
     pub(crate) fn start(arguments: &[String]) -> anyhow::Result<Self> {
         let program =
             std::env::current_exe().context("cannot find this program to start it again")?;
-        // Mounted in `tiderace`, the sub-commands are under `bench`; alone they are not.
-        let mounted = std::env::args().nth(1).filter(|first| first == "bench");
+        // What stands before the scenario's name, such as `bench` in `tiderace bench bare`.
+        let mounted =
+            std::env::args().skip(1).take_while(|word| word != "bare" && word != "fanout");
         let mut process = Command::new(program)
             .args(mounted)
             .args(arguments)

@@ -17,7 +17,7 @@ fn topic_delivers_everything_to_everyone() {
     assert!(outcome.sent > 0);
     assert_eq!(outcome.deliveries_expected, outcome.sent * 2);
     assert_complete(&outcome);
-    assert!(outcome.latency.total().len() > 0);
+    assert!(!outcome.latency.total().is_empty());
 }
 
 #[test]
@@ -29,10 +29,23 @@ fn queue_delivers_everything_once() {
 }
 
 #[test]
+fn fan_out_to_many_websockets_is_complete() {
+    let outcome = run(&CellSpec {
+        consumers: 50,
+        consumer_websocket: true,
+        outstanding: 10_000,
+        size: 1024,
+        ..short()
+    });
+    assert_eq!(outcome.deliveries_expected, outcome.sent * 50);
+    assert_complete(&outcome);
+}
+
+#[test]
 fn receipts_are_counted_and_timed() {
     let outcome = run(&CellSpec { receipts: Some(10), ack: AckMode::ClientIndividual, ..short() });
     assert_complete(&outcome);
-    assert!(outcome.receipt_latency.unwrap().total().len() > 0);
+    assert!(!outcome.receipt_latency.unwrap().total().is_empty());
 }
 
 #[test]

@@ -44,8 +44,10 @@ type Subscribers = Arc<Mutex<Vec<Arc<Mutex<WebSocket<TcpStream>>>>>>;
 #[allow(clippy::result_large_err)]
 fn serve(stream: TcpStream, subscribers: &Subscribers) {
     let protocol = |request: &Request, mut response: Response| {
-        let offered = request.headers().get("Sec-WebSocket-Protocol").cloned().unwrap();
-        response.headers_mut().insert("Sec-WebSocket-Protocol", offered);
+        let offered = request.headers().get("Sec-WebSocket-Protocol").unwrap();
+        assert!(offered.to_str().unwrap().starts_with("v12.stomp"));
+        let chosen = "v12.stomp".parse().unwrap();
+        response.headers_mut().insert("Sec-WebSocket-Protocol", chosen);
         Ok(response)
     };
     let writer = stream.try_clone().unwrap();

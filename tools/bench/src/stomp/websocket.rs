@@ -1,4 +1,4 @@
-//! The client side of RFC 6455, as much as a load generator needs.
+//! The client side of RFC 6455's framing, as much as a load generator needs.
 //!
 //! Written apart from the server's codec on purpose: a generator that shared it would share its
 //! faults, and would pay for checks a load test does not need. Invariant: STOMP bytes reach the
@@ -6,23 +6,7 @@
 
 use std::io;
 
-use base64::Engine as _;
-
 use crate::stomp::frames::{FrameError, Sink, Walker};
-
-/// The upgrade request for STOMP 1.2.
-pub fn upgrade_request(host: &str, path: &str, nonce: u64) -> String {
-    let mut key = [0_u8; 16];
-    for (byte, value) in key.iter_mut().zip(nonce.to_le_bytes().iter().cycle()) {
-        *byte = *value;
-    }
-    let key = base64::engine::general_purpose::STANDARD.encode(key);
-    format!(
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Protocol: v12.stomp\r\n\r\n"
-    )
-}
 
 /// Bytes before the payload of a client's message.
 pub fn client_header_bytes(payload_bytes: usize) -> usize {
@@ -70,7 +54,7 @@ fn append(out: &mut Vec<u8>, opcode: u8, payload: &[u8], mask: [u8; 4]) {
         let masked = <[u8; 8]>::try_from(&*word).map_or(0, u64::from_ne_bytes) ^ wide;
         word.copy_from_slice(&masked.to_ne_bytes());
     }
-    for (byte, key) in words.into_remainder().iter_mut().zip(mask) {
+    for (byte, key) in words.into_remainder().iter_mut().zip(mask.iter().cycle()) {
         *byte ^= key;
     }
 }
@@ -282,6 +266,22 @@ mod tests {
             }
             assert_eq!((sink.0, sink.1, held.len()), (4, 1, 0), "split at {at}");
             assert_eq!(deframer.replies.len(), 6 + 5);
+        }
+    }
+
+    #[test]
+    fn every_length_is_masked_to_its_last_byte() {
+        let limits = tiderace_websocket::Limits::default();
+        for length in (0..300).chain([65_535, 65_536, 65_543]) {
+            let payload = vec![b'x'; length];
+            let mut message = Vec::new();
+            append_text(&mut message, &payload, [1, 2, 3, 4]);
+            assert_eq!(message.len(), client_header_bytes(length) + length);
+            let mut decoder = tiderace_websocket::Decoder::new(tiderace_websocket::Role::Server);
+            let decoded = decoder.decode(&limits, &mut message).unwrap();
+            let kind = tiderace_websocket::MessageKind::Text;
+            let payload = payload.as_slice();
+            assert_eq!(decoded.event, tiderace_websocket::Event::Message { kind, payload });
         }
     }
 

@@ -1,21 +1,26 @@
 //! A bare copying STOMP forwarder: parse, re-frame, copy, and nothing a server has to do besides.
 //!
 //! It is the upper bound the topic cells are measured against, and the tests' stand-in for a
-//! server. One thread, no storage, no limits but one: while a subscriber's output is high, no
+//! server. STOMP over TCP or WebSocket on one port. One thread, no storage, no limits but one: while a subscriber's output is high, no
 //! producer is read. Not for use as a server. Invariant: a message is copied whole or not at all.
 
 use std::collections::HashMap;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use memchr::memchr;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token};
+use tiderace_websocket::{Decoder, Role};
 
 use crate::args::ForwarderArgs;
+use crate::forwarder::frame::{Frame, decimal};
+use crate::forwarder::peer::{Peer, each_frame, each_frame_in_messages};
+
+mod frame;
+mod peer;
 
 /// Runs a forwarder in the foreground and prints where it listens.
 ///
@@ -98,16 +103,6 @@ struct Exchange {
     messages: u64,
 }
 
-#[derive(Debug)]
-struct Peer {
-    stream: TcpStream,
-    tail: Vec<u8>,
-    out: Vec<u8>,
-    written: usize,
-    is_readable: bool,
-    is_writable: bool,
-}
-
 #[derive(Debug, Default)]
 struct Destination {
     is_queue: bool,
@@ -126,28 +121,27 @@ impl Exchange {
             if stream.set_nonblocking(true).is_err() || registered.is_err() {
                 continue;
             }
-            self.peers.push(Some(Peer {
-                stream,
-                tail: Vec::new(),
-                out: Vec::new(),
-                written: 0,
-                is_readable: true,
-                is_writable: true,
-            }));
+            self.peers.push(Some(Peer::new(stream)));
         }
     }
 
     fn is_full(&self) -> bool {
-        self.peers.iter().flatten().any(|peer| peer.out.len() - peer.written > OUT_BYTES_HIGH)
+        self.peers.iter().flatten().any(Peer::is_full)
     }
 
     /// Reads every ready connection once, then writes what that led to.
     fn turn(&mut self, buffer: &mut [u8]) {
-        for index in 0..self.peers.len() {
+        let subscribers = self.destinations.values().map(|entry| entry.subscribers.len()).max();
+        // What is read is written once for each subscriber: many of them need a small bite.
+        let bite = (BITE_BYTES / subscribers.unwrap_or(1).max(1)).max(BITE_BYTES_MIN);
+        let ready: Vec<usize> = (0..self.peers.len())
+            .filter(|index| matches!(self.peers.get(*index), Some(Some(peer)) if peer.is_readable))
+            .collect();
+        for index in ready {
             if self.is_full() {
                 break;
             }
-            self.read(index, buffer);
+            self.read(index, buffer, bite);
         }
         for slot in &mut self.peers {
             if slot.as_mut().is_some_and(|peer| peer.write().is_err()) {
@@ -156,45 +150,42 @@ impl Exchange {
         }
     }
 
-    fn read(&mut self, index: usize, buffer: &mut [u8]) {
-        let Some(peer) = self.peers.get_mut(index).and_then(Option::as_mut) else {
-            return;
-        };
+    fn read(&mut self, index: usize, buffer: &mut [u8], bite: usize) {
+        let Some(peer) = self.peers.get_mut(index).and_then(Option::as_mut) else { return };
         if !peer.is_readable {
             return;
         }
-        let held = peer.tail.len();
-        let Some((front, room)) =
-            buffer.split_at_mut_checked(held).filter(|(_, room)| !room.is_empty())
-        else {
-            return self.close(index);
-        };
-        let read = match peer.stream.read(room) {
-            Ok(0) => return self.close(index),
-            Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                peer.is_readable = false;
-                return;
-            }
+        let bytes = match peer.read(buffer, bite) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
             Err(_) => return self.close(index),
         };
-        front.copy_from_slice(&peer.tail);
-        let input = buffer.get(..held + read).unwrap_or_default();
-        let mut at = 0;
-        while let Some(frame) = input.get(at..).and_then(Frame::parse) {
-            self.handle(index, &frame);
-            at += frame.length;
-        }
-        if let Some(Some(peer)) = self.peers.get_mut(index) {
-            peer.tail.clear();
-            peer.tail.extend_from_slice(input.get(at..).unwrap_or_default());
+        let input = buffer.get_mut(..bytes).unwrap_or_default();
+        let start = peer.upgrade(input);
+        let rest = input.get_mut(start..).unwrap_or_default();
+        let done = match peer.take_decoder() {
+            None => Ok(each_frame(rest, |frame| self.handle(index, frame))),
+            Some(mut decoder) => {
+                // Answers need the connection to know what it speaks.
+                peer.put_decoder(Decoder::new(Role::Server));
+                let done =
+                    each_frame_in_messages(&mut decoder, rest, |frame| self.handle(index, frame));
+                if let Some(Some(peer)) = self.peers.get_mut(index) {
+                    peer.put_decoder(decoder);
+                }
+                done
+            }
+        };
+        match (done, self.peers.get_mut(index)) {
+            (Ok(done), Some(Some(peer))) => peer.hold(rest.get(done..).unwrap_or_default()),
+            _ => self.close(index),
         }
     }
 
     fn handle(&mut self, index: usize, frame: &Frame<'_>) {
         match frame.command {
             b"SEND" => self.forward(frame),
-            b"CONNECT" | b"STOMP" => self.answer(index, b"CONNECTED\nversion:1.2\n\n\0"),
+            b"CONNECT" | b"STOMP" => self.answer(index, &[b"CONNECTED\nversion:1.2\n\n\0"]),
             b"SUBSCRIBE" => {
                 let entry = self.destinations.entry(frame.destination.to_vec()).or_default();
                 entry.is_queue = frame.destination.starts_with(b"/queue/");
@@ -203,13 +194,13 @@ impl Exchange {
             _ => {}
         }
         if !frame.receipt.is_empty() {
-            self.answer(index, &[b"RECEIPT\nreceipt-id:", frame.receipt, b"\n\n\0"].concat());
+            self.answer(index, &[b"RECEIPT\nreceipt-id:", frame.receipt, b"\n\n\0"]);
         }
     }
 
-    fn answer(&mut self, index: usize, bytes: &[u8]) {
+    fn answer(&mut self, index: usize, pieces: &[&[u8]]) {
         if let Some(Some(peer)) = self.peers.get_mut(index) {
-            peer.out.extend_from_slice(bytes);
+            peer.push(pieces);
         }
     }
 
@@ -233,7 +224,7 @@ impl Exchange {
             let Some(Some(peer)) = self.peers.get_mut(*index) else {
                 continue;
             };
-            for piece in [
+            peer.push(&[
                 b"MESSAGE\nsubscription:".as_slice(),
                 id,
                 b"\nmessage-id:",
@@ -245,9 +236,7 @@ impl Exchange {
                 b"\n\n",
                 frame.body,
                 b"\0",
-            ] {
-                peer.out.extend_from_slice(piece);
-            }
+            ]);
         }
     }
 
@@ -261,114 +250,9 @@ impl Exchange {
     }
 }
 
-impl Peer {
-    fn write(&mut self) -> io::Result<()> {
-        while self.is_writable && self.written < self.out.len() {
-            match self.stream.write(self.out.get(self.written..).unwrap_or_default()) {
-                Ok(written) => self.written += written,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
-                Err(error) => return Err(error),
-            }
-        }
-        if self.written == self.out.len() {
-            self.out.clear();
-            self.written = 0;
-        } else if self.written > OUT_BYTES_HIGH {
-            self.out.drain(..self.written);
-            self.written = 0;
-        }
-        Ok(())
-    }
-}
-
-/// The parts of a client's frame the forwarder needs.
-#[derive(Debug, Default)]
-struct Frame<'a> {
-    command: &'a [u8],
-    destination: &'a [u8],
-    id: &'a [u8],
-    receipt: &'a [u8],
-    body: &'a [u8],
-    length: usize,
-}
-
-impl<'a> Frame<'a> {
-    fn parse(input: &'a [u8]) -> Option<Self> {
-        let start = input.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
-        let (mut frame, mut at, mut content_length) = (Self::default(), start, None);
-        loop {
-            let rest = input.get(at..)?;
-            let line = rest.get(..memchr(b'\n', rest)?)?;
-            at += line.len() + 1;
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if frame.command.is_empty() {
-                frame.command = line;
-                continue;
-            }
-            if line.is_empty() {
-                break;
-            }
-            let colon = memchr(b':', line)?;
-            let value = line.get(colon + 1..)?;
-            match line.get(..colon)? {
-                b"destination" => frame.destination = value,
-                b"id" => frame.id = value,
-                b"receipt" => frame.receipt = value,
-                b"content-length" => content_length = std::str::from_utf8(value).ok()?.parse().ok(),
-                _ => {}
-            }
-        }
-        let rest = input.get(at..)?;
-        let body_bytes: usize = match content_length {
-            Some(length) => length,
-            None => memchr(0, rest)?,
-        };
-        (rest.get(body_bytes)? == &0).then_some(())?;
-        frame.body = rest.get(..body_bytes)?;
-        frame.length = at + body_bytes + 1;
-        Some(frame)
-    }
-}
-
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        if number == 0 {
-            return digits.get(at..).unwrap_or_default();
-        }
-    }
-}
-
 const LISTENER: Token = Token(usize::MAX - 1);
-const READ_BYTES: usize = 2 * 1024 * 1024;
-const OUT_BYTES_HIGH: usize = 1024 * 1024;
+/// The largest frame, and room beside it.
+const READ_BYTES: usize = 4 * 1024 * 1024;
+const BITE_BYTES: usize = 1024 * 1024;
+const BITE_BYTES_MIN: usize = 32 * 1024;
 const POLL_TIMEOUT: Duration = Duration::from_millis(10);
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frame_needs_all_its_bytes() {
-        let text = b"\nSEND\ndestination:/topic/a\nreceipt:7\ncontent-length:2\n\n\0x\0";
-        for end in 0..text.len() {
-            assert!(Frame::parse(text.get(..end).unwrap()).is_none(), "{end}");
-        }
-        let frame = Frame::parse(text).unwrap();
-        assert_eq!(
-            (frame.command, frame.body, frame.receipt),
-            (&b"SEND"[..], &b"\0x"[..], &b"7"[..])
-        );
-        assert_eq!(frame.length, text.len());
-    }
-
-    #[test]
-    fn decimals() {
-        assert_eq!(decimal(0, &mut [0; 20]), b"0");
-        assert_eq!(decimal(u64::MAX, &mut [0; 20]), u64::MAX.to_string().as_bytes());
-    }
-}
