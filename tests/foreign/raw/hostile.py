@@ -78,7 +78,7 @@ def finish(client, wait=WAIT):
     try:
         rest = client.drain(wait)
     except TimeoutError:
-        return "open: " + name(bytes(client.buffer))
+        return f"open after {name(bytes(client.buffer))}" if client.buffer else "open, no answer"
     return name(rest)
 
 
@@ -90,6 +90,8 @@ def name(data):
         return "ERROR without code"
     if found := re.match(rb"HTTP/1\.1 (\d+)", data):
         return f"HTTP {found[1].decode()}"
+    if b"spoken here" in data:
+        return "unknown-protocol"
     if data[:2] == b"\x15\x03":
         return "TLS alert"
     if not data.strip(b"\r\n"):

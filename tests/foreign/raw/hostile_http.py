@@ -8,11 +8,11 @@ from wsclient import request
 
 REFUSED = "HTTP (400|411|413|414|431|501|505)|closed"
 
+simple("HTTP", "HTTP 400|unknown-protocol", login=False, a_request_line_of_one_word=b"GET\r\n\r\n")
 simple(
     "HTTP",
     REFUSED,
     login=False,
-    a_request_line_of_one_word=b"GET\r\n\r\n",
     no_version=b"GET /\r\n\r\n",
     an_unknown_version=b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
     no_Host=b"GET /livez HTTP/1.1\r\n\r\n",
@@ -23,7 +23,9 @@ simple(
     a_lone_CR_in_a_header=b"GET /livez HTTP/1.1\r\nHost: a\r\nX: b\rc\r\n\r\n",
     a_header_without_a_colon=b"GET /livez HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n",
     control_bytes_in_the_target=b"GET /li\x01vez HTTP/1.1\r\nHost: a\r\n\r\n",
-    both_content_length_and_chunked=b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    both_content_length_and_chunked=(
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    ),
     two_different_content_lengths=b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
     a_list_of_content_lengths=b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4, 5\r\n\r\nabcde",
     a_negative_content_length=b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
@@ -58,14 +60,14 @@ HANDSHAKES = {
     "no key": ("HTTP 400", {"Sec_WebSocket_Key": None}),
     "a key that is too short": ("HTTP 400", {"Sec_WebSocket_Key": "c2hvcnQ="}),
     "a key that is not base64": ("HTTP 400", {"Sec_WebSocket_Key": "!!!!!!!!!!!!!!!!!!!!!!=="}),
-    "no Upgrade": ("HTTP (400|426)", {"Upgrade": None}),
+    "no Upgrade": ("HTTP (400|404|426)", {"Upgrade": None}),
     "no Connection": ("HTTP (400|426)", {"Connection": None}),
-    "Upgrade to something else": ("HTTP (400|426|501)", {"Upgrade": "h2c"}),
+    "Upgrade to something else": ("HTTP (400|404|426|501)", {"Upgrade": "h2c"}),
     "only unknown subprotocols": ("HTTP 400", {"Sec_WebSocket_Protocol": "chat, soap"}),
     "a malformed list of subprotocols": ("HTTP 400", {"Sec_WebSocket_Protocol": "v12.stomp,,@@ ;"}),
     "a foreign origin": ("HTTP 403", {"Origin": "https://evil.example"}),
     "the origin null": ("HTTP 403", {"Origin": "null"}),
-    "a path nobody serves": ("HTTP 404", {"path": "/no/such/path"}),
+    "a path nobody serves": ("HTTP 404", {"path": "/no/such/path", "Sec_WebSocket_Protocol": None}),
 }
 
 

@@ -1,6 +1,6 @@
 """Attacks by a client that is logged in: malformed frames, lies about lengths, and greed."""
 
-from hostile import case, chunks, finish, push, simple, small_window, tcp
+from hostile import case, chunks, finish, push, served, simple, small_window, tcp
 from limits import LIMITS, MESSAGES_BYTES_MAX, QUEUE_BYTES_MAX
 from wire import Client, encode, unique
 
@@ -207,7 +207,6 @@ def transaction_frames():
     client = logged_in()
     client.ask("BEGIN", {"transaction": "t"})
     push(client, chunks(encode("ACK", {"id": "x", "transaction": "t"}), 36 * MIB))
-    client.send("COMMIT", {"transaction": "t"}) if not client.buffer else None
     return finish(client)
 
 
@@ -275,13 +274,27 @@ def drain_queue(queue):
     client.ask("DISCONNECT")
 
 
-@case("greed", "a client gone in the middle of a frame, 500 times", "answered")
-def half_frames():
-    for _ in range(500):
-        client = tcp()
-        client.raw(b"CONNECT\naccept-version:1.2\nhost:h\nlo")
-        client.close()
+def vanish(data, login):
+    """Clients that go in the middle of a frame: their places are free again at once."""
+    for _ in range(3 * LIMITS["connections_per_ip_max"] // 100 + 1):
+        for _ in range(100):
+            client = logged_in() if login else tcp()
+            client.raw(data)
+            client.close()
+        answer = served()
+        if answer is not True:
+            return str(answer)
     return "answered"
+
+
+@case("greed", "1,000 clients gone in the middle of CONNECT", "answered")
+def vanished_before_login():
+    return vanish(b"CONNECT\naccept-version:1.2\nhost:h\nlo", login=False)
+
+
+@case("greed", "1,000 clients gone in the middle of SEND", "answered")
+def vanished_in_a_frame():
+    return vanish(b"SEND\ndestination:/topic/a\ncontent-length:100\n\nabc", login=True)
 
 
 @case("greed", "128 MiB of retained values, a topic each", "held back|taken|refused")

@@ -141,10 +141,10 @@ def test_what_was_not_acknowledged_returns_when_the_subscription_ends(clients, q
 
 def test_returned_messages_come_before_younger_ones(clients, queue):
     producer, first, second = clients(3)
-    first.subscribe(queue, ack="client-individual", credit="2,0")
+    id = first.subscribe(queue, ack="client-individual", credit="2,0")
     fill(producer, queue, 4)
     first.messages(2)
-    first.ask("DISCONNECT")
+    first.ask("UNSUBSCRIBE", {"id": id})
     second.subscribe(queue)
     assert [m.text for m in second.messages(4)] == ["1", "2", "3", "4"]
 

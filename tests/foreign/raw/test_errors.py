@@ -58,7 +58,7 @@ def test_every_mistake_has_its_error(client, name):
 
 def check_contract(error):
     """What every ERROR carries, whatever its cause."""
-    assert 0 < len(error["message"]) <= 120 and "\n" not in error["message"]
+    assert 0 < len(error["message"]) <= 160 and "\n" not in error["message"]
     assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", error["code"])
     assert error["content-type"].split(";")[0] == "text/plain"
     assert int(error["content-length"]) == len(error.body) > 0

@@ -108,7 +108,8 @@ class Client:
     def __init__(self, to=None, source=None):
         self.socket = socket.create_connection(to or address(), timeout=WAIT, source_address=source)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.version = "1.2"
+        self.version = "1.0"
+        """The version spoken; what comes before it is agreed on knows no escapes."""
         self.buffer = bytearray()
         self.kept = deque()
         self.beats = 0
