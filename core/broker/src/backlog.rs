@@ -227,4 +227,26 @@ mod tests {
         backlog.pop();
         assert_eq!(backlog.bytes(), 0);
     }
+
+    #[test]
+    fn a_newer_message_takes_no_place_before_an_older_one() {
+        let mut backlog = Backlog::default();
+        let topic = Key { slot: 1, generation: 0 };
+        backlog.conflate(topic, pending(1, 1, Source::Topic));
+        backlog.push(pending(2, 2, Source::Topic), Some(topic));
+        assert_eq!(backlog.conflate(topic, pending(4, 1, Source::Topic)), 2);
+        assert_eq!(sequences(&backlog), [1, 4]);
+    }
+
+    #[test]
+    fn conflation_spares_a_queue_message_that_moved_to_its_place() {
+        let mut backlog = Backlog::default();
+        let topic = Key { slot: 1, generation: 0 };
+        backlog.push(pending(1, 1, Source::AutoQueue), None);
+        backlog.conflate(topic, pending(2, 1, Source::Topic));
+        let one = backlog.bytes() / 2;
+        assert_eq!(backlog.drop_oldest(0, one), 1);
+        backlog.conflate(topic, pending(3, 1, Source::Topic));
+        assert_eq!(sequences(&backlog), [1, 3]);
+    }
 }

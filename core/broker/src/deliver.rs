@@ -162,7 +162,10 @@ impl Broker {
             .topics
             .get(topic)
             .map_or(SlowConsumer::DropOldest, |topic| topic.options.slow_consumer);
-        let within = held + bytes <= mark.saturating_mul(OVERSHOOT);
+        // Of the ordinary mark: a shortage of memory holds publishers back sooner, but takes nothing
+        // from a subscriber before its grace is over.
+        let most = self.options.backlog_bytes_high.saturating_mul(OVERSHOOT);
+        let within = held + bytes <= most;
         if policy == SlowConsumer::Block || (!lagging && within) {
             self.press(now, topic, session, effects);
             return self.push(session, pending, Some(topic), effects);

@@ -230,3 +230,51 @@ fn expired_messages_are_dropped_and_idle_queues_removed() {
     assert!(queues.is_empty());
     assert!(effects.is_empty());
 }
+
+#[test]
+fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
+    let mut queues = Queues::new(1 << 20);
+    let mut effects = Vec::new();
+    let fixed = |path: &Path| QueueOptions { dead_letter: "jobs".into(), ..options(path) };
+    queues.publish(Now::default(), run(0, 1), fixed, &mut effects);
+    let consume = Consume {
+        session: session(1),
+        key: SubscriptionKey(0),
+        target: Target::Exact(destination()),
+        selector: None,
+        window: Window { messages: 1, bytes: 0 },
+        exclusive: false,
+    };
+    queues.consume(Now::default(), &consume, fixed, &mut effects);
+    for _ in 0..10 {
+        let (who, key) = (session(1), SubscriptionKey(0));
+        queues.settle(Now::default(), who, key, &[(0, 0)], Settlement::Reject, &mut effects);
+    }
+    assert!(effects.iter().all(|effect| matches!(effect, Effect::Deliver { .. })));
+    assert_eq!(effects.len(), 11);
+}
+
+#[test]
+fn stretches_that_make_no_sense_settle_nothing() {
+    let mut queues = Queues::new(1 << 20);
+    let mut effects = Vec::new();
+    queues.publish(Now::default(), run(5, 3), options, &mut effects);
+    let consume = Consume {
+        session: session(1),
+        key: SubscriptionKey(0),
+        target: Target::Exact(destination()),
+        selector: None,
+        window: Window { messages: 3, bytes: 0 },
+        exclusive: false,
+    };
+    queues.consume(Now::default(), &consume, options, &mut effects);
+    let bytes = queues.depth().1;
+    let (who, key) = (session(1), SubscriptionKey(0));
+    for range in [(7, 5), (6, 0), (u64::MAX, 0), (8, u64::MAX), (0, 4), (u64::MAX, u64::MAX)] {
+        queues.settle(Now::default(), who, key, &[range], Settlement::Accept, &mut effects);
+        assert_eq!(queues.depth().1, bytes, "{range:?}");
+    }
+    let all = [(0, u64::MAX), (0, u64::MAX)];
+    queues.settle(Now::default(), who, key, &all, Settlement::Accept, &mut effects);
+    assert_eq!(queues.depth(), (0, 0));
+}

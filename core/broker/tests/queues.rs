@@ -1,0 +1,247 @@
+//! Queues under random consumers, settlements, ends and mail order: a message is with one consumer
+//! at a time and in the end accepted once or dead once; publishers never wait for ever.
+
+#![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use support::{Outgoing, Received, Wish, World, for_seeds, names, property};
+use tiderace_base::Span;
+use tiderace_broker::BrokerOptions;
+use tiderace_wire::{Outcome, Window};
+
+const QUEUES: [&str; 4] = ["jobs/a", "jobs/b", "jobs/c", "jobs/d"];
+const KEYS: u32 = 2;
+const REDELIVERIES_MAX: u32 = 3;
+
+#[derive(Default)]
+struct Model {
+    published: usize,
+    accepted: BTreeSet<usize>,
+    dead: BTreeSet<usize>,
+    /// Who holds what without having settled it.
+    held: BTreeMap<usize, (usize, Received)>,
+    /// How often each was given back by somebody who had seen it.
+    given_back: BTreeMap<usize, u32>,
+    /// By client and key.
+    consumers: BTreeMap<(usize, u32), Wish>,
+    seen: Vec<usize>,
+}
+
+struct Run {
+    world: World,
+    model: Model,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut options = BrokerOptions::default();
+        options.shards = 1 + (seed % 4) as usize;
+        options.queue_default.bytes_max = 600;
+        options.queue_default.redeliveries_max = REDELIVERIES_MAX;
+        options.queue_default.window = Window { messages: 5, bytes: 0 };
+        if seed.is_multiple_of(3) {
+            options.messages_bytes_max = 900;
+        }
+        Run { world: World::new(seed, options), model: Model::default() }
+    }
+
+    fn connect(&mut self) -> usize {
+        let shard = self.world.random.below(self.world.brokers.len());
+        self.model.seen.push(0);
+        self.world.connect(shard, "somebody")
+    }
+
+    fn publish(&mut self, client: usize) {
+        if self.world.clients[client].paused {
+            return;
+        }
+        let path = *self.world.random.pick(&QUEUES);
+        let mut messages = Vec::new();
+        for _ in 0..1 + self.world.random.below(4) {
+            let mut message = Outgoing::new(self.model.published.to_string());
+            message.properties =
+                format!("colour:{}\n", if self.world.random.one_in(2) { "red" } else { "blue" });
+            messages.push(message);
+            self.model.published += 1;
+        }
+        self.world.publish_all(client, &format!("queue:{path}"), &messages);
+    }
+
+    fn consume(&mut self, client: usize, key: u32) {
+        if self.model.consumers.contains_key(&(client, key)) {
+            return;
+        }
+        let random = &mut self.world.random;
+        let mut wish = match random.below(4) {
+            0 => Wish::to("queue:jobs/*"),
+            1 => Wish {
+                targets: vec!["queue:jobs/a".into(), "queue:jobs/b".into()],
+                ..Wish::default()
+            },
+            _ => Wish::to(&format!("queue:{}", random.pick(&QUEUES))),
+        };
+        wish.explicit = !random.one_in(3);
+        wish.selector = random.one_in(4).then_some("colour = 'red'");
+        wish.window = random.one_in(2).then_some(1 + random.below(6) as u32);
+        wish.exclusive = random.one_in(6);
+        self.world.subscribe(client, key, wish.clone());
+        self.model.consumers.insert((client, key), wish);
+    }
+
+    fn leave(&mut self, client: usize, key: u32) {
+        if self.model.consumers.remove(&(client, key)).is_none() {
+            return;
+        }
+        self.world.unsubscribe(client, key);
+        let model = &mut self.model;
+        model.held.retain(|body, (who, what)| {
+            let stays = *who != client || what.key != key;
+            if !stays {
+                *model.given_back.entry(*body).or_default() += 1;
+            }
+            stays
+        });
+    }
+
+    fn settle(&mut self, client: usize) {
+        let mine: Vec<usize> = self
+            .model
+            .held
+            .iter()
+            .filter(|(_, held)| held.0 == client)
+            .map(|(body, _)| *body)
+            .collect();
+        if mine.is_empty() {
+            return;
+        }
+        let body = *self.world.random.pick(&mine);
+        let (_, message) = self.model.held.remove(&body).unwrap();
+        if self.world.random.one_in(2) {
+            self.model.accepted.insert(body);
+            self.world.settle(client, &message, Outcome::Accept);
+        } else {
+            *self.model.given_back.entry(body).or_default() += 1;
+            self.world.settle(client, &message, Outcome::Reject);
+        }
+    }
+
+    fn look(&mut self) {
+        let exact = self.world.brokers.len() == 1;
+        for client in 0..self.world.clients.len() {
+            let news = self.world.clients[client].received.split_off(self.model.seen[client]);
+            for message in news {
+                let body = message.body.parse().unwrap();
+                let model = &mut self.model;
+                assert!(!model.accepted.contains(&body), "{message:?} was accepted already");
+                assert!(!model.held.contains_key(&body), "{message:?} is with somebody else");
+                assert!(!model.dead.contains(&body), "{message:?} is dead already");
+                if let Some(from) = property(&message, "dead-letter-queue") {
+                    assert_eq!(message.path, format!("dlq/{from}"));
+                    model.dead.insert(body);
+                    continue;
+                }
+                let wish = &model.consumers[&(client, message.key)];
+                assert!(wish.targets.iter().any(|target| names(target, &message.path)));
+                let red = property(&message, "colour").as_deref() == Some("red");
+                assert!(wish.selector.is_none() || red);
+                let given_back = model.given_back.get(&body).copied().unwrap_or_default();
+                assert!(message.redeliveries <= REDELIVERIES_MAX);
+                assert!(!exact || message.redeliveries == given_back, "{message:?}");
+                if wish.explicit {
+                    model.held.insert(body, (client, message));
+                } else {
+                    model.accepted.insert(body);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, clients: &mut Vec<usize>) {
+        let client = *self.world.random.pick(clients);
+        let key = self.world.random.below(KEYS as usize) as u32;
+        match self.world.random.below(24) {
+            0..=4 => self.publish(client),
+            5 | 6 => self.consume(client, key),
+            7 => self.leave(client, key),
+            8 => {
+                self.leave(client, key);
+                self.consume(client, key);
+            }
+            9 if self.world.random.one_in(2) => {
+                for key in 0..KEYS {
+                    self.leave(client, key);
+                }
+                self.world.close(client);
+                clients.retain(|known| *known != client);
+                clients.push(self.connect());
+            }
+            10 => self.world.advance(Span::from_millis(250)),
+            11..=14 => self.settle(client),
+            15..=19 => {
+                self.world.deliver_mail();
+            }
+            _ => {
+                self.world.pull(client);
+            }
+        }
+        self.look();
+    }
+
+    /// Everybody leaves and one client takes all there is.
+    fn finish(&mut self, clients: &[usize]) {
+        for client in clients {
+            for key in 0..KEYS {
+                self.leave(*client, key);
+            }
+        }
+        self.world.settle_mail();
+        let last = self.connect();
+        for (key, target) in [(0, "queue:jobs/*"), (1, "queue:dlq/**")] {
+            self.world.subscribe(last, key, Wish::to(target));
+            self.model.consumers.insert((last, key), Wish::to(target));
+        }
+        for _ in 0..4 {
+            self.world.quiesce();
+            self.world.advance(Span::from_millis(250));
+        }
+        let mut rising = BTreeMap::new();
+        for message in &self.world.clients[last].received {
+            let before = rising.insert(message.path.clone(), message.sequence);
+            assert!(before < Some(message.sequence), "{} is in order", message.path);
+        }
+        self.look();
+    }
+}
+
+fn scenario(seed: u64) {
+    let mut run = Run::new(seed);
+    let mut clients: Vec<usize> = (0..4).map(|_| run.connect()).collect();
+    for _ in 0..150 {
+        run.act(&mut clients);
+    }
+    run.finish(&clients);
+    let (world, model) = (&mut run.world, &run.model);
+    assert_eq!(model.accepted.len() + model.dead.len(), model.published);
+    assert!(model.accepted.is_disjoint(&model.dead));
+    assert!(world.clients.iter().all(|client| !client.paused), "everybody goes on");
+    let metrics = world.metrics();
+    assert_eq!((metrics.queue_messages, metrics.queue_bytes), (0, 0));
+    assert_eq!(metrics.dead_lettered as usize, model.dead.len());
+    for client in clients {
+        for path in QUEUES {
+            world.publish(client, &format!("queue:{path}"), "once more");
+            world.quiesce();
+            assert!(!world.clients[client].paused, "no queue is full any longer");
+        }
+    }
+    world.end();
+    world.sweep();
+}
+
+#[test]
+fn every_message_is_with_one_consumer_and_ends_once() {
+    for_seeds(0..2_000, scenario);
+}

@@ -1,0 +1,370 @@
+//! Ends and new beginnings while mail is under way, and the corners of queues across shards.
+
+#![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
+
+mod support;
+
+use support::{Outgoing, Wish, World, path_at, property};
+use tiderace_base::Span;
+use tiderace_broker::BrokerOptions;
+use tiderace_wire::{Flags, Outcome};
+
+fn options(shards: usize) -> BrokerOptions {
+    BrokerOptions { shards, ..BrokerOptions::default() }
+}
+
+fn bodies(world: &World, client: usize) -> Vec<&str> {
+    world.clients[client].received.iter().map(|message| &*message.body).collect()
+}
+
+#[test]
+fn an_answer_to_an_ended_subscription_is_not_its_successors() {
+    let mut world = World::new(1, options(2));
+    let topic = format!("topic:{}", path_at("t", 1, 2));
+    let (reader, writer) = (world.connect(0, "reader"), world.connect(1, "writer"));
+    let first = world.subscribe(reader, 0, Wish::to(&topic));
+    assert!(world.deliver_mail_between(0, 1));
+    world.unsubscribe(reader, 0);
+    assert!(world.is_confirmed(reader, first), "its client need not wait any longer");
+    let second = world.subscribe(reader, 0, Wish::to(&topic));
+    world.publish(writer, &topic, "between");
+    while world.deliver_mail_between(1, 0) {}
+    assert!(!world.is_confirmed(reader, second), "its home has not heard of it");
+    world.settle_mail();
+    assert!(world.is_confirmed(reader, second));
+    world.publish(writer, &topic, "after");
+    world.quiesce();
+    assert_eq!(bodies(&world, reader), ["after"]);
+    world.end();
+    world.sweep();
+}
+
+#[test]
+fn a_delivery_for_an_ended_consumer_is_not_its_successors() {
+    let mut world = World::new(1, options(2));
+    let queue = format!("queue:{}", path_at("q", 1, 2));
+    let (reader, writer) = (world.connect(0, "reader"), world.connect(1, "writer"));
+    world.publish(writer, &queue, "blue");
+    world.subscribe(reader, 0, Wish { explicit: true, ..Wish::to(&queue) });
+    assert!(world.deliver_mail_between(0, 1));
+    world.unsubscribe(reader, 0);
+    let selector = Some("colour = 'red'");
+    world.subscribe(reader, 0, Wish { selector, ..Wish::to(&queue) });
+    world.quiesce();
+    assert!(bodies(&world, reader).is_empty());
+    world.subscribe(writer, 0, Wish::to(&queue));
+    world.quiesce();
+    assert_eq!(bodies(&world, writer), ["blue"]);
+    world.end();
+    world.sweep();
+}
+
+#[test]
+fn mail_for_an_ended_session_does_not_reach_the_next_in_its_place() {
+    let mut world = World::new(1, options(2));
+    let (path, other) = (path_at("t", 1, 2), path_at("q", 1, 2));
+    let (topic, queue) = (format!("topic:{path}"), format!("queue:{other}"));
+    let (old, writer) = (world.connect(0, "old"), world.connect(1, "writer"));
+    world.subscribe(old, 0, Wish::to(&topic));
+    world.subscribe(old, 1, Wish { explicit: true, ..Wish::to(&queue) });
+    world.settle_mail();
+    world.publish(old, &topic, "own");
+    world.publish(writer, &topic, "for the old one");
+    world.publish(writer, &queue, "job");
+    while world.deliver_mail_between(0, 1) {}
+    world.close(old);
+    let new = world.connect(0, "new");
+    let (before, after) = (world.clients[old].session, world.clients[new].session);
+    assert_eq!((before.shard, before.slot), (after.shard, after.slot));
+    world.subscribe(new, 0, Wish::to(&topic));
+    world.subscribe(new, 1, Wish::to(&queue));
+    while world.deliver_mail_between(1, 0) {}
+    assert!(world.clients[new].confirmed.is_empty());
+    world.quiesce();
+    assert_eq!(bodies(&world, new), ["job"], "returned, and nothing else");
+    world.end();
+    world.sweep();
+}
+
+#[test]
+fn two_targets_of_one_subscription_may_share_a_home() {
+    for shard in 0..2 {
+        let mut world = World::new(1, options(2));
+        let paths = [path_at("a", 1, 2), path_at("b", 1, 2)];
+        let (reader, writer) = (world.connect(shard, "reader"), world.connect(0, "writer"));
+        for (kind, key) in [("topic", 0), ("queue", 1)] {
+            let targets = paths.iter().map(|path| format!("{kind}:{path}")).collect();
+            let wish = Wish { targets, explicit: true, ..Wish::default() };
+            let token = world.subscribe(reader, key, wish);
+            world.settle_mail();
+            assert!(world.is_confirmed(reader, token));
+            for path in &paths {
+                world.publish(writer, &format!("{kind}:{path}"), path);
+            }
+            world.quiesce();
+            let got = world.clients[reader].received.split_off(0);
+            assert_eq!(
+                got.iter().map(|message| &message.body).collect::<Vec<_>>(),
+                [&paths[0], &paths[1]]
+            );
+            world.unsubscribe(reader, key);
+            world.publish(writer, &format!("{kind}:{}", paths[1]), "late");
+            world.quiesce();
+            assert!(bodies(&world, reader).is_empty());
+        }
+        let last = world.connect(0, "last");
+        world.subscribe(last, 0, Wish::to("queue:**"));
+        world.quiesce();
+        assert_eq!(world.clients[last].received.len(), 3);
+        world.end();
+        world.sweep();
+    }
+}
+
+#[test]
+fn a_temporary_queue_ends_with_its_consumer_and_is_nobody_elses() {
+    let mut world = World::new(1, options(3));
+    let (owner, writer) = (world.connect(0, "owner"), world.connect(1, "writer"));
+    let spy = world.connect(2, "spy");
+    for (target, key) in
+        [("queue:**", 0), ("topic:**", 1), ("queue:temp/**", 2), ("topic:*/*/*", 3)]
+    {
+        world.subscribe(spy, key, Wish::to(target));
+    }
+    world.subscribe(
+        owner,
+        0,
+        Wish { window: Some(1), explicit: true, ..Wish::to("queue:temp/7/r") },
+    );
+    world.subscribe(owner, 1, Wish::to("topic:temp/7/*"));
+    world.settle_mail();
+    for body in ["one", "two"] {
+        world.publish(writer, "queue:temp/7/r", body);
+    }
+    let mut kept = Outgoing::new("kept");
+    kept.flags = Flags::RETAIN;
+    world.publish_all(writer, "topic:temp/7/t", &[kept]);
+    world.quiesce();
+    let mut got = bodies(&world, owner);
+    got.sort_unstable();
+    assert_eq!(got, ["kept", "one"]);
+    world.subscribe(spy, 4, Wish::to("topic:**"));
+    world.quiesce();
+    assert!(bodies(&world, spy).is_empty(), "wildcards do not name what is private");
+    assert!(world.metrics().queue_bytes > 0);
+    world.close(owner);
+    world.settle_mail();
+    let metrics = world.metrics();
+    assert_eq!((metrics.queues, metrics.queue_bytes), (0, 0));
+    world.end();
+}
+
+#[test]
+fn an_exclusive_consumer_is_followed_by_the_next() {
+    let mut world = World::new(1, options(2));
+    let queue = format!("queue:{}", path_at("q", 1, 2));
+    let writer = world.connect(0, "writer");
+    let readers = [0, 1, 0].map(|shard| {
+        let reader = world.connect(shard, "reader");
+        world.subscribe(reader, 0, Wish { exclusive: true, explicit: true, ..Wish::to(&queue) });
+        world.settle_mail();
+        reader
+    });
+    for body in ["one", "two"] {
+        world.publish(writer, &queue, body);
+    }
+    world.quiesce();
+    for (place, reader) in readers.into_iter().enumerate() {
+        assert_eq!(bodies(&world, reader), ["one", "two"]);
+        let received = world.clients[reader].received.clone();
+        assert!(received.iter().all(|message| message.redeliveries == place as u32));
+        assert!(readers[place + 1..].iter().all(|next| bodies(&world, *next).is_empty()));
+        world.close(reader);
+        world.quiesce();
+    }
+    assert_eq!(world.metrics().queue_messages, 2);
+    world.end();
+}
+
+#[test]
+fn a_full_queue_pauses_publishers_of_all_shards_even_as_some_end() {
+    let mut options = options(3);
+    options.queue_default.bytes_max = 500;
+    let mut world = World::new(1, options);
+    let queue = format!("queue:{}", path_at("q", 2, 3));
+    let writers = [0, 1, 2, 0].map(|shard| world.connect(shard, "writer"));
+    for _ in 0..3 {
+        for writer in writers {
+            world.publish(writer, &queue, &"x".repeat(200));
+            world.settle_mail();
+        }
+    }
+    assert!(writers.iter().all(|writer| world.clients[*writer].paused));
+    world.close(writers[0]);
+    let reader = world.connect(1, "reader");
+    world.subscribe(reader, 0, Wish { explicit: true, ..Wish::to(&queue) });
+    world.quiesce();
+    assert!(world.clients[writers[1]].paused, "what is in flight counts too");
+    let late = world.connect(0, "late");
+    world.publish(late, &queue, "late");
+    world.settle_mail();
+    assert!(world.clients[late].paused);
+    world.close(writers[2]);
+    for message in world.clients[reader].received.clone() {
+        world.settle(reader, &message, Outcome::Accept);
+    }
+    world.quiesce();
+    assert!(world.clients.iter().all(|client| !client.paused));
+    world.publish(writers[1], &queue, "again");
+    world.settle_mail();
+    assert!(!world.clients[writers[1]].paused);
+    world.end();
+}
+
+#[test]
+fn the_budget_of_all_queues_fills_each_and_is_given_back() {
+    let mut options = options(1);
+    options.messages_bytes_max = 2_000;
+    let mut world = World::new(1, options);
+    let (writer, reader) = (world.connect(0, "writer"), world.connect(0, "reader"));
+    for _ in 0..20 {
+        world.publish(writer, "queue:a", &"x".repeat(300));
+        world.subscribe(reader, 0, Wish::to("queue:a"));
+        world.quiesce();
+        world.unsubscribe(reader, 0);
+        assert!(!world.clients[writer].paused, "what was consumed does not count");
+    }
+    let other = world.connect(0, "other");
+    world.publish(writer, "queue:a", &"x".repeat(2_100));
+    world.publish(other, "queue:b", "x");
+    world.publish(other, "queue:b", "x");
+    assert!(world.clients[other].paused, "no queue may grow now");
+    world.subscribe(reader, 0, Wish::to("queue:a"));
+    world.quiesce();
+    world.advance(Span::from_millis(300));
+    assert!(!world.clients[other].paused);
+    for _ in 0..20 {
+        let owner = world.connect(0, "owner");
+        world.subscribe(
+            owner,
+            0,
+            Wish { window: Some(1), explicit: true, ..Wish::to("queue:temp/1/r") },
+        );
+        world.publish(other, "queue:temp/1/r", &"x".repeat(300));
+        world.close(owner);
+    }
+    world.publish(other, "queue:b", "x");
+    assert!(!world.clients[other].paused, "what ended with its queue does not count");
+    world.end();
+}
+
+#[test]
+fn messages_above_the_budget_make_every_backlog_count_as_long_sooner() {
+    let mut options = options(1);
+    options.backlog_bytes_high = 100_000;
+    options.backlog_bytes_low = 1_000;
+    options.messages_bytes_max = 20_000;
+    let mut world = World::new(1, options);
+    let (writer, reader) = (world.connect(0, "writer"), world.connect(0, "reader"));
+    world.subscribe(reader, 0, Wish::to("topic:t"));
+    let mut sent = 0;
+    while !world.clients[writer].paused {
+        world.publish(writer, "topic:t", &"x".repeat(500));
+        sent += 1;
+        assert!(sent < 100, "held back long before the ordinary mark");
+    }
+    assert!(sent > 20);
+    world.quiesce();
+    assert!(!world.clients[writer].paused);
+    assert_eq!(world.clients[reader].received.len(), sent);
+    world.end();
+}
+
+#[test]
+fn a_selective_consumer_finds_a_message_behind_thousands_of_others() {
+    let mut world = World::new(1, options(1));
+    let (writer, reader) = (world.connect(0, "writer"), world.connect(0, "reader"));
+    for _ in 0..10 {
+        let many: Vec<Outgoing> = (0..1_000).map(|_| Outgoing::new("other")).collect();
+        world.publish_all(writer, "queue:q", &many);
+    }
+    let mut wanted = Outgoing::new("wanted");
+    wanted.properties = "colour:red\n".to_owned();
+    world.publish_all(writer, "queue:q", &[wanted]);
+    let selector = Some("colour = 'red'");
+    world.subscribe(reader, 0, Wish { selector, ..Wish::to("queue:q") });
+    for _ in 0..3 {
+        world.advance(Span::from_millis(250));
+        world.quiesce();
+    }
+    assert_eq!(bodies(&world, reader), ["wanted"]);
+}
+
+#[test]
+fn what_was_never_read_comes_back_as_new() {
+    for shards in [1, 2] {
+        let mut options = options(shards);
+        options.queue_default.redeliveries_max = 1;
+        let mut world = World::new(1, options);
+        let queue = format!("queue:{}", path_at("q", shards - 1, shards));
+        let (writer, reader) = (world.connect(0, "writer"), world.connect(0, "reader"));
+        world.publish(writer, &queue, "job");
+        for key in 0..5 {
+            world.subscribe(reader, key, Wish { explicit: true, ..Wish::to(&queue) });
+            world.settle_mail();
+            world.unsubscribe(reader, key);
+            world.settle_mail();
+        }
+        world.subscribe(reader, 9, Wish::to(&queue));
+        world.quiesce();
+        assert_eq!(bodies(&world, reader), ["job"]);
+        assert_eq!(world.clients[reader].received[0].redeliveries, 0);
+    }
+}
+
+#[test]
+fn a_dead_letter_with_an_expiry_date_can_still_be_read() {
+    let mut options = options(2);
+    options.queue_default.redeliveries_max = 1;
+    let mut world = World::new(1, options);
+    let (writer, reader) = (world.connect(0, "writer"), world.connect(1, "reader"));
+    let mut message = Outgoing::new("poison");
+    message.properties = "k:v\n".to_owned();
+    message.expires_ms = Some(1_000_000);
+    world.publish_all(writer, "queue:q:1", &[message]);
+    world.subscribe(reader, 0, Wish { explicit: true, ..Wish::to("queue:q:1") });
+    for expected in 0..2 {
+        world.quiesce();
+        let message = world.clients[reader].received.last().unwrap().clone();
+        assert_eq!(message.redeliveries, expected);
+        world.settle(reader, &message, Outcome::Reject);
+    }
+    world.subscribe(reader, 1, Wish::to("queue:dlq/**"));
+    world.quiesce();
+    let dead = world.clients[reader].received.last().unwrap();
+    assert_eq!((&*dead.path, &*dead.body), ("dlq/q:1", "poison"));
+    assert_eq!(property(dead, "dead-letter-queue").as_deref(), Some("q:1"));
+    assert_eq!(property(dead, "dead-letter-reason").as_deref(), Some("redeliveries"));
+    assert_eq!(property(dead, "k").as_deref(), Some("v"));
+    world.end();
+    world.sweep();
+}
+
+#[test]
+fn a_retained_value_is_forgotten_when_its_time_is_over() {
+    let mut world = World::new(1, options(2));
+    let (writer, reader) = (world.connect(0, "writer"), world.connect(1, "reader"));
+    let mut message = Outgoing::new("soon old");
+    (message.flags, message.expires_ms) = (Flags::RETAIN, Some(10));
+    world.publish_all(writer, "topic:t", &[message]);
+    world.settle_mail();
+    assert_eq!(world.metrics().retained, 1);
+    world.advance(Span::from_millis(10));
+    world.subscribe(reader, 0, Wish::to("topic:t"));
+    world.subscribe(reader, 1, Wish::to("topic:*"));
+    world.quiesce();
+    assert!(bodies(&world, reader).is_empty());
+    world.end();
+    world.sweep();
+    assert_eq!((world.metrics().retained, world.metrics().topics), (0, 0));
+}
