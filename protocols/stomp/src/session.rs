@@ -55,8 +55,6 @@ pub(crate) struct StompSession {
     rare: Option<Box<Rare>>,
     heart_beat: HeartBeat,
     number: u64,
-    /// Rises with every message that has to be acknowledged.
-    tags: u64,
     pending: Pending,
     /// Bytes of the last input that were not consumed: more than these are news.
     left: u32,
@@ -76,6 +74,8 @@ struct LastDestination {
 /// What most sessions never need.
 #[derive(Default)]
 struct Rare {
+    /// Rises with every message that has to be acknowledged.
+    tags: u64,
     receipts: Receipts,
     transactions: Transactions,
     /// Acknowledgements of this call, collected into one command.
@@ -101,7 +101,6 @@ impl StompSession {
             last: None,
             rare: None,
             number,
-            tags: 0,
             pending: Pending::Unknown,
             left: 0,
             next_token: 1,

@@ -34,7 +34,8 @@ impl StompSession {
             redeliveries: delivery.redeliveries,
         };
         if subscription.mode != AckMode::Auto {
-            let tags = write_tagged(&form, delivery, self.tags + 1, output);
+            let first = self.rare.as_ref().map_or(0, |rare| rare.tags) + 1;
+            let tags = write_tagged(&form, delivery, first, output);
             self.remember(delivery, tags);
             return;
         }
@@ -85,8 +86,9 @@ impl StompSession {
     /// Notes what the client will have to acknowledge.
     fn remember(&mut self, delivery: &Delivery<'_>, tags: u64) {
         let run = delivery.run.run();
-        let first = self.tags + 1;
-        self.tags += tags;
+        let rare = self.rare();
+        let first = rare.tags + 1;
+        rare.tags += tags;
         let Some(subscription) = self.subscriptions.get_mut(delivery.key) else {
             return;
         };

@@ -12,20 +12,19 @@ use crate::server_frame;
 /// When this side has to speak and by when the other has to be heard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeartBeat {
+    /// Never before the login, whose deadline is then kept in `heard`.
     said: Time,
     heard: Time,
     /// Milliseconds between what is sent; zero for no promise.
     send_ms: u32,
     /// Milliseconds between what is received; zero for no promise.
     receive_ms: u32,
-    /// Before the login: its deadline is kept in `heard`.
-    fresh: bool,
 }
 
 impl HeartBeat {
     /// Before the login there is a deadline and no heart-beat.
     pub(super) fn until_login(deadline: Time) -> HeartBeat {
-        HeartBeat { said: deadline, heard: deadline, send_ms: 0, receive_ms: 0, fresh: true }
+        HeartBeat { said: Time::NEVER, heard: deadline, send_ms: 0, receive_ms: 0 }
     }
 
     /// The login's deadline is over: the server is to blame for what takes time now.
@@ -41,7 +40,6 @@ impl HeartBeat {
 
     /// The login succeeded.
     pub(super) fn begin(&mut self, now: Time) {
-        self.fresh = false;
         self.said = now;
         self.heard = now;
     }
@@ -51,16 +49,20 @@ impl HeartBeat {
     }
 
     pub(super) fn heard(&mut self, now: Time) {
-        if !self.fresh {
+        if !self.is_fresh() {
             self.heard = now;
         }
     }
 
     pub(super) fn deadline(&self, grace: u32) -> Time {
-        if self.fresh {
+        if self.is_fresh() {
             return self.heard;
         }
         self.next_beat().min(self.silence_ends(grace))
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.said == Time::NEVER
     }
 
     /// A fifth of the interval is kept for timers that fire late and networks that deliver late.
