@@ -22,7 +22,7 @@ use crate::child::Child;
 use crate::clock::{Clock, Window};
 use crate::matrix;
 use crate::report::table::{self, rate};
-use crate::report::{Cell, Run};
+use crate::report::{Cell, Run, text};
 use crate::stomp::cell::{self, CONNECTIONS_MAX, CellSpec, Kind, source_address};
 use crate::stomp::connect::{Link, dial};
 use crate::stomp::consumer::{self, Consumer};
@@ -40,7 +40,7 @@ pub fn run(args: &BareArgs) -> anyhow::Result<()> {
     let bar = matrix::progress_bar();
     let run = if args.forwarder { forwarder(args, &bar)? } else { writer(args, &bar)? };
     bar.finish_and_clear();
-    matrix::print(&matrix::details(&run))?;
+    matrix::print(&text::details(&run))?;
     run.write_files(&args.output)
 }
 

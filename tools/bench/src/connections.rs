@@ -12,8 +12,8 @@ use crate::args::{AckMode, ConnectionsArgs};
 use crate::cpu::{self, Usage};
 use crate::machine;
 use crate::matrix;
-use crate::report::Run;
 use crate::report::table::thousands;
+use crate::report::{Run, text};
 use crate::stomp::cell::{CONNECTIONS_MAX, source_address};
 use crate::stomp::connect::Link;
 use crate::target::Target;
@@ -37,7 +37,7 @@ pub fn run(args: &ConnectionsArgs) -> anyhow::Result<()> {
         run.notes.push((target.name.clone(), text));
     }
     bar.finish_and_clear();
-    matrix::print(&matrix::details(&run))?;
+    matrix::print(&text::details(&run))?;
     run.write_files(&args.output)
 }
 

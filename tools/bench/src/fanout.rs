@@ -7,7 +7,7 @@ use crate::args::{AckMode, FanoutArgs};
 use crate::bare::{self, BareSpec};
 use crate::matrix;
 use crate::report::table::rate;
-use crate::report::{Cell, Run};
+use crate::report::{Cell, Run, text};
 use crate::stomp::cell::{self, CellSpec, Kind};
 use crate::stomp::watch::Observation;
 use crate::target::Target;
@@ -43,7 +43,7 @@ pub fn run(args: &FanoutArgs) -> anyhow::Result<()> {
         note_bare(&mut run, &observed, args);
     }
     bar.finish_and_clear();
-    matrix::print(&matrix::details(&run))?;
+    matrix::print(&text::details(&run))?;
     run.write_files(&args.output)
 }
 

@@ -4,9 +4,9 @@
 
 use std::fmt::Write as _;
 
-use crate::matrix;
 use crate::report::svg::{Bar, Line, LineChart, bars, escape};
 use crate::report::table;
+use crate::report::text;
 use crate::report::{Cell, Run};
 use crate::stomp::cell::Outcome;
 
@@ -86,7 +86,7 @@ fn cell_section(run: &Run, cell: &Cell) -> String {
     }
     text += "</div>";
     for (name, outcome) in run.targets.iter().zip(&cell.outcomes) {
-        for remark in matrix::remarks(outcome) {
+        for remark in text::remarks(outcome) {
             let _ = write!(text, "<p class=\"remark\">{}: {}</p>", escape(name), escape(&remark));
         }
     }

@@ -6,6 +6,7 @@ pub mod html;
 pub mod json;
 pub mod svg;
 pub mod table;
+pub mod text;
 
 use std::fs;
 use std::path::Path;
