@@ -18,3 +18,6 @@ QUEUE_BYTES_MAX = _plain(_CONFIG["queues"]["memory_bytes_max"])
 MESSAGES_BYTES_MAX = _plain(_CONFIG["memory"]["messages_bytes_max"])
 LOGIN_FAILURES_MAX = _CONFIG["auth"]["login_failures_max"]
 REDELIVERIES_MAX = _CONFIG["queue"][0]["redeliveries_max"]
+# Fixed in the server (core/base/src/limits.rs), not options.
+PATH_BYTES_MAX = 1024
+PATH_DEPTH_MAX = 64
