@@ -100,10 +100,10 @@ impl Broker {
             }
             Command::Unsubscribe { key, confirm } => {
                 self.subscriptions.retain(|known| known.key != key);
-                let (back, kept) =
+                let (back, kept): (Vec<_>, Vec<_>) =
                     std::mem::take(&mut self.unsettled).into_iter().partition(|row| row.key == key);
                 self.unsettled = kept;
-                for pending in Vec::from(back) {
+                for pending in back {
                     self.enqueue(pending);
                 }
                 self.confirm(confirm);

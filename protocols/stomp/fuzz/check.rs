@@ -1,0 +1,126 @@
+//! What must hold for any bytes: no panic, small memory, and the same conversation however the
+//! bytes are cut. Shared by the fuzz targets and by the test that replays the corpus.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use tiderace_base::Now;
+use tiderace_stomp::{StompOptions, protocol};
+use tiderace_wire::{
+    Command, Commands, Context, Framing, Opening, OutQueue, Output, Reply, Session,
+};
+
+/// The first byte chooses the version, the second the length of the pieces.
+pub fn frames(data: &[u8]) {
+    let [version, piece, bytes @ ..] = data else { return };
+    let connect: &[u8] = match version % 3 {
+        0 => b"CONNECT\n\n\0",
+        1 => b"CONNECT\naccept-version:1.1\nhost:h\n\n\0",
+        _ => b"CONNECT\naccept-version:1.2\nhost:h\n\n\0",
+    };
+    let whole = play(connect, bytes, usize::MAX);
+    assert_eq!(play(connect, bytes, usize::from(*piece % 32) + 1), whole);
+}
+
+/// The bytes are all that a stranger sends.
+pub fn raw(data: &[u8]) {
+    assert_eq!(play(b"", data, 1), play(b"", data, usize::MAX));
+}
+
+/// Plays bytes in pieces; gives what was asked of the broker, said and concluded.
+fn play(connect: &[u8], bytes: &[u8], piece: usize) -> (String, Vec<u8>, String) {
+    let options = StompOptions {
+        header_bytes_max: 200,
+        headers_max: 8,
+        message_bytes_max: 100,
+        preauth_bytes_max: 150,
+        subscriptions_max: 20,
+        transactions_max: 4,
+        transaction_bytes_max: 500,
+        ..StompOptions::default()
+    };
+    let stomp = protocol(Arc::new(options), [].into());
+    let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    let opening =
+        Opening { framing: Framing::Stream, subprotocol: None, peer, now: Now::default() };
+    let mut player = Player {
+        session: (stomp.open)(&opening),
+        input: Vec::new(),
+        queue: OutQueue::new(),
+        commands: String::new(),
+        login: false,
+        end: None,
+    };
+    player.send(connect);
+    for part in bytes.chunks(piece.min(bytes.len().max(1))) {
+        player.send(part);
+    }
+    let end = player.end.unwrap_or_default();
+    (player.commands, player.queue.tail().clone(), end)
+}
+
+struct Player {
+    session: Box<dyn Session>,
+    input: Vec<u8>,
+    queue: OutQueue,
+    commands: String,
+    /// Whether a login waits for its answer.
+    login: bool,
+    end: Option<String>,
+}
+
+impl Player {
+    fn send(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        let mut before = usize::MAX;
+        while self.end.is_none() && before != self.input.len() {
+            before = self.input.len();
+            let input = std::mem::take(&mut self.input);
+            let mut consumed = 0;
+            self.call(|session, context| {
+                let progress = session.receive(Now::default(), &input, context)?;
+                consumed = progress.consumed;
+                Ok(())
+            });
+            self.input = input.into_iter().skip(consumed).collect();
+            if std::mem::take(&mut self.login) && self.end.is_none() {
+                let reply = Reply::LoggedIn { name: "a".into() };
+                self.call(|session, context| session.reply(Now::default(), reply, context));
+            }
+        }
+    }
+
+    fn call(
+        &mut self,
+        act: impl FnOnce(&mut dyn Session, &mut Context<'_>) -> Result<(), tiderace_base::Close>,
+    ) {
+        let mut commands = Commands::new();
+        let output = Output { framing: Framing::Stream, queue: &mut self.queue };
+        let mut context =
+            Context { commands: &mut commands, output, finished: None, reading_paused: false };
+        let result = act(&mut *self.session, &mut context);
+        self.end = context.finished.map(|close| close.to_string());
+        if let Err(close) = result {
+            let mut output = Output { framing: Framing::Stream, queue: &mut self.queue };
+            self.session.goodbye(&close, &mut output);
+            self.end = Some(close.to_string());
+        }
+        for command in commands.drain() {
+            self.note(command);
+        }
+    }
+
+    /// Writes a command down, the same however messages were grouped into runs.
+    fn note(&mut self, command: Command) {
+        match command {
+            Command::Login(_) => self.login = true,
+            Command::Publish { run, .. } => {
+                for message in run.messages() {
+                    let row = (run.destination(), message.properties, message.body);
+                    self.commands += &format!("{row:?} {:?}\n", message.flags);
+                }
+            }
+            other => self.commands += &format!("{other:?}\n"),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Bytes from the first on.
+#![no_main]
+
+#[path = "../check.rs"]
+mod check;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check::raw(data));
