@@ -56,6 +56,14 @@ impl Broker {
         self.release(now, slow.topics, effects);
     }
 
+    /// The session listens to less: publishers go on, and those it still hears are held back again
+    /// by their next message if need be.
+    pub(crate) fn relent(&mut self, now: Now, session: Key, effects: &mut Effects) {
+        let slow = self.sessions.get_mut(session).and_then(|record| record.slow.as_mut());
+        let topics = slow.map(|slow| std::mem::take(&mut slow.topics)).unwrap_or_default();
+        self.release(now, topics, effects);
+    }
+
     /// Ends the grace periods that are over.
     pub(crate) fn end_graces(&mut self, now: Now, effects: &mut Effects) {
         for session in self.slow.clone() {

@@ -72,7 +72,7 @@ impl Broker {
             epoch,
             explicit: subscribe.explicit,
             waiting,
-            confirm: subscribe.confirm,
+            confirm: subscribe.confirm.filter(|_| waiting > 0),
             selector: subscribe.selector.clone(),
             targets,
         };
@@ -83,6 +83,9 @@ impl Broker {
         for (target, index) in subscribe.targets.iter().zip(0..) {
             let asker = Asker { session, key, target: index, epoch };
             self.listen(now, asker, &subscribe, target, effects);
+        }
+        if waiting == 0 {
+            self.confirm(session, subscribe.confirm, effects);
         }
     }
 
@@ -150,6 +153,8 @@ impl Broker {
         }
         if after == 0 || after < self.options.backlog_bytes_low {
             self.relax(now, key_of(session), effects);
+        } else {
+            self.relent(now, key_of(session), effects);
         }
     }
 

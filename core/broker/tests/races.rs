@@ -6,7 +6,7 @@ mod support;
 
 use support::{Outgoing, Wish, World, path_at, property};
 use tiderace_base::Span;
-use tiderace_broker::BrokerOptions;
+use tiderace_broker::{BrokerOptions, SlowConsumer};
 use tiderace_wire::{Flags, Outcome};
 
 fn options(shards: usize) -> BrokerOptions {
@@ -367,4 +367,54 @@ fn a_retained_value_is_forgotten_when_its_time_is_over() {
     world.end();
     world.sweep();
     assert_eq!((world.metrics().retained, world.metrics().topics), (0, 0));
+}
+
+#[test]
+fn nobody_waits_for_a_subscription_that_has_ended() {
+    let mut options = options(2);
+    (options.backlog_bytes_high, options.backlog_bytes_low) = (2_000, 500);
+    options.topic_default.slow_consumer = SlowConsumer::Block;
+    let mut world = World::new(1, options);
+    let paths = [path_at("a", 0, 2), path_at("b", 1, 2)];
+    let reader = world.connect(1, "reader");
+    let writers = [0, 1].map(|place| {
+        let writer = world.connect(place, "writer");
+        let topic = format!("topic:{}", paths[place]);
+        world.subscribe(reader, place as u32, Wish::to(&topic));
+        world.settle_mail();
+        (writer, topic)
+    });
+    for _ in 0..10 {
+        for (writer, topic) in &writers {
+            if !world.clients[*writer].paused {
+                world.publish(*writer, topic, &"x".repeat(400));
+                world.settle_mail();
+            }
+        }
+    }
+    assert!(writers.iter().all(|(writer, _)| world.clients[*writer].paused));
+    world.unsubscribe(reader, 0);
+    world.settle_mail();
+    for _ in 0..5 {
+        for (writer, topic) in &writers {
+            world.publish(*writer, topic, &"x".repeat(400));
+            world.settle_mail();
+        }
+    }
+    let paused = writers.each_ref().map(|(writer, _)| world.clients[*writer].paused);
+    assert_eq!(paused, [false, true]);
+    world.quiesce();
+    assert!(!world.clients[writers[1].0].paused);
+    world.end();
+    world.sweep();
+}
+
+#[test]
+fn a_subscription_to_nothing_is_confirmed_once() {
+    let mut world = World::new(1, options(2));
+    let client = world.connect(0, "client");
+    let token = world.subscribe(client, 0, Wish::default());
+    assert!(world.is_confirmed(client, token));
+    world.unsubscribe(client, 0);
+    world.end();
 }
