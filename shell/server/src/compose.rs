@@ -18,7 +18,7 @@ use tiderace_config::{
     UserPassword,
 };
 use tiderace_queues::QueueOptions;
-use tiderace_reactor::{Deadlines, ListenerOptions, Options};
+use tiderace_reactor::{Deadlines, ListenerOptions, Options, SocketOptions};
 use tiderace_stomp::StompOptions;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{Kind, Window};
@@ -101,6 +101,10 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
         },
         ahead_bytes_max: limits.preauth_bytes_max.max(4096),
         unfinished_bytes_max: limits.message_bytes_max + limits.header_bytes_max + 4096,
+        socket: SocketOptions {
+            unsent_bytes_max: u32::try_from(config.session.unsent_bytes_max).ok(),
+            ..defaults.socket
+        },
         origins: origins(&config.websocket.origins)?,
         websocket: tiderace_websocket::Limits {
             message_bytes_max: limits.message_bytes_max + limits.header_bytes_max,

@@ -18,6 +18,8 @@ use crate::login::principal;
 
 /// Answers requests about the server.
 pub(crate) struct Monitor {
+    /// The node's name.
+    pub(crate) name: String,
     pub(crate) access: MonitoringConfig,
     pub(crate) rules: Rules,
     pub(crate) verifier: Arc<Verifier>,
@@ -58,7 +60,7 @@ impl Monitor {
         HttpResponse {
             status: 200,
             headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".to_owned())],
-            body: render(node).into_bytes(),
+            body: render(&self.name, node).into_bytes(),
         }
     }
 
@@ -117,12 +119,13 @@ fn error(status: u16, code: &str, message: &str) -> HttpResponse {
 }
 
 /// All metrics in the text format of Prometheus, version 0.0.4.
-fn render(node: &NodeControl) -> String {
+fn render(name: &str, node: &NodeControl) -> String {
     let mut out = String::with_capacity(16 << 10);
     // Writing to a String cannot fail.
     let _ = writeln!(out, "# HELP tiderace_build_info The version that runs; always 1.");
     let _ = writeln!(out, "# TYPE tiderace_build_info gauge");
-    let _ = writeln!(out, "tiderace_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+    let version = env!("CARGO_PKG_VERSION");
+    let _ = writeln!(out, "tiderace_build_info{{version=\"{version}\",node=\"{name}\"}} 1");
     let mut last = "";
     for sample in &node.metrics() {
         let kind = match sample.row.kind {

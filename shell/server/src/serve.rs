@@ -37,6 +37,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     .context("the login worker's thread could not be started")?;
     let broker = Arc::new(compose::broker(config, memory_bytes()));
     let monitor = Arc::new(Monitor {
+        name: config.server.node.clone(),
         access: config.monitoring.clone(),
         rules: broker.rules.clone(),
         verifier,

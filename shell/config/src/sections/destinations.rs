@@ -24,7 +24,7 @@ section! {
     "topics" TABLE TopicsConfig {
         /// What happens to messages for a subscriber that does not keep up.
         "slow_consumer" slow_consumer: SlowConsumer = Is("drop-oldest"), Kind::Choice(SlowConsumer::WORDS);
-        /// How long a subscriber may stay slow under `block` or `disconnect` before the policy bites.
+        /// How long publishers of a topic wait for a slow subscriber before the policy applies to that subscriber alone; `block` waits without end.
         "slow_consumer_grace" slow_consumer_grace: Duration = Is("2s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
         /// Keep the last message of every topic for new subscribers, without the publisher asking for it.
         "retain" retain: bool = Is("false"), Kind::Boolean;
@@ -51,7 +51,7 @@ section! {
         /// Unacknowledged bytes sent ahead to one consumer.
         "prefetch_bytes" prefetch_bytes: u64 = Is("640 KiB"), PREFETCH_BYTES;
         /// Unacknowledged messages sent ahead to one consumer.
-        "prefetch_count" prefetch_count: u64 = Is("1000"), PREFETCH_COUNT;
+        "prefetch_count" prefetch_count: u64 = Is("0"), PREFETCH_COUNT, zero(WITHOUT_LIMIT);
         /// Deliveries after the first before a message moves to the dead-letter queue.
         "redeliveries_max" redeliveries_max: u32 = Is("20"), REDELIVERIES, zero(WITHOUT_LIMIT);
         /// The dead-letter queue; `{queue}` stands for the path of the queue.
@@ -71,7 +71,7 @@ section! {
         /// Instead of `queues.prefetch_bytes`.
         "prefetch_bytes" prefetch_bytes: Option<u64> = Absent, PREFETCH_BYTES;
         /// Instead of `queues.prefetch_count`.
-        "prefetch_count" prefetch_count: Option<u64> = Absent, PREFETCH_COUNT;
+        "prefetch_count" prefetch_count: Option<u64> = Absent, PREFETCH_COUNT, zero(WITHOUT_LIMIT);
         /// Instead of `queues.redeliveries_max`.
         "redeliveries_max" redeliveries_max: Option<u32> = Absent, REDELIVERIES, zero(WITHOUT_LIMIT);
         /// Instead of `queues.dead_letter`.
@@ -90,7 +90,7 @@ section! {
 choice! {
     /// What happens to messages for a subscriber that does not keep up.
     SlowConsumer {
-        /// The producer waits, which slows every other subscriber of the topic too.
+        /// The publisher waits without end, which slows every other subscriber of the topic too.
         Block = "block",
         /// Only the latest message of each topic waits.
         Conflate = "conflate",

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tiderace_base::limits::{PATH_BYTES_MAX, PATH_DEPTH_MAX};
-
 use crate::kind::Kind;
 use crate::spec::DefaultValue::Is;
 use crate::spec::section;
@@ -43,11 +41,5 @@ section! {
         "transactions_max" transactions_max: usize = Is("100"), Kind::Integer { min: 1, max: 100_000 };
         /// Messages held by the open transactions of one session, together.
         "transaction_bytes_max" transaction_bytes_max: usize = Is("64 MiB"), Kind::Bytes { min: KIB, max: 16 * GIB };
-        /// Temporary topics and queues of one session.
-        "temp_destinations_max" temp_destinations_max: usize = Is("256"), Kind::Integer { min: 1, max: 1_000_000 };
-        /// Levels of a path.
-        "path_depth_max" path_depth_max: usize = Is("32"), Kind::Integer { min: 1, max: PATH_DEPTH_MAX as u64 };
-        /// Length of a path.
-        "path_bytes_max" path_bytes_max: usize = Is("1 KiB"), Kind::Bytes { min: 16, max: PATH_BYTES_MAX as u64 };
     }
 }
