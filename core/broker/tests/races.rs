@@ -418,3 +418,28 @@ fn a_subscription_to_nothing_is_confirmed_once() {
     world.unsubscribe(client, 0);
     world.end();
 }
+
+#[test]
+fn a_publisher_that_comes_late_is_held_back_too() {
+    let mut options = options(3);
+    (options.backlog_bytes_high, options.backlog_bytes_low) = (2_000, 500);
+    let mut world = World::new(1, options);
+    let topic = format!("topic:{}", path_at("t", 1, 3));
+    let (reader, early, late) =
+        (world.connect(0, "reader"), world.connect(1, "early"), world.connect(2, "late"));
+    world.subscribe(reader, 0, Wish::to(&topic));
+    world.settle_mail();
+    while !world.clients[early].paused {
+        world.publish(early, &topic, &"x".repeat(400));
+        world.settle_mail();
+    }
+    for expected in [false, true] {
+        world.publish(late, &topic, "x");
+        world.settle_mail();
+        assert_eq!(world.clients[late].paused, expected);
+    }
+    world.quiesce();
+    assert!(!world.clients[early].paused && !world.clients[late].paused);
+    world.end();
+    world.sweep();
+}
