@@ -60,9 +60,10 @@ impl Door {
 
     /// The notices left since the last call.
     pub(crate) fn take_notices(&self) -> Vec<Notice> {
-        if !self.has_notices.swap(false, Ordering::SeqCst) {
+        if !self.has_notices.load(Ordering::Acquire) {
             return Vec::new();
         }
+        self.has_notices.store(false, Ordering::SeqCst);
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *notices)
     }

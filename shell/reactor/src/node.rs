@@ -218,6 +218,14 @@ fn pins(options: &Options, services: &Services) -> Result<Vec<Pin>, SpawnError> 
 }
 
 fn run(mut shard: Shard<OsDriver>) -> io::Result<()> {
-    while shard.turn()? == Turn::Continue {}
-    Ok(())
+    loop {
+        match shard.turn() {
+            Ok(Turn::Continue) => {}
+            Ok(Turn::Finished) => return Ok(()),
+            Err(error) => {
+                tracing::error!(event = "shard-failed", %error, "an event loop cannot go on");
+                return Err(error);
+            }
+        }
+    }
 }

@@ -20,11 +20,19 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn read_all(&mut self) {
         let mut list = std::mem::take(&mut self.lists.read);
         let mut buffer = std::mem::take(&mut self.buffer);
-        for key in list.drain(..) {
-            self.read(key, &mut buffer);
+        let mut budget = TURN_READ_BYTES;
+        let mut done = 0;
+        for key in &list {
+            if budget == 0 {
+                break;
+            }
+            let count = self.read(*key, &mut buffer);
+            budget = budget.saturating_sub(count.max(READ_COST_BYTES));
+            done += 1;
         }
+        list.drain(..done);
         self.buffer = buffer;
-        // What asked for another turn meanwhile is in the new list.
+        // Who had no turn is first in the next; who wants another one comes after.
         list.append(&mut self.lists.read);
         self.lists.read = list;
     }
@@ -39,15 +47,16 @@ impl<D: Driver> Shard<D> {
         self.lists.again = list;
     }
 
-    fn read(&mut self, key: Key, buffer: &mut [u8]) {
+    /// Reads one connection and says how many bytes came.
+    fn read(&mut self, key: Key, buffer: &mut [u8]) -> usize {
         let Some(connection) = self.connections.get_mut(key) else {
-            return;
+            return 0;
         };
         let flags = &mut connection.flags;
         flags.clear(Flags::READ_LISTED);
         let idle = Flags::PAUSED | Flags::HELD | Flags::PEER_ENDED;
         if !flags.has(Flags::READABLE) || flags.has(idle) || connection.is_clogged() {
-            return;
+            return 0;
         }
         let kept = connection.input_len();
         let front = if kept < KEPT_COPIED_MAX { kept } else { 0 };
@@ -57,7 +66,10 @@ impl<D: Driver> Shard<D> {
         }
         let space = space.get_mut(..READ_BYTES).unwrap_or_default();
         match self.driver.read(&mut connection.stream, space) {
-            Ok(0) => self.note_end(key),
+            Ok(0) => {
+                self.note_end(key);
+                0
+            }
             Ok(count) => {
                 self.metrics.bytes_received.add(count as u64);
                 let flags = &mut connection.flags;
@@ -70,11 +82,16 @@ impl<D: Driver> Shard<D> {
                     self.lists.read(key, flags);
                 }
                 self.take_in(key, buffer, front, kept, count);
+                count
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 connection.flags.clear(Flags::READABLE);
+                0
             }
-            Err(error) => self.broken(key, &error),
+            Err(error) => {
+                self.broken(key, &error);
+                0
+            }
         }
     }
 
@@ -303,6 +320,10 @@ pub(crate) enum Step {
 /// Bytes read per connection and turn: enough to make a system call cheap, small enough to stay in
 /// the second-level cache until it is handled.
 const READ_BYTES: usize = 256 * 1024;
+/// What a shard reads and handles per turn before it writes.
+const TURN_READ_BYTES: usize = 8 * 1024 * 1024;
+/// What a read costs at least: the system call takes as long as copying so many bytes.
+const READ_COST_BYTES: usize = 4096;
 /// Kept bytes below this are copied in front of the next read.
 const KEPT_COPIED_MAX: usize = 32 * 1024;
 /// The size of the shared read buffer.

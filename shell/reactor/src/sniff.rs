@@ -151,7 +151,7 @@ mod tests {
         match sniff(bytes, pin, &[echo_protocol(), line_protocol()]) {
             Sniffed::Refused(close, text) => {
                 assert!(!text.is_empty());
-                format!("{}", close.code.slug())
+                close.code.slug().to_string()
             }
             other => format!("{other:?}"),
         }

@@ -16,7 +16,7 @@ use tiderace_websocket::{
 fn options(seed: u64) -> Options {
     Options {
         shards: 1 + (seed % 4) as usize,
-        placement: if seed % 3 == 0 { Placement::Identified } else { Placement::Accepted },
+        placement: if seed.is_multiple_of(3) { Placement::Identified } else { Placement::Accepted },
         ..Options::default()
     }
 }
@@ -53,7 +53,7 @@ fn stop(world: &mut World) {
 
 #[test]
 fn every_byte_comes_back_in_order() {
-    for seed in 0..300 {
+    for seed in 0..500 {
         let mut world = World::new(seed, options(seed));
         let clients: Vec<(Client, Vec<u8>)> = (0..1 + world.network.random(6))
             .map(|index| {
@@ -161,7 +161,7 @@ fn logins_wait_and_lose_nothing() {
 
 #[test]
 fn a_slow_subscriber_holds_publishers_back_and_loses_nothing() {
-    for seed in 0..40 {
+    for seed in 0..20 {
         let mut world = World::new(seed, options(seed));
         let (subscriber, publisher) = (world.network.connect(0), world.network.connect(0));
         world.network.send(subscriber, b"LINE\nL bob\nS news\n");
