@@ -1,7 +1,8 @@
 //! Nanoseconds per frame of the two paths that every message takes: SEND in, MESSAGE out.
 //!
 //! `cargo run --release -p tiderace-stomp --example hot_path`
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+// It measures, so it reads the clock.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -170,15 +170,16 @@ pub(crate) fn body<'a>(
     };
     let Some(declared) = declared else {
         let rest = input.get(head.end..).unwrap_or_default();
-        let window = rest.get(..max + 1).unwrap_or(rest);
+        let window = rest.get(..max.saturating_add(1)).unwrap_or(rest);
         return match memchr(0, window) {
             Some(len) => {
                 Ok(Body { bytes: window.get(..len).unwrap_or_default(), end: head.end + len + 1 })
             }
             None if window.len() > max => Err(too_large(&format_args!("more than {max}"))),
-            None => {
-                Err(Ok(Pending::Text { from: input.len() as u32, until: (head.end + max) as u32 }))
-            }
+            None => Err(Ok(Pending::Text {
+                from: input.len() as u32,
+                until: head.end.saturating_add(max) as u32,
+            })),
         };
     };
     if declared > max as u64 {

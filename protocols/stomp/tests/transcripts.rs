@@ -4,7 +4,8 @@
 //! Lines begin with `C: ` (client), `S: ` (server), `+` (time passes) or `#` (comment); `^@` is a
 //! NUL, `^M` at the end of a line a carriage return. `S: <eol>` is a heart-beat, `S: <end CODE>` the
 //! end of the connection. With `BLESS=1` in the environment the answers are written anew.
-#![allow(clippy::unwrap_used)]
+// Whether to bless is asked of the environment, as test runners do.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod support;
 
