@@ -317,8 +317,11 @@ impl Session for StompSession {
                 if let Some(rare) = &mut self.rare {
                     rare.receipts.confirm(confirm);
                 }
+                let before = context.output.queue.len();
                 self.write_receipts(context);
-                self.heart_beat.said(now.time);
+                if context.output.queue.len() > before {
+                    self.heart_beat.said(now.time);
+                }
             }
             Reply::Refused { token, close } => {
                 if let Some(rare) = &mut self.rare
@@ -333,8 +336,11 @@ impl Session for StompSession {
     }
 
     fn deliver(&mut self, now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        let before = output.queue.len();
         self.write_messages(delivery, output);
-        self.heart_beat.said(now.time);
+        if output.queue.len() > before {
+            self.heart_beat.said(now.time);
+        }
     }
 
     fn deadline(&self) -> Time {

@@ -283,6 +283,23 @@ fn no_heart_beat_unless_both_want_it() {
     }
 }
 
+// Only what is really sent stands for a heart-beat: here a confirmation arrives whose RECEIPT has to
+// wait for the one before it.
+#[test]
+fn what_is_not_sent_is_no_heart_beat() {
+    let mut rig = Rig::new();
+    rig.say("CONNECT\naccept-version:1.2\nhost:a\nheart-beat:0,10000\n\n\0");
+    rig.broker.mute = true;
+    rig.say(
+        "SEND\ndestination:/topic/a\nreceipt:1\n\n\0SEND\ndestination:/topic/a\nreceipt:2\n\n\0",
+    );
+    rig.wait(Span::from_secs(6));
+    rig.reply(tiderace_wire::Reply::Confirmed(tiderace_wire::Confirm::one(2)));
+    assert_eq!(rig.heard(), "");
+    rig.wait(Span::from_secs(3));
+    assert_eq!(rig.heard(), "\n");
+}
+
 // Silence is no fault while the server itself has stopped reading.
 #[test]
 fn silence_is_forgiven_while_reading_is_paused() {
