@@ -162,8 +162,9 @@ pub struct FanoutArgs {
     /// Publications per second; without it flat out.
     #[arg(long)]
     pub rate: Option<f64>,
-    /// Deliveries on their way before the producer pauses (0: no limit).
-    #[arg(long, default_value_t = 0, value_name = "MESSAGES")]
+    /// Deliveries on their way to one subscriber before the producer pauses (0: no limit, which
+    /// measures what the server does with consumers that are too slow).
+    #[arg(long, default_value_t = 256, value_name = "MESSAGES")]
     pub outstanding: u64,
     /// Measured seconds.
     #[arg(long, alias = "seconds", default_value_t = 5)]

@@ -53,7 +53,7 @@ fn spec(args: &FanoutArgs) -> CellSpec {
         consumers: args.subscribers,
         size: args.size,
         rate: args.rate,
-        outstanding: args.outstanding,
+        outstanding: args.outstanding * args.subscribers as u64,
         ack: AckMode::Auto,
         consumer_websocket: true,
         threads: args.threads,

@@ -143,6 +143,7 @@ fn outcome_value(outcome: &Outcome) -> Value {
         "deliveries_expected": outcome.deliveries_expected,
         "received": outcome.received,
         "lost": outcome.lost,
+        "skipped": outcome.skipped,
         "out_of_order": outcome.out_of_order,
         "duplicates": outcome.duplicates,
         "foreign": outcome.foreign,

@@ -119,6 +119,7 @@ pub(crate) fn sample_run() -> Run {
         deliveries_expected: 23,
         received: 20,
         lost: 3,
+        skipped: 1,
         out_of_order: 0,
         duplicates: 0,
         foreign: 0,

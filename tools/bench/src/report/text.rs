@@ -77,6 +77,7 @@ pub fn remarks(outcome: &Result<Outcome, String>) -> Vec<String> {
     let mut remarks: Vec<String> = outcome.observed.bottleneck().into_iter().collect();
     for (count, what) in [
         (outcome.lost, "deliveries never came"),
+        (outcome.skipped, "of them missing between others that came: the server dropped them"),
         (outcome.out_of_order, "messages out of order or repeated"),
         (outcome.duplicates, "messages delivered twice"),
         (outcome.foreign, "messages of other runs"),

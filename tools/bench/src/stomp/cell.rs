@@ -216,6 +216,8 @@ pub struct Outcome {
     pub received: u64,
     /// Deliveries that never came, repeats not counted against them.
     pub lost: u64,
+    /// Numbers missing in the middle of a topic's stream: what the server dropped.
+    pub skipped: u64,
     /// Messages out of order or repeated on one connection.
     pub out_of_order: u64,
     /// Queue messages delivered twice.
@@ -290,6 +292,7 @@ pub fn run(target: &Target, spec: &CellSpec, bar: &ProgressBar) -> anyhow::Resul
         deliveries_expected,
         received: tally.received,
         lost: deliveries_expected.saturating_sub(distinct),
+        skipped: if spec.kind == Kind::Topic { tally.skipped } else { 0 },
         out_of_order: tally.out_of_order,
         duplicates: tally.duplicates,
         foreign: tally.foreign,
