@@ -14,6 +14,7 @@ use tiderace_http1::{
 
 use crate::close::Farewell;
 use crate::connection::{BodyRest, Flags, Stage};
+use crate::date::http_date;
 use crate::driver::Driver;
 use crate::read::Step;
 use crate::shard::Shard;
@@ -96,7 +97,7 @@ impl<D: Driver> Shard<D> {
             return Step::Wait(available);
         };
         let out = self.pool.queue(&mut connection.outgoing).tail();
-        match upgrade(&self.shared, head, out) {
+        match upgrade(&self.shared, self.now, head, out) {
             Upgrade::None => self.respond(key, head, available),
             Upgrade::Accepted { protocol, subprotocol } => {
                 connection.flags.clear(Flags::HEAD_BEGUN);
@@ -129,8 +130,9 @@ impl<D: Driver> Shard<D> {
         let response = (self.shared.services.http)(&request);
         // A client that waits for "100 Continue" may or may not send the body after this answer.
         let persists = head.keep_alive() && !head.expects_continue() && self.stopping.is_none();
+        let date = http_date(self.now.wall_ms);
         let out = self.pool.queue(&mut connection.outgoing).tail();
-        if !write_response(out, &response, persists, head.method() == "HEAD") {
+        if !write_response(out, &response, &date, persists, head.method() == "HEAD") {
             tracing::error!(
                 event = "http-response-invalid",
                 path = head.path(),
@@ -161,7 +163,8 @@ impl<D: Driver> Shard<D> {
 
     fn refuse_request(&mut self, key: Key, error: HttpError, available: usize) -> Step {
         if let Some(connection) = self.connections.get_mut(key) {
-            write_error(self.pool.queue(&mut connection.outgoing).tail(), error, None);
+            let date = http_date(self.now.wall_ms);
+            write_error(self.pool.queue(&mut connection.outgoing).tail(), error, Some(&date));
         }
         self.end(key, &Close::new(CloseCode::BadRequest, error.to_string()), Farewell::Silent);
         Step::Wait(available)
@@ -199,6 +202,7 @@ fn skip_body(
 fn write_response(
     out: &mut Vec<u8>,
     response: &HttpResponse,
+    date: &str,
     persists: bool,
     is_head: bool,
 ) -> bool {
@@ -207,7 +211,7 @@ fn write_response(
     let head = Response {
         status: response.status,
         headers: &headers,
-        date: None,
+        date: Some(date),
         connection: if persists { Persistence::KeepAlive } else { Persistence::Close },
     };
     if is_head {

@@ -24,6 +24,7 @@
 mod accept;
 mod close;
 mod connection;
+mod date;
 pub mod driver;
 mod http;
 mod mailbox;

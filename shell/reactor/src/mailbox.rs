@@ -263,3 +263,96 @@ impl std::fmt::Debug for Answer {
 
 /// Batches a ring holds: far more turns than two healthy shards are ever apart.
 const RING_BATCHES: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use std::net::SocketAddr;
+    use std::sync::atomic::AtomicUsize;
+
+    #[derive(Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Arc<Bell> {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn network(shards: usize) -> (Vec<Post<usize>>, Vec<Arc<Bell>>) {
+        let bells: Vec<Arc<Bell>> = (0..shards).map(|_| Arc::default()).collect();
+        let doors = bells.iter().map(|bell| Door::new(Arc::new(Arc::clone(bell)))).collect();
+        (Post::network(&doors), bells)
+    }
+
+    fn letter(number: usize) -> Letter<usize> {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        Letter::Connection(Box::new(Connection::new(number, peer, 0, tiderace_base::Time::ZERO)))
+    }
+
+    fn numbers(post: &mut Post<usize>) -> Vec<(u16, usize)> {
+        let mut found = Vec::new();
+        post.receive(|from, letter| match letter {
+            Letter::Connection(connection) => found.push((from.0, connection.stream)),
+            Letter::Broker(_) => {}
+        });
+        found
+    }
+
+    #[test]
+    fn a_full_ring_keeps_letters_in_order() {
+        let (mut posts, _) = network(2);
+        let mut sent = 0;
+        while posts[0].flush() {
+            for _ in 0..3 {
+                posts[0].send(ShardId(1), letter(sent));
+                sent += 1;
+            }
+            assert!(sent < 10_000, "rings are bounded");
+        }
+        assert!(posts[0].has_unsent());
+        posts[0].send(ShardId(1), letter(sent));
+        let mut received = numbers(&mut posts[1]);
+        assert!(posts[0].flush());
+        received.extend(numbers(&mut posts[1]));
+        let expected: Vec<(u16, usize)> = (0..=sent).map(|number| (0, number)).collect();
+        assert_eq!(received, expected);
+    }
+
+    #[test]
+    fn a_sleeping_shard_is_woken_once() {
+        let (mut posts, bells) = network(3);
+        let rung = || bells[2].0.load(Ordering::Relaxed);
+        posts[0].send(ShardId(2), letter(1));
+        posts[0].flush();
+        assert_eq!(rung(), 0, "it is awake");
+        assert!(!posts[2].doze(), "there is mail");
+        posts[2].rise();
+        assert_eq!(numbers(&mut posts[2]), [(0, 1)]);
+        assert!(posts[2].doze());
+        for from in [0, 1, 0] {
+            posts[from].send(ShardId(2), letter(from));
+            posts[from].flush();
+        }
+        assert_eq!(rung(), 1);
+        posts[2].rise();
+        assert_eq!(numbers(&mut posts[2]), [(0, 0), (0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn a_login_is_answered_once_even_if_forgotten() {
+        let (posts, _) = network(1);
+        let session = SessionId { shard: ShardId(0), slot: 1, generation: 2 };
+        let door = posts[0].door().unwrap();
+        Answer::new(session, Arc::clone(&posts[0].doors)).send(Ok(Principal::anonymous()));
+        drop(Answer::new(session, Arc::clone(&posts[0].doors)));
+        let notices = door.take_notices();
+        let accepted: Vec<bool> = notices
+            .iter()
+            .map(|notice| matches!(notice, Notice::Verified { result: Ok(_), .. }))
+            .collect();
+        assert_eq!(accepted, [true, false]);
+        assert!(door.take_notices().is_empty());
+    }
+}

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId, Slab, Span, Time, Wheel};
+use tiderace_base::{CloseCode, Key, Now, ShardId, Slab, Span, Time, Wheel};
 use tiderace_broker::{Broker, Effects};
 use tiderace_wire::Commands;
 
@@ -188,14 +188,21 @@ impl<D: Driver> Shard<D> {
     }
 
     fn note(&mut self, event: Event) {
-        let (key, readable, writable, ended) = match event {
+        let (key, readable, writable, ended, broken) = match event {
             Event::Accept(listener) => return self.accepting.note(listener),
-            Event::Stream { key, readable, writable, ended } => (key, readable, writable, ended),
+            Event::Stream { key, readable, writable, ended, broken } => {
+                (key, readable, writable, ended, broken)
+            }
         };
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         let flags = &mut connection.flags;
+        if broken && flags.has(Flags::PAUSED | Flags::HELD) {
+            // It would only be noticed when it is read again, which may be never.
+            self.discard(key, CloseCode::PeerGone);
+            return self.drain_effects();
+        }
         if readable || ended {
             flags.set(Flags::READABLE | if ended { Flags::PEER_ENDING } else { 0 });
             self.lists.read(key, flags);

@@ -2,11 +2,13 @@
 //!
 //! A pure function of request and registry. A subprotocol decides; without one the path does.
 
+use tiderace_base::Now;
 use tiderace_http1::{Connection, RequestHead, Response};
 use tiderace_websocket::handshake::{Policy, Rejection, UpgradeRequest, accept};
 use tiderace_websocket::{MessageKind, Opcode, write_header};
 use tiderace_wire::MessageFraming;
 
+use crate::date::http_date;
 use crate::shared::Shared;
 
 /// How protocols mark their frames on WebSocket.
@@ -35,7 +37,12 @@ pub(crate) enum Rejected {
 }
 
 /// Judges a request and appends the answer, if it is about a WebSocket.
-pub(crate) fn upgrade(shared: &Shared, head: &RequestHead<'_>, out: &mut Vec<u8>) -> Upgrade {
+pub(crate) fn upgrade(
+    shared: &Shared,
+    now: Now,
+    head: &RequestHead<'_>,
+    out: &mut Vec<u8>,
+) -> Upgrade {
     let request = UpgradeRequest::new(head.method(), head.minor_version(), head.headers());
     if !request.wants_websocket() {
         return Upgrade::None;
@@ -56,6 +63,7 @@ pub(crate) fn upgrade(shared: &Shared, head: &RequestHead<'_>, out: &mut Vec<u8>
         Err(rejection) => {
             refuse(
                 out,
+                now,
                 rejection.status(),
                 rejection.headers(),
                 rejection.code(),
@@ -79,12 +87,12 @@ pub(crate) fn upgrade(shared: &Shared, head: &RequestHead<'_>, out: &mut Vec<u8>
                 "none of the offered subprotocols is spoken here; known: {}",
                 names.join(", ")
             );
-            refuse(out, 400, &[], "ws-subprotocol-unknown", &message);
+            refuse(out, now, 400, &[], "ws-subprotocol-unknown", &message);
             return Upgrade::Refused(Rejected::Request);
         }
         (None, None) => {
             let message = "no WebSocket is served on this path; name a subprotocol or use a path of a protocol";
-            refuse(out, 404, &[], "ws-path-unknown", message);
+            refuse(out, now, 404, &[], "ws-path-unknown", message);
             return Upgrade::Refused(Rejected::Request);
         }
     };
@@ -92,8 +100,16 @@ pub(crate) fn upgrade(shared: &Shared, head: &RequestHead<'_>, out: &mut Vec<u8>
     Upgrade::Accepted { protocol, subprotocol }
 }
 
-fn refuse(out: &mut Vec<u8>, status: u16, headers: &[(&str, &str)], code: &str, message: &str) {
-    let response = Response { status, headers, date: None, connection: Connection::Close };
+fn refuse(
+    out: &mut Vec<u8>,
+    now: Now,
+    status: u16,
+    headers: &[(&str, &str)],
+    code: &str,
+    message: &str,
+) {
+    let date = http_date(now.wall_ms);
+    let response = Response { status, headers, date: Some(&date), connection: Connection::Close };
     let written = response.write_json_error(out, code, message);
     debug_assert!(written.is_ok(), "all parts are constants");
 }

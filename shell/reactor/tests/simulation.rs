@@ -197,6 +197,26 @@ fn a_slow_subscriber_holds_publishers_back_and_loses_nothing() {
 }
 
 #[test]
+fn a_publisher_that_vanishes_while_held_back_is_forgotten() {
+    let mut world = World::new(21, Options::default());
+    let (subscriber, publisher) = (world.network.connect(0), world.network.connect(0));
+    world.network.send(subscriber, b"LINE\nL bob\nS news\n");
+    world.run_until("the subscription", |world| world.text(subscriber) == "OK\nS 1\n");
+    world.network.stall(subscriber, true);
+    world.network.send(publisher, b"LINE\nL alice\n");
+    let line = format!("P news {}\n", "x".repeat(100_000));
+    for _ in 0..80 {
+        world.network.send(publisher, line.as_bytes());
+    }
+    world.run_until("the pause", |world| {
+        metric(&world.control.metrics(), "tiderace_connections_paused", &[]) == 1
+    });
+    world.network.reset(publisher);
+    world.run_until("its end", |world| world.control.connections() == 1);
+    stop(&mut world);
+}
+
+#[test]
 fn vanishing_clients_leave_nothing_behind() {
     for seed in 0..200 {
         let mut world = World::new(seed, options(seed));

@@ -75,6 +75,8 @@ pub enum Event {
         writable: bool,
         /// The peer sends no more: reads must go on until they say so.
         ended: bool,
+        /// The connection is beyond use in both directions.
+        broken: bool,
     },
 }
 

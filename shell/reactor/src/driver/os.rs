@@ -12,21 +12,36 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tiderace_base::{Key, Now, Span, Time};
 
 use super::{Accepted, Driver, Event, Wake};
 
 /// How sockets are set up. Absent values leave the choice to the operating system, whose
 /// autotuning is usually better than a guess.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
     /// `SO_SNDBUF`, in bytes.
     pub send_buffer_bytes: Option<usize>,
     /// `SO_RCVBUF`, in bytes.
     pub receive_buffer_bytes: Option<usize>,
+    /// How long a peer may be unreachable: after that much silence the kernel probes it, and gives
+    /// it up after as much again, or when sent bytes stay unacknowledged for that long. Without it
+    /// the connections of machines that lost their power would stay.
+    pub unreachable_after: Option<Span>,
     /// `TCP_NOTSENT_LOWAT`, in bytes: how much not yet sent the kernel takes before it says "full".
     pub unsent_bytes_max: Option<u32>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        SocketOptions {
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            unreachable_after: Some(Span::from_secs(120)),
+            unsent_bytes_max: None,
+        }
+    }
 }
 
 /// Sockets, epoll and clocks of one shard.
@@ -74,6 +89,13 @@ impl OsDriver {
         if let Some(bytes) = self.options.send_buffer_bytes {
             socket.set_send_buffer_size(bytes)?;
         }
+        if let Some(span) = self.options.unreachable_after {
+            let interval = (span / KEEPALIVE_PROBES).max(Span::from_secs(1));
+            let keepalive = TcpKeepalive::new().with_time(span).with_interval(interval);
+            socket.set_tcp_keepalive(&keepalive.with_retries(KEEPALIVE_PROBES))?;
+            #[cfg(target_os = "linux")]
+            socket.set_tcp_user_timeout(Some(span))?;
+        }
         #[cfg(target_os = "linux")]
         if let Some(bytes) = self.options.unsent_bytes_max {
             socket.set_tcp_notsent_lowat(bytes)?;
@@ -118,6 +140,7 @@ impl Driver for OsDriver {
                     readable: event.is_readable() || event.is_read_closed() || event.is_error(),
                     writable: event.is_writable() || event.is_error(),
                     ended: event.is_read_closed() || event.is_error(),
+                    broken: event.is_error() || event.is_read_closed() && event.is_write_closed(),
                 });
             }
             (event.token() != WAKER).then_some(Event::Accept(generation as u16))
@@ -232,6 +255,8 @@ fn listener_token(index: usize) -> Token {
 /// The slot that no connection has; marks tokens that are not connections.
 const NO_SLOT: u32 = u32::MAX;
 const WAKER: Token = Token(usize::MAX);
+/// Probes sent before a silent peer is given up.
+const KEEPALIVE_PROBES: u32 = 4;
 /// Events taken per poll; more wait for the next turn, which follows at once.
 const EVENTS_PER_POLL: usize = 1024;
 

@@ -258,9 +258,9 @@ impl World {
         let Some((shard, key)) = pipe.registered else {
             return;
         };
-        let ended = pipe.ended || pipe.reset;
+        let (ended, broken) = (pipe.ended || pipe.reset, pipe.reset);
         if let Some(place) = self.shards.get_mut(shard) {
-            place.events.push(Event::Stream { key, readable, writable, ended });
+            place.events.push(Event::Stream { key, readable, writable, ended, broken });
         }
     }
 
