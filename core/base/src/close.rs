@@ -100,6 +100,7 @@ close_codes! {
     602 TransactionTooLarge "transaction-too-large" 1009 false "Open transactions hold more bytes, frames or names than the limit.";
     603 SlowConsumer "slow-consumer" 1013 true "The client did not read its messages fast enough and the topic's policy is to disconnect.";
     604 TooManyReceipts "too-many-receipts" 1008 false "More answers were asked for than the client reads.";
+    605 MemoryFull "memory-full" 1013 true "The server's memory for messages is used up by retained values; remove some, or raise memory.messages_bytes_max.";
 }
 
 /// The end of a connection: a code for programs and a sentence for people.

@@ -47,6 +47,8 @@ pub struct Broker {
     /// The epoch of the next subscription; see [`crate::Asker`].
     pub(crate) next_epoch: u32,
     pub(crate) backlog_bytes: usize,
+    /// Bytes of the retained values of topics whose home this is.
+    pub(crate) retained_bytes: usize,
     pub(crate) metrics: BrokerMetrics,
     queues_due: Time,
     sweep_due: Time,
@@ -72,6 +74,7 @@ impl Broker {
             next_sequence: 1,
             next_epoch: 0,
             backlog_bytes: 0,
+            retained_bytes: 0,
             metrics: BrokerMetrics::default(),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
@@ -107,6 +110,9 @@ impl Broker {
             }
             Mail::Confirmed { session, confirm } => {
                 self.reply(session, Reply::Confirmed(confirm), effects);
+            }
+            Mail::Refused { session, token, close } => {
+                self.reply(session, Reply::Refused { token, close }, effects);
             }
             Mail::Fanout(run) => self.fan_out(now, run, effects),
             Mail::Interest { path, on, asker } => {
@@ -188,6 +194,7 @@ impl Broker {
         metrics.queue_messages = queue_messages as u64;
         metrics.queue_bytes = queue_bytes as u64;
         metrics.backlog_bytes = self.backlog_bytes as u64;
+        metrics.retained_bytes = self.retained_bytes as u64;
         metrics
     }
 
@@ -242,7 +249,8 @@ impl Broker {
         let stale = self.topics.iter().filter(|(_, topic)| expired(topic)).map(|(key, _)| key);
         for key in stale.collect::<Vec<_>>() {
             if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
-                home.retained = None;
+                let bytes = home.retained.take().map_or(0, |run| run.bytes());
+                self.retained_bytes = self.retained_bytes.saturating_sub(bytes);
                 self.metrics.retained -= 1;
             }
         }
@@ -294,6 +302,25 @@ impl Broker {
     pub(crate) fn confirm(&self, session: SessionId, token: Option<Token>, effects: &mut Effects) {
         if let Some(token) = token {
             self.reply(session, Reply::Confirmed(Confirm::one(token)), effects);
+        }
+    }
+
+    /// Refuses a command of a session of any shard, or of nobody.
+    pub(crate) fn refuse_anywhere(
+        &self,
+        session: Option<SessionId>,
+        token: Option<Token>,
+        close: Close,
+        effects: &mut Effects,
+    ) {
+        match session {
+            Some(session) if session.shard == self.shard => {
+                self.reply(session, Reply::Refused { token, close }, effects);
+            }
+            Some(session) => {
+                effects.mail.push((session.shard, Mail::Refused { session, token, close }));
+            }
+            None => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, SessionId, ShardId};
 use tiderace_queues::{Consume, Settlement};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Confirm, Credentials, Destination, Reply, Run, SubscriptionKey};
+use tiderace_wire::{Confirm, Credentials, Destination, Reply, Run, SubscriptionKey, Token};
 
 /// What is to be done after a call; the caller drains it completely before the next call.
 ///
@@ -47,6 +47,15 @@ pub enum Mail {
         session: SessionId,
         /// Which receipts.
         confirm: Confirm,
+    },
+    /// To the publisher's shard: it was not taken.
+    Refused {
+        /// Whose.
+        session: SessionId,
+        /// The receipt asked for.
+        token: Option<Token>,
+        /// Why not.
+        close: Close,
     },
     /// From the home of a topic: a run for the shard's subscribers.
     Fanout(Arc<Run>),

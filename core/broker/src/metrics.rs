@@ -51,6 +51,7 @@ broker_metrics! {
     subscriptions false "tiderace_subscriptions" "" "Subscriptions.";
     topics false "tiderace_topics" "" "Topics known, counted on each shard that uses them.";
     retained false "tiderace_topics_retained" "" "Topics that hold a retained value.";
+    retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values.";
     queues false "tiderace_queues" "" "Queues.";
     queue_messages false "tiderace_queue_messages" "" "Messages ready in queues.";
     queue_bytes false "tiderace_queue_bytes" "" "Bytes of messages in queues, ready and in flight.";

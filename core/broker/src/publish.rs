@@ -65,18 +65,29 @@ impl Broker {
         let run = Arc::new(run);
         match run.destination().kind {
             Kind::Queue => self.enqueue(now, from, run, effects),
-            Kind::Topic => self.distribute(now, from, run, effects),
+            Kind::Topic => {
+                if let Err(close) = self.distribute(now, from, run, effects) {
+                    let token = confirm.map(|confirm| confirm.from);
+                    return self.refuse_anywhere(origin, token, close, effects);
+                }
+            }
         }
         if let (Some(session), Some(confirm)) = (origin, confirm) {
             self.confirm_anywhere(session, confirm, effects);
         }
     }
 
-    fn distribute(&mut self, now: Now, from: ShardId, run: Arc<Run>, effects: &mut Effects) {
+    fn distribute(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        run: Arc<Run>,
+        effects: &mut Effects,
+    ) -> Result<(), Close> {
         let key = self.ensure_topic(now, &run.destination().path);
         let remote_patterns_at = self.remote_patterns_at;
         let Some(topic) = self.topics.get_mut(key) else {
-            return;
+            return Ok(());
         };
         topic.used = now.time;
         let home = topic.home.get_or_insert_default();
@@ -89,10 +100,17 @@ impl Broker {
         }
         home.publishers |= bit(from);
         if topic.options.retain || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
-            let before = home.retained.is_some();
-            retain(&mut home.retained, &run, topic.options.retain);
-            let after = home.retained.is_some();
-            self.metrics.retained = (self.metrics.retained + u64::from(after)) - u64::from(before);
+            let before = home.retained.as_ref().map_or(0, |run| run.bytes());
+            let after = retain(home.retained.clone(), &run, topic.options.retain);
+            let bytes = after.as_ref().map_or(0, |run| run.bytes());
+            let total = (self.retained_bytes + bytes).saturating_sub(before);
+            if bytes > before && total > self.options.messages_bytes_max {
+                return Err(CloseCode::MemoryFull.into());
+            }
+            self.retained_bytes = total;
+            self.metrics.retained += u64::from(after.is_some());
+            self.metrics.retained -= u64::from(home.retained.is_some());
+            home.retained = after;
         }
         let shards = home.interested | home.by_pattern;
         if home.pressed != 0 && home.told & bit(from) == 0 {
@@ -106,6 +124,7 @@ impl Broker {
         if shards & bit(self.shard) != 0 {
             self.fan_out(now, run, effects);
         }
+        Ok(())
     }
 
     fn may_publish(&mut self, session: SessionId, run: &Run) -> Result<(), Close> {
@@ -151,33 +170,22 @@ pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Clos
     )
 }
 
-/// Applies the run's retain marks to a topic's retained value.
-fn retain(retained: &mut Option<Arc<Run>>, run: &Arc<Run>, always: bool) {
-    let decisive = run.messages().zip(0..).filter(|(message, _)| {
+/// The topic's retained value after the run's retain marks.
+fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Arc<Run>> {
+    let decisive = run.messages().filter(|message| {
         always
             || message.flags.contains(Flags::RETAIN)
             || message.flags.contains(Flags::RETAIN_REMOVE)
     });
-    let Some((message, _)) = decisive.last() else {
-        return;
-    };
+    let Some(message) = decisive.last() else { return retained };
     if message.flags.contains(Flags::RETAIN_REMOVE) {
-        *retained = None;
-        return;
+        return None;
     }
-    if run.len() == 1 {
-        *retained = Some(run.clone());
-        return;
-    }
-    // A copy, so that one value does not keep a whole run in memory.
+    // A copy of just the size, so that one value does not keep a whole run or read in memory.
     let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
-    let mut copy = Run::single(
-        run.destination().clone(),
-        run.published(),
-        message.properties,
-        message.body,
-        meta,
-    );
+    let destination = run.destination().clone();
+    let mut copy =
+        Run::single(destination, run.published(), message.properties, message.body, meta);
     copy.number(run.home(), message.sequence);
-    *retained = Some(Arc::new(copy));
+    Some(Arc::new(copy))
 }

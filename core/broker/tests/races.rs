@@ -443,3 +443,25 @@ fn a_publisher_that_comes_late_is_held_back_too() {
     world.end();
     world.sweep();
 }
+
+#[test]
+fn retained_values_keep_to_the_memory_they_may_have() {
+    let mut world = World::new(1, BrokerOptions { messages_bytes_max: 2_000, ..options(2) });
+    let (local, remote) = (world.connect(0, "local"), world.connect(1, "remote"));
+    let topic = |number| format!("topic:{}", path_at("t", 0, 2)) + &format!("{number}");
+    let mut value = Outgoing::new(Box::leak("x".repeat(300).into_boxed_str()));
+    value.flags = Flags::RETAIN;
+    let homes: Vec<String> = (0..40).map(topic).collect();
+    for (name, number) in homes.iter().zip(0..) {
+        let client = if number % 2 == 0 { local } else { remote };
+        world.publish_all(client, name, &[value.clone()]);
+        world.settle_mail();
+    }
+    for client in [local, remote] {
+        let refused = &world.clients[client].refused;
+        assert!(!refused.is_empty() && refused.len() < 20, "{}", refused.len());
+        assert!(refused.iter().all(|(token, code)| {
+            token.is_some() && *code == tiderace_base::CloseCode::MemoryFull
+        }));
+    }
+}

@@ -4,6 +4,7 @@
 //! for two idle consumers go one to each, and a large backlog still moves in large pieces.
 
 use tiderace_base::{Key, Slab};
+use tiderace_wire::Flags;
 
 use crate::Segment;
 use crate::consumer::Consumer;
@@ -13,24 +14,34 @@ use crate::queues::Effect;
 /// Messages a selective consumer may look at in one call; the rest waits for the next tick.
 const LOOK_MAX: usize = 4096;
 
+/// Deals out what can be dealt out; says how many messages were found expired and dropped.
 pub(crate) fn dispatch(
     queue_key: Key,
     queue: &mut Queue,
     consumers: &mut Slab<Consumer>,
+    wall_ms: u64,
     effects: &mut Vec<Effect>,
-) {
+) -> usize {
     let exclusive = queue
         .consumers
         .iter()
         .position(|at| consumers.get(at.consumer).is_some_and(|consumer| consumer.exclusive));
-    let mut refusals = 0;
-    while !queue.ready.is_empty() && refusals < queue.consumers.len() {
+    let share = match exclusive {
+        None if queue.consumers.len() > 1 => {
+            queue.ready_messages.div_ceil(queue.consumers.len()) as u32
+        }
+        _ => u32::MAX,
+    };
+    let (mut refusals, mut expired) = (0, 0);
+    while refusals < queue.consumers.len() {
+        if queue.has_expiring {
+            expired += queue.expire_front(wall_ms);
+        }
+        if queue.ready.is_empty() {
+            break;
+        }
         let place = exclusive.unwrap_or(queue.turn % queue.consumers.len());
-        let share = match exclusive {
-            Some(_) => u32::MAX,
-            None => (queue.ready_messages / queue.consumers.len()).max(1) as u32,
-        };
-        match next_segment(place, share, queue, consumers) {
+        match next_segment(place, share, queue, consumers, wall_ms) {
             Some((key, segment)) => {
                 refusals = 0;
                 if let Some(consumer) = consumers.get_mut(key) {
@@ -42,11 +53,12 @@ pub(crate) fn dispatch(
                     consumer.take_off(queue_key, segment);
                 }
             }
-            None if exclusive.is_some() => return,
+            None if exclusive.is_some() => break,
             None => refusals += 1,
         }
         queue.turn = (place + 1) % queue.consumers.len().max(1);
     }
+    expired
 }
 
 /// What the consumer at that place gets now.
@@ -55,6 +67,7 @@ fn next_segment(
     share: u32,
     queue: &mut Queue,
     consumers: &Slab<Consumer>,
+    wall_ms: u64,
 ) -> Option<(Key, Segment)> {
     let attached = queue.consumers.get(place)?;
     let (key, cursor) = (attached.consumer, attached.cursor);
@@ -64,7 +77,11 @@ fn next_segment(
         return None;
     }
     let Some(selector) = &consumer.selector else {
-        let start = *queue.ready.first_key_value()?.0;
+        let (start, first) = queue.ready.first_key_value()?;
+        let start = *start;
+        // A message with an expiry date goes alone, so that each is looked at when its turn comes.
+        let alone = queue.has_expiring && first.run.any(Flags::EXPIRES);
+        let messages = if alone { 1 } else { messages };
         return Some((key, queue.take(start, messages, consumer.room_bytes())?));
     };
     let mut looked = 0;
@@ -80,7 +97,7 @@ fn next_segment(
             if message.sequence < cursor {
                 continue;
             }
-            if selector.matches(&message) {
+            if !message.is_expired(wall_ms) && selector.matches(&message) {
                 found = Some((segment.first(), message.sequence));
                 break 'search;
             }

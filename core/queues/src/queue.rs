@@ -140,6 +140,33 @@ impl Queue {
         removed
     }
 
+    /// The next message goes to another consumer than this one, if there is one.
+    pub(crate) fn pass_turn(&mut self, consumer: Key) {
+        if let Some(at) = self.consumers.iter().position(|known| known.consumer == consumer) {
+            self.turn = at + 1;
+        }
+    }
+
+    /// Removes expired messages from the front; how many there were.
+    pub(crate) fn expire_front(&mut self, wall_ms: u64) -> usize {
+        let mut removed = 0;
+        while let Some(first) = self.ready.first_entry() {
+            let segment = first.get();
+            let message = segment.run.message(segment.from as usize);
+            if !message.is_some_and(|message| message.is_expired(wall_ms)) {
+                break;
+            }
+            let mut expired = first.remove();
+            if let Some(rest) = expired.split_off(expired.first() + 1) {
+                self.ready.insert(rest.first(), rest);
+            }
+            removed += 1;
+            self.ready_messages -= 1;
+            self.bytes = self.bytes.saturating_sub(expired.bytes());
+        }
+        removed
+    }
+
     pub(crate) fn is_idle(&self, now: Time) -> bool {
         self.consumers.is_empty() && self.bytes == 0 && now.since(self.used) >= self.idle
     }

@@ -57,6 +57,8 @@ pub struct Queues {
     /// Bytes of messages in all queues, and how many there may be.
     bytes: usize,
     bytes_max: usize,
+    /// The time of the call, in milliseconds since 1970.
+    wall_ms: u64,
 }
 
 impl Queues {
@@ -72,6 +74,7 @@ impl Queues {
             expired: 0,
             bytes: 0,
             bytes_max,
+            wall_ms: 0,
         }
     }
 
@@ -110,6 +113,7 @@ impl Queues {
         options: impl FnOnce(&Path) -> QueueOptions,
         effects: &mut Vec<Effect>,
     ) {
+        self.wall_ms = now.wall_ms;
         let key = self.ensure(now, run.destination().path.clone(), options);
         let Some(queue) = self.queues.get_mut(key) else {
             return;
@@ -130,6 +134,7 @@ impl Queues {
         options: impl Fn(&Path) -> QueueOptions,
         effects: &mut Vec<Effect>,
     ) {
+        self.wall_ms = now.wall_ms;
         let name = (consume.session, consume.key);
         let consumer = match self.subscriptions.get(&name) {
             Some(key) => *key,
@@ -172,10 +177,16 @@ impl Queues {
         let Some(consumer) = self.consumers.get_mut(consumer_key) else {
             return;
         };
+        self.wall_ms = now.wall_ms;
         let landed: Vec<Flight> =
             ranges.iter().flat_map(|(first, last)| consumer.land(*first, *last)).collect();
         let queues = consumer.queues.clone();
         for flight in landed {
+            if settlement == Settlement::Reject
+                && let Some(queue) = self.queues.get_mut(flight.queue)
+            {
+                queue.pass_turn(consumer_key);
+            }
             self.landed(flight, settlement, effects);
         }
         for key in queues {
@@ -230,6 +241,7 @@ impl Queues {
 
     /// Drops expired messages and queues nobody has used for long.
     pub fn tick(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.wall_ms = now.wall_ms;
         let expiring: Vec<Key> = self
             .queues
             .iter()
@@ -335,7 +347,10 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        dispatch(key, queue, &mut self.consumers, effects);
+        let before = queue.bytes;
+        let expired = dispatch(key, queue, &mut self.consumers, self.wall_ms, effects);
+        self.expired += expired as u64;
+        self.bytes = self.bytes.saturating_sub(before - queue.bytes);
         let (level, max) = (queue.bytes, queue.bytes_max);
         let (total, total_max) = (self.bytes, self.bytes_max);
         // Once full, a queue stays so until a quarter has gone: publishers move in long strides.

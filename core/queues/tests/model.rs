@@ -278,3 +278,69 @@ fn stretches_that_make_no_sense_settle_nothing() {
     queues.settle(Now::default(), who, key, &all, Settlement::Accept, &mut effects);
     assert_eq!(queues.depth(), (0, 0));
 }
+
+fn consume(queues: &mut Queues, consumer: u8, effects: &mut Vec<Effect>) {
+    let consume = Consume {
+        session: session(consumer),
+        key: SubscriptionKey(0),
+        target: Target::Exact(destination()),
+        selector: None,
+        window: Window { messages: 1, bytes: 0 },
+        exclusive: false,
+    };
+    queues.consume(Now::default(), &consume, options, effects);
+}
+
+fn receivers(effects: Vec<Effect>) -> Vec<u32> {
+    let receiver = |effect| match effect {
+        Effect::Deliver { session, .. } => Some(session.slot),
+        _ => None,
+    };
+    effects.into_iter().filter_map(receiver).collect()
+}
+
+#[test]
+fn a_rejected_message_goes_to_another_consumer() {
+    let mut queues = Queues::new(1 << 20);
+    let mut effects = Vec::new();
+    consume(&mut queues, 1, &mut effects);
+    queues.publish(Now::default(), run(0, 1), options, &mut effects);
+    consume(&mut queues, 2, &mut effects);
+    let reject = Settlement::Reject;
+    queues.settle(Now::default(), session(1), SubscriptionKey(0), &[(0, 0)], reject, &mut effects);
+    queues.settle(Now::default(), session(2), SubscriptionKey(0), &[(0, 0)], reject, &mut effects);
+    assert_eq!(receivers(effects), [1, 2, 1]);
+}
+
+#[test]
+fn an_expired_message_is_never_delivered() {
+    let mut queues = Queues::new(1 << 20);
+    let mut effects = Vec::new();
+    let mut builder = RunBuilder::new(destination(), Time::ZERO);
+    for expires_ms in [Some(50), None, Some(150), Some(60)] {
+        builder.finish(b"x", Meta { expires_ms, ..Meta::default() });
+    }
+    let mut run = builder.build();
+    run.number(ShardId(0), 0);
+    let now = Now { time: Time::ZERO, wall_ms: 100 };
+    queues.publish(now, Arc::new(run), options, &mut effects);
+    let consume = Consume {
+        session: session(0),
+        key: SubscriptionKey(0),
+        target: Target::Exact(destination()),
+        selector: None,
+        window: Window { messages: 9, bytes: 0 },
+        exclusive: false,
+    };
+    queues.consume(now, &consume, options, &mut effects);
+    let delivered: Vec<u64> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Deliver { segment, .. } => Some(segment.first()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(delivered, [1, 2]);
+    assert_eq!(queues.depth().0, 0);
+    assert_eq!(queues.expired_total(), 2);
+}

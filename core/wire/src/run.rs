@@ -186,6 +186,7 @@ impl Run {
         meta: Meta,
     ) -> Run {
         let mut builder = RunBuilder::new(destination, published);
+        builder.data.reserve_exact(properties.len() + body.len() + 8);
         builder.properties().extend_from_slice(properties);
         builder.finish(body, meta);
         builder.build()

@@ -4,7 +4,7 @@
 //! same frames and faults come out; bytes of an incomplete frame are looked at a bounded number of
 //! times ([`Pending`]).
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memchr2};
 use tiderace_base::{Close, CloseCode};
 
 use crate::error::{fault, shown};
@@ -104,7 +104,12 @@ pub(crate) fn eols(input: &[u8]) -> usize {
 /// The command line: the command and where the headers begin.
 pub(crate) fn command(input: &[u8]) -> Result<Option<(&[u8], usize)>, Close> {
     let window = input.get(..COMMAND_BYTES_MAX).unwrap_or(input);
-    if let Some(at) = memchr(b'\n', window) {
+    let end = memchr2(b'\n', 0, window);
+    if end.is_some_and(|at| window.get(at) == Some(&0)) {
+        let text = "a NUL stands in the first line. A line break must end it, and a blank line the headers.";
+        return Err(fault(CloseCode::BadFrame, "frame", text));
+    }
+    if let Some(at) = end {
         let line = strip_carriage_return(window.get(..at).unwrap_or_default());
         return Ok(Some((line, at + 1)));
     }

@@ -25,7 +25,7 @@ use tiderace_wire::{
 
 use crate::error::{bad_header, fault, missing, shown, unreadable};
 use crate::frame::{self, Limits, Pending};
-use crate::header::Headers;
+use crate::header::{Headers, append_value};
 use crate::options::StompOptions;
 use crate::server_frame;
 use crate::version::Version;
@@ -275,9 +275,12 @@ impl StompSession {
             return close;
         }
         if let Some(receipt) = headers.find_raw("receipt")
-            && headers.decode(receipt).is_ok()
+            && let Ok(text) = headers.decode(receipt)
         {
-            self.rare().blamed = Some(receipt.into());
+            // Encoded anew: a CONNECT's headers have no escapes, the answer's have.
+            let mut encoded = Vec::new();
+            append_value(&mut encoded, self.version, &text);
+            self.rare().blamed = Some(encoded.into());
         }
         close
     }

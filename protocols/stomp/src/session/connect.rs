@@ -3,7 +3,7 @@
 //! Relies on the broker to judge the credentials. Invariant: nothing but a login is asked of the
 //! broker before the login is answered.
 
-use tiderace_base::{Close, CloseCode, Now};
+use tiderace_base::{Close, CloseCode, Now, Span};
 use tiderace_wire::{Command, Context, Credentials};
 
 use super::heart_beat::interval;
@@ -50,7 +50,13 @@ impl StompSession {
         }
         self.state = State::Established;
         self.heart_beat.begin(now.time);
-        let offers = (self.options.heart_beat_send, self.options.heart_beat_receive);
+        // What was not agreed on is not announced either: some clients take the announcement for
+        // the agreement.
+        let (sends, receives) = self.heart_beat.agreed();
+        let offers = (
+            if sends { self.options.heart_beat_send } else { Span::ZERO },
+            if receives { self.options.heart_beat_receive } else { Span::ZERO },
+        );
         let connected = Connected {
             version: self.version,
             server: &self.options.server,

@@ -38,6 +38,11 @@ impl HeartBeat {
         self.receive_ms = receive_ms;
     }
 
+    /// Whether this side sends heart-beats, and whether the other does.
+    pub(super) fn agreed(&self) -> (bool, bool) {
+        (self.send_ms > 0, self.receive_ms > 0)
+    }
+
     /// The login succeeded.
     pub(super) fn begin(&mut self, now: Time) {
         self.said = now;

@@ -142,7 +142,7 @@ fn selector(request: &Request<'_>) -> Result<Option<Selector>, Close> {
     };
     Selector::parse(&text)
         .map(Some)
-        .map_err(|error| fault(CloseCode::BadSelector, request.command, error))
+        .map_err(|error| fault(CloseCode::BadSelector, request.command, format_args!("{error}.")))
 }
 
 /// `credit:messages[,bytes]`; zero means that this one does not count.
