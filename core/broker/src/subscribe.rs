@@ -266,6 +266,7 @@ impl Broker {
                     selector: subscribe.selector.clone(),
                     window: subscribe.window.unwrap_or(Window { messages: 0, bytes: 0 }),
                     exclusive: subscribe.exclusive,
+                    explicit: subscribe.explicit,
                 };
                 for home in members(homes) {
                     if home == self.shard {

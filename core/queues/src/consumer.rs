@@ -23,6 +23,8 @@ pub struct Consume {
     pub window: Window,
     /// Whether it wants the queues for itself.
     pub exclusive: bool,
+    /// Whether its client settles; if not, messages are accepted as they are sent.
+    pub explicit: bool,
 }
 
 /// What becomes of messages in flight.
@@ -50,6 +52,7 @@ pub(crate) struct Consumer {
     pub(crate) selector: Option<Selector>,
     pub(crate) window: Window,
     pub(crate) exclusive: bool,
+    pub(crate) explicit: bool,
     pub(crate) queues: Vec<Key>,
     /// By the number of the first message of each.
     pub(crate) in_flight: BTreeMap<u64, Flight>,
@@ -65,6 +68,7 @@ impl Consumer {
             selector: consume.selector.clone(),
             window: consume.window,
             exclusive: consume.exclusive,
+            explicit: consume.explicit,
             queues: Vec::new(),
             in_flight: BTreeMap::new(),
             messages: 0,
@@ -89,6 +93,13 @@ impl Consumer {
             0 => usize::MAX,
             window => (window as usize).saturating_sub(self.bytes),
         }
+    }
+
+    /// Whether to wait until more of the window is free instead of giving it a sliver of a
+    /// segment now. Only where it is sure to become free without the client getting more.
+    pub(crate) fn can_wait(&self, segment_bytes: usize) -> bool {
+        let room = self.room_bytes();
+        !self.explicit && room < segment_bytes && room < self.window.bytes as usize / 4
     }
 
     pub(crate) fn take_off(&mut self, queue: Key, segment: Segment) {

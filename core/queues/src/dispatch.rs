@@ -79,6 +79,9 @@ fn next_segment(
     let Some(selector) = &consumer.selector else {
         let (start, first) = queue.ready.first_key_value()?;
         let start = *start;
+        if consumer.can_wait(first.bytes()) {
+            return None;
+        }
         // A message with an expiry date goes alone, so that each is looked at when its turn comes.
         let alone = queue.has_expiring && first.run.any(Flags::EXPIRES);
         let messages = if alone { 1 } else { messages };

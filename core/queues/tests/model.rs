@@ -139,6 +139,7 @@ proptest! {
                         selector: selective.then(|| Selector::parse("colour = 'red'").unwrap()),
                         window: Window { messages, bytes },
                         exclusive: false,
+                        explicit: messages % 2 == 0,
                     };
                     queues.consume(now, &consume, options, &mut effects);
                 }
@@ -182,6 +183,7 @@ proptest! {
             selector: None,
             window: Window { messages: 0, bytes: u32::MAX },
             exclusive: false,
+            explicit: true,
         };
         queues.consume(now, &consume, options, &mut effects);
         let order: Vec<u64> = effects.iter().filter_map(|effect| match effect {
@@ -207,6 +209,7 @@ fn two_idle_consumers_share_two_messages() {
             selector: None,
             window: Window { messages: 10, bytes: 0 },
             exclusive: false,
+            explicit: true,
         };
         queues.consume(Now::default(), &consume, options, &mut effects);
     }
@@ -244,6 +247,7 @@ fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
         selector: None,
         window: Window { messages: 1, bytes: 0 },
         exclusive: false,
+        explicit: true,
     };
     queues.consume(Now::default(), &consume, fixed, &mut effects);
     for _ in 0..10 {
@@ -266,6 +270,7 @@ fn stretches_that_make_no_sense_settle_nothing() {
         selector: None,
         window: Window { messages: 3, bytes: 0 },
         exclusive: false,
+        explicit: true,
     };
     queues.consume(Now::default(), &consume, options, &mut effects);
     let bytes = queues.depth().1;
@@ -287,6 +292,7 @@ fn consume(queues: &mut Queues, consumer: u8, effects: &mut Vec<Effect>) {
         selector: None,
         window: Window { messages: 1, bytes: 0 },
         exclusive: false,
+        explicit: true,
     };
     queues.consume(Now::default(), &consume, options, effects);
 }
@@ -331,6 +337,7 @@ fn an_expired_message_is_never_delivered() {
         selector: None,
         window: Window { messages: 9, bytes: 0 },
         exclusive: false,
+        explicit: true,
     };
     queues.consume(now, &consume, options, &mut effects);
     let delivered: Vec<u64> = effects
