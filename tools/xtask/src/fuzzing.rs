@@ -43,7 +43,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn parses_foreign_bytes(folder: &str) -> bool {
-    folder.starts_with("transports/") || folder.starts_with("protocols/") || folder == "core/filter"
+    folder.starts_with("transports/")
+        || folder.starts_with("protocols/")
+        || matches!(folder, "core/filter" | "core/topics")
 }
 
 fn targets(tree: &Tree, manifest: &str) -> Result<Vec<String>, Finding> {
