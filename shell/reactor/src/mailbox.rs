@@ -1,11 +1,12 @@
 //! Mail between shards: one single-producer ring per pair, whole batches per turn.
 //!
-//! Nothing here blocks or drops: a full ring leaves the batch with its sender, which stops reading
-//! connections until there is room. A shard is woken at most once per sleep. Threads that are no
-//! shards (login workers, the owner of the node) leave notices behind a lock, which shards look at
-//! only when a flag says so.
+//! Nothing here blocks or drops: what is under way to each shard is counted in bytes, and while any
+//! shard is behind nobody reads connections. Mail itself always moves on, so that shards which are
+//! behind with each other's mail cannot wait for each other. A shard is woken at most once per
+//! sleep. Threads that are no shards (login workers, the owner of the node) leave notices behind a
+//! lock, which shards look at only when a flag says so.
 
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -23,6 +24,22 @@ pub(crate) enum Letter<S> {
     Connection(Box<Connection<S>>),
 }
 
+impl<S> Letter<S> {
+    /// What it counts for, in bytes; the same for its sender and its receiver.
+    fn weight(&self) -> usize {
+        let bytes = match self {
+            Letter::Broker(Mail::Publish { run, .. }) => run.bytes(),
+            Letter::Broker(Mail::Fanout(run)) => run.bytes(),
+            Letter::Broker(Mail::Interested { retained, .. }) => {
+                retained.iter().map(|run| run.bytes()).sum()
+            }
+            // Messages of queues are bounded by the windows of their consumers.
+            Letter::Broker(_) | Letter::Connection(_) => 0,
+        };
+        bytes + LETTER_BYTES
+    }
+}
+
 /// What other threads tell a shard.
 pub(crate) enum Notice {
     /// A login was decided.
@@ -36,6 +53,8 @@ pub(crate) struct Door {
     sleeping: AtomicBool,
     has_notices: AtomicBool,
     notices: Mutex<Vec<Notice>>,
+    /// Bytes of mail sent to the shard and not handled by it.
+    under_way: AtomicUsize,
     wake: Arc<dyn Wake>,
 }
 
@@ -45,6 +64,7 @@ impl Door {
             sleeping: AtomicBool::new(false),
             has_notices: AtomicBool::new(false),
             notices: Mutex::new(Vec::new()),
+            under_way: AtomicUsize::new(0),
             wake,
         }
     }
@@ -99,8 +119,12 @@ pub(crate) struct Post<S> {
     incoming: Vec<Option<Consumer<Batch<S>>>>,
     outgoing: Vec<Option<Producer<Batch<S>>>>,
     unsent: Vec<Batch<S>>,
+    /// Bytes of `unsent` that the receivers' doors do not count yet.
+    uncounted: Vec<usize>,
     /// Whether any batch of `unsent` is not empty.
     pending: bool,
+    /// Bytes received and still counted as under way.
+    taken: usize,
 }
 
 impl<S> Post<S> {
@@ -114,7 +138,9 @@ impl<S> Post<S> {
                 incoming: (0..shards).map(|_| None).collect(),
                 outgoing: (0..shards).map(|_| None).collect(),
                 unsent: (0..shards).map(|_| Vec::new()).collect(),
+                uncounted: vec![0; shards],
                 pending: false,
+                taken: 0,
             })
             .collect();
         for from in 0..shards {
@@ -138,7 +164,10 @@ impl<S> Post<S> {
 
     /// Keeps a letter for the next [`Post::flush`].
     pub(crate) fn send(&mut self, to: ShardId, letter: Letter<S>) {
-        if let Some(batch) = self.unsent.get_mut(to.index()) {
+        if let Some(batch) = self.unsent.get_mut(to.index())
+            && let Some(uncounted) = self.uncounted.get_mut(to.index())
+        {
+            *uncounted += letter.weight();
             batch.push(letter);
             self.pending = true;
         }
@@ -150,28 +179,38 @@ impl<S> Post<S> {
             return true;
         }
         self.pending = false;
-        for (to, batch) in self.unsent.iter_mut().enumerate() {
-            let Some(Some(ring)) = self.outgoing.get_mut(to) else {
+        let unsent = self.unsent.iter_mut().zip(&mut self.uncounted);
+        for (((batch, uncounted), door), ring) in
+            unsent.zip(self.doors.iter()).zip(&mut self.outgoing)
+        {
+            let weight = std::mem::take(uncounted);
+            let Some(ring) = ring else {
                 batch.clear();
                 continue;
             };
             if batch.is_empty() {
                 continue;
             }
-            match ring.push(std::mem::take(batch)) {
-                Ok(()) => {}
+            if ring.is_abandoned() {
                 // The shard is gone for good, and its connections with it.
-                Err(PushError::Full(_)) if ring.is_abandoned() => continue,
-                Err(PushError::Full(kept)) => {
-                    *batch = kept;
-                    self.pending = true;
-                }
+                batch.clear();
+                door.under_way.store(0, Ordering::Relaxed);
+                continue;
             }
-            if let Some(door) = self.doors.get(to) {
-                door.rouse();
+            // Before the push, or the receiver could take away what was not counted yet.
+            door.under_way.fetch_add(weight, Ordering::Relaxed);
+            if let Err(PushError::Full(kept)) = ring.push(std::mem::take(batch)) {
+                *batch = kept;
+                self.pending = true;
             }
+            door.rouse();
         }
         !self.pending
+    }
+
+    /// Whether some shard has so much mail to handle that none should read.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.doors.iter().any(|door| door.under_way.load(Ordering::Relaxed) > UNDER_WAY_BYTES_MAX)
     }
 
     /// Whether a ring was full.
@@ -187,19 +226,35 @@ impl<S> Post<S> {
             for _ in 0..ring.slots() {
                 let Ok(batch) = ring.pop() else { break };
                 for letter in batch {
+                    self.taken += letter.weight();
                     handle(ShardId(from as u16), letter);
                 }
             }
         }
     }
 
+    /// What was received has been handled: those who waited for that may read again.
+    pub(crate) fn handled(&mut self) {
+        let taken = std::mem::take(&mut self.taken);
+        let Some(door) = self.door().filter(|_| taken > 0) else {
+            return;
+        };
+        let before = door.under_way.fetch_sub(taken, Ordering::Relaxed);
+        if before > UNDER_WAY_BYTES_MAX && before - taken <= UNDER_WAY_BYTES_MAX {
+            for other in self.doors.iter() {
+                other.rouse();
+            }
+        }
+    }
+
     /// Announces that the shard will sleep; false if there is something to do after all.
-    pub(crate) fn doze(&self) -> bool {
+    /// `reads_wait` says that it would read if no shard were behind.
+    pub(crate) fn doze(&self, reads_wait: bool) -> bool {
         let Some(door) = self.door() else {
             return true;
         };
         door.doze();
-        !self.has_mail()
+        !self.has_mail() && !(reads_wait && !self.is_behind())
     }
 
     /// Whether mail or notices wait.
@@ -261,8 +316,14 @@ impl std::fmt::Debug for Answer {
     }
 }
 
-/// Batches a ring holds: far more turns than two healthy shards are ever apart.
+/// Batches a ring holds; bytes run out long before, unless they are tiny.
 const RING_BATCHES: usize = 256;
+/// Mail on its way to one shard, in bytes, beyond which nobody reads. A subscriber's backlog may grow
+/// by twice that and two turns' worth of reading before its publishers hear that they are to wait:
+/// far less than the broker lets it grow before it drops messages.
+const UNDER_WAY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What a letter counts for beyond its messages.
+const LETTER_BYTES: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -327,10 +388,10 @@ mod tests {
         posts[0].send(ShardId(2), letter(1));
         posts[0].flush();
         assert_eq!(rung(), 0, "it is awake");
-        assert!(!posts[2].doze(), "there is mail");
+        assert!(!posts[2].doze(false), "there is mail");
         posts[2].rise();
         assert_eq!(numbers(&mut posts[2]), [(0, 1)]);
-        assert!(posts[2].doze());
+        assert!(posts[2].doze(false));
         for from in [0, 1, 0] {
             posts[from].send(ShardId(2), letter(from));
             posts[from].flush();
@@ -338,6 +399,27 @@ mod tests {
         assert_eq!(rung(), 1);
         posts[2].rise();
         assert_eq!(numbers(&mut posts[2]), [(0, 0), (0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn whoever_waits_to_read_is_woken_when_nobody_is_behind() {
+        let (mut posts, bells) = network(3);
+        let rung = |shard: usize| bells[shard].0.load(Ordering::Relaxed);
+        for number in 0..=UNDER_WAY_BYTES_MAX / LETTER_BYTES {
+            assert!(!posts[0].is_behind());
+            posts[1].send(ShardId(2), letter(number));
+        }
+        assert!(posts[1].flush());
+        assert!(posts[0].is_behind());
+        assert!(posts[0].doze(true), "it waits for shard 2");
+        assert!(!numbers(&mut posts[2]).is_empty());
+        assert_eq!(rung(0), 0, "not before it is handled");
+        posts[2].handled();
+        assert_eq!(rung(0), 1);
+        posts[0].rise();
+        assert!(!posts[0].is_behind());
+        assert!(!posts[0].doze(true), "it reads now");
+        assert!(posts[0].doze(false));
     }
 
     #[test]

@@ -20,13 +20,14 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn read_all(&mut self) {
         let mut list = std::mem::take(&mut self.lists.read);
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut budget = TURN_READ_BYTES;
+        let mut budget = turn_read_bytes(self.shared.doors.len());
+        let most = READ_BYTES.min(budget);
         let mut done = 0;
         for key in &list {
             if budget == 0 {
                 break;
             }
-            let count = self.read(*key, &mut buffer);
+            let count = self.read(*key, &mut buffer, most);
             budget = budget.saturating_sub(count.max(READ_COST_BYTES));
             done += 1;
         }
@@ -47,8 +48,8 @@ impl<D: Driver> Shard<D> {
         self.lists.again = list;
     }
 
-    /// Reads one connection and says how many bytes came.
-    fn read(&mut self, key: Key, buffer: &mut [u8]) -> usize {
+    /// Reads one connection and says how many bytes came, at most `most`.
+    fn read(&mut self, key: Key, buffer: &mut [u8], most: usize) -> usize {
         let Some(connection) = self.connections.get_mut(key) else {
             return 0;
         };
@@ -64,7 +65,7 @@ impl<D: Driver> Shard<D> {
         if let Some(input) = connection.input.as_ref().filter(|_| front > 0) {
             front_bytes.copy_from_slice(input);
         }
-        let space = space.get_mut(..READ_BYTES).unwrap_or_default();
+        let space = space.get_mut(..most).unwrap_or_default();
         match self.driver.read(&mut connection.stream, space) {
             Ok(0) => {
                 self.note_end(key);
@@ -76,7 +77,7 @@ impl<D: Driver> Shard<D> {
                 flags.set(Flags::HEARD);
                 flags.clear(Flags::PINGED);
                 // A short read has emptied the socket, unless the end is behind it.
-                if count < READ_BYTES && !flags.has(Flags::PEER_ENDING) {
+                if count < most && !flags.has(Flags::PEER_ENDING) {
                     flags.clear(Flags::READABLE);
                 } else {
                     self.lists.read(key, flags);
@@ -320,8 +321,12 @@ pub(crate) enum Step {
 /// Bytes read per connection and turn: enough to make a system call cheap, small enough to stay in
 /// the second-level cache until it is handled.
 const READ_BYTES: usize = 256 * 1024;
-/// What a shard reads and handles per turn before it writes.
-const TURN_READ_BYTES: usize = 8 * 1024 * 1024;
+/// What a shard reads and handles per turn before it writes and mails. All shards together read two
+/// mebibytes, because all of it may be for the subscribers of one.
+fn turn_read_bytes(shards: usize) -> usize {
+    (2 * 1024 * 1024 / shards.max(1)).clamp(128 * 1024, 1024 * 1024)
+}
+
 /// What a read costs at least: the system call takes as long as copying so many bytes.
 const READ_COST_BYTES: usize = 4096;
 /// Kept bytes below this are copied in front of the next read.

@@ -136,8 +136,8 @@ impl<D: Driver> Shard<D> {
         self.accept();
         self.take_notices();
         self.handle_again();
-        // A full mailbox elsewhere slows the producers here, and nothing else.
-        if self.post.flush() {
+        // A shard that is behind slows the producers everywhere, and nothing else.
+        if self.post.flush() && !self.post.is_behind() {
             self.read_all();
         }
         self.take_mail();
@@ -153,7 +153,7 @@ impl<D: Driver> Shard<D> {
 
     fn poll(&mut self) -> std::io::Result<()> {
         let mut timeout = self.patience();
-        if !timeout.is_zero() && !self.post.doze() {
+        if !timeout.is_zero() && !self.post.doze(!self.lists.read.is_empty()) {
             timeout = Span::ZERO;
         }
         let mut events = std::mem::take(&mut self.events);
@@ -180,7 +180,7 @@ impl<D: Driver> Shard<D> {
         if self.post.has_unsent() {
             return FULL_RING_PAUSE;
         }
-        if !lists.read.is_empty() {
+        if !lists.read.is_empty() && !self.post.is_behind() {
             return Span::ZERO;
         }
         let tick = self.tick_at.since(self.idle_since);
@@ -241,6 +241,7 @@ impl<D: Driver> Shard<D> {
                 Letter::Connection(connection) => self.arrive(*connection),
             }
         }
+        self.post.handled();
     }
 
     fn expire_timers(&mut self) {
@@ -273,4 +274,4 @@ impl<D: Driver> Shard<D> {
 /// How often the broker does its housekeeping.
 const TICK: Span = Span::from_millis(50);
 /// How long to wait for a full ring: its reader is busy, not gone.
-const FULL_RING_PAUSE: Span = Span::from_millis(1);
+const FULL_RING_PAUSE: Span = Span::from_micros(200);

@@ -4,9 +4,12 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::metric;
 use common::world::World;
 use tiderace_base::Span;
+use tiderace_broker::SlowConsumer;
 use tiderace_reactor::driver::sim::Client;
 use tiderace_reactor::{Options, Placement};
 use tiderace_websocket::{
@@ -192,6 +195,48 @@ fn a_slow_subscriber_holds_publishers_back_and_loses_nothing() {
         let numbers: Vec<String> = text.lines().filter_map(words).collect();
         assert_eq!(numbers, expected, "seed {seed}");
         world.run_until("the publisher to be read again", |world| paused(world) == 0);
+        stop(&mut world);
+    }
+}
+
+#[test]
+fn a_starved_shard_slows_publishers_and_loses_nothing() {
+    for seed in 0..6 {
+        let shards = 2 + (seed % 2) as usize;
+        let mut world = World::with(seed, Options { shards, ..Options::default() }, |services| {
+            let topics = &mut Arc::make_mut(&mut services.broker).topic_default;
+            topics.slow_consumer = SlowConsumer::DropOldest;
+            topics.grace = Span::from_secs(600);
+        });
+        let line = |world: &mut World, script: &[u8]| {
+            let client = world.network.connect(0);
+            world.network.send(client, b"LINE\nL bob\n");
+            world.network.send(client, script);
+            let answer = if script.is_empty() { "OK\n" } else { "OK\nS 1\n" };
+            world.run_until("the login", |world| world.text(client) == answer);
+            client
+        };
+        let topic = format!("news{seed}");
+        // Connections are placed in turns: each shard has a subscriber and some publishers.
+        let subscribe = format!("S {topic}\n");
+        let subscribers: Vec<Client> =
+            (0..shards).map(|_| line(&mut world, subscribe.as_bytes())).collect();
+        let publishers: Vec<Client> = (0..shards * 4).map(|_| line(&mut world, b"")).collect();
+        world.starved = Some((seed % shards as u64) as usize);
+        let message = format!("P {topic} {}\n", "x".repeat(20_000));
+        let each = 24_000_000 / publishers.len() / message.len();
+        for publisher in &publishers {
+            world.network.send(*publisher, message.repeat(each).as_bytes());
+        }
+        let expected = each * publishers.len() * 20_003;
+        let mut most = 0;
+        world.run_until("all messages", |world| {
+            most = most.max(backlog_bytes(world));
+            subscribers.iter().all(|client| world.network.received_len(*client) >= expected)
+        });
+        assert!(most < subscribers.len() as u64 * (16 << 20), "seed {seed}: {most} bytes");
+        let dropped = broker_metric(&world, "tiderace_messages_dropped_total");
+        assert_eq!(dropped, 0, "seed {seed}");
         stop(&mut world);
     }
 }
@@ -401,6 +446,15 @@ fn upgrade(path: &str, subprotocol: &str) -> Vec<u8> {
          Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
     )
     .into_bytes()
+}
+
+fn broker_metric(world: &World, name: &str) -> u64 {
+    let metrics = world.control.broker_metrics();
+    metrics.iter().filter(|(metric, _)| metric.name == name).map(|(_, value)| value).sum()
+}
+
+fn backlog_bytes(world: &World) -> u64 {
+    broker_metric(world, "tiderace_backlog_bytes")
 }
 
 /// One message in several frames.

@@ -153,6 +153,11 @@ impl Network {
         world.pipes.get(client.0).map_or_else(Vec::new, |pipe| pipe.received.clone())
     }
 
+    /// How many bytes a client has received.
+    pub fn received_len(&self, client: Client) -> usize {
+        self.0.borrow().pipes.get(client.0).map_or(0, |pipe| pipe.received.len())
+    }
+
     /// Whether the server has closed or shut its side and the client has read everything.
     pub fn is_ended(&self, client: Client) -> bool {
         let world = self.0.borrow();
@@ -354,9 +359,7 @@ impl Driver for SimDriver {
         if count == 0 {
             return if pipe.ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
         }
-        for (slot, byte) in buffer.iter_mut().zip(pipe.arrived.drain(..count)) {
-            *slot = byte;
-        }
+        io::Read::read_exact(&mut pipe.arrived, buffer.get_mut(..count).unwrap_or_default())?;
         Ok(count)
     }
 
@@ -368,8 +371,12 @@ impl Driver for SimDriver {
         }
         let room = pipe.buffer_max.saturating_sub(pipe.buffered.len());
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
-        let bytes = slices.iter().flat_map(|slice| slice.iter()).take(room);
-        pipe.buffered.extend(bytes);
+        let mut left = room;
+        for slice in slices {
+            let taken = slice.get(..left.min(slice.len())).unwrap_or_default();
+            pipe.buffered.extend(taken);
+            left -= taken.len();
+        }
         pipe.blocked |= offered > room;
         if room == 0 && offered > 0 {
             return Err(io::ErrorKind::WouldBlock.into());

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tiderace_base::Span;
 use tiderace_reactor::driver::sim::{Client, Network, SimDriver};
-use tiderace_reactor::{ListenerOptions, NodeControl, Options, Shard, Turn, Verifier, simulate};
+use tiderace_reactor::{
+    ListenerOptions, NodeControl, Options, Services, Shard, Turn, Verifier, simulate,
+};
 
 use super::{Desk, services};
 
@@ -14,21 +16,29 @@ pub struct World {
     pub desk: Arc<Desk>,
     pub control: NodeControl,
     pub seed: u64,
+    /// A shard that is given every fiftieth of its turns.
+    pub starved: Option<usize>,
     shards: Vec<Option<Shard<SimDriver>>>,
 }
 
 impl World {
     /// A node of `options` with one listener.
     pub fn new(seed: u64, options: Options) -> World {
+        World::with(seed, options, |_| {})
+    }
+
+    /// The same with other services.
+    pub fn with(seed: u64, options: Options, change: impl FnOnce(&mut Services)) -> World {
         let address = ([127, 0, 0, 1], 0).into();
         let listeners = vec![ListenerOptions { address, protocol: None }];
         let network = Network::new(seed, options.shards);
         let desk = Arc::new(Desk::default());
-        let services = services(Arc::clone(&desk) as Arc<dyn Verifier>);
+        let mut services = services(Arc::clone(&desk) as Arc<dyn Verifier>);
+        change(&mut services);
         let options = Options { listeners, ..options };
         let (shards, control) = simulate(&network, options, services).unwrap();
         let shards = shards.into_iter().map(Some).collect();
-        World { network, desk, control, seed, shards }
+        World { network, desk, control, seed, starved: None, shards }
     }
 
     /// Runs until the condition holds.
@@ -51,6 +61,9 @@ impl World {
 
     pub fn step(&mut self) {
         for shard in self.network.advance() {
+            if self.starved == Some(shard) && self.network.random(50) != 0 {
+                continue;
+            }
             let slot = &mut self.shards[shard];
             let Some(running) = slot else { continue };
             if running.turn().unwrap() == Turn::Finished {
