@@ -150,6 +150,8 @@ pub(crate) struct Live {
     pub(crate) id: SessionId,
     /// Its place among the protocols, for metrics.
     pub(crate) protocol: u16,
+    /// Its login is being verified.
+    pub(crate) verifying: bool,
     pub(crate) transport: Transport,
 }
 

@@ -287,8 +287,8 @@ impl<D: Driver> Shard<D> {
         self.end_input(key);
     }
 
-    /// Ends a connection whose peer has closed its side, unless its session has something to take
-    /// in yet: `printf '…' | nc` closes before its login is decided.
+    /// Ends a connection whose peer has closed its side, unless its session waits for its login:
+    /// `printf '…' | nc` closes before that is decided. A frame that is not whole by now never will be.
     fn end_half_open(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -300,7 +300,7 @@ impl<D: Driver> Shard<D> {
         match &connection.stage {
             Stage::Closing { .. } if connection.flags.has(Flags::SHUT) => self.forget(key),
             Stage::Closing { .. } => {}
-            Stage::Live(live) if pending && !live.session.is_established() => {}
+            Stage::Live(live) if live.verifying => {}
             // Pipelined requests wait for room to answer.
             Stage::Http(_) if pending && connection.is_clogged() => {}
             Stage::Starting(_) if connection.flags.has(Flags::MOVING) => {}

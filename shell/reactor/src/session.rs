@@ -57,7 +57,10 @@ impl<D: Driver> Shard<D> {
         let session = (registered.open)(&opening);
         let id = self.broker.open(self.now, key.slot);
         connection.deadline = self.now.time + self.shared.options.deadlines.login;
-        self.set_stage(key, Stage::Live(Live { session, id, protocol, transport }));
+        self.set_stage(
+            key,
+            Stage::Live(Live { session, id, protocol, verifying: false, transport }),
+        );
         self.rearm(key);
     }
 
@@ -133,11 +136,12 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let peer = connection.peer.socket();
-        let Stage::Live(live) = &connection.stage else {
+        let Stage::Live(live) = &mut connection.stage else {
             self.commands.drain();
             return;
         };
         self.broker.handle(self.now, live.id, &mut self.commands, &mut self.effects);
+        live.verifying |= !self.effects.verify.is_empty();
         for (session, credentials) in self.effects.verify.drain(..) {
             let answer = Answer::new(session, self.shared.doors.clone());
             self.shared.services.verifier.submit(credentials, peer, answer);
@@ -186,6 +190,11 @@ impl<D: Driver> Shard<D> {
         let Some(key) = self.find(link, session) else {
             return;
         };
+        if matches!(reply, Reply::LoggedIn { .. } | Reply::Refused { .. })
+            && let Some(live) = self.connections.get_mut(key).and_then(|c| c.live())
+        {
+            live.verifying = false;
+        }
         let outcome = self.call(key, |session, now, context| session.reply(now, reply, context));
         self.after_call(key, outcome);
         let Some(connection) = self.connections.get_mut(key) else {

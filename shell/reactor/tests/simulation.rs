@@ -291,6 +291,46 @@ fn vanishing_clients_leave_nothing_behind() {
 }
 
 #[test]
+fn a_client_that_closes_in_the_middle_is_closed_at_once() {
+    let mut partial = upgrade("/echo", "echo");
+    partial.extend_from_slice(&[0x82, 0x85, 1, 2, 3, 4, 0x44]);
+    let mut fragment = upgrade("/echo", "echo");
+    write_frame_header(&mut fragment, false, tiderace_websocket::Opcode::Binary, 2, Some([0; 4]));
+    fragment.extend_from_slice(b"EC");
+    let mut unfinished = upgrade("/echo", "echo");
+    encode_message(&mut unfinished, MessageKind::Binary, b"EC", Some([0; 4]));
+    let scripts: [(&[u8], &str); 10] = [
+        (b"", ""),
+        (b"EC", ""),
+        (b"GET / HTTP/1.1\r\nHost: ", ""),
+        (b"POST /page HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab", "POST -"),
+        (b"LINE\n", ""),
+        (b"LINE\nL bo", ""),
+        (b"LINE\nL bob\nS ne", "OK\n"),
+        (&partial, "\r\n\r\n"),
+        (&fragment, "\r\n\r\n"),
+        (&unfinished, "\r\n\r\n"),
+    ];
+    for (seed, (script, answer)) in (0..200).zip(scripts.into_iter().cycle()) {
+        let mut world = World::new(seed, options(seed));
+        let client = world.network.connect(0);
+        world.network.send(client, script);
+        world.network.finish(client);
+        let start = world.network.now();
+        world.run_until("the end", |world| {
+            world.network.is_ended(client) && world.control.connections() == 0
+        });
+        let waited = world.network.now().since(start);
+        assert!(waited < Span::from_secs(2), "seed {seed}: {waited:?}");
+        let text = world.text(client);
+        assert!(text.ends_with(answer) && text.is_empty() == answer.is_empty(), "{seed}: {text}");
+        let samples = world.control.metrics();
+        assert_eq!(metric(&samples, "tiderace_connections_closed_total", &["peer-gone"]), 1);
+        stop(&mut world);
+    }
+}
+
+#[test]
 fn silence_ends_by_its_deadline() {
     let cases: [(&[u8], &str, u64); 6] = [
         (b"", "first-byte-timeout", 10),
