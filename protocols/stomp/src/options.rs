@@ -36,6 +36,9 @@ pub struct StompOptions {
     pub heart_beat_receive: Span,
     /// After how many silent intervals a client is taken for gone.
     pub heart_beat_grace: u32,
+    /// Whether persistent messages are taken into queues although these live in memory. If not,
+    /// they are refused: an acknowledged one would be lost with the server.
+    pub persistent_in_memory: bool,
     /// The number of the next session; share one counter among everything that makes sessions on
     /// a node, because the numbers name temporary destinations.
     pub next_session: Arc<AtomicU64>,
@@ -56,6 +59,7 @@ impl Default for StompOptions {
             heart_beat_send: Span::from_secs(10),
             heart_beat_receive: Span::from_secs(10),
             heart_beat_grace: 2,
+            persistent_in_memory: false,
             next_session: Arc::new(AtomicU64::new(1)),
         }
     }

@@ -99,10 +99,18 @@ fn times_to_live_become_dates() {
 }
 
 #[test]
+fn a_persistent_message_for_a_queue_is_refused_rather_than_kept_in_memory_only() {
+    let mut rig = Rig::connected("1.2");
+    let text = rig.say("SEND\ndestination:/queue/a\npersistent:true\nreceipt:r\n\n\0");
+    assert!(text.contains("code:bad-header\nreceipt-id:r\n"), "{text}");
+    assert!(rig.commands.is_empty());
+}
+
+#[test]
 fn persistent_is_noted_and_passed_on() {
     let mut rig = Rig::connected("1.2");
-    rig.say("SEND\ndestination:/queue/a\npersistent:true\n\n\0");
-    assert_eq!(rig.commands[0], "publish queue a [persistent:true|]  Flags(1) None");
+    rig.say("SEND\ndestination:/topic/a\npersistent:true\n\n\0");
+    assert_eq!(rig.commands[0], "publish topic a [persistent:true|]  Flags(1) None");
 }
 
 #[test]

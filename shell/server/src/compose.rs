@@ -14,8 +14,8 @@ use tiderace_broker::{
 };
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, ListenerProtocol, PrincipalMatch, QueueConfig,
-    QueuesConfig, RuleConfig, RuleKind, SlowConsumer as SlowConsumerWord, TokenSecret, TopicsConfig,
-    UserPassword,
+    QueuesConfig, RuleConfig, RuleKind, SlowConsumer as SlowConsumerWord, TokenSecret,
+    TopicsConfig, UserPassword,
 };
 use tiderace_queues::QueueOptions;
 use tiderace_reactor::{Deadlines, ListenerOptions, Options, SocketOptions};
@@ -90,7 +90,11 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
                 },
             })
             .collect(),
-        connections_max: if limits.connections_max == 0 { possible } else { limits.connections_max },
+        connections_max: if limits.connections_max == 0 {
+            possible
+        } else {
+            limits.connections_max
+        },
         connections_per_address_max: limits.connections_per_ip_max,
         deadlines: Deadlines {
             first_byte: limits.first_byte_timeout,
@@ -134,6 +138,7 @@ pub(crate) fn stomp(config: &Config) -> StompOptions {
         heart_beat_send: config.stomp.heart_beat_send,
         heart_beat_receive: config.stomp.heart_beat_receive,
         heart_beat_grace: config.stomp.heart_beat_grace,
+        persistent_in_memory: config.stomp.persistent_in_memory,
         next_session: Arc::new(AtomicU64::new(1)),
         ..StompOptions::default()
     }
@@ -165,9 +170,10 @@ pub(crate) fn verifier(auth: &AuthConfig) -> anyhow::Result<Verifier> {
     let anonymous = !auth.is_enforced()
         || auth.rules.iter().any(|rule| {
             rule.allow
-                && rule.principals.iter().any(|who| {
-                    matches!(who, PrincipalMatch::Anonymous | PrincipalMatch::Everybody)
-                })
+                && rule
+                    .principals
+                    .iter()
+                    .any(|who| matches!(who, PrincipalMatch::Anonymous | PrincipalMatch::Everybody))
         });
     let anonymous = if anonymous { AnonymousAccess::Accepted } else { AnonymousAccess::Refused };
     Ok(Verifier::new(users, tokens, anonymous)?)
@@ -240,7 +246,8 @@ fn topic_default(topics: &TopicsConfig) -> TopicOptions {
 }
 
 fn queue_options(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> QueueOptions {
-    let pick = |own: fn(&QueueConfig) -> Option<u64>, common: u64| rule.and_then(own).unwrap_or(common);
+    let pick =
+        |own: fn(&QueueConfig) -> Option<u64>, common: u64| rule.and_then(own).unwrap_or(common);
     let bytes = pick(|rule| rule.memory_bytes_max, queues.memory_bytes_max);
     let window = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     QueueOptions {
@@ -249,27 +256,61 @@ fn queue_options(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> QueueOpti
             messages: window(pick(|rule| rule.prefetch_count, queues.prefetch_count)),
             bytes: window(pick(|rule| rule.prefetch_bytes, queues.prefetch_bytes)),
         },
-        redeliveries_max: rule.and_then(|rule| rule.redeliveries_max).unwrap_or(queues.redeliveries_max),
+        redeliveries_max: rule
+            .and_then(|rule| rule.redeliveries_max)
+            .unwrap_or(queues.redeliveries_max),
         dead_letter: rule
             .and_then(|rule| rule.dead_letter.clone())
             .unwrap_or_else(|| queues.dead_letter.clone()),
-        idle: if queues.idle_removal.is_zero() { std::time::Duration::MAX } else { queues.idle_removal },
+        idle: if queues.idle_removal.is_zero() {
+            std::time::Duration::MAX
+        } else {
+            queues.idle_removal
+        },
     }
 }
 
 fn origins(words: &[String]) -> anyhow::Result<OriginPolicy> {
+    const SAME_HOST: &str = "same-host";
     if words.iter().any(|word| word == "*") {
         return Ok(OriginPolicy::Any);
     }
-    if let [only] = words
-        && only == "same-host"
-    {
-        return Ok(OriginPolicy::SameHost);
-    }
+    let same_host = words.iter().any(|word| word == SAME_HOST);
     let pattern = |word: &String| {
         OriginPattern::parse(word).map_err(|_| {
-            anyhow::anyhow!("websocket.origins: `{word}` is no origin; write `same-host` alone, `*`, or origins such as https://app.example.org or https://*.example.org")
+            anyhow::anyhow!("websocket.origins: `{word}` is no origin; write `same-host`, `*`, or origins such as https://app.example.org or https://*.example.org")
         })
     };
-    Ok(OriginPolicy::List(words.iter().map(pattern).collect::<anyhow::Result<_>>()?))
+    let patterns = words
+        .iter()
+        .filter(|word| *word != SAME_HOST)
+        .map(pattern)
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(match (patterns.is_empty(), same_host) {
+        (true, true) => OriginPolicy::SameHost,
+        _ => OriginPolicy::List { patterns, same_host },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_combine() {
+        let policy =
+            |words: &[&str]| origins(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let allowed = |words: &[&str]| {
+            let policy = policy(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+            ["http://here:7800", "https://app.example.org", "https://evil.example"]
+                .map(|origin| policy.allows(Some(origin.as_bytes()), b"here:7800"))
+        };
+        assert_eq!(allowed(&["same-host"]), [true, false, false]);
+        assert_eq!(allowed(&["https://app.example.org"]), [false, true, false]);
+        assert_eq!(allowed(&["same-host", "https://app.example.org"]), [true, true, false]);
+        assert_eq!(allowed(&["https://*.example.org", "same-host"]), [true, true, false]);
+        assert_eq!(allowed(&["same-host", "*"]), [true, true, true]);
+        assert_eq!(allowed(&[]), [false, false, false]);
+        assert!(policy(&["same-host", "https://*"]).is_err());
+    }
 }

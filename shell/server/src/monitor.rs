@@ -33,13 +33,16 @@ impl Monitor {
     /// The answer to a request.
     pub(crate) fn answer(&self, request: &HttpRequest<'_>) -> HttpResponse {
         if !matches!(request.method, "GET" | "HEAD") {
-            let mut response = error(405, "method-not-allowed", "only GET and HEAD are answered here");
+            let mut response =
+                error(405, "method-not-allowed", "only GET and HEAD are answered here");
             response.headers.push(("Allow", "GET, HEAD".to_owned()));
             return response;
         }
         match request.path {
             "/" => text(200, INDEX.to_owned()),
-            "/livez" => self.guarded(request, self.access.health_access, || text(200, "live\n".to_owned())),
+            "/livez" => {
+                self.guarded(request, self.access.health_access, || text(200, "live\n".to_owned()))
+            }
             "/readyz" => self.guarded(request, self.access.health_access, || self.readiness()),
             "/metrics" => self.guarded(request, self.access.metrics_access, || self.metrics()),
             _ => error(404, "not-found", "there is nothing here; / lists what there is"),
@@ -74,9 +77,14 @@ impl Monitor {
         match access {
             MonitoringAccess::Open => answer(),
             MonitoringAccess::Loopback if near => answer(),
-            MonitoringAccess::Loopback | MonitoringAccess::Authorised if self.may_monitor(request) => answer(),
+            MonitoringAccess::Loopback | MonitoringAccess::Authorised
+                if self.may_monitor(request) =>
+            {
+                answer()
+            }
             MonitoringAccess::Loopback | MonitoringAccess::Authorised => {
-                let message = "send Authorization: Bearer TOKEN with a token that a rule allows `monitor`";
+                let message =
+                    "send Authorization: Bearer TOKEN with a token that a rule allows `monitor`";
                 let mut response = error(401, "not-authorised", message);
                 response.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
                 response
@@ -92,7 +100,8 @@ impl Monitor {
             .and_then(|value| std::str::from_utf8(value).ok())
             .and_then(|value| value.strip_prefix("Bearer "));
         let Some(token) = token else { return false };
-        let credentials = Credentials { token: Some(token.trim().to_owned()), ..Credentials::default() };
+        let credentials =
+            Credentials { token: Some(token.trim().to_owned()), ..Credentials::default() };
         let Check::Decided(Ok(who)) = self.verifier.check(credentials) else { return false };
         let Ok(path) = Path::parse("$sys/metrics") else { return false };
         self.rules.authorise(&principal(who), Action::Monitor, Kind::Topic, &path)
@@ -137,8 +146,15 @@ fn render(name: &str, node: &NodeControl) -> String {
         render_sample(&mut out, sample);
     }
     for (row, value) in node.broker_metrics() {
-        head(&mut out, &mut last, row.name, row.help, if row.is_counter { "counter" } else { "gauge" });
-        let labels = if row.labels.is_empty() { String::new() } else { format!("{{{}}}", row.labels) };
+        head(
+            &mut out,
+            &mut last,
+            row.name,
+            row.help,
+            if row.is_counter { "counter" } else { "gauge" },
+        );
+        let labels =
+            if row.labels.is_empty() { String::new() } else { format!("{{{}}}", row.labels) };
         let _ = writeln!(out, "{}{labels} {value}", row.name);
     }
     out

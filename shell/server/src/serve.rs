@@ -66,7 +66,12 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let _ = monitor.node.set(node.control());
     announce(&request, config, &node.addresses);
     let signal = stop.recv().context("the signal thread ended")?;
-    info!(event = "server-stopping", signal, grace_s = config.server.shutdown_grace.as_secs_f32(), "stopping");
+    info!(
+        event = "server-stopping",
+        signal,
+        grace_s = config.server.shutdown_grace.as_secs_f32(),
+        "stopping"
+    );
     monitor.ready.store(false, Ordering::Relaxed);
     node.shutdown(config.server.shutdown_grace);
     node.join().context("an event loop failed")?;
