@@ -67,6 +67,7 @@ close_codes! {
     101 PeerGone "peer-gone" 1001 true "The client closed the connection or the network dropped it.";
     102 ShuttingDown "shutting-down" 1012 true "The server is stopping; connect again.";
     103 TransportError "transport-error" 1011 true "The operating system reported an error on the connection.";
+    104 InternalError "internal-error" 1011 true "The server failed to handle this connection, by a defect of its own; the log says more.";
     200 FirstByteTimeout "first-byte-timeout" 1008 false "Nothing arrived on a new connection in time.";
     201 HeadTimeout "head-timeout" 1008 false "The head of the HTTP request did not arrive in time.";
     202 LoginTimeout "login-timeout" 1008 false "The client did not log in in time.";

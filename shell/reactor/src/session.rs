@@ -271,7 +271,7 @@ impl Gauge {
 }
 
 pub(crate) fn internal_error() -> Close {
-    Close::new(CloseCode::TransportError, "the server failed to handle this connection")
+    Close::new(CloseCode::InternalError, "the server failed to handle this connection")
 }
 
 fn has_effects(effects: &Effects) -> bool {

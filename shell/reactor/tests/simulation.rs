@@ -422,7 +422,9 @@ fn a_panicking_session_ends_alone() {
     world.run_until("the end", |world| world.network.is_ended(bad));
     world.network.send(good, b"here");
     world.run_until("the echo", |world| world.text(good) == "still here");
-    assert_eq!(metric(&world.control.metrics(), "tiderace_session_panics_total", &[]), 1);
+    let samples = world.control.metrics();
+    assert_eq!(metric(&samples, "tiderace_session_panics_total", &[]), 1);
+    assert_eq!(metric(&samples, "tiderace_connections_closed_total", &["internal-error"]), 1);
     stop(&mut world);
 }
 
