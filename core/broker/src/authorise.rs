@@ -69,7 +69,7 @@ impl Actions {
 }
 
 /// Who a client is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Principal {
     /// The identity's name; never holds wildcards.
     pub name: Arc<str>,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId, Slab, Span, Time};
 use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
@@ -14,6 +14,7 @@ use crate::session::Session;
 use crate::topic::{Subscriber, Topic};
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
+type Set<K> = HashSet<K, foldhash::fast::RandomState>;
 pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 const QUEUE_TICK: Span = Span::from_millis(250);
@@ -25,6 +26,8 @@ pub struct Broker {
     pub(crate) shard: ShardId,
     pub(crate) options: Arc<BrokerOptions>,
     pub(crate) sessions: Slab<Session>,
+    /// Whoever the sessions are, each identity once.
+    principals: Set<Rc<Principal>>,
     pub(crate) topics: Slab<Topic>,
     pub(crate) topic_names: Map<Path, Key>,
     /// Pattern subscriptions of sessions here.
@@ -60,6 +63,7 @@ impl Broker {
         Broker {
             shard,
             sessions: Slab::new(),
+            principals: Set::default(),
             topics: Slab::new(),
             topic_names: Map::default(),
             patterns: PatternIndex::default(),
@@ -156,12 +160,13 @@ impl Broker {
         let Some(record) = self.session(session) else {
             return;
         };
-        let keys: Vec<_> = record.subscriptions.iter().flatten().map(|known| known.key).collect();
-        for key in keys {
+        for key in record.subscriptions.keys() {
             self.unsubscribe(now, session, key, effects);
         }
         self.relax(now, key_of(session), effects);
-        if let Some(record) = self.sessions.remove(key_of(session)) {
+        if let Some(mut record) = self.sessions.remove(key_of(session)) {
+            let principal = record.principal.take();
+            self.forget_principal(principal);
             self.backlog_bytes = self.backlog_bytes.saturating_sub(record.backlog_bytes());
             self.metrics.sessions -= 1;
         }
@@ -237,9 +242,24 @@ impl Broker {
 
     fn logged_in(&mut self, session: SessionId, principal: Principal, effects: &mut Effects) {
         let name = principal.name.clone();
+        let principal = match self.principals.get(&principal) {
+            Some(known) => known.clone(),
+            None => Rc::new(principal),
+        };
         if let Some(record) = self.sessions.get_mut(key_of(session)) {
-            record.principal = Some(Rc::new(principal));
+            let before = record.principal.replace(principal.clone());
+            self.principals.insert(principal);
+            self.forget_principal(before);
             self.reply(session, Reply::LoggedIn { name }, effects);
+        }
+    }
+
+    /// A session no longer is that identity; the last one to be it takes the record along.
+    fn forget_principal(&mut self, principal: Option<Rc<Principal>>) {
+        if let Some(principal) = principal
+            && Rc::strong_count(&principal) <= 2
+        {
+            self.principals.remove(&principal);
         }
     }
 

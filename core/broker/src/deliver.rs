@@ -15,6 +15,7 @@ use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::effects::{Effects, Mail};
 use crate::session::Session;
+use crate::subscriptions::Entry;
 use crate::topic::{Subscriber, bit};
 use crate::{Action, SlowConsumer};
 
@@ -35,7 +36,7 @@ impl Broker {
             record.backlog = None;
         }
         let short = after == 0 || after < self.options.backlog_bytes_low;
-        let relaxed = record.slow.is_some() && short;
+        let relaxed = record.slow().is_some() && short;
         self.backlog_bytes -= before - after;
         if relaxed {
             self.relax(now, key, effects);
@@ -115,20 +116,25 @@ impl Broker {
         let Some(record) = self.sessions.get(to.session) else {
             return Vec::new();
         };
-        let Some(subscription) = record.subscription(to.key) else {
-            return Vec::new();
+        let selector = match record.subscriptions.get(to.key) {
+            None => return Vec::new(),
+            Some(Entry::Plain(_)) => None,
+            Some(Entry::Full(subscription)) => {
+                let listening = subscription.targets.as_slice().get(usize::from(to.target));
+                let home = bit(run.run().home());
+                if listening.is_none_or(|listening| listening.waiting & home != 0) {
+                    return Vec::new();
+                }
+                subscription.selector.as_ref()
+            }
         };
-        let listening = subscription.targets.as_slice().get(usize::from(to.target));
-        if listening.is_none_or(|listening| listening.waiting & bit(run.run().home()) != 0) {
-            return Vec::new();
-        }
         let mut stretches: Vec<(u32, u32)> = Vec::new();
         for (message, index) in run.run().messages().zip(0u32..) {
             if message.is_expired(now.wall_ms) {
                 self.metrics.dropped_expired += 1;
                 continue;
             }
-            if subscription.selector.as_ref().is_some_and(|selector| !selector.matches(&message)) {
+            if selector.is_some_and(|selector| !selector.matches(&message)) {
                 continue;
             }
             match stretches.last_mut() {
@@ -157,7 +163,7 @@ impl Broker {
         if held == 0 || held + bytes <= mark {
             return self.push(session, pending, Some(topic), effects);
         }
-        let lagging = record.slow.as_ref().is_some_and(|slow| slow.lagging);
+        let lagging = record.slow().is_some_and(|slow| slow.lagging);
         let policy = self
             .topics
             .get(topic)
@@ -206,7 +212,7 @@ impl Broker {
     ) {
         let Some(subscription) = self.session(session).and_then(|record| record.subscription(key))
         else {
-            // Ended meanwhile; the home hears of that too and takes the messages back.
+            // Not one to a queue, or ended meanwhile; the home hears of that too and takes the messages back.
             return;
         };
         // A home answers before it delivers: what comes earlier was for a subscription that had

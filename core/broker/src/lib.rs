@@ -27,6 +27,7 @@ mod publish;
 mod queueing;
 mod session;
 mod subscribe;
+mod subscriptions;
 mod topic;
 
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};

@@ -23,9 +23,10 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(session) else {
             return;
         };
-        let slow = record.slow.get_or_insert_with(|| {
+        let rare = record.rare.get_or_insert_default();
+        let slow = rare.slow.get_or_insert_with(|| {
             self.slow.push(session);
-            Box::new(Slow { since: now.time, lagging: false, topics: Vec::new() })
+            Slow { since: now.time, lagging: false, topics: Vec::new() }
         });
         if slow.topics.contains(&topic) {
             return;
@@ -46,9 +47,15 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(session) else {
             return;
         };
-        let Some(slow) = record.slow.take() else {
+        let Some(rare) = &mut record.rare else {
             return;
         };
+        let Some(slow) = rare.slow.take() else {
+            return;
+        };
+        if rare.may_publish.is_none() {
+            record.rare = None;
+        }
         if let Some(backlog) = &mut record.backlog {
             backlog.forget_newest();
         }
@@ -59,7 +66,7 @@ impl Broker {
     /// The session listens to less: publishers go on, and those it still hears are held back again
     /// by their next message if need be.
     pub(crate) fn relent(&mut self, now: Now, session: Key, effects: &mut Effects) {
-        let slow = self.sessions.get_mut(session).and_then(|record| record.slow.as_mut());
+        let slow = self.sessions.get_mut(session).and_then(|record| record.slow_mut());
         let topics = slow.map(|slow| std::mem::take(&mut slow.topics)).unwrap_or_default();
         self.release(now, topics, effects);
     }
@@ -70,7 +77,7 @@ impl Broker {
             let Some(record) = self.sessions.get_mut(session) else {
                 continue;
             };
-            let Some(slow) = &mut record.slow else {
+            let Some(slow) = record.slow_mut() else {
                 continue;
             };
             if slow.lagging {

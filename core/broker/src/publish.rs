@@ -133,7 +133,7 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return Ok(());
         };
-        if let Some((kind, path)) = &record.may_publish
+        if let Some((kind, path)) = record.rare.as_ref().and_then(|rare| rare.may_publish.as_ref())
             && *kind == destination.kind
             && (path.is_same(&destination.path) || *path == destination.path)
         {
@@ -154,7 +154,8 @@ impl Broker {
                 destination.path.as_str(),
             ));
         }
-        record.may_publish = Some((destination.kind, destination.path.clone()));
+        let rare = record.rare.get_or_insert_default();
+        rare.may_publish = Some((destination.kind, destination.path.clone()));
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use tiderace_wire::{Kind, SubscriptionKey, Target, Token};
 
 use crate::Principal;
 use crate::backlog::Backlog;
+use crate::subscriptions::{Entry, Subscriptions};
 
 /// One client on its shard. Kept small: there may be millions of idle ones.
 #[derive(Debug)]
@@ -18,12 +19,20 @@ pub(crate) struct Session {
     /// Destinations that hold it back from publishing.
     pub(crate) blocked_by: u32,
     pub(crate) principal: Option<Rc<Principal>>,
-    /// By key.
-    pub(crate) subscriptions: Vec<Option<Subscription>>,
+    pub(crate) subscriptions: Subscriptions,
     /// What waits to be delivered; absent while nothing does.
     pub(crate) backlog: Option<Box<Backlog>>,
+    /// What an idle subscriber does not need.
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+const _: () = assert!(size_of::<Session>() <= 48, "there may be millions of idle ones");
+
+/// What is known of a session that publishes or is slow.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
     /// Set while the backlog is above the mark.
-    pub(crate) slow: Option<Box<Slow>>,
+    pub(crate) slow: Option<Slow>,
     /// The destination it may publish to as was found last.
     pub(crate) may_publish: Option<(Kind, Path)>,
 }
@@ -38,10 +47,9 @@ pub(crate) struct Slow {
     pub(crate) topics: Vec<Key>,
 }
 
-/// One subscription of a session.
+/// One subscription of a session that is more than an entry in a topic's list.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    pub(crate) key: SubscriptionKey,
     /// Tells it from earlier subscriptions with the same key.
     pub(crate) epoch: u32,
     pub(crate) explicit: bool,
@@ -91,19 +99,36 @@ impl Session {
             link,
             blocked_by: 0,
             principal: None,
-            subscriptions: Vec::new(),
+            subscriptions: Subscriptions::default(),
             backlog: None,
-            slow: None,
-            may_publish: None,
+            rare: None,
         }
     }
 
+    /// The subscription of that key, unless it is plain.
     pub(crate) fn subscription(&self, key: SubscriptionKey) -> Option<&Subscription> {
-        self.subscriptions.get(key.0 as usize)?.as_ref()
+        match self.subscriptions.get(key)? {
+            Entry::Plain(_) => None,
+            Entry::Full(subscription) => Some(subscription),
+        }
     }
 
+    /// The subscription of that key, unless it is plain.
     pub(crate) fn subscription_mut(&mut self, key: SubscriptionKey) -> Option<&mut Subscription> {
-        self.subscriptions.get_mut(key.0 as usize)?.as_mut()
+        match self.subscriptions.get_mut(key)? {
+            Entry::Plain(_) => None,
+            Entry::Full(subscription) => Some(subscription),
+        }
+    }
+
+    /// Set while the backlog is above the mark.
+    pub(crate) fn slow(&self) -> Option<&Slow> {
+        self.rare.as_ref()?.slow.as_ref()
+    }
+
+    /// Set while the backlog is above the mark.
+    pub(crate) fn slow_mut(&mut self) -> Option<&mut Slow> {
+        self.rare.as_mut()?.slow.as_mut()
     }
 
     pub(crate) fn backlog_bytes(&self) -> usize {

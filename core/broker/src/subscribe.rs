@@ -20,6 +20,7 @@ use crate::broker::{Broker, key_of};
 use crate::effects::{Asker, Effects, Mail};
 use crate::publish::denied;
 use crate::session::{Listening, Subscription, Targets};
+use crate::subscriptions::{Entry, Plain};
 use crate::topic::{Subscriber, bit, members};
 
 impl Broker {
@@ -61,14 +62,7 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
-        let place = key.0 as usize;
-        if record.subscriptions.len() <= place {
-            // Most sessions have one subscription: do not make room for four.
-            record.subscriptions.reserve_exact(usize::from(place < 4));
-            record.subscriptions.resize_with(place + 1, || None);
-        }
         let subscription = Subscription {
-            key,
             epoch,
             explicit: subscribe.explicit,
             waiting,
@@ -76,9 +70,7 @@ impl Broker {
             selector: subscribe.selector.clone(),
             targets,
         };
-        if let Some(slot) = record.subscriptions.get_mut(place) {
-            *slot = Some(subscription);
-        }
+        record.subscriptions.insert(key, Entry::Full(Box::new(subscription)));
         self.metrics.subscriptions += 1;
         for (target, index) in subscribe.targets.iter().zip(0..) {
             let asker = Asker { session, key, target: index, epoch };
@@ -100,8 +92,7 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
-        let slot = record.subscriptions.get_mut(key.0 as usize);
-        let Some(subscription) = slot.and_then(Option::take) else { return };
+        let Some(subscription) = record.subscriptions.remove(key) else { return };
         let before = record.backlog_bytes();
         let unsent = record.backlog.as_mut().map_or_else(Vec::new, |backlog| backlog.remove(key));
         if record.backlog.as_ref().is_some_and(|backlog| backlog.is_empty()) {
@@ -110,8 +101,10 @@ impl Broker {
         let after = record.backlog_bytes();
         self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
         self.metrics.subscriptions -= 1;
-        // Its client still waits for this answer, and perhaps for others behind it.
-        self.confirm(session, subscription.confirm, effects);
+        if let Entry::Full(subscription) = &subscription {
+            // Its client still waits for this answer, and perhaps for others behind it.
+            self.confirm(session, subscription.confirm, effects);
+        }
         for pending in unsent.iter().filter(|pending| pending.source != Source::Topic) {
             let first = pending.run.run().first();
             let range = (first + u64::from(pending.from), first + u64::from(pending.to) - 1);
@@ -125,6 +118,27 @@ impl Broker {
                 effects,
             );
         }
+        match subscription {
+            Entry::Plain(Plain { topic, place }) => {
+                self.unlist(now, self.topics.key_of(topic), place as usize, effects);
+            }
+            Entry::Full(subscription) => self.end_full(now, session, key, &subscription, effects),
+        }
+        if after == 0 || after < self.options.backlog_bytes_low {
+            self.relax(now, key_of(session), effects);
+        } else {
+            self.relent(now, key_of(session), effects);
+        }
+    }
+
+    fn end_full(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        subscription: &Subscription,
+        effects: &mut Effects,
+    ) {
         let mut homes = 0;
         let plain = subscription.selector.is_none();
         for (listening, target) in subscription.targets.as_slice().iter().zip(0u16..) {
@@ -137,7 +151,8 @@ impl Broker {
                     homes = u64::MAX >> (64 - self.options.shards.clamp(1, 64))
                 }
                 Target::Exact(destination) => {
-                    self.unlist(now, &destination.path, listening.place as usize, effects);
+                    let topic = self.topic_names.get(&destination.path).copied();
+                    self.unlist(now, topic, listening.place as usize, effects);
                 }
                 Target::Pattern(Kind::Topic, pattern) => {
                     self.unlist_pattern(now, &pattern.clone(), entry(plain), effects)
@@ -150,11 +165,6 @@ impl Broker {
             } else {
                 effects.mail.push((home, Mail::Leave { session, key }));
             }
-        }
-        if after == 0 || after < self.options.backlog_bytes_low {
-            self.relax(now, key_of(session), effects);
-        } else {
-            self.relent(now, key_of(session), effects);
         }
     }
 
@@ -172,7 +182,7 @@ impl Broker {
             );
             return Err(Close::new(CloseCode::TooManySubscriptions, reason));
         }
-        if record.subscription(subscribe.key).is_some() {
+        if record.subscriptions.get(subscribe.key).is_some() {
             return Err(CloseCode::DuplicateSubscription.into());
         }
         let rules = &self.options.rules;
@@ -212,8 +222,7 @@ impl Broker {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let topic = self.ensure_topic(now, &destination.path);
                 if let Some(topic) = self.topics.get_mut(topic) {
-                    topic.subscribers.reserve_exact(usize::from(topic.subscribers.len() < 4));
-                    topic.subscribers.push(Subscriber {
+                    topic.list(Subscriber {
                         session: key_of(session),
                         key: subscribe.key,
                         target: index,
@@ -385,8 +394,13 @@ impl Broker {
         let (target, place) = (listening.target.clone(), listening.place as usize);
         subscription.waiting = subscription.waiting.saturating_sub(1);
         let confirm = if subscription.waiting == 0 { subscription.confirm.take() } else { None };
-        if live && plain {
-            self.mark_plain(asker, &target, place);
+        let complete = subscription.waiting == 0 && subscription.targets.as_slice().len() == 1;
+        if live
+            && plain
+            && let Some(topic) = self.mark_plain(asker, &target, place)
+            && complete
+        {
+            self.make_plain(asker, Plain::new(topic, place as u32));
         }
         for run in retained {
             self.deliver_retained(now, asker, run, effects);
@@ -400,8 +414,10 @@ impl Broker {
         let Some(record) = self.session(asker.session) else {
             return;
         };
-        let Some(subscription) = record.subscription(asker.key) else {
-            return;
+        let selector = match record.subscriptions.get(asker.key) {
+            None => return,
+            Some(Entry::Plain(_)) => None,
+            Some(Entry::Full(subscription)) => subscription.selector.as_ref(),
         };
         let path = &run.destination().path;
         let readable = record.principal.as_ref().is_some_and(|principal| {
@@ -409,7 +425,7 @@ impl Broker {
         });
         let wanted = run.message(0).is_some_and(|message| {
             !message.is_expired(now.wall_ms)
-                && subscription.selector.as_ref().is_none_or(|selector| selector.matches(&message))
+                && selector.is_none_or(|selector| selector.matches(&message))
         });
         if !readable || !wanted {
             return;
@@ -426,15 +442,14 @@ impl Broker {
         self.push_topic(now, topic, key_of(asker.session), pending, effects);
     }
 
-    /// Lets deliveries to a live subscription without a selector take the short way.
-    fn mark_plain(&mut self, asker: Asker, target: &Target, place: usize) {
+    /// Lets deliveries to a live subscription without a selector take the short way; names the
+    /// topic if it is exactly one.
+    fn mark_plain(&mut self, asker: Asker, target: &Target, place: usize) -> Option<Key> {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
-                let topic = self.topic_names.get(&destination.path);
-                let topic = topic.and_then(|key| self.topics.get_mut(*key));
-                if let Some(known) = topic.and_then(|topic| topic.subscribers.get_mut(place)) {
-                    known.plain = true;
-                }
+                let key = *self.topic_names.get(&destination.path)?;
+                self.topics.get_mut(key)?.subscribers.get_mut(place)?.plain = true;
+                return Some(key);
             }
             Target::Pattern(Kind::Topic, pattern) => {
                 let entry = |plain| Subscriber {
@@ -450,40 +465,47 @@ impl Broker {
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue, _) => {}
         }
+        None
+    }
+
+    /// A complete subscription to one topic needs to know no more than its place there.
+    fn make_plain(&mut self, asker: Asker, plain: Plain) {
+        let record = self.sessions.get_mut(key_of(asker.session));
+        if let Some(entry) = record.and_then(|record| record.subscriptions.get_mut(asker.key)) {
+            *entry = Entry::Plain(plain);
+        }
     }
 
     /// Notes where in its topic's list a subscription stands, so that its end need not search.
     fn set_place(&mut self, session: Key, key: SubscriptionKey, target: u16, place: usize) {
         let record = self.sessions.get_mut(session);
-        let subscription = record.and_then(|record| record.subscription_mut(key));
-        let listening = subscription
-            .and_then(|known| known.targets.as_mut_slice().get_mut(usize::from(target)));
-        if let Some(listening) = listening {
-            listening.place = place as u32;
+        match record.and_then(|record| record.subscriptions.get_mut(key)) {
+            Some(Entry::Plain(plain)) => plain.place = place as u32,
+            Some(Entry::Full(known)) => {
+                if let Some(listening) = known.targets.as_mut_slice().get_mut(usize::from(target)) {
+                    listening.place = place as u32;
+                }
+            }
+            None => {}
         }
     }
 
-    fn unlist(&mut self, now: Now, path: &Path, place: usize, effects: &mut Effects) {
-        let topic = self.topic_names.get(path).and_then(|key| self.topics.get_mut(*key));
+    fn unlist(&mut self, now: Now, topic: Option<Key>, place: usize, effects: &mut Effects) {
+        let topic = topic.and_then(|key| self.topics.get_mut(key));
         let Some(topic) = topic else { return };
         topic.used = now.time;
-        if place < topic.subscribers.len() {
-            topic.subscribers.swap_remove(place);
-        }
-        if let Some(moved) = topic.subscribers.get(place).copied() {
+        if let Some(moved) = topic.unlist(place) {
             return self.set_place(moved.session, moved.key, moved.target, place);
         }
         if !topic.subscribers.is_empty() {
             return;
         }
-        topic.subscribers = Vec::new();
-        let home = self.home(path);
+        let path = topic.path.clone();
+        let home = self.home(&path);
         if home == self.shard {
-            self.interest(now, self.shard, path.clone(), false, None, effects);
+            self.interest(now, self.shard, path, false, None, effects);
         } else {
-            effects
-                .mail
-                .push((home, Mail::Interest { path: path.clone(), on: false, asker: None }));
+            effects.mail.push((home, Mail::Interest { path, on: false, asker: None }));
         }
     }
 

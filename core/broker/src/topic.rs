@@ -19,6 +19,8 @@ pub(crate) struct Subscriber {
     pub(crate) plain: bool,
 }
 
+const _: () = assert!(size_of::<Subscriber>() <= 16, "every subscription has one");
+
 /// One topic on one shard.
 #[derive(Debug)]
 pub(crate) struct Topic {
@@ -65,6 +67,28 @@ impl Topic {
             used: now,
             home: None,
         }
+    }
+
+    /// Takes a subscriber in at the end of the list.
+    pub(crate) fn list(&mut self, subscriber: Subscriber) {
+        let list = &mut self.subscribers;
+        if list.len() == list.capacity() {
+            // Not doubled: half of a million places would be idle.
+            list.reserve_exact((list.len() / 8).max(1));
+        }
+        list.push(subscriber);
+    }
+
+    /// Takes the subscriber out of that place; the one that is there now has moved.
+    pub(crate) fn unlist(&mut self, place: usize) -> Option<Subscriber> {
+        let list = &mut self.subscribers;
+        if place < list.len() {
+            list.swap_remove(place);
+        }
+        if list.len() <= list.capacity() / 2 {
+            list.shrink_to(list.len() + list.len() / 8);
+        }
+        list.get(place).copied()
     }
 
     /// Whether it remembers a value whose time is over.

@@ -1,0 +1,173 @@
+//! The subscriptions of one session, in as little room as a million idle subscribers need.
+//!
+//! Relies on keys being small and used again. Invariants: a single subscription under the first key
+//! needs no memory of its own once its homes have answered; no key holds two entries.
+
+use tiderace_base::Key;
+use tiderace_wire::SubscriptionKey;
+
+use crate::session::Subscription;
+
+/// A subscription as its session keeps it.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// To one topic, without a selector, and every home has answered: all that most ever are.
+    Plain(Plain),
+    /// Anything else.
+    Full(Box<Subscription>),
+}
+
+/// Where a subscription stands that is nothing but an entry in a topic's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plain {
+    /// The topic's slot; a topic with subscribers is never forgotten, so no generation is needed.
+    pub(crate) topic: u32,
+    /// Its place in the topic's list.
+    pub(crate) place: u32,
+}
+
+/// Entries by key.
+#[derive(Debug, Default)]
+pub(crate) enum Subscriptions {
+    #[default]
+    None,
+    /// Only one, under the first key.
+    First(Entry),
+    Many(Box<Slots>),
+}
+
+/// By key; the last one is never empty.
+#[derive(Debug, Default)]
+pub(crate) struct Slots(Vec<Option<Entry>>);
+
+const _: () = assert!(size_of::<Subscriptions>() <= 16, "it is in every session");
+
+impl Plain {
+    pub(crate) fn new(topic: Key, place: u32) -> Plain {
+        Plain { topic: topic.slot, place }
+    }
+}
+
+impl Subscriptions {
+    pub(crate) fn get(&self, key: SubscriptionKey) -> Option<&Entry> {
+        match self {
+            Subscriptions::First(entry) if key == FIRST => Some(entry),
+            Subscriptions::None | Subscriptions::First(_) => None,
+            Subscriptions::Many(slots) => slots.0.get(key.0 as usize)?.as_ref(),
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, key: SubscriptionKey) -> Option<&mut Entry> {
+        match self {
+            Subscriptions::First(entry) if key == FIRST => Some(entry),
+            Subscriptions::None | Subscriptions::First(_) => None,
+            Subscriptions::Many(slots) => slots.0.get_mut(key.0 as usize)?.as_mut(),
+        }
+    }
+
+    /// Puts an entry in the place of what was there.
+    pub(crate) fn insert(&mut self, key: SubscriptionKey, entry: Entry) {
+        if let Subscriptions::Many(slots) = self {
+            return slots.insert(key, entry);
+        }
+        if key == FIRST {
+            *self = Subscriptions::First(entry);
+            return;
+        }
+        let mut slots = Slots::default();
+        if let Subscriptions::First(first) = std::mem::take(self) {
+            slots.insert(FIRST, first);
+        }
+        slots.insert(key, entry);
+        *self = Subscriptions::Many(Box::new(slots));
+    }
+
+    pub(crate) fn remove(&mut self, key: SubscriptionKey) -> Option<Entry> {
+        match std::mem::take(self) {
+            Subscriptions::None => None,
+            Subscriptions::First(entry) if key == FIRST => Some(entry),
+            Subscriptions::First(entry) => {
+                *self = Subscriptions::First(entry);
+                None
+            }
+            Subscriptions::Many(mut slots) => {
+                let entry = slots.0.get_mut(key.0 as usize).and_then(Option::take);
+                while slots.0.last().is_some_and(Option::is_none) {
+                    slots.0.pop();
+                }
+                if !slots.0.is_empty() {
+                    *self = Subscriptions::Many(slots);
+                }
+                entry
+            }
+        }
+    }
+
+    /// The keys in use, rising.
+    pub(crate) fn keys(&self) -> Vec<SubscriptionKey> {
+        match self {
+            Subscriptions::None => Vec::new(),
+            Subscriptions::First(_) => vec![FIRST],
+            Subscriptions::Many(slots) => {
+                let used = slots.0.iter().zip(0..).filter(|(slot, _)| slot.is_some());
+                used.map(|(_, key)| SubscriptionKey(key)).collect()
+            }
+        }
+    }
+}
+
+impl Slots {
+    fn insert(&mut self, key: SubscriptionKey, entry: Entry) {
+        let at = key.0 as usize;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
+        }
+        if let Some(slot) = self.0.get_mut(at) {
+            *slot = Some(entry);
+        }
+    }
+}
+
+/// The key of the first subscription of most protocols' sessions.
+const FIRST: SubscriptionKey = SubscriptionKey(0);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn plain(entry: &Entry) -> Plain {
+        match entry {
+            Entry::Plain(plain) => *plain,
+            Entry::Full(_) => panic!("only plain ones were put in"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agree_with_a_map(ops in proptest::collection::vec((0u32..6, any::<bool>()), 1..100)) {
+            let mut subscriptions = Subscriptions::default();
+            let mut model = BTreeMap::new();
+            for ((key, add), number) in ops.into_iter().zip(0..) {
+                let key = SubscriptionKey(key);
+                if add {
+                    let entry = Plain { topic: number, place: number };
+                    subscriptions.insert(key, Entry::Plain(entry));
+                    model.insert(key, entry);
+                } else {
+                    let removed = subscriptions.remove(key);
+                    prop_assert_eq!(removed.as_ref().map(plain), model.remove(&key));
+                }
+                for key in (0..7).map(SubscriptionKey) {
+                    let known = model.get(&key).copied();
+                    prop_assert_eq!(subscriptions.get(key).map(plain), known);
+                    prop_assert_eq!(subscriptions.get_mut(key).map(|entry| plain(entry)), known);
+                }
+                prop_assert_eq!(subscriptions.keys(), model.keys().copied().collect::<Vec<_>>());
+                prop_assert_eq!(matches!(subscriptions, Subscriptions::None), model.is_empty());
+            }
+        }
+    }
+}
