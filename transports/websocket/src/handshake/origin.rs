@@ -13,7 +13,12 @@ pub enum OriginPolicy {
     /// Every origin. Only for services that do not rely on ambient credentials.
     Any,
     /// Only these origins.
-    List(Vec<OriginPattern>),
+    List {
+        /// The origins; any one of them suffices.
+        patterns: Vec<OriginPattern>,
+        /// Whether what [`Self::SameHost`] accepts is accepted as well.
+        same_host: bool,
+    },
 }
 
 /// An origin, `https://app.example.com`, or all subdomains of one, `https://*.example.com`.
@@ -46,12 +51,11 @@ impl OriginPolicy {
         };
         match self {
             Self::Any => true,
-            Self::List(patterns) => patterns.iter().any(|pattern| pattern.matches(&origin)),
-            Self::SameHost => split_port(host).is_some_and(|(host, port)| {
-                let default = default_port(origin.scheme);
-                host.eq_ignore_ascii_case(origin.host)
-                    && port.or(default) == origin.port.or(default)
-            }),
+            Self::List { patterns, same_host } => {
+                patterns.iter().any(|pattern| pattern.matches(&origin))
+                    || (*same_host && origin.is_of(host))
+            }
+            Self::SameHost => origin.is_of(host),
         }
     }
 }
@@ -119,6 +123,14 @@ impl<'a> Origin<'a> {
         let (host, port) = split_port(rest.strip_prefix(b"://")?)?;
         scheme_ok.then_some(Self { scheme, host, port })
     }
+
+    /// Whether a `Host` header names this origin's host and port.
+    fn is_of(&self, host: &[u8]) -> bool {
+        split_port(host).is_some_and(|(host, port)| {
+            let default = default_port(self.scheme);
+            host.eq_ignore_ascii_case(self.host) && port.or(default) == self.port.or(default)
+        })
+    }
 }
 
 /// Splits `host[:port]`; `None` when either part is malformed.
@@ -162,7 +174,8 @@ mod tests {
     use super::*;
 
     fn list(patterns: &[&str]) -> OriginPolicy {
-        OriginPolicy::List(patterns.iter().map(|pattern| pattern.parse().unwrap()).collect())
+        let patterns = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
+        OriginPolicy::List { patterns, same_host: false }
     }
 
     #[test]
@@ -227,6 +240,20 @@ mod tests {
             "null",
         ] {
             assert!(!policy.allows(Some(origin.as_bytes()), b"x"), "{origin}");
+        }
+    }
+
+    #[test]
+    fn lists_take_the_same_host_only_if_told() {
+        let patterns = vec!["https://app.example.org".parse().unwrap()];
+        for same_host in [true, false] {
+            let policy = OriginPolicy::List { patterns: patterns.clone(), same_host };
+            let allows = |origin: &str| policy.allows(Some(origin.as_bytes()), b"example.com:7800");
+            assert!(allows("https://app.example.org"));
+            assert_eq!(allows("http://example.com:7800"), same_host);
+            assert!(!allows("http://example.com"), "another port is another origin");
+            assert!(!allows("https://evil.example"));
+            assert!(!allows("null"));
         }
     }
 
