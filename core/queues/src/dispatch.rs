@@ -14,11 +14,13 @@ use crate::queues::Effect;
 /// Messages a selective consumer may look at in one call; the rest waits for the next tick.
 const LOOK_MAX: usize = 4096;
 
-/// Deals out what can be dealt out; says how many messages were found expired and dropped.
+/// Deals out what can be dealt out, to all consumers or to all but one; says how many messages
+/// were found expired and dropped.
 pub(crate) fn dispatch(
     queue_key: Key,
     queue: &mut Queue,
     consumers: &mut Slab<Consumer>,
+    except: Option<Key>,
     wall_ms: u64,
     effects: &mut Vec<Effect>,
 ) -> usize {
@@ -26,10 +28,9 @@ pub(crate) fn dispatch(
         .consumers
         .iter()
         .position(|at| consumers.get(at.consumer).is_some_and(|consumer| consumer.exclusive));
+    let takers = queue.consumers.iter().filter(|at| Some(at.consumer) != except).count();
     let share = match exclusive {
-        None if queue.consumers.len() > 1 => {
-            queue.ready_messages.div_ceil(queue.consumers.len()) as u32
-        }
+        None if takers > 1 => queue.ready_messages.div_ceil(takers) as u32,
         _ => u32::MAX,
     };
     let (mut refusals, mut expired) = (0, 0);
@@ -41,7 +42,10 @@ pub(crate) fn dispatch(
             break;
         }
         let place = exclusive.unwrap_or(queue.turn % queue.consumers.len());
-        match next_segment(place, share, queue, consumers, wall_ms) {
+        let left_out = queue.consumers.get(place).is_some_and(|at| Some(at.consumer) == except);
+        let next =
+            if left_out { None } else { next_segment(place, share, queue, consumers, wall_ms) };
+        match next {
             Some((key, segment)) => {
                 refusals = 0;
                 if let Some(consumer) = consumers.get_mut(key) {

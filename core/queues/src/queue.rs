@@ -140,13 +140,6 @@ impl Queue {
         removed
     }
 
-    /// The next message goes to another consumer than this one, if there is one.
-    pub(crate) fn pass_turn(&mut self, consumer: Key) {
-        if let Some(at) = self.consumers.iter().position(|known| known.consumer == consumer) {
-            self.turn = at + 1;
-        }
-    }
-
     /// Removes expired messages from the front; how many there were.
     pub(crate) fn expire_front(&mut self, wall_ms: u64) -> usize {
         let mut removed = 0;

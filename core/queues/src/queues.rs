@@ -182,20 +182,21 @@ impl Queues {
             ranges.iter().flat_map(|(first, last)| consumer.land(*first, *last)).collect();
         let queues = consumer.queues.clone();
         for flight in landed {
-            if settlement == Settlement::Reject
-                && let Some(queue) = self.queues.get_mut(flight.queue)
-            {
-                queue.pass_turn(consumer_key);
-            }
             self.landed(flight, settlement, effects);
         }
         for key in queues {
             if let Some(queue) = self.queues.get_mut(key) {
                 queue.used = now.time;
             }
-            // What is returned would only come back to the consumer that leaves.
-            if settlement != Settlement::Return {
-                self.dispatch(key, effects);
+            match settlement {
+                Settlement::Accept => self.dispatch(key, effects),
+                // Others come first: whoever rejected gets it again only if nobody else has room.
+                Settlement::Reject => {
+                    self.dispatch_except(key, Some(consumer_key), effects);
+                    self.dispatch(key, effects);
+                }
+                // What is returned would only come back to the consumer that leaves.
+                Settlement::Return => {}
             }
         }
     }
@@ -344,11 +345,15 @@ impl Queues {
     }
 
     fn dispatch(&mut self, key: Key, effects: &mut Vec<Effect>) {
+        self.dispatch_except(key, None, effects);
+    }
+
+    fn dispatch_except(&mut self, key: Key, except: Option<Key>, effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
         let before = queue.bytes;
-        let expired = dispatch(key, queue, &mut self.consumers, self.wall_ms, effects);
+        let expired = dispatch(key, queue, &mut self.consumers, except, self.wall_ms, effects);
         self.expired += expired as u64;
         self.bytes = self.bytes.saturating_sub(before - queue.bytes);
         let (level, max) = (queue.bytes, queue.bytes_max);

@@ -319,6 +319,34 @@ fn a_rejected_message_goes_to_another_consumer() {
 }
 
 #[test]
+fn all_that_is_rejected_at_once_goes_to_another_consumer() {
+    let mut queues = Queues::new(1 << 20);
+    let mut effects = Vec::new();
+    let wide = |consumer| Consume {
+        session: session(consumer),
+        key: SubscriptionKey(0),
+        target: Target::Exact(destination()),
+        selector: None,
+        window: Window { messages: 10, bytes: 0 },
+        exclusive: false,
+        explicit: true,
+    };
+    queues.consume(Now::default(), &wide(1), options, &mut effects);
+    queues.publish(Now::default(), run(0, 3), options, &mut effects);
+    queues.consume(Now::default(), &wide(2), options, &mut effects);
+    effects.clear();
+    let reject = Settlement::Reject;
+    queues.settle(Now::default(), session(1), SubscriptionKey(0), &[(0, 1)], reject, &mut effects);
+    assert_eq!(receivers(effects), [2]);
+    let mut effects = Vec::new();
+    queues.leave(Now::default(), session(1), SubscriptionKey(0), true, &mut effects);
+    queues.settle(Now::default(), session(2), SubscriptionKey(0), &[(0, 2)], reject, &mut effects);
+    // Alone, it gets everything again.
+    assert!(receivers(effects).iter().all(|receiver| *receiver == 2));
+    assert_eq!(queues.depth().0, 0);
+}
+
+#[test]
 fn an_expired_message_is_never_delivered() {
     let mut queues = Queues::new(1 << 20);
     let mut effects = Vec::new();
