@@ -1,9 +1,11 @@
 //! A node: its listeners, its shards with their threads, and the handle that ends them.
 //!
-//! Listeners are bound before any thread starts, so that a taken port is an error of [`spawn`].
+//! Listeners are bound before any thread starts, so that a taken port is an error of [`spawn`]. A
+//! shard that fails takes the process with it, unless the options say otherwise.
 
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -119,7 +121,8 @@ impl NodeHandle {
     /// Waits until all shards have ended.
     ///
     /// # Errors
-    /// When a shard could not go on, or panicked.
+    /// When a shard could not go on, or panicked; the process lives to see it only without
+    /// [`Options::abort_on_failure`].
     pub fn join(self) -> io::Result<()> {
         let mut outcome = Ok(());
         for thread in self.threads {
@@ -163,9 +166,10 @@ pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnEr
     let mut threads = Vec::new();
     for ((driver, post), index) in drivers.into_iter().zip(posts).zip(0u16..) {
         let shared = Arc::clone(&shared);
+        let abort = shared.options.abort_on_failure;
         let thread = std::thread::Builder::new()
             .name(format!("shard-{index}"))
-            .spawn(move || run(Shard::new(ShardId(index), driver, shared, post)))?;
+            .spawn(move || supervise(Shard::new(ShardId(index), driver, shared, post), abort))?;
         threads.push(thread);
     }
     let control = NodeControl { shared };
@@ -217,15 +221,21 @@ fn pins(options: &Options, services: &Services) -> Result<Vec<Pin>, SpawnError> 
     options.listeners.iter().map(|listener| pin(listener.protocol.as_deref())).collect()
 }
 
-fn run(mut shard: Shard<OsDriver>) -> io::Result<()> {
-    loop {
-        match shard.turn() {
-            Ok(Turn::Continue) => {}
-            Ok(Turn::Finished) => return Ok(()),
-            Err(error) => {
-                tracing::error!(event = "shard-failed", %error, "an event loop cannot go on");
-                return Err(error);
-            }
+/// Runs a shard and, if it fails, ends the process or says so.
+fn supervise(mut shard: Shard<OsDriver>, abort: bool) -> io::Result<()> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(&mut shard)));
+    let outcome = outcome.unwrap_or_else(|_| Err(io::Error::other("an event loop panicked")));
+    if let Err(error) = &outcome {
+        tracing::error!(event = "shard-failed", %error, abort, "an event loop cannot go on");
+        if abort {
+            // Before the shard's sockets are closed: nothing of it can be trusted now.
+            std::process::abort();
         }
     }
+    outcome
+}
+
+fn run(shard: &mut Shard<OsDriver>) -> io::Result<()> {
+    while shard.turn()? == Turn::Continue {}
+    Ok(())
 }

@@ -42,6 +42,9 @@ pub struct Options {
     pub websocket: tiderace_websocket::Limits,
     /// Limits of HTTP requests.
     pub http: tiderace_http1::Limits,
+    /// Whether the process ends when an event loop fails: a supervisor starts a whole server again,
+    /// where one without some of its shards would accept connections and answer nothing.
+    pub abort_on_failure: bool,
 }
 
 impl Default for Options {
@@ -60,6 +63,7 @@ impl Default for Options {
             origins: tiderace_websocket::handshake::OriginPolicy::default(),
             websocket: tiderace_websocket::Limits::default(),
             http: tiderace_http1::Limits::default(),
+            abort_on_failure: true,
         }
     }
 }

@@ -249,6 +249,27 @@ fn connections_spread_and_messages_cross_shards() {
 }
 
 #[test]
+fn a_failing_shard_is_an_error_or_the_end_of_the_process() {
+    const CHILD: &str = "TIDERACE_TEST_ABORT";
+    let abort_on_failure = std::env::var_os(CHILD).is_some();
+    let listeners = vec![ListenerOptions { address: ([127, 0, 0, 1], 0).into(), protocol: None }];
+    let options = Options { listeners, abort_on_failure, ..Options::default() };
+    let mut services = services(Arc::new(AtOnce));
+    services.http = Arc::new(|_| panic!("asked to"));
+    let node = spawn(options, services).unwrap();
+    let mut stream = connect(node.addresses[0]);
+    stream.write_all(b"GET /page HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let error = node.join().unwrap_err();
+    assert!(!abort_on_failure, "the process should have ended");
+    assert!(error.to_string().contains("panicked"), "{error}");
+    let name = "a_failing_shard_is_an_error_or_the_end_of_the_process";
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
+    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    assert_eq!(signal, Some(libc::SIGABRT), "{output:?}");
+}
+
+#[test]
 fn what_cannot_be_listened_on_is_an_error() {
     let node = start(Options::default());
     let listener = |address, protocol: Option<&str>| Options {
