@@ -12,6 +12,7 @@ mod receipt;
 mod send;
 mod subscribe;
 mod subscription;
+mod subscriptions;
 mod transaction;
 
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use crate::server_frame;
 use crate::version::Version;
 use heart_beat::HeartBeat;
 use receipt::Receipts;
-use subscription::Subscriptions;
+use subscriptions::Subscriptions;
 use transaction::Transactions;
 
 /// Where the conversation stands.
@@ -51,18 +52,24 @@ enum State {
 pub(crate) struct StompSession {
     options: Arc<StompOptions>,
     subscriptions: Subscriptions,
-    last: Option<Box<LastDestination>>,
     rare: Option<Box<Rare>>,
+    partial: Option<Box<Partial>>,
     heart_beat: HeartBeat,
     number: u64,
-    pending: Pending,
-    /// Bytes of the last input that were not consumed: more than these are news.
-    left: u32,
-    next_token: Token,
     state: State,
     version: Version,
     /// Whether the client gave credentials.
     named: bool,
+}
+
+const _: () = assert!(size_of::<StompSession>() <= 96, "there may be millions of idle ones");
+
+/// What is known about input that was not consumed.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Partial {
+    pending: Pending,
+    /// Bytes of the last input that were not consumed: more than these are news.
+    left: u32,
 }
 
 /// The destination of the last SEND: producers mostly send to the same one again.
@@ -76,6 +83,10 @@ struct LastDestination {
 struct Rare {
     /// Rises with every message that has to be acknowledged.
     tags: u64,
+    /// The last token given out.
+    tokens: Token,
+    /// Where the last SEND went.
+    last: Option<Box<LastDestination>>,
     receipts: Receipts,
     transactions: Transactions,
     /// Acknowledgements of this call, collected into one command.
@@ -98,12 +109,9 @@ impl StompSession {
             heart_beat: HeartBeat::until_login(now.time + options.login_timeout),
             options,
             subscriptions: Subscriptions::default(),
-            last: None,
             rare: None,
+            partial: None,
             number,
-            pending: Pending::Unknown,
-            left: 0,
-            next_token: 1,
             state: State::Fresh,
             version: Version::V10,
             named: false,
@@ -119,10 +127,11 @@ impl StompSession {
         &mut self,
         now: Now,
         input: &[u8],
+        pending: &mut Pending,
         context: &mut Context<'_>,
     ) -> Result<Progress, Close> {
         let mut at = 0;
-        if let Err(need) = self.pending.ready(input) {
+        if let Err(need) = pending.ready(input) {
             return Ok(Progress { consumed: 0, need });
         }
         loop {
@@ -145,11 +154,11 @@ impl StompSession {
             match length {
                 Ok(length) => {
                     at += length;
-                    self.pending = Pending::Unknown;
+                    *pending = Pending::Unknown;
                 }
-                Err(pending) => {
-                    self.pending = pending;
-                    let need = match pending {
+                Err(found) => {
+                    *pending = found;
+                    let need = match found {
                         Pending::Body { len } => len as usize,
                         _ => 0,
                     };
@@ -302,13 +311,20 @@ impl Session for StompSession {
         input: &[u8],
         context: &mut Context<'_>,
     ) -> Result<Progress, Close> {
-        if input.len() > self.left as usize {
+        let mut partial = self.partial.take();
+        let (mut pending, left) =
+            partial.as_ref().map_or((Pending::Unknown, 0), |known| (known.pending, known.left));
+        if input.len() > left as usize {
             self.heart_beat.heard(now.time);
         }
-        let result = self.read(now, input, context);
+        let result = self.read(now, input, &mut pending, context);
         self.flush(context.commands);
         if let Ok(progress) = result {
-            self.left = (input.len() - progress.consumed) as u32;
+            let left = (input.len() - progress.consumed) as u32;
+            if left > 0 || pending != Pending::Unknown {
+                *partial.get_or_insert_default().as_mut() = Partial { pending, left };
+                self.partial = partial;
+            }
         }
         result
     }

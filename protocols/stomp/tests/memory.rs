@@ -55,5 +55,5 @@ fn an_idle_session_with_a_subscription_takes_little() {
         session.receive(now, subscribe, &mut context).unwrap();
     }
     let idle = BYTES.get() - before;
-    assert!(idle > 0 && idle <= 200, "an idle session takes {idle} bytes of heap");
+    assert!(idle > 0 && idle <= 128, "an idle session takes {idle} bytes of heap");
 }

@@ -25,28 +25,23 @@ impl StompSession {
         };
         let run = delivery.run.run();
         let (line, is_own) = self.destination_line(subscription, delivery);
+        let framing = output.framing;
         let form = Form {
-            framing: output.framing,
+            framing,
             version: self.version,
-            prefix: subscription.prefix(),
+            prefix: &[],
             destination: &line,
             home: run.home().0,
             redeliveries: delivery.redeliveries,
         };
-        if subscription.mode != AckMode::Auto {
-            let first = self.rare.as_ref().map_or(0, |rare| rare.tags) + 1;
-            let tags = write_tagged(&form, delivery, first, output);
-            self.remember(delivery, tags);
-            return;
-        }
         let shareable = delivery.redeliveries == 0 && !is_own;
         let is_large = run.len() == 1 && run.bytes_of(0, 1) >= APART_BYTES_MIN;
-        let style = subscription.style;
-        if is_large {
-            return write_large(&form, style, shareable, delivery, output);
-        }
-        if shareable && delivery.is_whole() {
-            let block = delivery.run.encoded(key(WHOLE, &form, style), |out| {
+        let is_auto = subscription.mode == AckMode::Auto;
+        if is_auto && shareable && !is_large && delivery.is_whole() {
+            let key = key(WHOLE, self.version, framing, subscription);
+            let block = delivery.run.encoded(key, |out| {
+                let lines = subscription.lines();
+                let form = Form { prefix: &lines, ..form };
                 for message in run.messages() {
                     encode::message(&form, &message, None, out);
                 }
@@ -55,6 +50,18 @@ impl StompSession {
                 output.queue.share(block);
                 return;
             }
+        }
+        let lines = subscription.lines();
+        let form = Form { prefix: &lines, ..form };
+        if !is_auto {
+            let first = self.rare.as_ref().map_or(0, |rare| rare.tags) + 1;
+            let tags = write_tagged(&form, delivery, first, output);
+            self.remember(delivery, tags);
+            return;
+        }
+        if is_large {
+            let key = shareable.then(|| key(HEAD, self.version, framing, subscription));
+            return write_large(&form, key, delivery, output);
         }
         for index in delivery.from..delivery.to {
             if let Some(message) = run.message(index) {
@@ -142,14 +149,13 @@ fn write(
 /// Writes a single large message: its head is made once per wire form, its body never copied.
 fn write_large(
     form: &Form<'_>,
-    style: Option<Style>,
-    shareable: bool,
+    key: Option<EncodingKey<'_>>,
     delivery: &Delivery<'_>,
     output: &mut Output<'_>,
 ) {
     let Some(message) = delivery.run.run().message(0) else { return };
-    let head = shareable.then(|| {
-        delivery.run.encoded(key(HEAD, form, style), |out| {
+    let head = key.map(|key| {
+        delivery.run.encoded(key, |out| {
             // The body, for which room was made, goes apart.
             *out = Vec::new();
             let text = is_text(form.framing, message.body);
@@ -177,18 +183,19 @@ fn is_text(framing: Framing, body: &[u8]) -> bool {
     framing.is_message() && simdutf8::basic::from_utf8(body).is_ok()
 }
 
-fn key<'a>(letter: u8, form: &Form<'a>, style: Option<Style>) -> EncodingKey<'a> {
-    let style = match style {
+fn key(
+    letter: u8,
+    version: Version,
+    framing: Framing,
+    subscription: &Subscription,
+) -> EncodingKey<'_> {
+    let style = match subscription.style {
         None => 0,
         Some(Style::Dots) => 1,
         Some(Style::Slashes) => 2,
     };
-    let version = match form.version {
-        // Alike but for escapes, which differ.
-        Version::V10 | Version::V11 | Version::V12 => form.version.class(),
-    };
     EncodingKey {
-        form: EncodingKey::form(letter, version | style << 4, form.framing.id()),
-        variant: form.prefix,
+        form: EncodingKey::form(letter, version.class() | style << 4, framing.id()),
+        variant: subscription.variant(),
     }
 }

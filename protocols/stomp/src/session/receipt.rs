@@ -126,9 +126,10 @@ impl StompSession {
         if text.contains(&b'\\') || text.contains(&b'\r') {
             headers.decode(text).map_err(|why| unreadable(command, why))?;
         }
-        let first = self.next_token;
-        self.next_token = first.wrapping_add(actions);
-        self.rare().receipts.owe(text, first, actions);
+        let rare = self.rare();
+        let first = rare.tokens.wrapping_add(1);
+        rare.tokens = rare.tokens.wrapping_add(actions);
+        rare.receipts.owe(text, first, actions);
         Ok(first)
     }
 

@@ -188,10 +188,11 @@ impl StompSession {
             publication.read(now)?;
         }
         if send.rare.transaction.is_none()
-            && let Some(last) = self.last.take_if(|last| *last.spelling == *spelling)
+            && let Some(rare) = &mut self.rare
+            && let Some(last) = rare.last.take_if(|last| *last.spelling == *spelling)
         {
             let result = self.publish_one(&last.destination, &publication, context.commands);
-            self.last = Some(last);
+            self.rare().last = Some(last);
             return result;
         }
         self.publish_elsewhere(spelling, &publication, context)
@@ -251,7 +252,8 @@ impl StompSession {
         {
             self.publish_one(destination, publication, context.commands)?;
             let destination = destination.clone();
-            self.last = Some(Box::new(LastDestination { spelling: spelling.into(), destination }));
+            let last = LastDestination { spelling: spelling.into(), destination };
+            self.rare().last = Some(Box::new(last));
             return Ok(());
         }
         let mut data = Vec::new();
