@@ -73,6 +73,7 @@ close_codes! {
     202 LoginTimeout "login-timeout" 1008 false "The client did not log in in time.";
     203 HeartBeatTimeout "heart-beat-timeout" 1008 true "The client promised heart-beats and fell silent.";
     204 IdleTimeout "idle-timeout" 1001 true "The connection did not answer pings.";
+    205 FrameTimeout "frame-timeout" 1008 true "A frame or message was begun and not finished in time.";
     300 UnknownProtocol "unknown-protocol" 1002 false "The first bytes belong to no protocol that is spoken here.";
     301 TlsNotSupported "tls-not-supported" 1002 false "The client began a TLS handshake on a port that speaks plain text only.";
     302 ProtocolNotAllowed "protocol-not-allowed" 1002 false "This listener is pinned to another protocol.";

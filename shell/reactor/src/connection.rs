@@ -18,6 +18,7 @@ use tiderace_http1::{ChunkedDecoder, HeadScanner};
 use tiderace_websocket::Decoder;
 use tiderace_wire::{Framing, Session};
 
+use crate::options::Deadlines;
 use crate::pool::Outgoing;
 use crate::upgrade::FRAMING;
 
@@ -74,9 +75,47 @@ impl<S> Connection<S> {
     /// When a timer has to look at the connection.
     pub(crate) fn next_deadline(&self) -> Time {
         match &self.stage {
-            Stage::Live(live) => self.deadline.min(live.session.deadline()),
+            Stage::Live(live) => self.deadline.min(live.session.deadline()).min(live.rest_by()),
             _ => self.deadline,
         }
+    }
+
+    /// Notes what its client has begun and not finished.
+    pub(crate) fn watch(&mut self, now: Time, deadlines: &Deadlines) {
+        let partial = self.input_len() > 0;
+        let Stage::Live(live) = &mut self.stage else {
+            return;
+        };
+        match &mut live.transport {
+            Transport::Stream if !live.session.is_established() => {}
+            Transport::Stream if partial => self.deadline = now + deadlines.frame,
+            Transport::Stream => self.deadline = Time::NEVER,
+            Transport::WebSocket { decoder, rest } => {
+                let fragments = decoder.heap_bytes() > 0;
+                if !partial && !fragments && rest.is_none() {
+                    return;
+                }
+                let begun = rest.get_or_insert_default();
+                if !fragments {
+                    begun.message_by = Time::NEVER;
+                } else if begun.message_by == Time::NEVER {
+                    begun.message_by = now + deadlines.message;
+                }
+                if partial {
+                    begun.frame_by = now + deadlines.frame;
+                } else if begun.bytes.is_empty() {
+                    begun.frame_by = Time::NEVER;
+                }
+                if begun.is_over() {
+                    *rest = None;
+                }
+            }
+        }
+    }
+
+    /// Whether bytes may wait that we do not read: then silence is no fault of the client's.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.flags.has(Flags::PAUSED | Flags::HELD | Flags::READABLE) || self.is_clogged()
     }
 
     /// Bytes of WebSocket messages that the session has not consumed.
@@ -167,15 +206,47 @@ pub(crate) enum Transport {
     },
 }
 
-/// Payload that waits for more.
-#[derive(Debug, Default)]
+/// What a WebSocket client has begun and not finished.
+#[derive(Debug)]
 pub(crate) struct Rest {
+    /// Payload that waits for more.
     pub(crate) bytes: Vec<u8>,
     /// Bytes without which another call is pointless.
     pub(crate) need: usize,
+    /// When the next byte of an unfinished frame is due, the protocol's or the WebSocket's.
+    pub(crate) frame_by: Time,
+    /// When the last fragment of a fragmented message is due.
+    pub(crate) message_by: Time,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        let (frame_by, message_by) = (Time::NEVER, Time::NEVER);
+        Rest { bytes: Vec::new(), need: 0, frame_by, message_by }
+    }
+}
+
+impl Rest {
+    /// When patience with the client ends.
+    pub(crate) fn deadline(&self) -> Time {
+        self.frame_by.min(self.message_by)
+    }
+
+    /// Whether nothing is unfinished.
+    fn is_over(&self) -> bool {
+        self.bytes.is_empty() && self.deadline() == Time::NEVER
+    }
 }
 
 impl Live {
+    /// When patience with an unfinished frame or message ends.
+    pub(crate) fn rest_by(&self) -> Time {
+        match &self.transport {
+            Transport::WebSocket { rest: Some(rest), .. } => rest.deadline(),
+            _ => Time::NEVER,
+        }
+    }
+
     pub(crate) fn is_websocket(&self) -> bool {
         matches!(self.transport, Transport::WebSocket { .. })
     }

@@ -99,6 +99,10 @@ pub struct Deadlines {
     pub keep_alive: Span,
     /// Until the session has logged in.
     pub login: Span,
+    /// From one byte of a frame to the next; a slow client is no silent one.
+    pub frame: Span,
+    /// From the first to the last fragment of a WebSocket message.
+    pub message: Span,
     /// Silence after which a WebSocket client is sent a ping.
     pub ping: Span,
     /// Silence after that ping that ends the connection.
@@ -116,6 +120,8 @@ impl Default for Deadlines {
             head: Span::from_secs(10),
             keep_alive: Span::from_secs(60),
             login: Span::from_secs(10),
+            frame: Span::from_secs(60),
+            message: Span::from_secs(120),
             ping: Span::from_secs(30),
             pong: Span::from_secs(30),
             flush: Span::from_secs(5),

@@ -171,6 +171,7 @@ impl<D: Driver> Shard<D> {
             let reason = "a frame is larger than this server takes";
             self.end(key, &Close::new(CloseCode::FrameTooLarge, reason), Farewell::Full);
         } else {
+            connection.watch(self.now.time, &self.shared.options.deadlines);
             self.hold_back(key);
             self.end_half_open(key);
         }

@@ -10,6 +10,7 @@ use tiderace_base::{CloseCode, Key, Time};
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::driver::Driver;
+use crate::options::Deadlines;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -37,6 +38,10 @@ impl<D: Driver> Shard<D> {
         if connection.deadline <= now {
             self.run_out(key);
         }
+        let live = self.connections.get_mut(key).and_then(|connection| connection.live());
+        if live.is_some_and(|live| live.rest_by() <= now) {
+            self.unfinished(key);
+        }
         let due = |session_deadline: Time| session_deadline <= now;
         let live = self.connections.get_mut(key).and_then(|connection| connection.live());
         if live.is_some_and(|live| due(live.session.deadline())) {
@@ -49,7 +54,7 @@ impl<D: Driver> Shard<D> {
 
     /// The patience with a connection's stage has run out.
     fn run_out(&mut self, key: Key) {
-        let ping = self.shared.options.deadlines.ping;
+        let Deadlines { ping, frame, .. } = self.shared.options.deadlines;
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -60,14 +65,17 @@ impl<D: Driver> Shard<D> {
             Stage::Http(_) => CloseCode::Done,
             Stage::Starting(_) => CloseCode::LoginTimeout,
             Stage::Live(live) if live.session.is_established() => {
-                if !live.is_websocket() {
-                    connection.deadline = Time::NEVER;
-                } else if connection.flags.raise(Flags::ESTABLISHED) {
-                    connection.deadline = self.now.time + ping;
-                } else {
-                    self.ping(key);
+                let fresh = connection.flags.raise(Flags::ESTABLISHED);
+                if live.is_websocket() && !fresh {
+                    return self.ping(key);
+                } else if live.is_websocket() {
+                    return connection.deadline = self.now.time + ping;
+                } else if connection.input_len() == 0 {
+                    return connection.deadline = Time::NEVER;
+                } else if fresh || connection.is_deaf() {
+                    return connection.deadline = self.now.time + frame;
                 }
-                return;
+                CloseCode::FrameTimeout
             }
             Stage::Live(_) => CloseCode::LoginTimeout,
             Stage::Closing { .. } => return self.forget(key),

@@ -4,7 +4,7 @@
 //! frame may span messages and a message may hold several. Invariant: payload reaches the session
 //! in order, each byte once.
 
-use tiderace_base::{Close, CloseCode, Key};
+use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_websocket::{CloseError, Event, encode_close, encode_ping, encode_pong};
 use tiderace_wire::Progress;
 
@@ -82,22 +82,28 @@ impl<D: Driver> Shard<D> {
 
     /// Gives payload to the session, behind what it has not consumed.
     fn payload(&mut self, key: Key, payload: &[u8]) -> Result<(), Ended> {
-        let Some(mut rest) = self.take_rest(key) else {
+        let mut rest = self.take_rest(key);
+        if let Some(rest) = rest.as_mut().filter(|rest| !rest.bytes.is_empty()) {
+            rest.bytes.extend_from_slice(payload);
+            if rest.bytes.len() >= rest.need {
+                let progress = self.give(key, &rest.bytes)?;
+                rest.bytes.drain(..progress.consumed.min(rest.bytes.len()));
+                rest.need = progress.need;
+            }
+        } else {
             let progress = self.give(key, payload)?;
             let left = payload.get(progress.consumed..).unwrap_or_default();
             if !left.is_empty() {
-                let rest = Rest { bytes: left.to_vec(), need: progress.need };
-                self.put_rest(key, Box::new(rest));
+                let rest = rest.get_or_insert_default();
+                (rest.bytes, rest.need) = (left.to_vec(), progress.need);
             }
-            return self.check_rest(key);
-        };
-        rest.bytes.extend_from_slice(payload);
-        if rest.bytes.len() >= rest.need {
-            let progress = self.give(key, &rest.bytes)?;
-            rest.bytes.drain(..progress.consumed.min(rest.bytes.len()));
-            rest.need = progress.need;
         }
-        if !rest.bytes.is_empty() {
+        if let Some(mut rest) = rest.filter(|rest| !rest.bytes.is_empty()) {
+            // A message has just ended, so none is open.
+            rest.message_by = Time::NEVER;
+            if !payload.is_empty() {
+                rest.frame_by = self.now.time + self.shared.options.deadlines.frame;
+            }
             self.put_rest(key, rest);
         }
         self.check_rest(key)
@@ -155,6 +161,25 @@ impl<D: Driver> Shard<D> {
             && let Transport::WebSocket { rest: slot, .. } = &mut live.transport
         {
             *slot = Some(rest);
+        }
+    }
+
+    /// A WebSocket client does not finish what it has begun.
+    pub(crate) fn unfinished(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if !connection.is_deaf() {
+            return self.end(key, &CloseCode::FrameTimeout.into(), Farewell::Full);
+        }
+        let later = self.now.time + self.shared.options.deadlines.frame;
+        if let Some(Live { transport: Transport::WebSocket { rest: Some(rest), .. }, .. }) =
+            connection.live()
+        {
+            // Only what is set is put off.
+            for by in [&mut rest.frame_by, &mut rest.message_by] {
+                *by = if *by == Time::NEVER { Time::NEVER } else { later.max(*by) };
+            }
         }
     }
 

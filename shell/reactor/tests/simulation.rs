@@ -11,7 +11,7 @@ use common::world::World;
 use tiderace_base::Span;
 use tiderace_broker::SlowConsumer;
 use tiderace_reactor::driver::sim::Client;
-use tiderace_reactor::{Options, Placement};
+use tiderace_reactor::{Deadlines, Options, Placement};
 use tiderace_websocket::{
     MessageKind, encode_close, encode_message, encode_ping, write_frame_header,
 };
@@ -370,6 +370,60 @@ fn a_trickle_of_bytes_does_not_move_a_deadline() {
     let samples = world.control.metrics();
     assert_eq!(metric(&samples, "tiderace_connections_closed_total", &["head-timeout"]), 1);
     stop(&mut world);
+}
+
+#[test]
+fn what_is_begun_must_be_finished() {
+    let mut fragment = Vec::new();
+    write_frame_header(&mut fragment, false, tiderace_websocket::Opcode::Binary, 2, Some([0; 4]));
+    fragment.extend_from_slice(b"ab");
+    let mut pong = Vec::new();
+    tiderace_websocket::encode_pong(&mut pong, b"", Some([1; 4]));
+    let (frame, message) = (Deadlines::default().frame, Deadlines::default().message);
+    let second = Span::from_secs(1);
+    // (over WebSocket, what is begun, what goes on, the end with and without it going on)
+    let cases: [(bool, &[u8], &[u8], Option<Span>, Span); 3] = [
+        (false, b"P news fo", b"o", None, frame),
+        // Pongs answer pings, but they do not finish a message.
+        (true, &fragment, &pong, Some(message), message),
+        (true, &[0x82, 0x85, 1, 2, 3], &[], Some(frame), frame),
+    ];
+    for (seed, (websocket, begun, more, steady, silent)) in (0..).zip(cases) {
+        for (goes_on, patience) in [(true, steady), (false, Some(silent))] {
+            let mut options = options(seed);
+            options.deadlines.ping = second * if goes_on { 30 } else { 1000 };
+            let mut world = World::new(seed, options);
+            let client = world.network.connect(0);
+            if websocket {
+                world.network.send(client, &upgrade("/echo", "echo"));
+                let mut greeting = Vec::new();
+                encode_message(&mut greeting, MessageKind::Text, b"ECHO\nhello", Some([1; 4]));
+                world.network.send(client, &greeting);
+                world.run_until("the echo", |world| world.text(client).ends_with("hello"));
+            } else {
+                world.network.send(client, b"LINE\nL bob\n");
+                world.run_until("the login", |world| world.text(client) == "OK\n");
+            }
+            world.run_for(second * 15);
+            world.network.send(client, begun);
+            let closed = |world: &World| {
+                let reason = &["frame-timeout"];
+                metric(&world.control.metrics(), "tiderace_connections_closed_total", reason)
+            };
+            let mut waited = Span::ZERO;
+            while waited < patience.unwrap_or(message * 2) - second * 4 {
+                if goes_on && !more.is_empty() {
+                    world.network.send(client, more);
+                }
+                world.run_for(second * 2);
+                waited += second * 2;
+                assert_eq!(closed(&world), 0, "case {seed}, {goes_on}: after {waited:?}");
+            }
+            world.run_for(second * 6);
+            assert_eq!(closed(&world), u64::from(patience.is_some()), "case {seed}, {goes_on}");
+            stop(&mut world);
+        }
+    }
 }
 
 #[test]
