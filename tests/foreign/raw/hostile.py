@@ -133,17 +133,55 @@ def resident_bytes():
 
 
 def record(case, outcome, grown):
-    RESULTS.append((case.group, case.sends, outcome, grown))
+    RESULTS.append((case, outcome, grown))
 
 
-def table():
-    """The results as a Markdown table."""
-    lines = ["| # | against | input | the client got | server memory |", "|---|---|---|---|---|"]
-    for number, (group, sends, outcome, grown) in enumerate(RESULTS, 1):
-        memory = "" if grown is None else f"{grown / 2**20:+.1f} MiB"
-        sends, outcome = (text.replace("|", "\\|") for text in (sends, outcome))
-        lines.append(f"| {number} | {group} | {sends} | {outcome} | {memory} |")
+def page():
+    """The results as a page of the documentation."""
+    lines = [
+        "# Hostile inputs",
+        "",
+        "<!-- Written by `HOSTILE_TABLE=docs/hostile-inputs.md tests/foreign/run hostile`; edit the cases in",
+        "tests/foreign/raw/hostile*.py instead. -->",
+        "",
+        "What a client gets from a running server for malformed or hostile input, as `tests/foreign/run hostile` saw it:",
+        "the code of the ERROR frame, the status of the HTTP answer, the code of the WebSocket close, or what else became",
+        "of the connection. After each case the server must answer a fresh login, and its resident memory may have grown",
+        f"by no more than {mib(RSS_GROWTH_MAX)}: {mib(MESSAGES_BYTES_MAX)} of messages, as configured, and the allocator's slack.",
+        most_grown(),
+        "",
+        "| # | against | input | the client got |",
+        "|---|---|---|---|",
+    ]
+    for number, (case, outcome, _) in enumerate(RESULTS, 1):
+        lines.append(f"| {number} | {' | '.join(cells(case))} | {cell(outcome)} |")
     return "\n".join(lines) + "\n"
+
+
+def cells(case):
+    """What names a case in the page."""
+    return cell(case.group), cell(case.sends)
+
+
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def named_in(page):
+    """The names of the cases of such a page, in their order."""
+    return re.findall(r"^\| \d+ \| (.*?) \| (.*?) \| .* \|$", page, re.MULTILINE)
+
+
+def most_grown():
+    known = [(grown, case) for case, _, grown in RESULTS if grown is not None]
+    if not known:
+        return "It was not measured here."
+    grown, case = max(known, key=lambda one: one[0])
+    return f"The most it grew was {mib(grown)}, in \"{case.sends}\"."
+
+
+def mib(count):
+    return f"{count / 2**20:.0f} MiB"
 
 
 def chunks(piece, total):

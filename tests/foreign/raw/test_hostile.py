@@ -1,9 +1,10 @@
 """Malformed and hostile input: each gets its error, the server lives on and its memory is bounded.
 
-With HOSTILE_TABLE set, the results are written there as a Markdown table.
+With HOSTILE_TABLE set, the results are written there as a Markdown page.
 """
 
 import os
+import pathlib
 import re
 
 import pytest
@@ -15,13 +16,15 @@ import hostile_login  # noqa: F401
 import hostile_websocket  # noqa: F401  isort: skip
 import hostile_session  # noqa: F401  isort: skip  (last: its last case fills the server)
 
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "hostile-inputs.md"
+WRITTEN = pathlib.Path(path) if (path := os.environ.get("HOSTILE_TABLE")) else None
+
 
 @pytest.fixture(scope="module", autouse=True)
-def table():
+def page():
     yield
-    if path := os.environ.get("HOSTILE_TABLE"):
-        with open(path, "w") as file:
-            file.write(hostile.table())
+    if WRITTEN:
+        WRITTEN.write_text(hostile.page())
 
 
 @pytest.mark.parametrize("case", hostile.CASES, ids=repr)
@@ -38,3 +41,10 @@ def test_hostile(case):
 
 def test_the_table_is_long_enough():
     assert len(hostile.CASES) >= 40
+
+
+def test_the_documented_cases_are_these():
+    page = hostile.page() if WRITTEN == PAGE else PAGE.read_text()
+    assert hostile.named_in(page) == [hostile.cells(case) for case in hostile.CASES], (
+        "write the page again: HOSTILE_TABLE=docs/hostile-inputs.md tests/foreign/run hostile"
+    )
