@@ -20,12 +20,7 @@ pub(crate) fn selector(data: &[u8]) {
         return;
     };
     let (text, headers) = data.split_once('\n').unwrap_or((data, ""));
-    let headers = Headers(
-        headers
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .collect(),
-    );
+    let headers = Headers(headers.lines().filter_map(|line| line.split_once(':')).collect());
     let selector = match Selector::parse(text) {
         Ok(selector) => selector,
         Err(error) => {
@@ -41,30 +36,20 @@ pub(crate) fn selector(data: &[u8]) {
     let matches = |text: String| match Selector::parse(&text) {
         Ok(selector) => Some(selector.matches(&headers)),
         Err(error) => {
-            let limits = [
-                "selector-too-long",
-                "selector-too-deep",
-                "selector-too-many-nodes",
-            ];
+            let limits = ["selector-too-long", "selector-too-deep", "selector-too-many-nodes"];
             assert!(limits.contains(&error.code()), "{text}: {error}");
             None
         }
     };
     let selected = selector.matches(&headers);
     let opposite = matches(format!("NOT ({text})"));
-    assert!(
-        !(selected && opposite == Some(true)),
-        "{text} is both true and false"
-    );
+    assert!(!(selected && opposite == Some(true)), "{text} is both true and false");
     for same in [
         format!("NOT NOT ({text})"),
         format!("({text}) AND TRUE"),
         format!("FALSE OR ({text})"),
         format!("({text}) = TRUE"),
     ] {
-        assert!(
-            matches(same.clone()).is_none_or(|same| same == selected),
-            "{same}"
-        );
+        assert!(matches(same.clone()).is_none_or(|same| same == selected), "{same}");
     }
 }

@@ -105,23 +105,16 @@ impl Choices {
             }
         }
         texts.sort_unstable();
-        Choices {
-            texts: texts.into_boxed_slice(),
-            others: others.into_boxed_slice(),
-        }
+        Choices { texts: texts.into_boxed_slice(), others: others.into_boxed_slice() }
     }
 
     /// Whether `value` equals one of the entries.
     pub(crate) fn contain(&self, value: &Value<'_>) -> bool {
         let among_texts = match value {
-            Value::String(text) => self
-                .texts
-                .binary_search_by(|choice| (**choice).cmp(text))
-                .is_ok(),
-            _ => self
-                .texts
-                .iter()
-                .any(|text| value.equals(&Value::String(Cow::Borrowed(text)))),
+            Value::String(text) => {
+                self.texts.binary_search_by(|choice| (**choice).cmp(text)).is_ok()
+            }
+            _ => self.texts.iter().any(|text| value.equals(&Value::String(Cow::Borrowed(text)))),
         };
         among_texts || self.others.iter().any(|other| value.equals(&other.value()))
     }
@@ -152,12 +145,7 @@ mod tests {
     #[test]
     fn choices_of_mixed_types_convert_like_equality() {
         let text = |text: &str| Literal::String(text.into());
-        let choices = Choices::new(vec![
-            text("red"),
-            Literal::Integer(5),
-            text("7"),
-            text("blue"),
-        ]);
+        let choices = Choices::new(vec![text("red"), Literal::Integer(5), text("7"), text("blue")]);
         let contain = |value: Value<'_>| choices.contain(&value);
         assert!(contain(Value::String("red".into())));
         assert!(contain(Value::String("blue".into())));

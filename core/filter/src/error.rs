@@ -122,17 +122,8 @@ impl Problem {
 pub(crate) fn shown(source: &str) -> String {
     let mut characters = source.chars();
     let mut text = String::from("`");
-    text.extend(
-        characters
-            .by_ref()
-            .take(SHOWN_CHARS_MAX)
-            .flat_map(char::escape_debug),
-    );
-    text.push_str(if characters.next().is_some() {
-        "…`"
-    } else {
-        "`"
-    });
+    text.extend(characters.by_ref().take(SHOWN_CHARS_MAX).flat_map(char::escape_debug));
+    text.push_str(if characters.next().is_some() { "…`" } else { "`" });
     text
 }
 
@@ -147,9 +138,6 @@ mod tests {
     fn shown_tokens_are_short_and_on_one_line() {
         assert_eq!(shown("AND"), "`AND`");
         assert_eq!(shown("'a\nb'"), "`\\'a\\nb\\'`");
-        assert_eq!(
-            shown(&"x".repeat(100)),
-            format!("`{}…`", "x".repeat(SHOWN_CHARS_MAX))
-        );
+        assert_eq!(shown(&"x".repeat(100)), format!("`{}…`", "x".repeat(SHOWN_CHARS_MAX)));
     }
 }

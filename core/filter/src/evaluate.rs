@@ -10,11 +10,7 @@ use crate::value::{Properties, Value};
 
 /// Whether `condition` is true, false or unknown for a message with `properties`.
 pub(crate) fn evaluate(condition: &Condition, properties: &dyn Properties) -> Option<bool> {
-    Evaluation {
-        properties,
-        like_steps: LIKE_STEPS_MAX,
-    }
-    .truth(condition)
+    Evaluation { properties, like_steps: LIKE_STEPS_MAX }.truth(condition)
 }
 
 struct Evaluation<'a> {
@@ -29,30 +25,17 @@ impl<'a> Evaluation<'a> {
             Condition::All(conditions) => self.fold(conditions, false),
             Condition::Any(conditions) => self.fold(conditions, true),
             Condition::Not(inner) => self.truth(inner).map(|truth| !truth),
-            Condition::Compare {
-                left,
-                relation,
-                right,
-            } => {
+            Condition::Compare { left, relation, right } => {
                 let left = self.value(left)?;
                 Some(left.holds(*relation, &self.value(right)?))
             }
-            Condition::Between {
-                value,
-                low,
-                high,
-                negated,
-            } => self.between(value, low, high, *negated),
-            Condition::In {
-                value,
-                choices,
-                negated,
-            } => Some(choices.contain(&self.value(value)?) != *negated),
-            Condition::Like {
-                value,
-                pattern,
-                negated,
-            } => {
+            Condition::Between { value, low, high, negated } => {
+                self.between(value, low, high, *negated)
+            }
+            Condition::In { value, choices, negated } => {
+                Some(choices.contain(&self.value(value)?) != *negated)
+            }
+            Condition::Like { value, pattern, negated } => {
                 let matched = match self.value(value)? {
                     Value::String(text) => pattern.matches(&text, &mut self.like_steps)?,
                     _ => false,
@@ -169,11 +152,7 @@ mod tests {
             ("1 / 0 IS NULL", Some(true)),
             ("(x = 1) = TRUE", None),
         ] {
-            assert_eq!(
-                evaluate(&parse(text).unwrap(), &Nothing),
-                expected,
-                "{text}"
-            );
+            assert_eq!(evaluate(&parse(text).unwrap(), &Nothing), expected, "{text}");
         }
     }
 }

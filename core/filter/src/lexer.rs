@@ -70,11 +70,7 @@ impl<'a> Lexer<'a> {
         let at = self.text.len() - trimmed.len();
         let (kind, length) = scan(trimmed).map_err(|problem| problem.at(at))?;
         self.at = at + length;
-        Ok(Token {
-            at,
-            source: trimmed.get(..length).unwrap_or_default(),
-            kind,
-        })
+        Ok(Token { at, source: trimmed.get(..length).unwrap_or_default(), kind })
     }
 }
 
@@ -158,20 +154,12 @@ fn number(rest: &str) -> Result<(TokenKind<'_>, usize), Problem> {
         Some(digits) => (2 + run(digits, char::is_ascii_hexdigit), 16),
         None => (run(rest, char::is_ascii_digit), 10),
     };
-    let length = if radix == 16 {
-        digits_length
-    } else {
-        float_length(rest, digits_length)
-    };
+    let length = if radix == 16 { digits_length } else { float_length(rest, digits_length) };
     let digits = rest.get(..length).unwrap_or_default();
     let behind = rest.get(length..).unwrap_or_default();
     let is_float = length > digits_length;
 
-    let suffixes: &[char] = if is_float {
-        &['d', 'D', 'f', 'F']
-    } else {
-        &['l', 'L']
-    };
+    let suffixes: &[char] = if is_float { &['d', 'D', 'f', 'F'] } else { &['l', 'L'] };
     let suffix_length = usize::from(behind.starts_with(suffixes));
     let after = behind.get(suffix_length..).unwrap_or_default();
     if after.starts_with(continues_name) || hexadecimal.is_some() && digits_length == 2 {
@@ -185,11 +173,7 @@ fn number(rest: &str) -> Result<(TokenKind<'_>, usize), Problem> {
         }
         TokenKind::Float(float)
     } else {
-        let digits = if radix == 16 {
-            digits.get(2..).unwrap_or_default()
-        } else {
-            digits
-        };
+        let digits = if radix == 16 { digits.get(2..).unwrap_or_default() } else { digits };
         // The digits are known to be digits: only the size can be wrong.
         let integer = u64::from_str_radix(digits, radix).map_err(|_| Problem::NumberOutOfRange)?;
         TokenKind::Integer(integer)
@@ -216,9 +200,7 @@ fn float_length(rest: &str, whole_length: usize) -> usize {
 
 /// How many ASCII characters at the start of `text` satisfy `accepts`.
 fn run(text: &str, accepts: fn(&char) -> bool) -> usize {
-    text.chars()
-        .take_while(|character| character.is_ascii() && accepts(character))
-        .count()
+    text.chars().take_while(|character| character.is_ascii() && accepts(character)).count()
 }
 
 fn name_or_keyword(rest: &str) -> (TokenKind<'_>, usize) {
@@ -237,9 +219,7 @@ fn name_or_keyword(rest: &str) -> (TokenKind<'_>, usize) {
     let kind = KEYWORDS
         .iter()
         .find(|(spelling, _)| spelling.eq_ignore_ascii_case(name))
-        .map_or(TokenKind::Name(Cow::Borrowed(name)), |(_, keyword)| {
-            TokenKind::Keyword(*keyword)
-        });
+        .map_or(TokenKind::Name(Cow::Borrowed(name)), |(_, keyword)| TokenKind::Keyword(*keyword));
     (kind, length)
 }
 
@@ -309,13 +289,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_java() {
-        for (text, value) in [
-            ("0", 0),
-            ("017", 17),
-            ("0x1F", 31),
-            ("7L", 7),
-            ("0Xffl", 255),
-        ] {
+        for (text, value) in [("0", 0), ("017", 17), ("0x1F", 31), ("7L", 7), ("0Xffl", 255)] {
             assert_eq!(single(text), TokenKind::Integer(value), "{text}");
         }
         for (text, value) in [(".5", 0.5), ("7.", 7.0), ("1e3", 1e3), ("1.5E-2f", 0.015)] {

@@ -137,10 +137,7 @@ mod tests {
 
     fn matches(pattern: &str, escape: Option<char>, value: &str) -> bool {
         let mut steps = LIKE_STEPS_MAX;
-        LikePattern::new(pattern, escape)
-            .unwrap()
-            .matches(value, &mut steps)
-            .unwrap()
+        LikePattern::new(pattern, escape).unwrap().matches(value, &mut steps).unwrap()
     }
 
     /// The definition of `LIKE`, written as plainly as it can be.
@@ -183,30 +180,17 @@ mod tests {
     fn hostile_patterns_run_out_of_steps() {
         let pattern = LikePattern::new(&format!("%{}_b", "a".repeat(2000)), None).unwrap();
         let mut steps = LIKE_STEPS_MAX;
-        assert_eq!(
-            pattern.matches(&"a".repeat(LIKE_VALUE_BYTES_MAX), &mut steps),
-            None
-        );
+        assert_eq!(pattern.matches(&"a".repeat(LIKE_VALUE_BYTES_MAX), &mut steps), None);
         assert_eq!(steps, 0);
-        assert_eq!(
-            pattern.matches("a", &mut steps),
-            None,
-            "the budget is shared"
-        );
+        assert_eq!(pattern.matches("a", &mut steps), None, "the budget is shared");
     }
 
     #[test]
     fn values_are_looked_at_up_to_the_limit() {
         let pattern = LikePattern::new("%", None).unwrap();
         let longest = "a".repeat(LIKE_VALUE_BYTES_MAX);
-        assert_eq!(
-            pattern.matches(&longest, &mut { LIKE_STEPS_MAX }),
-            Some(true)
-        );
-        assert_eq!(
-            pattern.matches(&(longest + "a"), &mut { LIKE_STEPS_MAX }),
-            None
-        );
+        assert_eq!(pattern.matches(&longest, &mut { LIKE_STEPS_MAX }), Some(true));
+        assert_eq!(pattern.matches(&(longest + "a"), &mut { LIKE_STEPS_MAX }), None);
     }
 
     proptest! {

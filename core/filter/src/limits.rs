@@ -40,7 +40,4 @@ const _: () = assert!(
     LIKE_STEPS_MAX as usize >= LIKE_VALUE_BYTES_MAX * 2,
     "one plain pattern over the largest value must fit in the budget"
 );
-const _: () = assert!(
-    CHOICES_MAX * 2 < TEXT_BYTES_MAX,
-    "a full IN list must fit in the text"
-);
+const _: () = assert!(CHOICES_MAX * 2 < TEXT_BYTES_MAX, "a full IN list must fit in the text");

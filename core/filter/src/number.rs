@@ -113,9 +113,7 @@ fn order_mixed(integer: i64, float: f64) -> Ordering {
         return Ordering::Greater;
     }
     let whole = float.trunc();
-    integer
-        .cmp(&(whole as i64))
-        .then_with(|| whole.partial_cmp(&float).unwrap_or(Ordering::Equal))
+    integer.cmp(&(whole as i64)).then_with(|| whole.partial_cmp(&float).unwrap_or(Ordering::Equal))
 }
 
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
@@ -130,9 +128,7 @@ mod tests {
         for text in ["0", "-7", "+7", "1.5", ".5", "5.", "1e3", "-1.5E-3"] {
             assert!(Number::parse(text).is_some(), "{text}");
         }
-        for text in [
-            "", " 1", "1 ", "0x10", "inf", "NaN", "1e999", "-", ".", "1,5", "1_0", "٣",
-        ] {
+        for text in ["", " 1", "1 ", "0x10", "inf", "NaN", "1e999", "-", ".", "1,5", "1_0", "٣"] {
             assert!(Number::parse(text).is_none(), "{text}");
         }
         assert!(Number::parse(&"1".repeat(NUMBER_TEXT_BYTES_MAX)).is_some());
@@ -142,50 +138,23 @@ mod tests {
     #[test]
     fn order_is_exact_where_doubles_round() {
         let large = Number::Integer(9_007_199_254_740_993);
-        assert_eq!(
-            large.order(Number::Float(9_007_199_254_740_992.0)),
-            Ordering::Greater
-        );
-        assert_eq!(
-            Number::Float(-0.5).order(Number::Integer(0)),
-            Ordering::Less
-        );
-        assert_eq!(
-            Number::Integer(i64::MAX).order(Number::Float(TWO_TO_63)),
-            Ordering::Less
-        );
-        assert_eq!(
-            Number::Integer(i64::MIN).order(Number::Float(-TWO_TO_63)),
-            Ordering::Equal
-        );
-        assert_eq!(
-            Number::Float(-1e300).order(Number::Integer(i64::MIN)),
-            Ordering::Less
-        );
+        assert_eq!(large.order(Number::Float(9_007_199_254_740_992.0)), Ordering::Greater);
+        assert_eq!(Number::Float(-0.5).order(Number::Integer(0)), Ordering::Less);
+        assert_eq!(Number::Integer(i64::MAX).order(Number::Float(TWO_TO_63)), Ordering::Less);
+        assert_eq!(Number::Integer(i64::MIN).order(Number::Float(-TWO_TO_63)), Ordering::Equal);
+        assert_eq!(Number::Float(-1e300).order(Number::Integer(i64::MIN)), Ordering::Less);
     }
 
     #[test]
     fn undefined_results_are_none_and_overflow_goes_to_doubles() {
         let zero = Number::Integer(0);
         assert!(Number::Integer(1).apply(Operator::Divide, zero).is_none());
-        assert!(
-            Number::Integer(1)
-                .apply(Operator::Remainder, zero)
-                .is_none()
-        );
-        assert!(
-            Number::Float(f64::MAX)
-                .apply(Operator::Multiply, Number::Float(2.0))
-                .is_none()
-        );
-        let sum = Number::Integer(i64::MAX)
-            .apply(Operator::Add, Number::Integer(1))
-            .unwrap();
+        assert!(Number::Integer(1).apply(Operator::Remainder, zero).is_none());
+        assert!(Number::Float(f64::MAX).apply(Operator::Multiply, Number::Float(2.0)).is_none());
+        let sum = Number::Integer(i64::MAX).apply(Operator::Add, Number::Integer(1)).unwrap();
         assert_eq!(sum.order(Number::Float(TWO_TO_63)), Ordering::Equal);
         assert_eq!(
-            Number::Integer(i64::MIN)
-                .negated()
-                .order(Number::Float(TWO_TO_63)),
+            Number::Integer(i64::MIN).negated().order(Number::Float(TWO_TO_63)),
             Ordering::Equal
         );
     }

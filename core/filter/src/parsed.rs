@@ -91,10 +91,7 @@ pub(crate) fn chain(left: Operand, operator: Operator, right: Operand) -> Operan
             rest.push((operator, right));
             Operand::Arithmetic { first, rest }
         }
-        left => Operand::Arithmetic {
-            first: Box::new(left),
-            rest: vec![(operator, right)],
-        },
+        left => Operand::Arithmetic { first: Box::new(left), rest: vec![(operator, right)] },
     }
 }
 
@@ -122,16 +119,10 @@ mod tests {
 
     #[test]
     fn a_name_may_be_either_but_text_is_no_condition() {
-        let parsed = |operand| Parsed {
-            at: 7,
-            shape: Shape::Operand(operand),
-        };
+        let parsed = |operand| Parsed { at: 7, shape: Shape::Operand(operand) };
         assert!(parsed(name("a")).condition().is_ok());
         assert!(parsed(name("a")).scalar().is_ok());
         let text = Operand::Literal(Literal::String("a".into()));
-        assert_eq!(
-            parsed(text).condition().err(),
-            Some(Problem::NotACondition.at(7))
-        );
+        assert_eq!(parsed(text).condition().err(), Some(Problem::NotACondition.at(7)));
     }
 }

@@ -21,12 +21,7 @@ pub(crate) fn parse(text: &str) -> Result<Condition, SelectorError> {
     if ahead.kind == TokenKind::End {
         return Err(Problem::Empty.at(0));
     }
-    let mut parser = Parser {
-        lexer,
-        ahead,
-        depth: 0,
-        nodes: 0,
-    };
+    let mut parser = Parser { lexer, ahead, depth: 0, nodes: 0 };
     let parsed = parser.expression(Power::Or)?;
     if parser.ahead.kind != TokenKind::End {
         return Err(parser.unexpected(match parsed.shape {
@@ -68,11 +63,7 @@ impl<'a> Parser<'a> {
             }
             left = self.infix(power, left)?;
             // Predicates do not chain, so what follows one binds more loosely.
-            ceiling = if power == Power::Predicate {
-                Power::Not
-            } else {
-                power
-            };
+            ceiling = if power == Power::Predicate { Power::Not } else { power };
         }
         Ok(left)
     }
@@ -98,21 +89,14 @@ impl<'a> Parser<'a> {
         kind: &TokenKind<'_>,
         expected: &'static str,
     ) -> Result<(), SelectorError> {
-        if self.accept(kind)? {
-            Ok(())
-        } else {
-            Err(self.unexpected(expected))
-        }
+        if self.accept(kind)? { Ok(()) } else { Err(self.unexpected(expected)) }
     }
 
     /// The error that something else than the next token was expected.
     pub(crate) fn unexpected(&self, expected: &'static str) -> SelectorError {
         let problem = match self.ahead.kind {
             TokenKind::End => Problem::UnexpectedEnd { expected },
-            _ => Problem::UnexpectedToken {
-                found: shown(self.ahead.source),
-                expected,
-            },
+            _ => Problem::UnexpectedToken { found: shown(self.ahead.source), expected },
         };
         problem.at(self.ahead.at)
     }
@@ -252,11 +236,7 @@ impl<'a> Parser<'a> {
                 let operator = *operator;
                 let left = left.scalar()?;
                 self.advance()?;
-                let floor = if power == Power::Sum {
-                    Power::Product
-                } else {
-                    Power::Sign
-                };
+                let floor = if power == Power::Sum { Power::Product } else { Power::Sign };
                 Shape::Operand(chain(left, operator, self.expression(floor)?.scalar()?))
             }
             _ => Shape::Condition(self.predicate(left.operand()?)?),
@@ -266,28 +246,18 @@ impl<'a> Parser<'a> {
 
     fn comparison(&mut self, left: Parsed, relation: Relation) -> Result<Condition, SelectorError> {
         let side = |parsed: Parsed| {
-            if relation.is_ordering() {
-                parsed.scalar()
-            } else {
-                Ok(parsed.equatable())
-            }
+            if relation.is_ordering() { parsed.scalar() } else { Ok(parsed.equatable()) }
         };
         let left = side(left)?;
         self.advance()?;
         let right = side(self.expression(Power::Sum)?)?;
-        Ok(Condition::Compare {
-            left,
-            relation,
-            right,
-        })
+        Ok(Condition::Compare { left, relation, right })
     }
 }
 
 /// The integer with this magnitude below zero; `at` is where its sign stands.
 pub(crate) fn negated(magnitude: u64, at: usize) -> Result<i64, SelectorError> {
-    0_i64
-        .checked_sub_unsigned(magnitude)
-        .ok_or(Problem::NumberOutOfRange.at(at))
+    0_i64.checked_sub_unsigned(magnitude).ok_or(Problem::NumberOutOfRange.at(at))
 }
 
 fn infix_power(kind: &TokenKind<'_>) -> Option<Power> {
@@ -306,10 +276,7 @@ fn infix_power(kind: &TokenKind<'_>) -> Option<Power> {
 
 /// The last character boundary of `text` at or before `at`.
 fn boundary_before(text: &str, at: usize) -> usize {
-    (0..=at)
-        .rev()
-        .find(|offset| text.is_char_boundary(*offset))
-        .unwrap_or(0)
+    (0..=at).rev().find(|offset| text.is_char_boundary(*offset)).unwrap_or(0)
 }
 
 const VALUE_EXPECTED: &str = "a header name, a number, 'text', TRUE, FALSE, NULL or `(`";

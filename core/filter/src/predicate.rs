@@ -24,24 +24,11 @@ impl Parser<'_> {
             let low = self.expression(Power::Sum)?.scalar()?;
             self.expect(&TokenKind::Keyword(Keyword::And), "AND and the upper bound")?;
             let high = self.expression(Power::Sum)?.scalar()?;
-            Ok(Condition::Between {
-                value,
-                low,
-                high,
-                negated,
-            })
+            Ok(Condition::Between { value, low, high, negated })
         } else if self.accept(&TokenKind::Keyword(Keyword::In))? {
-            Ok(Condition::In {
-                value,
-                choices: self.choices()?,
-                negated,
-            })
+            Ok(Condition::In { value, choices: self.choices()?, negated })
         } else if self.accept(&TokenKind::Keyword(Keyword::Like))? {
-            Ok(Condition::Like {
-                value,
-                pattern: self.pattern()?,
-                negated,
-            })
+            Ok(Condition::Like { value, pattern: self.pattern()?, negated })
         } else {
             Err(self.unexpected("BETWEEN, IN or LIKE"))
         }

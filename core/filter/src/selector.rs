@@ -33,12 +33,7 @@ impl Selector {
     /// where and what was expected.
     pub fn parse(text: &str) -> Result<Selector, SelectorError> {
         let condition = parse(text)?;
-        Ok(Selector {
-            shared: Arc::new(Shared {
-                text: text.into(),
-                condition,
-            }),
-        })
+        Ok(Selector { shared: Arc::new(Shared { text: text.into(), condition }) })
     }
 
     /// Whether the message with these properties is selected. Unknown counts as no.
@@ -54,10 +49,7 @@ impl Selector {
 
 impl fmt::Debug for Selector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_tuple("Selector")
-            .field(&self.text())
-            .finish()
+        formatter.debug_tuple("Selector").field(&self.text()).finish()
     }
 }
 

@@ -67,9 +67,9 @@ impl Value<'_> {
     pub(crate) fn equals(&self, other: &Value<'_>) -> bool {
         match (self, other) {
             (Value::String(left), Value::String(right)) => left == right,
-            (Value::Boolean(_), _) | (_, Value::Boolean(_)) => self
-                .truth()
-                .is_some_and(|truth| other.truth() == Some(truth)),
+            (Value::Boolean(_), _) | (_, Value::Boolean(_)) => {
+                self.truth().is_some_and(|truth| other.truth() == Some(truth))
+            }
             _ => self.order(other) == Some(Ordering::Equal),
         }
     }
@@ -94,10 +94,7 @@ mod tests {
     fn text_converts_to_the_other_side() {
         assert!(text("5.0").equals(&Value::Integer(5)));
         assert!(text("TRUE").equals(&Value::Boolean(true)));
-        assert!(
-            !text("5.0").equals(&text("5")),
-            "two texts compare as texts"
-        );
+        assert!(!text("5.0").equals(&text("5")), "two texts compare as texts");
     }
 
     #[test]

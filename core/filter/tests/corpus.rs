@@ -14,8 +14,5 @@ fn the_corpus_replays() {
         check::selector(&std::fs::read(entry.unwrap().path()).unwrap());
         files += 1;
     }
-    assert!(
-        files >= 20,
-        "the corpus is missing: only {files} files in {folder}"
-    );
+    assert!(files >= 20, "the corpus is missing: only {files} files in {folder}");
 }

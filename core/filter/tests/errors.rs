@@ -68,21 +68,9 @@ fn malformed_selectors() {
         ("a = 0xfg", "selector-bad-number", 4),
         ("a = 1e", "selector-bad-number", 4),
         ("a = 9223372036854775808", "selector-number-out-of-range", 4),
-        (
-            "a = -9223372036854775809",
-            "selector-number-out-of-range",
-            4,
-        ),
-        (
-            "a IN (-9223372036854775809)",
-            "selector-number-out-of-range",
-            6,
-        ),
-        (
-            "a = 99999999999999999999",
-            "selector-number-out-of-range",
-            4,
-        ),
+        ("a = -9223372036854775809", "selector-number-out-of-range", 4),
+        ("a IN (-9223372036854775809)", "selector-number-out-of-range", 6),
+        ("a = 99999999999999999999", "selector-number-out-of-range", 4),
         ("a = 1e999", "selector-number-out-of-range", 4),
         ("5", "selector-not-a-condition", 0),
         ("'a'", "selector-not-a-condition", 0),
@@ -114,10 +102,7 @@ fn sentences_say_what_where_and_what_was_expected() {
             "a = 1 b",
             "at byte 6 of the selector: unexpected `b`: expected AND, OR or the end of the selector",
         ),
-        (
-            "(a = 1",
-            "at byte 6 of the selector: unexpected end: expected AND, OR or `)`",
-        ),
+        ("(a = 1", "at byte 6 of the selector: unexpected end: expected AND, OR or `)`"),
         (
             "a ? b",
             "at byte 2 of the selector: unexpected character '?': expected a name, a number, \
@@ -150,16 +135,10 @@ fn text_length() {
     let padded = |bytes: usize| format!("{:bytes$}", "a");
     assert!(Selector::parse(&padded(TEXT_BYTES_MAX)).is_ok());
     let error = refused(&padded(TEXT_BYTES_MAX + 1));
-    assert_eq!(
-        (error.code(), error.at),
-        ("selector-too-long", TEXT_BYTES_MAX)
-    );
+    assert_eq!((error.code(), error.at), ("selector-too-long", TEXT_BYTES_MAX));
     // The limit falls into the middle of a character.
     let error = refused(&format!("a{}", "ü".repeat(TEXT_BYTES_MAX)));
-    assert_eq!(
-        (error.code(), error.at),
-        ("selector-too-long", TEXT_BYTES_MAX - 1)
-    );
+    assert_eq!((error.code(), error.at), ("selector-too-long", TEXT_BYTES_MAX - 1));
 }
 
 #[test]
@@ -168,18 +147,12 @@ fn depth() {
         let nested = |levels: usize| open.repeat(levels) + "a = 1" + &close.repeat(levels);
         assert!(Selector::parse(&nested(DEPTH_MAX)).is_ok());
         let error = refused(&nested(DEPTH_MAX + 1));
-        assert_eq!(
-            (error.code(), error.at),
-            ("selector-too-deep", DEPTH_MAX * open.len())
-        );
+        assert_eq!((error.code(), error.at), ("selector-too-deep", DEPTH_MAX * open.len()));
     }
     let signs = |levels: usize| "0 < ".to_owned() + &"- ".repeat(levels) + "5";
     assert!(Selector::parse(&signs(DEPTH_MAX)).is_ok());
     assert_eq!(refused(&signs(DEPTH_MAX + 1)).code(), "selector-too-deep");
-    assert_eq!(
-        refused(&"(".repeat(TEXT_BYTES_MAX)).code(),
-        "selector-too-deep"
-    );
+    assert_eq!(refused(&"(".repeat(TEXT_BYTES_MAX)).code(), "selector-too-deep");
 }
 
 #[test]

@@ -23,12 +23,8 @@ impl Properties for Message {
 fn value() -> impl Strategy<Value = Option<Value<'static>>> {
     prop_oneof![
         Just(None),
-        select(
-            &[
-                "", "0", "1", "2.0", "-1", "red", "true", "false", "1e9", "a%b", "nan", "☃"
-            ][..]
-        )
-        .prop_map(|text| Some(Value::String(Cow::Borrowed(text)))),
+        select(&["", "0", "1", "2.0", "-1", "red", "true", "false", "1e9", "a%b", "nan", "☃"][..])
+            .prop_map(|text| Some(Value::String(Cow::Borrowed(text)))),
         ".{0,12}".prop_map(|text| Some(Value::String(Cow::Owned(text)))),
         (-3_i64..3).prop_map(|integer| Some(Value::Integer(integer))),
         any::<i64>().prop_map(|integer| Some(Value::Integer(integer))),
@@ -42,19 +38,12 @@ fn message() -> impl Strategy<Value = Message> {
 }
 
 fn operand() -> impl Strategy<Value = String> {
-    let leaf = select(
-        &[
-            "a", "b", "x-c", "missing", "0", "1", "-1", "2.5", "'1'", "'red'", "NULL",
-        ][..],
-    )
-    .prop_map(str::to_owned);
+    let leaf =
+        select(&["a", "b", "x-c", "missing", "0", "1", "-1", "2.5", "'1'", "'red'", "NULL"][..])
+            .prop_map(str::to_owned);
     leaf.prop_recursive(3, 8, 2, |inner| {
         prop_oneof![
-            (
-                inner.clone(),
-                select(&["+", "-", "*", "/", "%"][..]),
-                inner.clone()
-            )
+            (inner.clone(), select(&["+", "-", "*", "/", "%"][..]), inner.clone())
                 .prop_map(|(left, operator, right)| format!("({left} {operator} {right})")),
             inner.prop_map(|inner| format!("- {inner}")),
         ]
@@ -75,11 +64,7 @@ fn condition() -> impl Strategy<Value = String> {
     ];
     leaf.prop_recursive(4, 16, 2, |inner| {
         prop_oneof![
-            (
-                inner.clone(),
-                select(&["AND", "OR", "=", "<>"][..]),
-                inner.clone()
-            )
+            (inner.clone(), select(&["AND", "OR", "=", "<>"][..]), inner.clone())
                 .prop_map(|(left, operator, right)| format!("({left}) {operator} ({right})")),
             inner.prop_map(|inner| format!("NOT ({inner})")),
         ]
