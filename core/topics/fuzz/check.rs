@@ -3,7 +3,7 @@
 use tiderace_topics::{Path, Pattern, PatternIndex};
 
 /// The first line is a pattern, the second a path, the third another pattern.
-pub fn pattern(data: &[u8]) {
+pub(crate) fn pattern(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut lines = text.split('\n');
     let (first, second, third) =
