@@ -362,3 +362,93 @@ impl Broker {
 pub(crate) fn key_of(session: SessionId) -> Key {
     Key { slot: session.slot, generation: session.generation }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use crate::subscriptions::{Entry, Plain};
+    use proptest::prelude::*;
+    use tiderace_wire::{Kind, Subscribe, SubscriptionKey, Target};
+
+    fn broker() -> Broker {
+        Broker::new(ShardId(0), Arc::new(BrokerOptions::default()))
+    }
+
+    fn log_in(broker: &mut Broker, login: &str) -> SessionId {
+        let session = broker.open(Now::default(), 0);
+        let credentials = Credentials { login: Some(login.to_owned()), ..Credentials::default() };
+        run(broker, session, Command::Login(credentials));
+        session
+    }
+
+    fn run(broker: &mut Broker, session: SessionId, command: Command) {
+        let mut commands = Commands::new();
+        commands.push(command);
+        broker.handle(Now::default(), session, &mut commands, &mut Effects::default());
+    }
+
+    fn subscribe(broker: &mut Broker, session: SessionId, key: SubscriptionKey, name: &str) {
+        let path = Path::parse(name).unwrap();
+        let subscribe = Subscribe {
+            key,
+            targets: vec![Target::Exact(Destination { kind: Kind::Topic, path })],
+            selector: None,
+            explicit: false,
+            window: None,
+            exclusive: false,
+            confirm: None,
+        };
+        run(broker, session, Command::Subscribe(Box::new(subscribe)));
+    }
+
+    #[test]
+    fn sessions_share_an_identity_and_the_last_one_takes_it_along() {
+        let mut broker = broker();
+        let (first, second) = (log_in(&mut broker, "ann"), log_in(&mut broker, "ann"));
+        let other = log_in(&mut broker, "");
+        assert_eq!(broker.principals.len(), 2);
+        for (session, left) in [(first, 2), (second, 1), (other, 0)] {
+            broker.close(Now::default(), session, &mut Effects::default());
+            assert_eq!(broker.principals.len(), left);
+        }
+        let session = log_in(&mut broker, "ann");
+        let again = Credentials { login: Some("bob".to_owned()), ..Credentials::default() };
+        run(&mut broker, session, Command::Login(again));
+        let names: Vec<&str> = broker.principals.iter().map(|known| &*known.name).collect();
+        assert_eq!(names, ["bob"]);
+    }
+
+    proptest! {
+        #[test]
+        fn plain_subscriptions_know_their_places(
+            ops in proptest::collection::vec((0usize..6, 0u32..3, any::<bool>()), 1..120),
+        ) {
+            let mut broker = broker();
+            let sessions: Vec<SessionId> = (0..6).map(|_| log_in(&mut broker, "")).collect();
+            let mut count = 0;
+            for (at, key, on_a) in ops {
+                let (session, key) = (sessions[at], SubscriptionKey(key));
+                if broker.session(session).unwrap().subscriptions.get(key).is_some() {
+                    run(&mut broker, session, Command::Unsubscribe { key, confirm: None });
+                    count -= 1;
+                } else {
+                    subscribe(&mut broker, session, key, if on_a { "a" } else { "b" });
+                    count += 1;
+                }
+                let listed: usize = broker.topics.iter().map(|(_, topic)| topic.subscribers.len()).sum();
+                prop_assert_eq!(listed, count);
+                for (topic, known) in broker.topics.iter() {
+                    let room = known.subscribers.capacity();
+                    prop_assert!(room <= known.subscribers.len() * 2 + 1);
+                    for (subscriber, place) in known.subscribers.iter().zip(0u32..) {
+                        let record = broker.sessions.get(subscriber.session).unwrap();
+                        let entry = record.subscriptions.get(subscriber.key).unwrap();
+                        let right = Plain::new(topic, place);
+                        prop_assert!(matches!(entry, Entry::Plain(plain) if *plain == right));
+                    }
+                }
+            }
+        }
+    }
+}
