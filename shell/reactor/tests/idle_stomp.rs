@@ -188,7 +188,7 @@ const CONNECTIONS: usize = 2048;
 const WARM: usize = 512;
 const CLASSES: usize = 34;
 
-const ONE_TOPIC_BYTES_MAX: usize = 390;
+const ONE_TOPIC_BYTES_MAX: usize = 400;
 /// What the earlier deadline's own entry in the timer wheel takes, with the room beside it.
 const TIMER_BYTES_MAX: usize = 32;
 const OWN_TOPIC_BYTES_MAX: usize = 800;
