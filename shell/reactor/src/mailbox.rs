@@ -26,7 +26,7 @@ pub(crate) enum Letter<S> {
 
 impl<S> Letter<S> {
     /// What it counts for, in bytes; the same for its sender and its receiver.
-    fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         let bytes = match self {
             Letter::Broker(Mail::Publish { run, .. }) => run.bytes(),
             Letter::Broker(Mail::Fanout(run)) => run.bytes(),
@@ -123,8 +123,6 @@ pub(crate) struct Post<S> {
     uncounted: Vec<usize>,
     /// Whether any batch of `unsent` is not empty.
     pending: bool,
-    /// Bytes received and still counted as under way.
-    taken: usize,
 }
 
 impl<S> Post<S> {
@@ -140,7 +138,6 @@ impl<S> Post<S> {
                 unsent: (0..shards).map(|_| Vec::new()).collect(),
                 uncounted: vec![0; shards],
                 pending: false,
-                taken: 0,
             })
             .collect();
         for from in 0..shards {
@@ -218,7 +215,8 @@ impl<S> Post<S> {
         self.pending
     }
 
-    /// Takes the batches that are there, in rising order of their senders.
+    /// Takes the batches that are there, in rising order of their senders. Each letter is followed
+    /// by [`Post::handled`] when it has been dealt with.
     pub(crate) fn receive(&mut self, mut handle: impl FnMut(ShardId, Letter<S>)) {
         for (from, ring) in self.incoming.iter_mut().enumerate() {
             let Some(ring) = ring else { continue };
@@ -226,21 +224,20 @@ impl<S> Post<S> {
             for _ in 0..ring.slots() {
                 let Ok(batch) = ring.pop() else { break };
                 for letter in batch {
-                    self.taken += letter.weight();
                     handle(ShardId(from as u16), letter);
                 }
             }
         }
     }
 
-    /// What was received has been handled: those who waited for that may read again.
-    pub(crate) fn handled(&mut self) {
-        let taken = std::mem::take(&mut self.taken);
-        let Some(door) = self.door().filter(|_| taken > 0) else {
+    /// Letters of so many bytes have been handled: those who waited for that may read again, while
+    /// this shard is still busy with the rest.
+    pub(crate) fn handled(&self, weight: usize) {
+        let Some(door) = self.door().filter(|_| weight > 0) else {
             return;
         };
-        let before = door.under_way.fetch_sub(taken, Ordering::Relaxed);
-        if before > UNDER_WAY_BYTES_MAX && before - taken <= UNDER_WAY_BYTES_MAX {
+        let before = door.under_way.fetch_sub(weight, Ordering::Relaxed);
+        if before > UNDER_WAY_BYTES_LOW && before - weight <= UNDER_WAY_BYTES_LOW {
             for other in self.doors.iter() {
                 other.rouse();
             }
@@ -254,7 +251,7 @@ impl<S> Post<S> {
             return true;
         };
         door.doze();
-        !self.has_mail() && !(reads_wait && !self.is_behind())
+        !self.has_mail() && (!reads_wait || self.is_behind())
     }
 
     /// Whether mail or notices wait.
@@ -322,6 +319,9 @@ const RING_BATCHES: usize = 256;
 /// by twice that and two turns' worth of reading before its publishers hear that they are to wait:
 /// far less than the broker lets it grow before it drops messages.
 const UNDER_WAY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Mail on its way to one shard below which those who sleep until they may read are woken: early
+/// enough that the shard does not run out of work meanwhile, late enough to be worth their while.
+const UNDER_WAY_BYTES_LOW: usize = UNDER_WAY_BYTES_MAX / 2;
 /// What a letter counts for beyond its messages.
 const LETTER_BYTES: usize = 128;
 
@@ -412,9 +412,10 @@ mod tests {
         assert!(posts[1].flush());
         assert!(posts[0].is_behind());
         assert!(posts[0].doze(true), "it waits for shard 2");
-        assert!(!numbers(&mut posts[2]).is_empty());
-        assert_eq!(rung(0), 0, "not before it is handled");
-        posts[2].handled();
+        let weight = numbers(&mut posts[2]).len() * LETTER_BYTES;
+        posts[2].handled(weight / 4);
+        assert_eq!(rung(0), 0, "not before enough is handled");
+        posts[2].handled(weight / 2);
         assert_eq!(rung(0), 1);
         posts[0].rise();
         assert!(!posts[0].is_behind());

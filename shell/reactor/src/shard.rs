@@ -232,7 +232,9 @@ impl<D: Driver> Shard<D> {
         // The post is moved out for the time of the call: handling a letter writes letters.
         let mut letters = Vec::new();
         self.post.receive(|from, letter| letters.push((from, letter)));
+        let mut handled = 0;
         for (from, letter) in letters {
+            let weight = letter.weight();
             match letter {
                 Letter::Broker(mail) => {
                     self.broker.receive(self.now, from, mail, &mut self.effects);
@@ -240,8 +242,12 @@ impl<D: Driver> Shard<D> {
                 }
                 Letter::Connection(connection) => self.arrive(*connection),
             }
+            handled += weight;
+            if handled >= HANDLED_BYTES {
+                self.post.handled(std::mem::take(&mut handled));
+            }
         }
-        self.post.handled();
+        self.post.handled(handled);
     }
 
     fn expire_timers(&mut self) {
@@ -273,5 +279,7 @@ impl<D: Driver> Shard<D> {
 
 /// How often the broker does its housekeeping.
 const TICK: Span = Span::from_millis(50);
+/// Bytes of mail after which its senders hear that it has been handled.
+const HANDLED_BYTES: usize = 128 * 1024;
 /// How long to wait for a full ring: its reader is busy, not gone.
 const FULL_RING_PAUSE: Span = Span::from_micros(200);

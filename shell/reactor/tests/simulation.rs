@@ -381,8 +381,9 @@ fn what_is_begun_must_be_finished() {
     tiderace_websocket::encode_pong(&mut pong, b"", Some([1; 4]));
     let (frame, message) = (Deadlines::default().frame, Deadlines::default().message);
     let second = Span::from_secs(1);
-    // (over WebSocket, what is begun, what goes on, the end with and without it going on)
-    let cases: [(bool, &[u8], &[u8], Option<Span>, Span); 3] = [
+    /// Over WebSocket; what is begun; what goes on; the end with and without it going on.
+    type Case<'a> = (bool, &'a [u8], &'a [u8], Option<Span>, Span);
+    let cases: [Case<'_>; 3] = [
         (false, b"P news fo", b"o", None, frame),
         // Pongs answer pings, but they do not finish a message.
         (true, &fragment, &pong, Some(message), message),

@@ -191,7 +191,11 @@ impl Driver for OsDriver {
     }
 
     fn write(&mut self, stream: &mut TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        retry(|| stream.write_vectored(slices))
+        match slices {
+            // The usual case, and a system call that costs less.
+            [slice] => retry(|| stream.write(slice)),
+            _ => retry(|| stream.write_vectored(slices)),
+        }
     }
 
     fn shutdown_write(&mut self, stream: &mut TcpStream) {
