@@ -49,6 +49,10 @@ impl Wheel {
     pub fn arm(&mut self, key: Key, at: Time) {
         let tick = tick_after(at).max(self.fired + 1);
         if let Some(slot) = self.slots.get_mut(tick as usize % SLOTS) {
+            // In small steps: with a connection each, the idle half of a doubled slot would show.
+            if slot.len() == slot.capacity() {
+                slot.reserve_exact((slot.len() / 8).max(1));
+            }
             slot.push(Armed { key, at });
             self.len += 1;
         }
