@@ -40,7 +40,9 @@ impl<D: Driver> Shard<D> {
         match self.connections.get_mut(key) {
             None => return,
             Some(connection) if matches!(connection.stage, Stage::Closing { .. }) => return,
-            Some(_) => {}
+            Some(connection) => {
+                self.end_log.ended(self.now.time, connection.peer.socket(), close);
+            }
         }
         self.metrics.count_closed(close.code);
         if let Some(Stage::Live(mut live)) = self.set_stage(key, closing)
@@ -59,7 +61,6 @@ impl<D: Driver> Shard<D> {
                 let queue = self.pool.queue(&mut connection.outgoing);
                 encode_close(queue.tail(), Some(close.code.websocket()), &close.reason, None);
             }
-            tracing::debug!(event = "session-ended", session = %live.id, reason = close.code.slug());
             self.broker.close(self.now, live.id, &mut self.effects);
         }
         let flush = self.shared.options.deadlines.flush;

@@ -15,7 +15,7 @@
 //! | `read`, `write`, `close`, `timers`, `stop` | bytes in, bytes out, and the ends |
 //! | `mailbox`, `migrate`, `shared` | between shards |
 //! | `driver` | the seam to the operating system and to the simulator |
-//! | `pool`, `metrics`, `options`, `node` | buffers, numbers, choices, threads |
+//! | `pool`, `metrics`, `log`, `options`, `node` | buffers, numbers, lines, choices, threads |
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 // An idle connection pays one word for a buffer it does not have, not three.
@@ -27,6 +27,7 @@ mod connection;
 mod date;
 pub mod driver;
 mod http;
+mod log;
 mod mailbox;
 mod metrics;
 mod migrate;

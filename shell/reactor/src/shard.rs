@@ -14,6 +14,7 @@ use tiderace_wire::Commands;
 
 use crate::connection::{Connection, Flags};
 use crate::driver::{Driver, Event};
+use crate::log::EndLog;
 use crate::mailbox::{Letter, Notice, Post};
 use crate::metrics::ShardMetrics;
 use crate::pool::Pool;
@@ -41,6 +42,7 @@ pub struct Shard<D: Driver> {
     pub(crate) now: Now,
     pub(crate) accepting: crate::accept::Accepting,
     pub(crate) stopping: Option<Stopping>,
+    pub(crate) end_log: EndLog,
     events: Vec<Event>,
     due: Vec<Key>,
     tick_at: Time,
@@ -115,6 +117,7 @@ impl<D: Driver> Shard<D> {
             now,
             accepting: crate::accept::Accepting::default(),
             stopping: None,
+            end_log: EndLog::default(),
             events: Vec::new(),
             due: Vec::new(),
             tick_at: now.time + TICK,

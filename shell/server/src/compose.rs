@@ -100,6 +100,8 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
             first_byte: limits.first_byte_timeout,
             head: limits.head_timeout,
             login: limits.login_timeout,
+            frame: limits.frame_timeout,
+            message: limits.message_timeout,
             ping: config.websocket.ping_interval,
             ..defaults.deadlines
         },

@@ -37,6 +37,10 @@ section! {
         "head_timeout" head_timeout: Duration = Is("10s"), TIMEOUT;
         /// Time from recognising the protocol to a complete login.
         "login_timeout" login_timeout: Duration = Is("5s"), TIMEOUT;
+        /// Time between two bytes of an unfinished frame of a client that has logged in.
+        "frame_timeout" frame_timeout: Duration = Is("60s"), TIMEOUT;
+        /// Time from the first to the last fragment of a WebSocket message.
+        "message_timeout" message_timeout: Duration = Is("120s"), TIMEOUT;
         /// Open transactions of one session.
         "transactions_max" transactions_max: usize = Is("100"), Kind::Integer { min: 1, max: 100_000 };
         /// Messages held by the open transactions of one session, together.
