@@ -135,7 +135,9 @@ impl Broker {
             Mail::Settle { session, key, ranges, settlement, confirm } => {
                 self.settle_at_home(now, session, key, &ranges, settlement, confirm, effects);
             }
-            Mail::Leave { session, key } => self.leave_at_home(now, session, key, effects),
+            Mail::Leave { session, key, confirm } => {
+                self.leave_at_home(now, session, key, confirm, effects);
+            }
             Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
             Mail::Pause { destination, on } => self.hold(destination, on, effects),
         }
@@ -161,7 +163,7 @@ impl Broker {
             return;
         };
         for key in record.subscriptions.keys() {
-            self.unsubscribe(now, session, key, effects);
+            self.unsubscribe(now, session, key, None, effects);
         }
         self.relax(now, key_of(session), effects);
         if let Some(mut record) = self.sessions.remove(key_of(session)) {
@@ -220,8 +222,7 @@ impl Broker {
             Command::Settle(settle) => self.settle(now, session, settle, effects),
             Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
             Command::Unsubscribe { key, confirm } => {
-                self.unsubscribe(now, session, key, effects);
-                self.confirm(session, confirm, effects);
+                self.unsubscribe(now, session, key, confirm, effects);
             }
         }
     }

@@ -119,6 +119,8 @@ pub enum Mail {
         session: SessionId,
         /// Which.
         key: SubscriptionKey,
+        /// Receipt to confirm once its messages are back in their queues.
+        confirm: Option<Confirm>,
     },
     /// To a topic's home: some subscriber here cannot keep up, or all can again.
     Pressure {

@@ -106,11 +106,15 @@ impl Broker {
         now: Now,
         session: SessionId,
         key: SubscriptionKey,
+        confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
         let mut out = Vec::new();
         self.queues.leave(now, session, key, true, &mut out);
         self.apply(now, out, effects);
+        if let Some(confirm) = confirm {
+            self.confirm_anywhere(session, confirm, effects);
+        }
     }
 
     pub(crate) fn queue_tick(&mut self, now: Now, effects: &mut Effects) {

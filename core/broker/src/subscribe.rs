@@ -11,7 +11,7 @@ use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::{Consume, Settlement, reaches};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Confirm, Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Window,
+    Confirm, Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Token, Window,
 };
 
 use crate::Action;
@@ -87,12 +87,15 @@ impl Broker {
         now: Now,
         session: SessionId,
         key: SubscriptionKey,
+        confirm: Option<Token>,
         effects: &mut Effects,
     ) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
-        let Some(subscription) = record.subscriptions.remove(key) else { return };
+        let Some(subscription) = record.subscriptions.remove(key) else {
+            return self.confirm(session, confirm, effects);
+        };
         let before = record.backlog_bytes();
         let unsent = record.backlog.as_mut().map_or_else(Vec::new, |backlog| backlog.remove(key));
         if record.backlog.as_ref().is_some_and(|backlog| backlog.is_empty()) {
@@ -118,12 +121,14 @@ impl Broker {
                 effects,
             );
         }
-        match subscription {
+        let homes = match subscription {
             Entry::Plain(Plain { topic, place }) => {
                 self.unlist(now, self.topics.key_of(topic), place as usize, effects);
+                0
             }
             Entry::Full(subscription) => self.end_full(now, session, key, &subscription, effects),
-        }
+        };
+        self.leave(now, session, key, homes, confirm, effects);
         if after == 0 || after < self.options.backlog_bytes_low {
             self.relax(now, key_of(session), effects);
         } else {
@@ -138,7 +143,7 @@ impl Broker {
         key: SubscriptionKey,
         subscription: &Subscription,
         effects: &mut Effects,
-    ) {
+    ) -> u64 {
         let mut homes = 0;
         let plain = subscription.selector.is_none();
         for (listening, target) in subscription.targets.as_slice().iter().zip(0u16..) {
@@ -159,11 +164,30 @@ impl Broker {
                 }
             }
         }
+        homes
+    }
+
+    /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
+    /// which only wildcards and composite destinations have, the others may be a moment behind.
+    fn leave(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        homes: u64,
+        confirm: Option<Token>,
+        effects: &mut Effects,
+    ) {
+        if homes == 0 {
+            return self.confirm(session, confirm, effects);
+        }
+        let last = members(homes).last();
         for home in members(homes) {
+            let confirm = confirm.filter(|_| Some(home) == last).map(Confirm::one);
             if home == self.shard {
-                self.leave_at_home(now, session, key, effects);
+                self.leave_at_home(now, session, key, confirm, effects);
             } else {
-                effects.mail.push((home, Mail::Leave { session, key }));
+                effects.mail.push((home, Mail::Leave { session, key, confirm }));
             }
         }
     }

@@ -465,3 +465,23 @@ fn retained_values_keep_to_the_memory_they_may_have() {
         }));
     }
 }
+
+#[test]
+fn an_end_is_confirmed_when_its_messages_are_back_in_their_queue() {
+    let mut world = World::new(1, options(2));
+    let queue = format!("queue:{}", path_at("q", 1, 2));
+    let (first, second) = (world.connect(0, "first"), world.connect(1, "second"));
+    world.subscribe(first, 0, Wish { explicit: true, ..Wish::to(&queue) });
+    world.publish(second, &queue, "1");
+    world.quiesce();
+    let ended = world.unsubscribe(first, 0);
+    assert!(!world.is_confirmed(first, ended), "the message is still on its way back");
+    world.settle_mail();
+    assert!(world.is_confirmed(first, ended));
+    world.publish(second, &queue, "2");
+    world.subscribe(second, 0, Wish::to(&queue));
+    world.quiesce();
+    assert_eq!(bodies(&world, second), ["1", "2"]);
+    world.end();
+    world.sweep();
+}
