@@ -1,15 +1,15 @@
 //! `tiderace config`: check, show and describe the configuration.
 //!
-//! Relies on `tiderace_config` and on `tiderace_auth` to check password hashes. Invariant: `check`
+//! Relies on `tiderace_config`, and on `compose` to ask the parts for their opinion. Invariant: `check`
 //! accepts exactly the configurations that `serve` starts with.
 
 use std::io::Write;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use super::config_args::ConfigArgs;
 use super::output_error;
+use crate::compose;
 
 /// `tiderace config`.
 #[derive(Debug, Args)]
@@ -58,12 +58,9 @@ pub(crate) fn run(args: &ConfigCommandArgs) -> anyhow::Result<()> {
 
 fn check(args: &ConfigArgs) -> anyhow::Result<()> {
     let loaded = args.load(false)?;
-    for user in &loaded.config.auth.users {
-        if let tiderace_config::UserPassword::Hash(hash) = &user.password {
-            tiderace_auth::PasswordHash::parse(hash)
-                .with_context(|| format!("user `{}`", user.name))?;
-        }
-    }
+    // What the parts themselves would refuse at the start is found by asking them.
+    compose::verifier(&loaded.config.auth)?;
+    compose::reactor(&loaded.config, usize::MAX)?;
     let listeners: Vec<String> =
         loaded.config.listeners.iter().map(|listener| listener.address.to_string()).collect();
     print(&format!(
