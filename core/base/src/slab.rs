@@ -6,7 +6,7 @@
 const PAGE: usize = 256;
 
 /// Finds one record; stale after the record is removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// The record's place.
     pub slot: u32,

@@ -18,6 +18,8 @@ pub enum Action {
     Admin,
     /// Read a queue without consuming.
     Browse,
+    /// Call a service.
+    Call,
     /// Create and remove destinations explicitly.
     Create,
     /// Read metrics and health in detail.
@@ -28,20 +30,24 @@ pub enum Action {
     Receive,
     /// Send to a queue.
     Send,
+    /// Answer the calls of a service.
+    Serve,
     /// Subscribe to a topic.
     Subscribe,
 }
 
 impl Action {
     /// All actions with their names in the configuration.
-    pub const ALL: [(&'static str, Action); 8] = [
+    pub const ALL: [(&'static str, Action); 10] = [
         ("admin", Action::Admin),
         ("browse", Action::Browse),
+        ("call", Action::Call),
         ("create", Action::Create),
         ("monitor", Action::Monitor),
         ("publish", Action::Publish),
         ("receive", Action::Receive),
         ("send", Action::Send),
+        ("serve", Action::Serve),
         ("subscribe", Action::Subscribe),
     ];
 
@@ -53,7 +59,7 @@ impl Action {
 
 /// A set of actions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Actions(u8);
+pub struct Actions(u16);
 
 impl FromIterator<Action> for Actions {
     fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Actions {

@@ -220,6 +220,10 @@ impl Broker {
                 self.publish(now, session, run, confirm, blame, effects);
             }
             Command::Settle(settle) => self.settle(now, session, settle, effects),
+            Command::Call(_) | Command::Speak(_) | Command::HangUp { .. } => {
+                let close = Close::new(CloseCode::BadDestination, "services are not there yet");
+                self.reply(session, Reply::Refused { token: None, close }, effects);
+            }
             Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
             Command::Unsubscribe { key, confirm } => {
                 self.unsubscribe(now, session, key, confirm, effects);
@@ -392,13 +396,7 @@ mod tests {
     fn subscribe(broker: &mut Broker, session: SessionId, key: SubscriptionKey, name: &str) {
         let path = Path::parse(name).unwrap();
         let subscribe = Subscribe {
-            key,
-            targets: vec![Target::Exact(Destination { kind: Kind::Topic, path })],
-            selector: None,
-            explicit: false,
-            window: None,
-            exclusive: false,
-            confirm: None,
+            ..Subscribe::new(key, vec![Target::Exact(Destination { kind: Kind::Topic, path })])
         };
         run(broker, session, Command::Subscribe(Box::new(subscribe)));
     }

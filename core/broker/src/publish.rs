@@ -65,6 +65,12 @@ impl Broker {
         let run = Arc::new(run);
         match run.destination().kind {
             Kind::Queue => self.enqueue(now, from, run, effects),
+            Kind::Service => {
+                let token = confirm.map(|confirm| confirm.from);
+                let reason = "a service is called, not published to";
+                let close = Close::new(CloseCode::BadDestination, reason);
+                return self.refuse_anywhere(origin, token, close, effects);
+            }
             Kind::Topic => {
                 if let Err(close) = self.distribute(now, from, run, effects) {
                     let token = confirm.map(|confirm| confirm.from);
@@ -144,6 +150,7 @@ impl Broker {
         };
         let action = match destination.kind {
             Kind::Queue => Action::Send,
+            Kind::Service => Action::Call,
             Kind::Topic => Action::Publish,
         };
         if !rules.authorise(principal, action, destination.kind, &destination.path) {

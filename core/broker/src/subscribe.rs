@@ -152,7 +152,7 @@ impl Broker {
                 Target::Exact(destination) if destination.kind == Kind::Queue => {
                     homes |= bit(self.home(&destination.path));
                 }
-                Target::Pattern(Kind::Queue, _) => {
+                Target::Pattern(Kind::Queue | Kind::Service, _) => {
                     homes = u64::MAX >> (64 - self.options.shards.clamp(1, 64))
                 }
                 Target::Exact(destination) => {
@@ -215,13 +215,17 @@ impl Broker {
                 Target::Exact(destination) => (destination.kind, destination.path.as_str()),
                 Target::Pattern(kind, pattern) => (*kind, pattern.as_str()),
             };
-            let action = if kind == Kind::Queue { Action::Receive } else { Action::Subscribe };
+            let action = match kind {
+                Kind::Queue => Action::Receive,
+                Kind::Service => Action::Serve,
+                Kind::Topic => Action::Subscribe,
+            };
             let allowed = match target {
                 Target::Exact(destination) => {
                     rules.authorise(principal, action, kind, &destination.path)
                 }
                 // A pattern on queues takes messages away from others: it must be allowed as a whole.
-                Target::Pattern(Kind::Queue, pattern) => {
+                Target::Pattern(Kind::Queue | Kind::Service, pattern) => {
                     rules.authorise_all(principal, action, kind, pattern)
                 }
                 Target::Pattern(Kind::Topic, _) => rules.authorise_somewhere(principal, action),
@@ -287,7 +291,7 @@ impl Broker {
                     }
                 }
             }
-            Target::Exact(_) | Target::Pattern(Kind::Queue, _) => {
+            Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {
                 let homes = match target {
                     Target::Exact(destination) => bit(self.home(&destination.path)),
                     Target::Pattern(..) => u64::MAX >> (64 - self.options.shards.clamp(1, 64)),
@@ -487,7 +491,7 @@ impl Broker {
                     self.patterns_at += 1;
                 }
             }
-            Target::Exact(_) | Target::Pattern(Kind::Queue, _) => {}
+            Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {}
         }
         None
     }

@@ -6,7 +6,7 @@ use tiderace_base::{ShardId, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::Pattern;
 
-use crate::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey};
+use crate::{Call, Destination, Kind, Meta, Position, Run, RunBuilder, Speak, SubscriptionKey};
 
 /// Stands for one answer a client waits for (a STOMP receipt); numbered by the session, rising.
 pub type Token = u32;
@@ -81,6 +81,34 @@ pub struct Subscribe {
     pub exclusive: bool,
     /// Answered by [`crate::Reply::Confirmed`] once every message published from then on will come.
     pub confirm: Option<Token>,
+    /// Whether retained values are wanted first.
+    pub retained: bool,
+    /// Whether the client may come back for what it missed: its topics then keep a short history.
+    pub recoverable: bool,
+    /// Whether deliveries are to know the message before them ([`crate::SharedRun::previous`]).
+    pub deltas: bool,
+    /// Where the client left off: what came since is delivered first, instead of retained values.
+    /// Needs a confirmation token; [`crate::Reply::Recovered`] precedes the confirmation.
+    pub since: Option<Position>,
+}
+
+impl Subscribe {
+    /// A subscription with the usual choices: retained values first, messages settled by delivery.
+    pub fn new(key: SubscriptionKey, targets: Vec<Target>) -> Subscribe {
+        Subscribe {
+            key,
+            targets,
+            selector: None,
+            explicit: false,
+            window: None,
+            exclusive: false,
+            confirm: None,
+            retained: true,
+            recoverable: false,
+            deltas: false,
+            since: None,
+        }
+    }
 }
 
 /// What becomes of delivered messages.
@@ -125,8 +153,20 @@ pub enum Command {
     },
     /// Acknowledges.
     Settle(Settle),
-    /// Subscribes.
+    /// Subscribes; on a [`Kind::Service`] it begins to serve, with at most the window's messages
+    /// as open exchanges.
     Subscribe(Box<Subscribe>),
+    /// Begins an exchange with whoever serves.
+    Call(Box<Call>),
+    /// Says more in an exchange.
+    Speak(Box<Speak>),
+    /// Ends an exchange for both sides, whatever there was still to say.
+    HangUp {
+        /// Which.
+        exchange: crate::ExchangeKey,
+        /// What to tell the other side.
+        close: tiderace_base::Close,
+    },
     /// Ends a subscription; messages under way go back to their queues.
     Unsubscribe {
         /// Which.

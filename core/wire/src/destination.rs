@@ -8,6 +8,8 @@ use tiderace_topics::Path;
 pub enum Kind {
     /// One consumer.
     Queue,
+    /// One responder, which answers.
+    Service,
     /// Every subscriber.
     Topic,
 }
@@ -17,6 +19,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Queue => "queue",
+            Kind::Service => "service",
             Kind::Topic => "topic",
         }
     }

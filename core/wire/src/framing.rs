@@ -1,5 +1,6 @@
 //! How a transport marks where one protocol message ends: nothing on a stream, a header on
-//! WebSocket. Protocols write through it without knowing the transport.
+//! WebSocket, more where packets are wrapped again. Protocols write through it without knowing the
+//! transport.
 
 /// Header writers of a transport that carries messages.
 #[derive(Debug)]
@@ -10,6 +11,20 @@ pub struct MessageFraming {
     pub text: fn(usize, &mut Vec<u8>),
     /// Appends the header of a binary message of so many bytes.
     pub binary: fn(usize, &mut Vec<u8>),
+    /// Where headers do not do: rewrites the message that stands at the end of the block, from that
+    /// place on, into its wire form; the flag says that it is text. Then neither of the others is used.
+    pub armour: Option<fn(&mut Vec<u8>, usize, bool)>,
+}
+
+/// A packet layer inside the messages of another transport: constant bytes before each.
+#[derive(Debug)]
+pub struct PacketFraming {
+    /// Distinguishes wire forms in encoding keys, from transports' ids as well.
+    pub id: u8,
+    /// What precedes text.
+    pub text: &'static [u8],
+    /// What precedes binary data.
+    pub binary: &'static [u8],
 }
 
 /// The framing of one connection.
@@ -19,6 +34,8 @@ pub enum Framing {
     Stream,
     /// One protocol frame per transport message.
     Messages(&'static MessageFraming),
+    /// The same, behind the prefix of a packet layer.
+    Packets(&'static MessageFraming, &'static PacketFraming),
 }
 
 impl Framing {
@@ -27,20 +44,132 @@ impl Framing {
         match self {
             Framing::Stream => 0,
             Framing::Messages(framing) => framing.id,
+            Framing::Packets(_, packets) => packets.id,
         }
     }
 
     /// Whether [`Framing::begin`] writes anything, so that callers need a frame's length first.
     pub fn is_message(self) -> bool {
-        matches!(self, Framing::Messages(_))
+        !matches!(self, Framing::Stream)
+    }
+
+    /// Whether a frame is its header and then its bytes as they are, so that [`Framing::begin`] may
+    /// be used and large bodies may go out by reference. Otherwise only [`Framing::write`] will do.
+    pub fn is_prefix(self) -> bool {
+        self.armour().is_none()
     }
 
     /// Appends what precedes a frame of `len` bytes; `text` if they are valid UTF-8.
     pub fn begin(self, len: usize, text: bool, out: &mut Vec<u8>) {
+        let header = |framing: &MessageFraming| if text { framing.text } else { framing.binary };
         match self {
             Framing::Stream => {}
-            Framing::Messages(framing) if text => (framing.text)(len, out),
-            Framing::Messages(framing) => (framing.binary)(len, out),
+            Framing::Messages(framing) => header(framing)(len, out),
+            Framing::Packets(framing, packets) => {
+                let prefix = if text { packets.text } else { packets.binary };
+                header(framing)(prefix.len() + len, out);
+                out.extend_from_slice(prefix);
+            }
         }
+    }
+
+    /// Appends a whole frame.
+    pub fn write(self, frame: &[u8], text: bool, out: &mut Vec<u8>) {
+        if let Some(armour) = self.armour() {
+            let start = out.len();
+            out.extend_from_slice(frame);
+            return armour(out, start, text);
+        }
+        self.begin(frame.len(), text, out);
+        out.extend_from_slice(frame);
+    }
+
+    /// Begins a binary frame whose length is not known yet: room for the header of one between 126
+    /// and 65,535 bytes is left, and where its bytes begin is returned.
+    pub fn open(self, out: &mut Vec<u8>) -> usize {
+        if self.is_prefix() {
+            self.begin(USUAL_BYTES, false, out);
+        }
+        out.len()
+    }
+
+    /// Ends a frame begun by [`Framing::open`] at `start`, with nothing but its bytes behind that. A
+    /// frame of an unusual length is moved.
+    pub fn close(self, start: usize, out: &mut Vec<u8>) {
+        if let Some(armour) = self.armour() {
+            return armour(out, start, false);
+        }
+        let mut room = Vec::new();
+        self.begin(USUAL_BYTES, false, &mut room);
+        let mut header = Vec::new();
+        self.begin(out.len().saturating_sub(start), false, &mut header);
+        let from = start.saturating_sub(room.len());
+        out.splice(from..start, header);
+    }
+
+    fn armour(self) -> Option<fn(&mut Vec<u8>, usize, bool)> {
+        match self {
+            Framing::Messages(framing) => framing.armour,
+            Framing::Stream | Framing::Packets(..) => None,
+        }
+    }
+}
+
+/// Any length whose header is as long as that of most batches.
+const USUAL_BYTES: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    static LENGTHS: MessageFraming = MessageFraming {
+        id: 1,
+        text: |len, out| out.extend_from_slice(format!("t{len}:").as_bytes()),
+        binary: |len, out| out.extend_from_slice(format!("b{len}:").as_bytes()),
+        armour: None,
+    };
+    static DOUBLED: MessageFraming = MessageFraming {
+        id: 2,
+        text: |_, _| {},
+        binary: |_, _| {},
+        armour: Some(|out, start, _| {
+            let frame = out.split_off(start);
+            out.extend(frame.iter().flat_map(|byte| [*byte, *byte]));
+        }),
+    };
+    static PACKETS: PacketFraming = PacketFraming { id: 3, text: b"4", binary: b"" };
+
+    proptest! {
+        #[test]
+        fn an_opened_frame_is_what_a_whole_one_is(
+            before in proptest::collection::vec(any::<u8>(), 0..20),
+            frame in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..300),
+                proptest::collection::vec(any::<u8>(), 70_000..70_001)
+            ],
+        ) {
+            for framing in [
+                Framing::Stream,
+                Framing::Messages(&LENGTHS),
+                Framing::Messages(&DOUBLED),
+                Framing::Packets(&LENGTHS, &PACKETS),
+            ] {
+                let (mut whole, mut opened) = (before.clone(), before.clone());
+                framing.write(&frame, false, &mut whole);
+                let start = framing.open(&mut opened);
+                opened.extend_from_slice(&frame);
+                framing.close(start, &mut opened);
+                prop_assert_eq!(whole, opened);
+            }
+        }
+    }
+
+    #[test]
+    fn packets_stand_inside_messages() {
+        let mut out = Vec::new();
+        Framing::Packets(&LENGTHS, &PACKETS).write(b"hi", true, &mut out);
+        Framing::Packets(&LENGTHS, &PACKETS).write(b"hi", false, &mut out);
+        assert_eq!(out, b"t3:4hib2:hi");
     }
 }

@@ -13,21 +13,32 @@
 
 mod command;
 mod destination;
+mod exchange;
 mod framing;
+mod http;
 mod output;
+mod position;
 pub mod properties;
 mod reply;
 mod run;
 mod session;
 mod shared;
+mod ticket;
 
 pub use command::{
     Command, Commands, Confirm, Credentials, Outcome, Settle, Subscribe, Target, Token, Window,
 };
 pub use destination::{Destination, Kind};
-pub use framing::{Framing, MessageFraming};
+pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
+pub use framing::{Framing, MessageFraming, PacketFraming};
+pub use http::{Answer, Held, HttpFace, Request, Response, Route, RouteFn};
 pub use output::{OutQueue, Output};
+pub use position::{Position, read_varint, write_varint};
 pub use reply::{Delivery, Reply};
 pub use run::{Flags, Message, Meta, Run, RunBuilder};
-pub use session::{Context, Detect, Open, Opening, Progress, Protocol, Session, SubscriptionKey};
+pub use session::{
+    Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session, SubscriptionKey,
+    Takeover,
+};
 pub use shared::{EncodingKey, SharedRun};
+pub use ticket::Ticket;

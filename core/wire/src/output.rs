@@ -113,9 +113,7 @@ pub struct Output<'a> {
 impl Output<'_> {
     /// Appends one protocol frame, framed; `text` if it is valid UTF-8.
     pub fn frame(&mut self, frame: &[u8], text: bool) {
-        let tail = self.queue.tail();
-        self.framing.begin(frame.len(), text, tail);
-        tail.extend_from_slice(frame);
+        self.framing.write(frame, text, self.queue.tail());
     }
 }
 

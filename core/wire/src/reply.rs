@@ -2,7 +2,7 @@
 
 use tiderace_base::Close;
 
-use crate::{Confirm, SharedRun, SubscriptionKey, Token};
+use crate::{Confirm, Exchange, ExchangeKey, SharedRun, SubscriptionKey, Token};
 
 /// An answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,21 @@ pub enum Reply {
     /// These were done. Answers from different shards may come in another order than their
     /// questions; sessions whose protocol promises an order keep it themselves.
     Confirmed(Confirm),
+    /// What was missed has been put in the way: all of it, or only the retained values because the
+    /// history does not reach back far enough. Precedes the confirmation of the subscription.
+    Recovered {
+        /// The subscription's.
+        token: Token,
+        /// Whether nothing is missing.
+        complete: bool,
+    },
+    /// An exchange is over before both sides had said all. Messages of it may still come.
+    ExchangeEnded {
+        /// Which.
+        exchange: ExchangeKey,
+        /// Why.
+        close: Close,
+    },
     /// A command was refused; protocols without a milder way end the connection with it.
     Refused {
         /// The token of the command or message that is to blame, if it had one.
@@ -37,6 +52,8 @@ pub struct Delivery<'a> {
     pub to: usize,
     /// How often these messages were delivered before.
     pub redeliveries: u32,
+    /// Set for messages of an exchange: one at a time. For callers `key` means nothing.
+    pub exchange: Option<Exchange>,
 }
 
 impl Delivery<'_> {

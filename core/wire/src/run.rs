@@ -69,6 +69,7 @@ pub struct Run {
     destination: Destination,
     home: ShardId,
     first: u64,
+    version: u64,
     published: Time,
     data: Bytes,
     entries: Vec<Entry>,
@@ -103,6 +104,12 @@ impl Run {
     /// The number of its first message.
     pub fn first(&self) -> u64 {
         self.first
+    }
+
+    /// The version of its topic that its first message made: successive messages of a topic have
+    /// successive versions. Zero for other kinds of destination.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// When the publisher's bytes were read.
@@ -175,6 +182,11 @@ impl Run {
     pub fn number(&mut self, home: ShardId, first: u64) {
         self.home = home;
         self.first = first;
+    }
+
+    /// Gives its first message a version; done together with numbering.
+    pub fn set_version(&mut self, version: u64) {
+        self.version = version;
     }
 
     /// A run of one message, for what the server itself sends.
@@ -276,6 +288,7 @@ impl RunBuilder {
             destination: self.destination,
             home: ShardId::default(),
             first: 0,
+            version: 0,
             published: self.published,
             data: Bytes::from(self.data),
             entries: self.entries,

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tiderace_base::{Close, Now, Time};
+use tiderace_base::{Close, CloseCode, Now, ShardId, Time};
 
-use crate::{Commands, Delivery, Framing, Output, Reply};
+use crate::{
+    Answer, Commands, Delivery, Framing, HttpFace, Output, Reply, Request, Response, Ticket,
+};
 
 /// A session's own name for one of its subscriptions; small numbers, used again after an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,6 +35,45 @@ pub struct Context<'a> {
     /// Whether the server has stopped reading this connection to slow its client down: silence is
     /// then no fault of the client's.
     pub reading_paused: bool,
+    /// Set to answer the request that was answered by [`Answer::Hold`] or [`Answer::Later`].
+    pub respond: Option<Response>,
+    /// Set by a session on a WebSocket to tell another session how its takeover goes; after
+    /// [`Takeover::Done`] the connection belongs to that one and this one ends without a word.
+    pub takeover: Option<(Ticket, Takeover)>,
+}
+
+impl<'a> Context<'a> {
+    /// A context in which nothing has been asked for.
+    pub fn new(commands: &'a mut Commands, output: Output<'a>) -> Context<'a> {
+        Context {
+            commands,
+            output,
+            finished: None,
+            reading_paused: false,
+            respond: None,
+            takeover: None,
+        }
+    }
+}
+
+/// How far a WebSocket has come that is to carry a session begun by other means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takeover {
+    /// The client tries it out: a held request is to be answered soon, whatever there is to say.
+    Begun,
+    /// From now on it carries the session.
+    Done,
+    /// It was given up; the session stays as it is.
+    Failed,
+}
+
+/// A message from a transport that marks messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Whether it is text, and valid UTF-8.
+    pub text: bool,
+    /// Its bytes.
+    pub bytes: &'a [u8],
 }
 
 /// One client's conversation in one protocol: a state machine over bytes and time passed in.
@@ -52,6 +93,66 @@ pub trait Session: Send {
         context: &mut Context<'_>,
     ) -> Result<Progress, Close>;
 
+    /// Whether messages are given to [`Session::message`] whole instead of to [`Session::receive`]
+    /// as a stream of bytes.
+    fn takes_messages(&self) -> bool {
+        false
+    }
+
+    /// Takes a whole message in, if the transport marks messages and the session wants them.
+    ///
+    /// # Errors
+    /// Ends the connection.
+    fn message(
+        &mut self,
+        _now: Now,
+        _message: Incoming<'_>,
+        _context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        Err(CloseCode::UnexpectedFrame.into())
+    }
+
+    /// Takes an HTTP request in. While one is held or to be answered later, others may come.
+    ///
+    /// # Errors
+    /// Ends the session; the request is answered with what [`Session::goodbye`] writes, if it was
+    /// held before, or else by status 400.
+    fn request(
+        &mut self,
+        _now: Now,
+        _request: &Request<'_>,
+        _context: &mut Context<'_>,
+    ) -> Result<Answer, Close> {
+        Err(CloseCode::BadRequest.into())
+    }
+
+    /// The client has hung up on a held request.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn abandoned(&mut self, _now: Now, _context: &mut Context<'_>) -> Result<(), Close> {
+        Err(CloseCode::PeerGone.into())
+    }
+
+    /// Another connection of the client is to carry the session. After [`Takeover::Done`] the
+    /// framing of `context.output` is that connection's.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn takeover(
+        &mut self,
+        _now: Now,
+        _takeover: Takeover,
+        _context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        Err(CloseCode::UnexpectedFrame.into())
+    }
+
+    /// The secret of the session's [`Ticket`], if clients may come back to it.
+    fn secret(&self) -> Option<u128> {
+        None
+    }
+
     /// Takes an answer in.
     ///
     /// # Errors
@@ -60,6 +161,9 @@ pub trait Session: Send {
 
     /// Encodes messages.
     fn deliver(&mut self, now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>);
+
+    /// The turn's deliveries have been given: writes what was kept back to be sent together.
+    fn flush(&mut self, _now: Now, _output: &mut Output<'_>) {}
 
     /// When [`Session::expire`] wants to be called; may move with every other call.
     fn deadline(&self) -> Time;
@@ -99,6 +203,34 @@ pub struct Opening<'a> {
     pub peer: SocketAddr,
     /// When it began.
     pub now: Now,
+    /// The request it began with: the upgrade to WebSocket, or the first of an HTTP session.
+    pub request: Option<&'a Request<'a>>,
+    /// By which the client may come back, if the session says so in [`Session::secret`]. Never used
+    /// before; its secret may be the seed of other random choices.
+    pub ticket: Ticket,
+    /// The node's present life; see [`crate::Position`].
+    pub epoch: u64,
+    /// The session's shard.
+    pub shard: ShardId,
+    /// How many there are.
+    pub shards: usize,
+}
+
+impl<'a> Opening<'a> {
+    /// An opening on a node of one shard, without request or ticket.
+    pub fn new(framing: Framing, peer: SocketAddr, now: Now) -> Opening<'a> {
+        Opening {
+            framing,
+            subprotocol: None,
+            peer,
+            now,
+            request: None,
+            ticket: Ticket::default(),
+            epoch: 0,
+            shard: ShardId(0),
+            shards: 1,
+        }
+    }
 }
 
 /// Begins a session on a new connection.
@@ -116,6 +248,8 @@ pub struct Protocol {
     pub subprotocols: &'static [&'static str],
     /// The HTTP paths on which it answers WebSocket upgrades that name no subprotocol.
     pub websocket_paths: Arc<[String]>,
+    /// How it is reached by HTTP requests, if it is.
+    pub http: Option<HttpFace>,
     /// Begins a session.
     pub open: Arc<Open>,
 }

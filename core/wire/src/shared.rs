@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tiderace_base::limits::ENCODINGS_PER_RUN_MAX;
 
-use crate::Run;
+use crate::{Message, Run};
 
 /// Names one wire form of a run: subscribers whose keys are equal get the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +35,28 @@ struct Encoding {
 #[derive(Debug)]
 pub struct SharedRun {
     run: Arc<Run>,
+    previous: Option<Arc<Run>>,
     encodings: RefCell<Vec<Encoding>>,
 }
 
 impl SharedRun {
     /// Wraps a run.
     pub fn new(run: Arc<Run>) -> SharedRun {
-        SharedRun { run, encodings: RefCell::new(Vec::new()) }
+        SharedRun { run, previous: None, encodings: RefCell::new(Vec::new()) }
+    }
+
+    /// Wraps a run of a topic together with the one before it.
+    pub fn after(run: Arc<Run>, previous: Option<Arc<Run>>) -> SharedRun {
+        let previous =
+            previous.filter(|previous| previous.version() + previous.len() as u64 == run.version());
+        SharedRun { run, previous, encodings: RefCell::new(Vec::new()) }
+    }
+
+    /// The message of its topic just before the run's first, if it is known: what the first is a
+    /// change of. It is known only where some subscription wants deltas.
+    pub fn previous(&self) -> Option<Message<'_>> {
+        let previous = self.previous.as_ref()?;
+        previous.message(previous.len().checked_sub(1)?)
     }
 
     /// The run.

@@ -24,6 +24,7 @@ static MESSAGES: MessageFraming = MessageFraming {
     id: 1,
     text: |len, out| out.extend_from_slice(&[0x81, len as u8]),
     binary: |len, out| out.extend_from_slice(&[0x82, len as u8]),
+    armour: None,
 };
 
 fn main() {
@@ -51,7 +52,7 @@ fn main() {
 fn connected(framing: Framing) -> (Box<dyn Session>, Commands) {
     let stomp = protocol(Arc::new(StompOptions::default()), Arc::from([]));
     let peer = "127.0.0.1:1".parse().unwrap();
-    let opening = Opening { framing, subprotocol: None, peer, now: Now::default() };
+    let opening = Opening::new(framing, peer, Now::default());
     let mut session = (stomp.open)(&opening);
     let mut commands = Commands::new();
     feed(&mut *session, &mut commands, b"CONNECT\naccept-version:1.2\nhost:a\n\n\0");
@@ -64,7 +65,7 @@ fn connected(framing: Framing) -> (Box<dyn Session>, Commands) {
 
 fn context<'a>(commands: &'a mut Commands, queue: &'a mut OutQueue) -> Context<'a> {
     let output = Output { framing: Framing::Stream, queue };
-    Context { commands, output, finished: None, reading_paused: false }
+    Context::new(commands, output)
 }
 
 fn feed(session: &mut dyn Session, commands: &mut Commands, input: &[u8]) {
@@ -113,6 +114,7 @@ fn deliver(session: &mut dyn Session, framing: Framing, run: &Arc<Run>) -> f64 {
                 from: 0,
                 to: run.len(),
                 redeliveries: 0,
+                exchange: None,
             };
             let mut output = Output { framing, queue: &mut queue };
             session.deliver(Now { time: Time::ZERO, wall_ms: 0 }, &delivery, &mut output);

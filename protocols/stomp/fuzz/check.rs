@@ -41,8 +41,7 @@ fn play(connect: &[u8], bytes: &[u8], piece: usize) -> (String, Vec<u8>, String)
     };
     let stomp = protocol(Arc::new(options), [].into());
     let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-    let opening =
-        Opening { framing: Framing::Stream, subprotocol: None, peer, now: Now::default() };
+    let opening = Opening::new(Framing::Stream, peer, Now::default());
     let mut player = Player {
         session: (stomp.open)(&opening),
         input: Vec::new(),
@@ -96,8 +95,7 @@ impl Player {
     ) {
         let mut commands = Commands::new();
         let output = Output { framing: Framing::Stream, queue: &mut self.queue };
-        let mut context =
-            Context { commands: &mut commands, output, finished: None, reading_paused: false };
+        let mut context = Context::new(&mut commands, output);
         let result = act(&mut *self.session, &mut context);
         self.end = context.finished.map(|close| close.to_string());
         if let Err(close) = result {

@@ -114,6 +114,7 @@ pub(crate) fn style_of(text: &str) -> Style {
 pub fn spell_destination(destination: &Destination, style: Style) -> String {
     let prefix = match destination.kind {
         Kind::Queue => "/queue/",
+        Kind::Service => "/service/",
         Kind::Topic => "/topic/",
     };
     let mut text = String::from(prefix);
@@ -135,6 +136,7 @@ pub(crate) fn spell_own_temporary(
     }
     let prefix = match destination.kind {
         Kind::Queue => "/temp-queue/",
+        Kind::Service => "/service/",
         Kind::Topic => "/temp-topic/",
     };
     let mut text = String::from(prefix);

@@ -144,6 +144,7 @@ mod tests {
         id: 1,
         text: |len, out| out.extend_from_slice(format!("<t{len}>").as_bytes()),
         binary: |len, out| out.extend_from_slice(format!("<b{len}>").as_bytes()),
+        armour: None,
     };
 
     fn encoded(form: &Form<'_>, properties: &str, body: &[u8], tag: Option<Tag>) -> String {

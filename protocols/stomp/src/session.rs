@@ -342,6 +342,8 @@ impl Session for StompSession {
                     self.heart_beat.said(now.time);
                 }
             }
+            // It neither calls, nor serves, nor comes back for what it missed.
+            Reply::Recovered { .. } | Reply::ExchangeEnded { .. } => {}
             Reply::Refused { token, close } => {
                 if let Some(rare) = &mut self.rare
                     && let Some(token) = token

@@ -174,17 +174,15 @@ fn large_bodies_are_sent_without_being_copied_and_arrive_whole() {
 fn a_body_is_asked_for_by_its_length() {
     use tiderace_wire::{Commands, Context, OutQueue, Output, Reply};
     let stomp = tiderace_stomp::protocol(Default::default(), [].into());
-    let opening = tiderace_wire::Opening {
-        framing: Framing::Stream,
-        subprotocol: None,
-        peer: "127.0.0.1:1".parse().unwrap(),
-        now: Default::default(),
-    };
+    let opening = tiderace_wire::Opening::new(
+        Framing::Stream,
+        "127.0.0.1:1".parse().unwrap(),
+        Default::default(),
+    );
     let mut session = (stomp.open)(&opening);
     let (mut commands, mut queue) = (Commands::new(), OutQueue::new());
     let output = Output { framing: Framing::Stream, queue: &mut queue };
-    let mut context =
-        Context { commands: &mut commands, output, finished: None, reading_paused: false };
+    let mut context = Context::new(&mut commands, output);
     let now = Default::default();
     session.receive(now, b"CONNECT\n\n\0", &mut context).unwrap();
     session.reply(now, Reply::LoggedIn { name: "".into() }, &mut context).unwrap();

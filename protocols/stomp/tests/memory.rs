@@ -34,19 +34,13 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn an_idle_session_with_a_subscription_takes_little() {
     let stomp = protocol(Arc::new(StompOptions::default()), [].into());
-    let opening = Opening {
-        framing: Framing::Stream,
-        subprotocol: None,
-        peer: "127.0.0.1:1".parse().unwrap(),
-        now: Now::default(),
-    };
+    let opening = Opening::new(Framing::Stream, "127.0.0.1:1".parse().unwrap(), Now::default());
     let before = BYTES.get();
     let mut session = (stomp.open)(&opening);
     {
         let (mut commands, mut queue) = (Commands::new(), OutQueue::new());
         let output = Output { framing: Framing::Stream, queue: &mut queue };
-        let mut context =
-            Context { commands: &mut commands, output, finished: None, reading_paused: false };
+        let mut context = Context::new(&mut commands, output);
         let now = Now::default();
         let connect = b"CONNECT\naccept-version:1.2\nheart-beat:10000,10000\n\n\0";
         session.receive(now, connect, &mut context).unwrap();

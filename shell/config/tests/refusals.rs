@@ -220,7 +220,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "[[rule]]\nallow = [\"publsh\"]\nprincipals = [\"*\"]",
-        "t.toml:2:10: rule.allow: expected one of \"admin\", \"browse\", \"create\", \"monitor\", \"publish\", \"receive\", \"send\", \"subscribe\", but found \"publsh\"; did you mean `publish`?",
+        "t.toml:2:10: rule.allow: expected one of \"admin\", \"browse\", \"call\", \"create\", \"monitor\", \"publish\", \"receive\", \"send\", \"serve\", \"subscribe\", but found \"publsh\"; did you mean `publish`?",
     ),
     (
         "[[rule]]\nallow = []\nprincipals = [\"*\"]",

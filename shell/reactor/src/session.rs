@@ -49,10 +49,8 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let opening = Opening {
-            framing: transport.framing(),
             subprotocol,
-            peer: connection.peer.socket(),
-            now: self.now,
+            ..Opening::new(transport.framing(), connection.peer.socket(), self.now)
         };
         let session = (registered.open)(&opening);
         let id = self.broker.open(self.now, key.slot);
@@ -81,15 +79,12 @@ impl<D: Driver> Shard<D> {
         let Stage::Live(live) = &mut connection.stage else {
             return Ok(());
         };
-        let mut context = Context {
-            commands: &mut self.commands,
-            output: Output {
-                framing: live.transport.framing(),
-                queue: self.pool.queue(&mut connection.outgoing),
-            },
-            finished: None,
-            reading_paused,
+        let output = Output {
+            framing: live.transport.framing(),
+            queue: self.pool.queue(&mut connection.outgoing),
         };
+        let mut context = Context::new(&mut self.commands, output);
+        context.reading_paused = reading_paused;
         let now = self.now;
         let session = &mut *live.session;
         let outcome = catch_unwind(AssertUnwindSafe(|| call(session, now, &mut context)));

@@ -16,6 +16,7 @@ pub(crate) static FRAMING: MessageFraming = MessageFraming {
     id: 1,
     text: |len, out| write_header(out, Opcode::from(MessageKind::Text), len, None),
     binary: |len, out| write_header(out, Opcode::from(MessageKind::Binary), len, None),
+    armour: None,
 };
 
 /// What becomes of a request.

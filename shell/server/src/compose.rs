@@ -211,6 +211,7 @@ fn rule(rule: &RuleConfig) -> Rule {
         kind: match rule.kind {
             RuleKind::Any => None,
             RuleKind::Queue => Some(Kind::Queue),
+            RuleKind::Service => Some(Kind::Service),
             RuleKind::Topic => Some(Kind::Topic),
         },
     }
@@ -220,11 +221,13 @@ fn action(word: &ActionWord) -> Action {
     match word {
         ActionWord::Admin => Action::Admin,
         ActionWord::Browse => Action::Browse,
+        ActionWord::Call => Action::Call,
         ActionWord::Create => Action::Create,
         ActionWord::Monitor => Action::Monitor,
         ActionWord::Publish => Action::Publish,
         ActionWord::Receive => Action::Receive,
         ActionWord::Send => Action::Send,
+        ActionWord::Serve => Action::Serve,
         ActionWord::Subscribe => Action::Subscribe,
     }
 }

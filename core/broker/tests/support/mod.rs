@@ -153,13 +153,15 @@ impl World {
     pub fn subscribe(&mut self, client: usize, key: u32, wish: Wish) -> Token {
         let token = self.token(client);
         let subscribe = Subscribe {
-            key: SubscriptionKey(key),
-            targets: wish.targets.iter().map(|text| target(text)).collect(),
             selector: wish.selector.map(|text| Selector::parse(text).unwrap()),
             explicit: wish.explicit,
             window: wish.window.map(|messages| Window { messages, bytes: 0 }),
             exclusive: wish.exclusive,
             confirm: Some(token),
+            ..Subscribe::new(
+                SubscriptionKey(key),
+                wish.targets.iter().map(|text| target(text)).collect(),
+            )
         };
         self.command(client, Command::Subscribe(Box::new(subscribe)));
         token
@@ -332,6 +334,7 @@ impl World {
         for (link, session, reply) in effects.replies {
             let client = self.client(link, session);
             match reply {
+                Reply::Recovered { .. } | Reply::ExchangeEnded { .. } => {}
                 Reply::LoggedIn { name } => client.name = Some(name.to_string()),
                 Reply::Confirmed(confirm) => {
                     for token in confirm.from..=confirm.to {

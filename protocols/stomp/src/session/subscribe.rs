@@ -58,13 +58,12 @@ impl StompSession {
         let key = self.subscriptions.insert(subscription);
         self.flush(context.commands);
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
-            key,
-            targets,
             selector,
             explicit: mode != AckMode::Auto,
             window,
             exclusive,
             confirm,
+            ..Subscribe::new(key, targets)
         })));
         Ok(())
     }

@@ -47,6 +47,7 @@ impl Pending {
             from: self.from,
             to: self.to,
             redeliveries: self.redeliveries,
+            exchange: None,
         }
     }
 
@@ -66,6 +67,9 @@ impl Broker {
             return;
         }
         match command {
+            Command::Call(_) | Command::Speak(_) | Command::HangUp { .. } => {
+                panic!("STOMP neither calls nor serves")
+            }
             Command::Login(credentials) => {
                 if credentials.passcode.as_deref() == Some("wrong") {
                     let close = CloseCode::LoginFailed.into();

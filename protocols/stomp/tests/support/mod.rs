@@ -37,6 +37,7 @@ pub static MESSAGES: MessageFraming = MessageFraming {
     id: 1,
     text: |len, out| out.extend_from_slice(format!("<text {len}>").as_bytes()),
     binary: |len, out| out.extend_from_slice(format!("<binary {len}>").as_bytes()),
+    armour: None,
 };
 
 impl Rig {
@@ -47,8 +48,7 @@ impl Rig {
     pub fn with(options: StompOptions, framing: Framing) -> Rig {
         let now = Now { time: tiderace_base::Time::from_nanos(1_000), wall_ms: 1_000_000 };
         let registered = protocol(Arc::new(options), Arc::from([]));
-        let opening =
-            Opening { framing, subprotocol: None, peer: "127.0.0.1:9".parse().unwrap(), now };
+        let opening = Opening::new(framing, "127.0.0.1:9".parse().unwrap(), now);
         Rig {
             session: (registered.open)(&opening),
             broker: Broker::default(),
@@ -189,12 +189,8 @@ impl Rig {
         commands.begin_turn(self.now.time);
         let mut queue = OutQueue::new();
         let output = Output { framing: self.framing, queue: &mut queue };
-        let mut context = Context {
-            commands: &mut commands,
-            output,
-            finished: None,
-            reading_paused: self.paused,
-        };
+        let mut context = Context::new(&mut commands, output);
+        context.reading_paused = self.paused;
         let result = act(&mut *self.session, self.now, &mut context);
         self.end = context.finished.take();
         if let Err(close) = result {

@@ -73,6 +73,8 @@ choice! {
         Admin = "admin",
         /// Read a queue without consuming.
         Browse = "browse",
+        /// Call a service.
+        Call = "call",
         /// Bring a topic or queue into being.
         Create = "create",
         /// Read metrics and state.
@@ -83,6 +85,8 @@ choice! {
         Receive = "receive",
         /// Send a message to a queue.
         Send = "send",
+        /// Answer the calls of a service.
+        Serve = "serve",
         /// Receive the messages of a topic.
         Subscribe = "subscribe",
     }
@@ -91,10 +95,12 @@ choice! {
 choice! {
     /// The kind of destination a rule concerns.
     RuleKind {
-        /// Topics and queues.
+        /// Topics, queues and services.
         Any = "any",
         /// Queues only.
         Queue = "queue",
+        /// Services only.
+        Service = "service",
         /// Topics only.
         Topic = "topic",
     }

@@ -84,13 +84,11 @@ impl Line {
             Some("S") => {
                 self.subscriptions += 1;
                 context.commands.push(Command::Subscribe(Box::new(Subscribe {
-                    key: SubscriptionKey(self.subscriptions),
-                    targets: vec![Target::Exact(topic(name)?)],
-                    selector: None,
-                    explicit: false,
-                    window: None,
-                    exclusive: false,
                     confirm: Some(self.subscriptions),
+                    ..Subscribe::new(
+                        SubscriptionKey(self.subscriptions),
+                        vec![Target::Exact(topic(name)?)],
+                    )
                 })));
             }
             Some("P") => {
@@ -138,6 +136,7 @@ impl Session for Line {
             Reply::Confirmed(confirm) => {
                 context.output.frame(format!("S {}\n", confirm.to).as_bytes(), true);
             }
+            Reply::Recovered { .. } | Reply::ExchangeEnded { .. } => {}
             Reply::Refused { close, .. } => return Err(close),
         }
         Ok(())
@@ -181,6 +180,7 @@ pub fn echo_protocol() -> Protocol {
         detect: |bytes| begins(bytes, GREETING),
         subprotocols: &["echo"],
         websocket_paths: Arc::from(["/echo".to_string()]),
+        http: None,
         open,
     }
 }
@@ -193,6 +193,7 @@ pub fn line_protocol() -> Protocol {
         detect: |bytes| begins(bytes, b"LINE\n"),
         subprotocols: &[],
         websocket_paths: Arc::from([]),
+        http: None,
         open: Arc::new(move |_: &Opening<'_>| Box::new(line())),
     }
 }

@@ -1,0 +1,84 @@
+//! Exchanges: a request and its answer, or a conversation, between a caller and whoever serves.
+//!
+//! ```text
+//!   caller: Call ─▶ home of the service ─▶ one responder: Delivery (exchange, first)
+//!   caller ◀─ Delivery (exchange) ◀─ Speak            Speak ─▶ Delivery (exchange) ─▶ responder
+//!   each side says `last` once; when both have, the exchange is over. HangUp ends it at any time.
+//! ```
+//! Messages of an exchange arrive in order, each once, or the exchange ends with
+//! [`crate::Reply::ExchangeEnded`].
+
+use tiderace_base::Span;
+use tiderace_topics::Path;
+
+/// Which end of an exchange a session holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// It has called.
+    Caller,
+    /// It serves.
+    Responder,
+}
+
+/// A session's own name for one of its open exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExchangeKey {
+    /// Which end the session holds.
+    pub side: Side,
+    /// For callers chosen by the session, unique among its open calls; for responders chosen by the
+    /// broker.
+    pub number: u32,
+}
+
+impl ExchangeKey {
+    /// The caller's end.
+    pub fn caller(number: u32) -> ExchangeKey {
+        ExchangeKey { side: Side::Caller, number }
+    }
+
+    /// The responder's end.
+    pub fn responder(number: u32) -> ExchangeKey {
+        ExchangeKey { side: Side::Responder, number }
+    }
+}
+
+/// Begins an exchange.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The caller's number for it.
+    pub number: u32,
+    /// The service.
+    pub service: Path,
+    /// The properties of the first message, in the form of [`crate::properties`].
+    pub properties: Vec<u8>,
+    /// The body of the first message.
+    pub body: Vec<u8>,
+    /// Whether the caller has nothing more to say.
+    pub last: bool,
+    /// How long the responder may stay silent: until its first message, and from one to the next.
+    pub patience: Span,
+}
+
+/// Says more in an exchange.
+#[derive(Clone, Debug)]
+pub struct Speak {
+    /// Which.
+    pub exchange: ExchangeKey,
+    /// The properties, in the form of [`crate::properties`].
+    pub properties: Vec<u8>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Whether this side has nothing more to say.
+    pub last: bool,
+}
+
+/// What a delivery is to an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Which.
+    pub key: ExchangeKey,
+    /// Whether it begins with this message.
+    pub first: bool,
+    /// Whether the other side has nothing more to say.
+    pub last: bool,
+}
