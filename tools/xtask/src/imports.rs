@@ -17,11 +17,12 @@ const ROWS: &[Row] = &[
     row("core/base", &[]),
     row("core/filter", &["core/base"]),
     row("core/topics", &["core/base", "core/filter"]),
+    row("core/value", &[]),
     row("core/wire", &["core/base", "core/filter", "core/topics"]),
     row("core/queues", &["core/base", "core/filter", "core/topics", "core/wire"]),
     row("core/broker", &["core/base", "core/filter", "core/topics", "core/wire", "core/queues"]),
     row("transports/*", &["core/base", "core/wire"]),
-    row("protocols/*", &["core/base", "core/filter", "core/topics", "core/wire"]),
+    row("protocols/*", &["core/base", "core/filter", "core/topics", "core/value", "core/wire"]),
     row(
         "shell/reactor",
         &["core/base", "core/filter", "core/topics", "core/wire", "core/broker", "transports/*"],

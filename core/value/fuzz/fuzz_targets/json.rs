@@ -1,0 +1,7 @@
+//! Bytes that may be JSON.
+#![no_main]
+
+#[path = "../check.rs"]
+mod check;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check::json(data));
