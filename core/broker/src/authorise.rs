@@ -4,11 +4,18 @@
 //! denies it. Wildcard subscriptions are accepted when the identity may subscribe to anything at
 //! all; what they then receive is decided destination by destination, so a wildcard never shows
 //! more than its parts would.
+//!
+//! Paths below `user/<name>` and `group/<name>` are private: whatever the rules allow, only that
+//! principal or a member of that group listens there. They need no rule for it, but one may deny it.
+//! Publishing, sending and calling go by the rules there as everywhere.
 
 use std::sync::Arc;
 
-use tiderace_topics::{Path, Pattern};
-use tiderace_wire::Kind;
+use tiderace_base::Close;
+use tiderace_topics::{Level, Path, Pattern};
+use tiderace_wire::{Kind, Target};
+
+use crate::publish::denied;
 
 /// Something an identity may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +81,13 @@ impl Actions {
     }
 }
 
+impl Action {
+    /// Whether it shows what others have sent there.
+    fn listens(self) -> bool {
+        matches!(self, Action::Browse | Action::Receive | Action::Serve | Action::Subscribe)
+    }
+}
+
 /// Who a client is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Principal {
@@ -89,6 +103,31 @@ impl Principal {
     /// A client that did not say who it is.
     pub fn anonymous() -> Principal {
         Principal { name: "anonymous".into(), groups: [].into(), anonymous: true }
+    }
+
+    /// Whether what begins with these levels is its own; `None` if it is nobody's.
+    fn owns(&self, kind: Option<&str>, name: Option<&str>) -> Option<bool> {
+        match (kind, name) {
+            (Some("user"), Some(name)) => Some(!self.anonymous && *self.name == *name),
+            (Some("group"), Some(name)) => {
+                Some(!self.anonymous && self.groups.iter().any(|group| **group == *name))
+            }
+            _ => None,
+        }
+    }
+
+    fn owns_path(&self, path: &Path) -> Option<bool> {
+        let mut levels = path.levels();
+        self.owns(levels.next(), levels.next())
+    }
+
+    /// Of a pattern whose first two levels are no wildcards; any other reaches nothing private.
+    fn owns_pattern(&self, pattern: &Pattern) -> Option<bool> {
+        let mut levels = pattern.levels().iter().map(|level| match level {
+            Level::Literal(text) => Some(&**text),
+            _ => None,
+        });
+        self.owns(levels.next().flatten(), levels.next().flatten())
     }
 }
 
@@ -166,11 +205,15 @@ impl Rules {
         kind: Kind,
         path: &Path,
     ) -> bool {
+        let own = if action.listens() { principal.owns_path(path) } else { None };
+        if own == Some(false) {
+            return false;
+        }
         let Some(rules) = &self.0 else { return true };
         if path.levels().next() == Some("temp") && path.levels().count() > 2 {
             return !matches!(action, Action::Admin | Action::Monitor);
         }
-        let mut allowed = false;
+        let mut allowed = own == Some(true);
         for rule in rules {
             if rule.concerns(principal, action) && rule.covers(kind, path) {
                 if !rule.allow {
@@ -191,22 +234,68 @@ impl Rules {
         kind: Kind,
         pattern: &Pattern,
     ) -> bool {
+        let own = if action.listens() { principal.owns_pattern(pattern) } else { None };
+        if own == Some(false) {
+            return false;
+        }
         let Some(rules) = &self.0 else { return true };
         let concerned = |rule: &&Rule| {
             rule.concerns(principal, action) && rule.kind.is_none_or(|own| own == kind)
         };
-        let mut concerned = rules.iter().filter(concerned).peekable();
-        concerned.peek().is_some()
-            && concerned.clone().all(|rule| rule.allow)
-            && concerned.any(|rule| {
-                rule.paths.is_empty() || rule.paths.iter().any(|allowed| allowed.contains(pattern))
-            })
+        let mut concerned = rules.iter().filter(concerned);
+        concerned.clone().all(|rule| rule.allow)
+            && (own == Some(true)
+                || concerned.any(|rule| {
+                    rule.paths.is_empty()
+                        || rule.paths.iter().any(|allowed| allowed.contains(pattern))
+                }))
     }
 
-    /// Whether the principal may do that anywhere at all.
-    pub fn authorise_somewhere(&self, principal: &Principal, action: Action) -> bool {
-        let Some(rules) = &self.0 else { return true };
-        rules.iter().any(|rule| rule.allow && rule.concerns(principal, action))
+    /// Whether the principal may do that on anything at all that the pattern names, as far as can be
+    /// told without looking destination by destination.
+    pub fn authorise_somewhere(
+        &self,
+        principal: &Principal,
+        action: Action,
+        pattern: &Pattern,
+    ) -> bool {
+        let own = if action.listens() { principal.owns_pattern(pattern) } else { None };
+        own.unwrap_or_else(|| {
+            let Some(rules) = &self.0 else { return true };
+            rules.iter().any(|rule| rule.allow && rule.concerns(principal, action))
+        })
+    }
+}
+
+impl Rules {
+    /// Whether the principal may listen to that.
+    pub(crate) fn authorise_target(
+        &self,
+        principal: &Principal,
+        target: &Target,
+    ) -> Result<(), Close> {
+        let (kind, name) = match target {
+            Target::Exact(destination) => (destination.kind, destination.path.as_str()),
+            Target::Pattern(kind, pattern) => (*kind, pattern.as_str()),
+        };
+        let action = match kind {
+            Kind::Queue => Action::Receive,
+            Kind::Service => Action::Serve,
+            Kind::Topic => Action::Subscribe,
+        };
+        let allowed = match target {
+            Target::Exact(destination) => {
+                self.authorise(principal, action, kind, &destination.path)
+            }
+            // A pattern on queues or services takes from others: it must be allowed as a whole.
+            Target::Pattern(Kind::Queue | Kind::Service, pattern) => {
+                self.authorise_all(principal, action, kind, pattern)
+            }
+            Target::Pattern(Kind::Topic, pattern) => {
+                self.authorise_somewhere(principal, action, pattern)
+            }
+        };
+        if allowed { Ok(()) } else { Err(denied(&principal.name, action, kind, name)) }
     }
 }
 
@@ -253,8 +342,9 @@ mod tests {
             let allowed = rules.authorise(who, action, Kind::Topic, &Path::parse(path).unwrap());
             assert_eq!(allowed, expected, "{} {} {path}", who.name, action.name());
         }
-        assert!(rules.authorise_somewhere(&Principal::anonymous(), Action::Subscribe));
-        assert!(!rules.authorise_somewhere(&Principal::anonymous(), Action::Publish));
+        let all = Pattern::parse("**").unwrap();
+        assert!(rules.authorise_somewhere(&Principal::anonymous(), Action::Subscribe, &all));
+        assert!(!rules.authorise_somewhere(&Principal::anonymous(), Action::Publish, &all));
     }
 
     #[test]
@@ -267,5 +357,77 @@ mod tests {
             Kind::Topic,
             &Path::parse("a").unwrap()
         ));
+    }
+    #[test]
+    fn private_paths_are_for_their_owners_only() {
+        use Action::{Browse, Call, Publish, Receive, Send, Serve, Subscribe};
+        let listening = [Browse, Receive, Serve, Subscribe];
+        let speaking = [Call, Publish, Send];
+        let every: Vec<Action> = listening.into_iter().chain(speaking).collect();
+        let principal = |name: &str, groups: &[&str], anonymous| Principal {
+            name: name.into(),
+            groups: groups.iter().map(|group| Arc::from(*group)).collect(),
+            anonymous,
+        };
+        let ann = principal("ann", &["ops"], false);
+        let bob = principal("bob", &["sales"], false);
+        let nobody = principal("ann", &["ops"], true);
+        let open = Rules::allow_all();
+        let generous = Rules::new(vec![rule(true, &every, Who::All, "**")]);
+        let silent = Rules::new(Vec::new());
+        let strict = Rules::new(vec![
+            rule(true, &every, Who::All, "**"),
+            rule(false, &every, Who::User("ann".into()), "user/ann/locked/**"),
+        ]);
+        // Rules, who, path, may listen, may speak.
+        let rows = [
+            (&open, &ann, "user/ann/inbox", true, true),
+            (&open, &ann, "user/ann", true, true),
+            (&open, &ann, "user", true, true),
+            (&open, &bob, "user/ann/inbox", false, true),
+            (&open, &nobody, "user/ann/inbox", false, true),
+            (&open, &ann, "group/ops/chat", true, true),
+            (&open, &bob, "group/ops/chat", false, true),
+            (&open, &nobody, "group/ops/chat", false, true),
+            (&generous, &ann, "user/ann/inbox", true, true),
+            (&generous, &bob, "user/ann/inbox", false, true),
+            (&generous, &bob, "group/sales", true, true),
+            (&generous, &ann, "group/sales", false, true),
+            (&silent, &ann, "user/ann/inbox", true, false),
+            (&silent, &ann, "group/ops/chat", true, false),
+            (&silent, &ann, "user", false, false),
+            (&silent, &bob, "user/ann/inbox", false, false),
+            (&strict, &ann, "user/ann/inbox", true, true),
+            (&strict, &ann, "user/ann/locked/a", false, false),
+            (&strict, &bob, "user/ann/locked/a", false, true),
+        ];
+        for (rules, who, path, listens, speaks) in rows {
+            let path = Path::parse(path).unwrap();
+            let may = |action| rules.authorise(who, action, Kind::Topic, &path);
+            for (actions, expected) in [(&listening[..], listens), (&speaking[..], speaks)] {
+                for action in actions {
+                    assert_eq!(may(*action), expected, "{who:?} {} {path}", action.name());
+                }
+            }
+        }
+        // Rules, who, pattern, may take all of it, may see some of it.
+        let rows = [
+            (&open, &ann, "user/ann/**", true, true),
+            (&open, &bob, "user/ann/**", false, false),
+            (&open, &nobody, "user/ann/**", false, false),
+            (&open, &bob, "user/*/x", true, true),
+            (&silent, &ann, "user/ann/**", true, true),
+            (&silent, &ann, "group/ops/*", true, true),
+            (&silent, &ann, "user/**", false, false),
+            (&generous, &bob, "user/ann/*", false, false),
+            (&generous, &bob, "**", true, true),
+            (&strict, &ann, "user/ann/**", false, true),
+        ];
+        for (rules, who, pattern, all, some) in rows {
+            let pattern = Pattern::parse(pattern).unwrap();
+            let takes = rules.authorise_all(who, Action::Serve, Kind::Service, &pattern);
+            let sees = rules.authorise_somewhere(who, Action::Subscribe, &pattern);
+            assert_eq!((takes, sees), (all, some), "{who:?} {pattern:?}");
+        }
     }
 }

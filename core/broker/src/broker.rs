@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId, Slab, Span, Time};
 use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Command, Commands, Confirm, Credentials, Destination, Reply, Token};
+use tiderace_wire::{Command, Commands, Confirm, Destination, Reply, Token};
 
 use crate::effects::{Effects, Mail};
 use crate::session::Session;
@@ -27,7 +27,7 @@ pub struct Broker {
     pub(crate) options: Arc<BrokerOptions>,
     pub(crate) sessions: Slab<Session>,
     /// Whoever the sessions are, each identity once.
-    principals: Set<Rc<Principal>>,
+    pub(crate) principals: Set<Rc<Principal>>,
     pub(crate) topics: Slab<Topic>,
     pub(crate) topic_names: Map<Path, Key>,
     /// Pattern subscriptions of sessions here.
@@ -231,43 +231,6 @@ impl Broker {
         }
     }
 
-    fn login(&mut self, session: SessionId, credentials: Credentials, effects: &mut Effects) {
-        if self.options.verify_logins {
-            effects.verify.push((session, credentials));
-            return;
-        }
-        let principal = match credentials.login {
-            Some(login) if !login.is_empty() => {
-                Principal { name: login.into(), groups: [].into(), anonymous: false }
-            }
-            _ => Principal::anonymous(),
-        };
-        self.logged_in(session, principal, effects);
-    }
-
-    fn logged_in(&mut self, session: SessionId, principal: Principal, effects: &mut Effects) {
-        let name = principal.name.clone();
-        let principal = match self.principals.get(&principal) {
-            Some(known) => known.clone(),
-            None => Rc::new(principal),
-        };
-        if let Some(record) = self.sessions.get_mut(key_of(session)) {
-            let before = record.principal.replace(principal.clone());
-            self.principals.insert(principal);
-            self.forget_principal(before);
-            self.reply(session, Reply::LoggedIn { name }, effects);
-        }
-    }
-
-    /// A session no longer is that identity; the last one to be it takes the record along.
-    fn forget_principal(&mut self, principal: Option<Rc<Principal>>) {
-        if let Some(principal) = principal
-            && Rc::strong_count(&principal) <= 2
-        {
-            self.principals.remove(&principal);
-        }
-    }
-
     /// Forgets topics that nobody has used for long.
     fn sweep_topics(&mut self, now: Now) {
         let expired = |topic: &Topic| topic.retained_expired(now.wall_ms);
@@ -374,7 +337,7 @@ mod tests {
     use super::*;
     use crate::subscriptions::{Entry, Plain};
     use proptest::prelude::*;
-    use tiderace_wire::{Kind, Subscribe, SubscriptionKey, Target};
+    use tiderace_wire::{Credentials, Kind, Subscribe, SubscriptionKey, Target};
 
     fn broker() -> Broker {
         Broker::new(ShardId(0), Arc::new(BrokerOptions::default()))

@@ -20,6 +20,7 @@ mod backlog;
 mod broker;
 mod deliver;
 mod effects;
+mod identity;
 mod metrics;
 mod options;
 mod pressure;

@@ -18,7 +18,6 @@ use crate::Action;
 use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::effects::{Asker, Effects, Mail};
-use crate::publish::denied;
 use crate::session::{Listening, Subscription, Targets};
 use crate::subscriptions::{Entry, Plain};
 use crate::topic::{Subscriber, bit, members};
@@ -209,30 +208,8 @@ impl Broker {
         if record.subscriptions.get(subscribe.key).is_some() {
             return Err(CloseCode::DuplicateSubscription.into());
         }
-        let rules = &self.options.rules;
         for target in &subscribe.targets {
-            let (kind, name) = match target {
-                Target::Exact(destination) => (destination.kind, destination.path.as_str()),
-                Target::Pattern(kind, pattern) => (*kind, pattern.as_str()),
-            };
-            let action = match kind {
-                Kind::Queue => Action::Receive,
-                Kind::Service => Action::Serve,
-                Kind::Topic => Action::Subscribe,
-            };
-            let allowed = match target {
-                Target::Exact(destination) => {
-                    rules.authorise(principal, action, kind, &destination.path)
-                }
-                // A pattern on queues takes messages away from others: it must be allowed as a whole.
-                Target::Pattern(Kind::Queue | Kind::Service, pattern) => {
-                    rules.authorise_all(principal, action, kind, pattern)
-                }
-                Target::Pattern(Kind::Topic, _) => rules.authorise_somewhere(principal, action),
-            };
-            if !allowed {
-                return Err(denied(&principal.name, action, kind, name));
-            }
+            self.options.rules.authorise_target(principal, target)?;
         }
         Ok(())
     }

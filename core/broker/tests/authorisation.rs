@@ -189,3 +189,137 @@ fn a_session_may_have_so_many_subscriptions() {
     world.command(client, Command::Login(Credentials::default()));
     world.end();
 }
+
+/// Rules under which `reader` may do what `ann` may and nothing on queues.
+fn refreshing(shards: usize) -> World {
+    use Action::{Publish, Receive, Serve, Subscribe};
+    let mut options = BrokerOptions { shards, verify_logins: true, ..BrokerOptions::default() };
+    options.rules = Rules::new(vec![
+        rule(true, &[Publish, Subscribe, Receive, Serve], "ann", "**", None),
+        rule(true, &[Subscribe], "reader", "fx/**", Some(Kind::Topic)),
+    ]);
+    World::new(1, options)
+}
+
+fn principal(name: &str) -> Principal {
+    Principal { name: name.into(), groups: [].into(), anonymous: false }
+}
+
+fn verified(world: &mut World, client: usize, name: &str) {
+    world.command(client, Command::Login(Credentials::default()));
+    world.verified(client, Ok(principal(name)));
+}
+
+#[test]
+fn a_second_login_that_fails_changes_nothing() {
+    let mut world = refreshing(2);
+    let ann = world.open(0);
+    verified(&mut world, ann, "ann");
+    world.command(ann, Command::Login(Credentials::default()));
+    world.verified(ann, Err(Close::from(CloseCode::LoginFailed)));
+    assert_eq!(refusals(&mut world, ann), [(None, CloseCode::LoginFailed)]);
+    let token = world.publish(ann, "topic:fx/a", "x");
+    world.settle_mail();
+    assert!(world.is_confirmed(ann, token), "she still is who she was");
+    assert_eq!(world.clients[ann].closed, None);
+}
+
+#[test]
+fn a_second_login_takes_away_what_was_allowed_before() {
+    for shards in 1..=3 {
+        let mut world = refreshing(shards);
+        let (writer, client) = (world.open(0), world.open(shards - 1));
+        verified(&mut world, writer, "ann");
+        verified(&mut world, client, "ann");
+        world.subscribe(client, 0, Wish::to("topic:**"));
+        world.subscribe(client, 1, Wish::to("topic:fx/a"));
+        let publish = |world: &mut World| {
+            for path in ["fx/a", "other"] {
+                world.publish(writer, &format!("topic:{path}"), path);
+            }
+            world.quiesce();
+        };
+        world.settle_mail();
+        world.publish(client, "topic:fx/a", "fx/a");
+        publish(&mut world);
+        assert_eq!(bodies(&world, client), ["fx/a", "fx/a", "fx/a", "fx/a", "other"]);
+        world.clients[client].received.clear();
+        verified(&mut world, client, "reader");
+        assert_eq!(world.clients[client].name.as_deref(), Some("reader"));
+        assert_eq!(world.clients[client].closed, None);
+        publish(&mut world);
+        assert_eq!(bodies(&world, client), ["fx/a", "fx/a"], "patterns show less");
+        let token = world.publish(client, "topic:fx/a", "x");
+        assert_eq!(refusals(&mut world, client), [(Some(token), CloseCode::NotAuthorised)]);
+        world.end();
+    }
+}
+
+#[test]
+fn a_second_login_ends_a_session_that_listens_to_what_it_may_not() {
+    for target in ["topic:other", "queue:fx/a", "queue:**", "topic:user/ann/x"] {
+        let mut world = refreshing(2);
+        let client = world.open(0);
+        verified(&mut world, client, "ann");
+        world.subscribe(client, 0, Wish::to("topic:fx/a"));
+        world.subscribe(client, 1, Wish::to(target));
+        world.settle_mail();
+        verified(&mut world, client, "ann");
+        assert_eq!(world.clients[client].closed, None, "nothing has changed");
+        verified(&mut world, client, "reader");
+        assert_eq!(world.clients[client].closed, Some(CloseCode::NotAuthorised), "{target}");
+        assert_eq!(world.clients[client].name.as_deref(), Some("ann"), "no second welcome");
+        world.end();
+    }
+}
+
+#[test]
+fn private_topics_are_shown_to_their_owners_only() {
+    for shards in 1..=4 {
+        let options = BrokerOptions { shards, ..BrokerOptions::default() };
+        let mut world = World::new(1, options);
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(shards - 1, "bob"));
+        let publish = |world: &mut World| {
+            for path in ["user/ann/x", "user/bob/x", "group/ops/x", "open/x"] {
+                let mut message = Outgoing::new(path);
+                message.flags = Flags::RETAIN;
+                world.publish_all(bob, &format!("topic:{path}"), &[message]);
+            }
+            world.quiesce();
+        };
+        publish(&mut world);
+        for (client, name) in [(ann, "ann"), (bob, "bob")] {
+            for (key, target) in [(0, "**"), (1, "user/*/x"), (2, "*/*/x"), (3, "u*/**")] {
+                world.subscribe(client, key, Wish::to(&format!("topic:{target}")));
+            }
+            world.subscribe(client, 4, Wish::to(&format!("topic:user/{name}/*")));
+        }
+        world.quiesce();
+        for when in ["retained", "live"] {
+            assert_eq!(bodies(&world, ann), ["open/x", "user/ann/x"], "{when}");
+            assert_eq!(bodies(&world, bob), ["open/x", "user/bob/x"], "{when}");
+            world.clients[ann].received.clear();
+            world.clients[bob].received.clear();
+            publish(&mut world);
+        }
+        for target in
+            ["topic:user/ann/x", "topic:user/ann/*", "queue:user/ann/q", "topic:group/ops/x"]
+        {
+            let token = world.subscribe(bob, 9, Wish::to(target));
+            let expected = [(Some(token), CloseCode::NotAuthorised)];
+            assert_eq!(refusals(&mut world, bob), expected, "{target}");
+        }
+        let token = world.subscribe(ann, 9, Wish::to("queue:user/ann/q"));
+        world.subscribe(bob, 10, Wish::to("queue:**"));
+        world.quiesce();
+        assert!(world.is_confirmed(ann, token));
+        world.unsubscribe(ann, 9);
+        world.publish(bob, "queue:user/ann/q", "for ann");
+        world.quiesce();
+        assert!(!bodies(&world, bob).contains(&"for ann"));
+        world.subscribe(ann, 9, Wish::to("queue:user/ann/q"));
+        world.quiesce();
+        assert!(bodies(&world, ann).contains(&"for ann"));
+        world.end();
+    }
+}

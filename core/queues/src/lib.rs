@@ -21,7 +21,7 @@ mod queues;
 mod segment;
 
 pub use consumer::{Consume, Settlement};
-pub use private::{is_private, reaches};
+pub use private::{is_private, is_temporary, reaches};
 pub use queue::QueueOptions;
 pub use queues::{Effect, Queues};
 pub use segment::Segment;

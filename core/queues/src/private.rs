@@ -1,13 +1,27 @@
-//! Temporary destinations are private: only who knows the name of one reaches it.
+//! Private destinations: a wildcard shows nobody what is meant for others.
 //!
-//! Their paths begin with `temp` and their owner's number. A wildcard in place of either names
-//! nothing there, so `**` shows nobody the replies meant for others.
+//! ```text
+//!   temp/7/…       temporary: who knows the name reaches it
+//!   user/ann/…     only the principal ann listens there
+//!   group/ops/…    only members of ops listen there
+//! ```
+//! A wildcard in place of one of the first two levels names nothing there.
 
 use tiderace_topics::{Level, Path, Pattern};
 
 /// Whether the path is that of a temporary destination.
-pub fn is_private(path: &Path) -> bool {
+pub fn is_temporary(path: &Path) -> bool {
     path.levels().next() == Some("temp")
+}
+
+/// Whether the path is that of a private destination.
+pub fn is_private(path: &Path) -> bool {
+    let mut levels = path.levels();
+    match levels.next() {
+        Some("temp") => true,
+        Some("user" | "group") => levels.next().is_some(),
+        _ => false,
+    }
 }
 
 /// Whether a subscription to the pattern gets what the path names.
@@ -36,9 +50,34 @@ mod tests {
             ("temp/7/**", "temp/7/reply", true),
             ("temp/8/*", "temp/7/reply", false),
             ("t*", "temp", false),
+            ("**", "user/ann/inbox", false),
+            ("user/**", "user/ann/inbox", false),
+            ("user/a*/inbox", "user/ann/inbox", false),
+            ("user/*", "user/ann", false),
+            ("user/ann/**", "user/ann", true),
+            ("user/ann/*", "user/ann/inbox", true),
+            ("u*/ann/inbox", "user/ann/inbox", false),
+            ("*", "user", true),
+            ("group/*/chat", "group/ops/chat", false),
+            ("group/ops/**", "group/ops/chat", true),
+            ("users/**", "users/ann", true),
         ] {
             let (pattern, path) = (Pattern::parse(pattern).unwrap(), Path::parse(path).unwrap());
             assert_eq!(reaches(&pattern, &path), expected, "{pattern:?} {path}");
+        }
+    }
+
+    #[test]
+    fn only_temporary_destinations_go_with_their_readers() {
+        for (path, temporary, private) in [
+            ("temp/7/reply", true, true),
+            ("user/ann/inbox", false, true),
+            ("group/ops", false, true),
+            ("user", false, false),
+            ("fx/EUR", false, false),
+        ] {
+            let path = Path::parse(path).unwrap();
+            assert_eq!((is_temporary(&path), is_private(&path)), (temporary, private), "{path}");
         }
     }
 }

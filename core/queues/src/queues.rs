@@ -9,7 +9,7 @@ use tiderace_wire::{Run, SubscriptionKey, Target, Window};
 
 use crate::consumer::{Consumer, Flight};
 use crate::dispatch::dispatch;
-use crate::private::{is_private, reaches};
+use crate::private::{is_temporary, reaches};
 use crate::queue::{Attached, Queue};
 use crate::{Consume, QueueOptions, Segment, Settlement};
 
@@ -231,7 +231,7 @@ impl Queues {
             let orphaned = self
                 .queues
                 .get(queue)
-                .is_some_and(|queue| queue.consumers.is_empty() && is_private(&queue.path));
+                .is_some_and(|queue| queue.consumers.is_empty() && is_temporary(&queue.path));
             if orphaned {
                 self.remove(queue, effects);
             } else {

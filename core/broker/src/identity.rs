@@ -1,0 +1,113 @@
+//! Who a session is: logging in, and logging in again.
+//!
+//! Each identity is kept once and shared by its sessions. A session that logs in again while it
+//! lives (a token is renewed) goes on as what it is now: what it may no longer listen to does not
+//! outlive the login. A login that fails changes nothing.
+
+use std::rc::Rc;
+
+use tiderace_base::{Close, SessionId};
+use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
+
+use crate::Principal;
+use crate::broker::{Broker, key_of};
+use crate::effects::Effects;
+use crate::subscriptions::Entry;
+
+impl Broker {
+    pub(crate) fn login(
+        &mut self,
+        session: SessionId,
+        credentials: Credentials,
+        effects: &mut Effects,
+    ) {
+        if self.options.verify_logins {
+            effects.verify.push((session, credentials));
+            return;
+        }
+        let principal = match credentials.login {
+            Some(login) if !login.is_empty() => {
+                Principal { name: login.into(), groups: [].into(), anonymous: false }
+            }
+            _ => Principal::anonymous(),
+        };
+        self.logged_in(session, principal, effects);
+    }
+
+    pub(crate) fn logged_in(
+        &mut self,
+        session: SessionId,
+        principal: Principal,
+        effects: &mut Effects,
+    ) {
+        let name = principal.name.clone();
+        let principal = match self.principals.get(&principal) {
+            Some(known) => known.clone(),
+            None => Rc::new(principal),
+        };
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        let before = record.principal.replace(principal.clone());
+        let link = record.link;
+        if let Some(before) = before {
+            if let Some(rare) = &mut record.rare {
+                rare.may_publish = None;
+            }
+            self.principals.insert(principal.clone());
+            let changed = before != principal;
+            self.forget_principal(Some(before));
+            if changed && let Err(close) = self.review(session, &principal) {
+                self.metrics.denied += 1;
+                effects.close.push((link, session, close));
+                return;
+            }
+        } else {
+            self.principals.insert(principal);
+        }
+        self.reply(session, Reply::LoggedIn { name }, effects);
+    }
+
+    /// A session no longer is that identity; the last one to be it takes the record along.
+    pub(crate) fn forget_principal(&mut self, principal: Option<Rc<Principal>>) {
+        if let Some(principal) = principal
+            && Rc::strong_count(&principal) <= 2
+        {
+            self.principals.remove(&principal);
+        }
+    }
+
+    /// Whether the identity may have all that the session listens to. What patterns of topics show
+    /// it is found anew.
+    fn review(&mut self, session: SessionId, principal: &Principal) -> Result<(), Close> {
+        // Every topic here looks its pattern subscribers up again, and asks the rules again.
+        self.patterns_at += 1;
+        let Some(record) = self.session(session) else {
+            return Ok(());
+        };
+        let rules = &self.options.rules;
+        for key in record.subscriptions.keys() {
+            match record.subscriptions.get(key) {
+                None => {}
+                Some(Entry::Plain(plain)) => {
+                    let topic = self.topics.key_of(plain.topic);
+                    let Some(topic) = topic.and_then(|key| self.topics.get(key)) else {
+                        continue;
+                    };
+                    let path = topic.path.clone();
+                    let target = Target::Exact(Destination { kind: Kind::Topic, path });
+                    rules.authorise_target(principal, &target)?;
+                }
+                Some(Entry::Full(subscription)) => {
+                    for listening in subscription.targets.as_slice() {
+                        if matches!(listening.target, Target::Pattern(Kind::Topic, _)) {
+                            continue;
+                        }
+                        rules.authorise_target(principal, &listening.target)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
