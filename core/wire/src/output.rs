@@ -50,6 +50,38 @@ impl OutQueue {
         self.blocks.push_back(block);
     }
 
+    /// Puts a block in front of everything.
+    pub fn prepend(&mut self, block: impl Into<Bytes>) {
+        let block = block.into();
+        self.bytes += block.len();
+        self.blocks.push_front(block);
+    }
+
+    /// Takes everything out of another queue, to come after what waits here.
+    pub fn append(&mut self, other: &mut OutQueue) {
+        self.seal();
+        self.blocks.append(&mut other.blocks);
+        self.bytes += std::mem::take(&mut other.bytes);
+        std::mem::swap(&mut self.tail, &mut other.tail);
+    }
+
+    /// Takes everything out of another queue, to come before what waits here.
+    pub fn swap_behind(&mut self, other: &mut OutQueue) {
+        std::mem::swap(self, other);
+        self.append(other);
+    }
+
+    /// Takes everything out as one piece.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.len());
+        for block in self.blocks.drain(..) {
+            all.extend_from_slice(&block);
+        }
+        all.append(&mut self.tail);
+        self.bytes = 0;
+        all
+    }
+
     /// Fills `slices` with the bytes that come first and says how many slices were filled.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);

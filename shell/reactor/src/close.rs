@@ -17,8 +17,9 @@ use tiderace_base::{Close, CloseCode, Key};
 use tiderace_websocket::encode_close;
 use tiderace_wire::Output;
 
-use crate::connection::{Flags, Stage};
+use crate::connection::{Flags, NO_LISTENER, Stage, Transport};
 use crate::driver::Driver;
+use crate::http::Work;
 use crate::metrics::Gauge;
 use crate::shard::Shard;
 
@@ -45,7 +46,13 @@ impl<D: Driver> Shard<D> {
             }
         }
         self.metrics.count_closed(close.code);
-        if let Some(Stage::Live(mut live)) = self.set_stage(key, closing)
+        let before = self.set_stage(key, closing);
+        if let Some(Stage::Http(stage)) = &before
+            && let Work::Waiting(asked) = stage.work
+        {
+            self.abandon(asked.session, key);
+        }
+        if let Some(Stage::Live(mut live)) = before
             && let Some(connection) = self.connections.get_mut(key)
         {
             let queue = self.pool.queue(&mut connection.outgoing);
@@ -62,6 +69,12 @@ impl<D: Driver> Shard<D> {
                 encode_close(queue.tail(), Some(close.code.websocket()), &close.reason, None);
             }
             self.broker.close(self.now, live.id, &mut self.effects);
+            if let Transport::Requests(requests) = live.transport {
+                self.dismiss_requests(key, *requests, close);
+            }
+        }
+        if self.connections.get_mut(key).is_some_and(|connection| connection.stream.is_none()) {
+            return self.forget(key);
         }
         let flush = self.shared.options.deadlines.flush;
         if let Some(connection) = self.connections.get_mut(key) {
@@ -90,7 +103,9 @@ impl<D: Driver> Shard<D> {
         if connection.flags.has(Flags::PEER_ENDED) {
             return self.forget(key);
         }
-        self.driver.shutdown_write(&mut connection.stream);
+        if let Some(stream) = &mut connection.stream {
+            self.driver.shutdown_write(stream);
+        }
         connection.deadline = self.now.time + linger;
         self.lists.read(key, &mut connection.flags);
         self.rearm(key);
@@ -125,8 +140,15 @@ impl<D: Driver> Shard<D> {
         if let Some(outgoing) = connection.outgoing.take() {
             self.pool.give_queue(outgoing);
         }
-        self.driver.close(connection.stream);
-        self.shared.lose(self.id);
-        self.shared.dismiss(connection.peer.address());
+        if connection.flags.has(Flags::PAUSED) {
+            self.metrics.paused.sub(1);
+        }
+        if connection.listener != NO_LISTENER {
+            self.shared.lose(self.id);
+        }
+        if let Some(stream) = connection.stream {
+            self.driver.close(stream);
+            self.shared.dismiss(connection.peer.address());
+        }
     }
 }

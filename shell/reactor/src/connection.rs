@@ -14,17 +14,20 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use tiderace_base::limits::WRITE_BLOCK_BYTES;
 use tiderace_base::{SessionId, Time};
-use tiderace_http1::{ChunkedDecoder, HeadScanner};
 use tiderace_websocket::Decoder;
 use tiderace_wire::{Framing, Session};
 
+use crate::http::{HttpStage, KeptRequest};
 use crate::options::Deadlines;
 use crate::pool::Outgoing;
+use crate::requests::Requests;
 use crate::upgrade::FRAMING;
 
 /// One connection.
 pub(crate) struct Connection<S> {
-    pub(crate) stream: S,
+    /// Absent while the session has no connection of its own: it is carried by requests of others,
+    /// or by nothing at all.
+    pub(crate) stream: Option<S>,
     /// Bytes, counted from the first one kept in `input`, without which handling is pointless.
     pub(crate) need: u32,
     pub(crate) flags: Flags,
@@ -42,7 +45,7 @@ pub(crate) struct Connection<S> {
 }
 
 const _: () = assert!(
-    size_of::<Connection<i32>>() <= 120,
+    size_of::<Connection<std::os::fd::OwnedFd>>() <= 120,
     "with the slab's own fields a record takes at most 128 bytes"
 );
 
@@ -51,11 +54,27 @@ impl<S> Connection<S> {
         let mut flags = Flags::default();
         flags.set(Flags::WRITABLE);
         Connection {
-            stream,
+            stream: Some(stream),
             need: 0,
             flags,
             listener,
             peer: Peer::from(peer),
+            deadline,
+            armed: Time::NEVER,
+            input: None,
+            outgoing: None,
+            stage: Stage::Sniff,
+        }
+    }
+
+    /// The record of a session without a connection of its own.
+    pub(crate) fn carried(peer: Peer, listener: u16, deadline: Time) -> Self {
+        Connection {
+            stream: None,
+            need: 0,
+            flags: Flags::default(),
+            listener,
+            peer,
             deadline,
             armed: Time::NEVER,
             input: None,
@@ -75,6 +94,7 @@ impl<S> Connection<S> {
     /// When a timer has to look at the connection.
     pub(crate) fn next_deadline(&self) -> Time {
         match &self.stage {
+            Stage::Live(live) if live.is_resident() && self.flags.has(Flags::PAUSED) => Time::NEVER,
             Stage::Live(live) => self.deadline.min(live.session.deadline()).min(live.rest_by()),
             _ => self.deadline,
         }
@@ -90,6 +110,7 @@ impl<S> Connection<S> {
             Transport::Stream if !live.session.is_established() => {}
             Transport::Stream if partial => self.deadline = now + deadlines.frame,
             Transport::Stream => self.deadline = Time::NEVER,
+            Transport::Requests(_) | Transport::Resident => {}
             Transport::WebSocket { decoder, rest } => {
                 let fragments = decoder.heap_bytes() > 0;
                 if !partial && !fragments && rest.is_none() {
@@ -141,6 +162,9 @@ impl<S> Connection<S> {
     }
 }
 
+/// The listener of records that no client brought about.
+pub(crate) const NO_LISTENER: u16 = u16::MAX;
+
 /// What a connection is doing.
 pub(crate) enum Stage {
     /// Its protocol is not known yet.
@@ -158,22 +182,6 @@ pub(crate) enum Stage {
     },
 }
 
-/// HTTP requests one after the other.
-#[derive(Debug, Default)]
-pub(crate) struct HttpStage {
-    pub(crate) scanner: HeadScanner,
-    pub(crate) body: BodyRest,
-}
-
-/// What is left of a request body that nobody wants.
-#[derive(Debug, Default)]
-pub(crate) enum BodyRest {
-    #[default]
-    None,
-    Length(u64),
-    Chunked(ChunkedDecoder),
-}
-
 /// What a session needs to begin.
 #[derive(Debug)]
 pub(crate) struct Starting {
@@ -181,6 +189,10 @@ pub(crate) struct Starting {
     pub(crate) protocol: u16,
     pub(crate) websocket: bool,
     pub(crate) subprotocol: Option<&'static str>,
+    /// The request for the WebSocket.
+    pub(crate) request: Option<Box<KeptRequest>>,
+    /// Whether it must stay on its shard, where the session is that it may take over.
+    pub(crate) pinned: bool,
 }
 
 /// A session and what carries it.
@@ -204,6 +216,10 @@ pub(crate) enum Transport {
         /// Payload bytes of earlier messages that the session has not consumed.
         rest: Option<Box<Rest>>,
     },
+    /// By the answers to requests on other connections.
+    Requests(Box<Requests>),
+    /// Not at all: the session lives on the server.
+    Resident,
 }
 
 /// What a WebSocket client has begun and not finished.
@@ -250,13 +266,17 @@ impl Live {
     pub(crate) fn is_websocket(&self) -> bool {
         matches!(self.transport, Transport::WebSocket { .. })
     }
+
+    pub(crate) fn is_resident(&self) -> bool {
+        matches!(self.transport, Transport::Resident)
+    }
 }
 
 impl Transport {
     /// How it marks protocol frames.
     pub(crate) fn framing(&self) -> Framing {
         match self {
-            Transport::Stream => Framing::Stream,
+            Transport::Stream | Transport::Requests(_) | Transport::Resident => Framing::Stream,
             Transport::WebSocket { .. } => Framing::Messages(&FRAMING),
         }
     }
@@ -310,6 +330,11 @@ impl Flags {
 
     pub(crate) fn clear(&mut self, flag: u16) {
         self.0 &= !flag;
+    }
+
+    /// Those of the flags that are set.
+    pub(crate) fn only(self, flags: u16) -> u16 {
+        self.0 & flags
     }
 
     /// Sets it and says whether it was not set before.

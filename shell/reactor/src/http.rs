@@ -1,58 +1,119 @@
-//! HTTP requests: upgrades become WebSockets, all others are answered by the composition root.
+//! HTTP requests: upgrades become WebSockets, the protocols' paths go to their sessions, all others
+//! are answered by the composition root.
 //!
-//! Relies on the HTTP crate for framing. Requests are answered in order; bodies are discarded, for
-//! nothing served here has a use for them yet. Invariant: after a request whose framing is in doubt
-//! nothing more is read from the connection.
+//! ```text
+//!   head ─▶ whose is it? ─┬─ an upgrade ─▶ Starting
+//!                         ├─ a session's, on another shard ─▶ moves there, unread
+//!                         ├─ a session's ─▶ body, bounded ─▶ Waiting ─▶ answered ─▶ next head
+//!                         └─ nobody's ─▶ answered at once, body discarded ─▶ next head
+//! ```
+//! Relies on the HTTP crate for framing. Requests are answered in order. Invariant: after a request
+//! whose framing is in doubt nothing more is read from the connection.
 
-use std::net::SocketAddr;
-
-use tiderace_base::{Close, CloseCode, Key};
+use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_http1::{
-    Body, ChunkEvent, ChunkedDecoder, Connection as Persistence, HttpError, RequestHead, Response,
-    ResponseBody, write_error,
+    Body, ChunkEvent, ChunkedDecoder, Connection as Persistence, HEADERS_CAPACITY, HeadScanner,
+    HttpError, RequestHead, Response as HeadWriter, ResponseBody, write_error,
 };
+use tiderace_wire::{Request, Response, Route};
 
 use crate::close::Farewell;
-use crate::connection::{BodyRest, Flags, Stage};
+use crate::connection::{Flags, Stage};
 use crate::date::http_date;
 use crate::driver::Driver;
 use crate::read::Step;
 use crate::shard::Shard;
 use crate::upgrade::{Rejected, Upgrade, upgrade};
 
-/// Answers a request. Runs on a shard: it must not wait for anything.
-pub type HttpHandler = dyn Fn(&HttpRequest<'_>) -> HttpResponse + Send + Sync;
+/// Answers a request that is no protocol's. Runs on a shard: it must not wait for anything.
+pub type HttpHandler = dyn Fn(&Request<'_>) -> Response + Send + Sync;
 
-/// A request that does not ask for a WebSocket.
+/// HTTP requests one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct HttpStage {
+    pub(crate) scanner: HeadScanner,
+    pub(crate) work: Work,
+}
+
+/// What a connection does between two request heads.
+#[derive(Debug, Default)]
+pub(crate) enum Work {
+    /// The next head is due.
+    #[default]
+    Idle,
+    /// The rest of a body that nobody wants.
+    Skip(BodyRest),
+    /// A body is read for a protocol.
+    Collect(Box<Collected>),
+    /// A session has the request.
+    Waiting(Asked),
+}
+
+/// What is left of a request body.
+#[derive(Debug)]
+pub(crate) enum BodyRest {
+    Length(u64),
+    Chunked(ChunkedDecoder),
+}
+
+/// A request whose body is being read.
+#[derive(Debug)]
+pub(crate) struct Collected {
+    protocol: u16,
+    route: Route,
+    request: KeptRequest,
+    rest: Option<BodyRest>,
+    persists: bool,
+    /// When the whole body is due.
+    by: Time,
+}
+
+/// A request that a session is to answer.
 #[derive(Clone, Copy, Debug)]
-pub struct HttpRequest<'a> {
-    /// The method, as sent.
-    pub method: &'a str,
-    /// The path, not decoded.
-    pub path: &'a str,
-    /// What follows the first `?`, not decoded.
-    pub query: Option<&'a str>,
-    /// Who asks.
-    pub peer: SocketAddr,
-    head: &'a RequestHead<'a>,
+pub(crate) struct Asked {
+    /// The session's record; its own key while nobody has it.
+    pub(crate) session: Key,
+    pub(crate) is_head: bool,
+    pub(crate) persists: bool,
 }
 
-impl<'a> HttpRequest<'a> {
-    /// The value of the first field of that name, whatever the case.
-    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.head.header(name)
+/// A request apart from the bytes it came in.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptRequest {
+    method: String,
+    path: String,
+    query: Option<String>,
+    fields: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
+    peer: std::net::SocketAddr,
+}
+
+impl KeptRequest {
+    pub(crate) fn of(request: &Request<'_>) -> KeptRequest {
+        let field = |(name, value): &(&str, &[u8])| ((*name).to_owned(), value.to_vec());
+        KeptRequest {
+            method: request.method.to_owned(),
+            path: request.path.to_owned(),
+            query: request.query.map(str::to_owned),
+            fields: request.fields.iter().map(field).collect(),
+            body: request.body.to_vec(),
+            peer: request.peer,
+        }
     }
-}
 
-/// The answer to a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HttpResponse {
-    /// The status, 200 to 599.
-    pub status: u16,
-    /// Fields, Content-Type among them; not Content-Length, Transfer-Encoding, Connection and Date.
-    pub headers: Vec<(&'static str, String)>,
-    /// The body; not sent in answer to HEAD.
-    pub body: Vec<u8>,
+    /// Calls with the request as protocols see it.
+    pub(crate) fn with<T>(&self, call: impl FnOnce(&Request<'_>) -> T) -> T {
+        let fields: Vec<(&str, &[u8])> =
+            self.fields.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+        call(&Request {
+            method: &self.method,
+            path: &self.path,
+            query: self.query.as_deref(),
+            fields: &fields,
+            body: &self.body,
+            peer: self.peer,
+        })
+    }
 }
 
 impl<D: Driver> Shard<D> {
@@ -77,88 +138,279 @@ impl<D: Driver> Shard<D> {
         let Stage::Http(stage) = &mut connection.stage else {
             return Step::Next(0);
         };
-        let limits = &self.shared.options.http;
-        if let Some(step) = skip_body(&mut stage.body, limits, bytes) {
-            return step.unwrap_or_else(|error| self.refuse_request(key, error, bytes.len()));
+        match &mut stage.work {
+            Work::Waiting(_) => return Step::Wait(0),
+            Work::Collect(_) => return self.collect(key, bytes),
+            Work::Skip(rest) => {
+                let skipped = take_body(rest, &self.shared.options.http, bytes, |_| {});
+                return match skipped {
+                    Ok(Taken { consumed, over }) => {
+                        if over {
+                            stage.work = Work::Idle;
+                        }
+                        if consumed == 0 { Step::Wait(0) } else { Step::Next(consumed) }
+                    }
+                    Err(error) => self.refuse_request(key, error, bytes.len()),
+                };
+            }
+            Work::Idle => {}
         }
         if connection.flags.raise(Flags::HEAD_BEGUN) {
             connection.deadline = self.now.time + self.shared.options.deadlines.head;
         }
-        match RequestHead::parse(limits, &mut stage.scanner, bytes) {
+        match RequestHead::parse(&self.shared.options.http, &mut stage.scanner, bytes) {
             Ok(None) => Step::Wait(0),
-            Ok(Some(head)) => self.request(key, &head, bytes.len()),
+            Ok(Some(head)) => self.request(key, &head, bytes),
             Err(error) => self.refuse_request(key, error, bytes.len()),
         }
     }
 
-    fn request(&mut self, key: Key, head: &RequestHead<'_>, available: usize) -> Step {
-        self.metrics.http_requests.add(1);
+    fn request(&mut self, key: Key, head: &RequestHead<'_>, bytes: &[u8]) -> Step {
+        let available = bytes.len();
         let Some(connection) = self.connections.get_mut(key) else {
             return Step::Wait(available);
         };
+        let mut fields = [("", &b""[..]); HEADERS_CAPACITY];
+        let mut count = 0;
+        for (slot, field) in fields.iter_mut().zip(head.headers()) {
+            *slot = field;
+            count += 1;
+        }
+        let request = Request {
+            method: head.method(),
+            path: head.path(),
+            query: head.query(),
+            fields: fields.get(..count).unwrap_or_default(),
+            body: b"",
+            peer: connection.peer.socket(),
+        };
         let out = self.pool.queue(&mut connection.outgoing).tail();
-        match upgrade(&self.shared, self.now, head, out) {
-            Upgrade::None => self.respond(key, head, available),
-            Upgrade::Accepted { protocol, subprotocol } => {
+        match upgrade(&self.shared, self.id, self.now, head, &request, out) {
+            Upgrade::None => {}
+            Upgrade::Elsewhere(shard) => return self.leave_for(key, shard),
+            Upgrade::Accepted { protocol, subprotocol, pinned } => {
+                self.metrics.http_requests.add(1);
                 connection.flags.clear(Flags::HEAD_BEGUN);
                 self.lists.write(key, &mut connection.flags);
-                self.begin_session(key, protocol, true, subprotocol);
-                Step::Next(head.consumed())
+                let request = Box::new(KeptRequest::of(&request));
+                self.begin_websocket(key, protocol, subprotocol, request, pinned);
+                return Step::Next(head.consumed());
             }
             Upgrade::Refused(reason) => {
+                self.metrics.http_requests.add(1);
                 let code = match reason {
                     Rejected::Origin => CloseCode::OriginDenied,
                     Rejected::Request => CloseCode::BadRequest,
                 };
                 self.end(key, &code.into(), Farewell::Silent);
-                Step::Wait(available)
+                return Step::Wait(available);
+            }
+        }
+        let face = self
+            .shared
+            .services
+            .protocols
+            .iter()
+            .zip(0u16..)
+            .find_map(|(known, index)| Some((index, (known.http.as_ref()?.route)(&request)?)));
+        match face {
+            Some((_, Route::Session(ticket)))
+                if ticket.shard != self.id && ticket.shard.index() < self.shared.doors.len() =>
+            {
+                self.leave_for(key, ticket.shard)
+            }
+            Some((protocol, route @ (Route::Open | Route::Session(_)))) => {
+                self.metrics.http_requests.add(1);
+                self.receive_body(key, protocol, route, &request, head, bytes)
+            }
+            found => {
+                self.metrics.http_requests.add(1);
+                let response = match found {
+                    Some((_, Route::Respond(response))) => response,
+                    _ => (self.shared.services.http)(&request),
+                };
+                self.respond(key, head, response, available)
             }
         }
     }
 
-    fn respond(&mut self, key: Key, head: &RequestHead<'_>, available: usize) -> Step {
+    /// Reads the body of a protocol's request, unless it is there already.
+    fn receive_body(
+        &mut self,
+        key: Key,
+        protocol: u16,
+        route: Route,
+        request: &Request<'_>,
+        head: &RequestHead<'_>,
+        bytes: &[u8],
+    ) -> Step {
+        let Some(face) = self.shared.services.protocols.get(usize::from(protocol)) else {
+            return Step::Wait(bytes.len());
+        };
+        let Some(face) = &face.http else { return Step::Wait(bytes.len()) };
+        let most = face.body_bytes_max;
+        let persists = head.keep_alive() && self.stopping.is_none();
+        let rest = match head.body() {
+            Body::None => None,
+            Body::Length(length) if length > most as u64 => {
+                let response = (face.too_large)(request);
+                return self.respond(key, head, response, bytes.len());
+            }
+            Body::Length(length) => Some(BodyRest::Length(length)),
+            Body::Chunked => Some(BodyRest::Chunked(ChunkedDecoder::default())),
+        };
+        let behind = bytes.get(head.consumed()..).unwrap_or_default();
+        let length = match rest {
+            None => 0,
+            Some(BodyRest::Length(length)) => usize::try_from(length).unwrap_or(usize::MAX),
+            Some(BodyRest::Chunked(_)) => usize::MAX,
+        };
+        if let Some(body) = behind.get(..length) {
+            let request = Request { body, ..*request };
+            let asked = Asked { session: key, is_head: head.method() == "HEAD", persists };
+            if !self.ask(key, protocol, &route, &request, asked) {
+                return Step::Wait(0);
+            }
+            return Step::Next(head.consumed() + length);
+        }
+        let deadlines = self.shared.options.deadlines;
+        let by = self.now.time + deadlines.message;
         let Some(connection) = self.connections.get_mut(key) else {
-            return Step::Wait(available);
+            return Step::Wait(bytes.len());
         };
-        let request = HttpRequest {
-            method: head.method(),
-            path: head.path(),
-            query: head.query(),
-            peer: connection.peer.socket(),
-            head,
+        if head.expects_continue() {
+            let out = self.pool.queue(&mut connection.outgoing).tail();
+            out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.lists.write(key, &mut connection.flags);
+        }
+        connection.deadline = by.min(self.now.time + deadlines.frame);
+        if let Stage::Http(stage) = &mut connection.stage {
+            let request = KeptRequest::of(request);
+            let collected = Collected { protocol, route, request, rest, persists, by };
+            stage.work = Work::Collect(Box::new(collected));
+        }
+        Step::Next(head.consumed())
+    }
+
+    /// Adds to a body, and gives the request to its session when it is whole.
+    fn collect(&mut self, key: Key, bytes: &[u8]) -> Step {
+        let frame = self.shared.options.deadlines.frame;
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Step::Wait(bytes.len());
         };
-        let response = (self.shared.services.http)(&request);
+        let Stage::Http(stage) = &mut connection.stage else {
+            return Step::Next(0);
+        };
+        let Work::Collect(collected) = &mut stage.work else {
+            return Step::Next(0);
+        };
+        let face = self.shared.services.protocols.get(usize::from(collected.protocol));
+        let Some(face) = face.and_then(|protocol| protocol.http.as_ref()) else {
+            return Step::Wait(bytes.len());
+        };
+        let mut consumed = 0;
+        if let Some(rest) = &mut collected.rest {
+            let body = &mut collected.request.body;
+            let taken = take_body(rest, &self.shared.options.http, bytes, |part| {
+                body.extend_from_slice(part);
+            });
+            let taken = match taken {
+                Ok(taken) => taken,
+                Err(error) => return self.refuse_request(key, error, bytes.len()),
+            };
+            if body.len() > face.body_bytes_max {
+                let response = collected.request.with(|request| (face.too_large)(request));
+                self.write_answer(key, &response, false, false);
+                self.end(key, &CloseCode::FrameTooLarge.into(), Farewell::Silent);
+                return Step::Wait(bytes.len());
+            }
+            consumed = taken.consumed;
+            if !taken.over {
+                connection.deadline = collected.by.min(self.now.time + frame);
+                return if consumed == 0 { Step::Wait(0) } else { Step::Next(consumed) };
+            }
+            collected.rest = None;
+        }
+        let Work::Collect(collected) = std::mem::take(&mut stage.work) else {
+            return Step::Next(consumed);
+        };
+        let is_head = collected.request.method == "HEAD";
+        let asked = Asked { session: key, is_head, persists: collected.persists };
+        let (protocol, route) = (collected.protocol, &collected.route);
+        let done = collected.request.with(|request| self.ask(key, protocol, route, request, asked));
+        if done {
+            return Step::Next(consumed);
+        }
+        // Its session does not take it now: it is offered again when this connection's turn comes.
+        if let Some(connection) = self.connections.get_mut(key)
+            && let Stage::Http(stage) = &mut connection.stage
+        {
+            stage.work = Work::Collect(collected);
+        }
+        Step::Wait(consumed)
+    }
+
+    /// Answers a request that is no session's; its body is discarded.
+    fn respond(
+        &mut self,
+        key: Key,
+        head: &RequestHead<'_>,
+        response: Response,
+        available: usize,
+    ) -> Step {
         // A client that waits for "100 Continue" may or may not send the body after this answer.
         let persists = head.keep_alive() && !head.expects_continue() && self.stopping.is_none();
-        let date = http_date(self.now.wall_ms);
-        let out = self.pool.queue(&mut connection.outgoing).tail();
-        if !write_response(out, &response, &date, persists, head.method() == "HEAD") {
-            tracing::error!(
-                event = "http-response-invalid",
-                path = head.path(),
-                "the answer cannot be written"
-            );
-            self.end(key, &crate::session::internal_error(), Farewell::Silent);
+        let is_head = head.method() == "HEAD";
+        if !self.write_answer(key, &response, is_head, persists) {
             return Step::Wait(available);
         }
-        self.lists.write(key, &mut connection.flags);
         if !persists {
             self.end(key, &CloseCode::Done.into(), Farewell::Silent);
             return Step::Wait(available);
         }
-        if let Stage::Http(stage) = &mut connection.stage {
-            stage.body = match head.body() {
-                Body::None => BodyRest::None,
-                Body::Length(length) => BodyRest::Length(length),
-                Body::Chunked => BodyRest::Chunked(ChunkedDecoder::default()),
-            };
+        if let Some(connection) = self.connections.get_mut(key)
+            && let Stage::Http(stage) = &mut connection.stage
+        {
             // While a body is due the head's deadline goes on.
-            if matches!(stage.body, BodyRest::None) {
+            stage.work = match head.body() {
+                Body::None => Work::Idle,
+                Body::Length(length) => Work::Skip(BodyRest::Length(length)),
+                Body::Chunked => Work::Skip(BodyRest::Chunked(ChunkedDecoder::default())),
+            };
+            if matches!(stage.work, Work::Idle) {
                 connection.flags.clear(Flags::HEAD_BEGUN);
                 connection.deadline = self.now.time + self.shared.options.deadlines.keep_alive;
             }
         }
         Step::Next(head.consumed())
+    }
+
+    /// Appends an answer to what the connection sends; false if it cannot be written, and then the
+    /// connection has ended.
+    pub(crate) fn write_answer(
+        &mut self,
+        key: Key,
+        response: &Response,
+        is_head: bool,
+        persists: bool,
+    ) -> bool {
+        let date = http_date(self.now.wall_ms);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return false;
+        };
+        let out = self.pool.queue(&mut connection.outgoing).tail();
+        let length = ResponseBody::Length(response.body.len() as u64);
+        let written = write_head(out, response.status, &response.headers, &date, persists, length);
+        if !written {
+            tracing::error!(event = "http-response-invalid", "an answer cannot be written");
+            self.end(key, &crate::session::internal_error(), Farewell::Silent);
+            return false;
+        }
+        if !is_head && !matches!(response.status, 204 | 304) {
+            out.extend_from_slice(&response.body);
+        }
+        self.lists.write(key, &mut connection.flags);
+        true
     }
 
     fn refuse_request(&mut self, key: Key, error: HttpError, available: usize) -> Step {
@@ -171,52 +423,58 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Discards what there is of a body; `None` if no body is due.
-fn skip_body(
-    body: &mut BodyRest,
+/// What was taken of a body.
+struct Taken {
+    consumed: usize,
+    /// Whether it ends there.
+    over: bool,
+}
+
+/// Takes what there is of a body.
+fn take_body(
+    rest: &mut BodyRest,
     limits: &tiderace_http1::Limits,
     bytes: &[u8],
-) -> Option<Result<Step, HttpError>> {
-    match body {
-        BodyRest::None => None,
+    mut take: impl FnMut(&[u8]),
+) -> Result<Taken, HttpError> {
+    match rest {
         BodyRest::Length(left) => {
-            let skipped = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
-            *left -= skipped as u64;
-            if *left == 0 {
-                *body = BodyRest::None;
-            }
-            Some(Ok(Step::Next(skipped)))
+            let count = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+            take(bytes.get(..count).unwrap_or_default());
+            *left -= count as u64;
+            Ok(Taken { consumed: count, over: *left == 0 })
         }
-        BodyRest::Chunked(decoder) => Some(decoder.decode(limits, bytes).map(|decoded| {
-            match decoded.event {
-                ChunkEvent::Incomplete => return Step::Wait(decoded.consumed),
-                ChunkEvent::Data(_) => {}
-                ChunkEvent::End => *body = BodyRest::None,
+        BodyRest::Chunked(decoder) => {
+            let mut consumed = 0;
+            loop {
+                let decoded = decoder.decode(limits, bytes.get(consumed..).unwrap_or_default())?;
+                consumed += decoded.consumed;
+                match decoded.event {
+                    ChunkEvent::Incomplete => return Ok(Taken { consumed, over: false }),
+                    ChunkEvent::Data(part) => take(part),
+                    ChunkEvent::End => return Ok(Taken { consumed, over: true }),
+                }
             }
-            Step::Next(decoded.consumed)
-        })),
+        }
     }
 }
 
-/// Appends an answer; false if it breaks the rules of HTTP.
-fn write_response(
+/// Appends the head of an answer; false if it breaks the rules of HTTP.
+pub(crate) fn write_head(
     out: &mut Vec<u8>,
-    response: &HttpResponse,
+    status: u16,
+    headers: &[(&'static str, String)],
     date: &str,
     persists: bool,
-    is_head: bool,
+    body: ResponseBody,
 ) -> bool {
     let headers: Vec<(&str, &str)> =
-        response.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let head = Response {
-        status: response.status,
+        headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let head = HeadWriter {
+        status,
         headers: &headers,
         date: Some(date),
         connection: if persists { Persistence::KeepAlive } else { Persistence::Close },
     };
-    if is_head {
-        head.write_head(out, ResponseBody::Length(response.body.len() as u64)).is_ok()
-    } else {
-        head.write(out, &response.body).is_ok()
-    }
+    head.write_head(out, body).is_ok()
 }

@@ -12,6 +12,7 @@
 //! | `shard` | the turn |
 //! | `connection` | the record of a connection and its stages |
 //! | `accept`, `sniff`, `http`, `upgrade`, `ws`, `session` | what happens in each stage |
+//! | `requests`, `takeover`, `resident` | sessions without a connection of their own |
 //! | `read`, `write`, `close`, `timers`, `stop` | bytes in, bytes out, and the ends |
 //! | `mailbox`, `migrate`, `shared` | between shards |
 //! | `driver` | the seam to the operating system and to the simulator |
@@ -35,11 +36,14 @@ mod node;
 mod options;
 mod pool;
 mod read;
+mod requests;
+mod resident;
 mod session;
 mod shard;
 mod shared;
 mod sniff;
 mod stop;
+mod takeover;
 #[cfg(test)]
 #[path = "../tests/common/protocols.rs"]
 #[allow(unreachable_pub, dead_code)]
@@ -50,7 +54,7 @@ mod write;
 mod ws;
 
 pub use driver::os::SocketOptions;
-pub use http::{HttpHandler, HttpRequest, HttpResponse};
+pub use http::HttpHandler;
 pub use mailbox::Answer;
 pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
 pub use node::{NodeControl, NodeHandle, SpawnError, simulate, spawn};

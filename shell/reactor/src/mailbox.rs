@@ -355,7 +355,9 @@ mod tests {
     fn numbers(post: &mut Post<usize>) -> Vec<(u16, usize)> {
         let mut found = Vec::new();
         post.receive(|from, letter| match letter {
-            Letter::Connection(connection) => found.push((from.0, connection.stream)),
+            Letter::Connection(connection) => {
+                found.extend(connection.stream.map(|it| (from.0, it)))
+            }
             Letter::Broker(_) => {}
         });
         found

@@ -97,9 +97,9 @@ macro_rules! metrics {
 
 metrics! {
     connections CONNECTIONS Gauge "tiderace_connections" ["protocol", "transport"]
-        "Connections open now; protocol none until it is known.";
+        "Connections open now, and sessions carried by requests; protocol none until it is known.";
     opened OPENED Counter "tiderace_connections_opened_total" []
-        "Connections accepted.";
+        "Connections accepted, and sessions begun that are carried by requests.";
     closed CLOSED Counter "tiderace_connections_closed_total" ["reason"]
         "Connections ended, by close code.";
     rejected REJECTED Counter "tiderace_connections_rejected_total" ["reason"]
@@ -146,7 +146,7 @@ const REJECTED_NAMES: [&str; 4] = ["address-limit", "failed", "files", "limit"];
 pub(crate) struct ShardMetrics {
     /// Names of the rows of `connections`: "none", "http", then each protocol.
     protocols: Vec<&'static str>,
-    connections: Vec<[Cell; 2]>,
+    connections: Vec<[Cell; TRANSPORTS.len()]>,
     closed: Vec<Cell>,
     rejected: [Cell; REJECTED_NAMES.len()],
     pub(crate) opened: Cell,
@@ -170,15 +170,20 @@ pub(crate) struct ShardMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gauge {
     pub(crate) row: usize,
-    pub(crate) websocket: bool,
+    pub(crate) transport: usize,
 }
 
-impl Gauge {
-    pub(crate) const UNKNOWN: Gauge = Gauge { row: 0, websocket: false };
-    pub(crate) const HTTP: Gauge = Gauge { row: 1, websocket: false };
+/// What carries a session, by the place of its name.
+const TRANSPORTS: [&str; 3] = ["tcp", "websocket", "requests"];
 
-    pub(crate) fn protocol(index: u16, websocket: bool) -> Gauge {
-        Gauge { row: usize::from(index) + 2, websocket }
+impl Gauge {
+    pub(crate) const UNKNOWN: Gauge = Gauge { row: 0, transport: 0 };
+    pub(crate) const HTTP: Gauge = Gauge { row: 1, transport: 0 };
+    /// No gauge counts what is no connection.
+    pub(crate) const NONE: Gauge = Gauge { row: usize::MAX, transport: 0 };
+
+    pub(crate) fn protocol(index: u16, transport: usize) -> Gauge {
+        Gauge { row: usize::from(index) + 2, transport }
     }
 }
 
@@ -227,9 +232,7 @@ impl ShardMetrics {
     }
 
     pub(crate) fn connections(&self, gauge: Gauge) -> Option<&Cell> {
-        self.connections
-            .get(gauge.row)
-            .map(|[stream, websocket]| if gauge.websocket { websocket } else { stream })
+        self.connections.get(gauge.row)?.get(gauge.transport)
     }
 }
 
@@ -275,10 +278,10 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
         samples.push(Sample { row, labels, value });
     };
     for (index, name) in first.protocols.iter().enumerate() {
-        for (websocket, transport) in [(false, "tcp"), (true, "websocket")] {
-            let gauge = Gauge { row: index, websocket };
+        for (transport, label) in TRANSPORTS.iter().enumerate() {
+            let gauge = Gauge { row: index, transport };
             let value = sum(&|shard| shard.connections(gauge).map_or(0, Cell::value));
-            number(&CONNECTIONS, vec![name, transport], value);
+            number(&CONNECTIONS, vec![name, label], value);
         }
     }
     number(&OPENED, vec![], sum(&|shard| shard.opened.value()));

@@ -10,12 +10,17 @@ use crate::driver::Driver;
 use crate::mailbox::Letter;
 use crate::metrics::Gauge;
 use crate::options::Placement;
+use crate::read::Step;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
     /// The protocol of a connection is known: begins its session, here or where it belongs.
     pub(crate) fn place(&mut self, key: tiderace_base::Key) {
-        if self.shared.options.placement == Placement::Accepted {
+        let pinned = match self.connections.get_mut(key).map(|connection| &connection.stage) {
+            Some(Stage::Starting(starting)) => starting.pinned,
+            _ => return,
+        };
+        if pinned || self.shared.options.placement == Placement::Accepted {
             return self.start(key);
         }
         if let Some(connection) = self.connections.get_mut(key) {
@@ -43,12 +48,45 @@ impl<D: Driver> Shard<D> {
             }
             return;
         }
-        self.driver.deregister(&mut connection.stream);
+        if let Some(stream) = &mut connection.stream {
+            self.driver.deregister(stream);
+        }
         if let Some(connection) = self.connections.remove(key) {
             self.uncount_backlog(connection.outgoing.as_deref());
             self.change_gauge(Some(Gauge::UNKNOWN), None);
             self.send_away(connection, shard);
         }
+    }
+
+    /// A request's session lives on another shard: the connection moves there, and its request is
+    /// read again.
+    pub(crate) fn leave_for(&mut self, key: tiderace_base::Key, shard: ShardId) -> Step {
+        self.moves = Some((key, shard));
+        Step::Wait(0)
+    }
+
+    /// Sends a connection on its way whose request is another shard's.
+    pub(crate) fn move_request(&mut self, key: tiderace_base::Key) {
+        let Some((_, shard)) = self.moves.take_if(|(mover, _)| *mover == key) else {
+            return;
+        };
+        let Some(mut connection) = self.connections.remove(key) else {
+            return;
+        };
+        self.shared.lose(self.id);
+        self.shared.gain(shard);
+        self.uncount_backlog(connection.outgoing.as_deref());
+        if let Some(outgoing) = &mut connection.outgoing {
+            outgoing.counted = 0;
+        }
+        self.change_gauge(Some(Gauge::of(&connection.stage)), None);
+        if let Some(stream) = &mut connection.stream {
+            self.driver.deregister(stream);
+        }
+        if let Stage::Http(stage) = &mut connection.stage {
+            stage.scanner = tiderace_http1::HeadScanner::default();
+        }
+        self.send_away(connection, shard);
     }
 
     pub(crate) fn send_away(&mut self, mut connection: Connection<D::Stream>, shard: ShardId) {
@@ -63,12 +101,14 @@ impl<D: Driver> Shard<D> {
     /// A connection comes in, new or from another shard.
     pub(crate) fn arrive(&mut self, connection: Connection<D::Stream>) {
         let starting = matches!(connection.stage, Stage::Starting(_));
+        let gauge = Gauge::of(&connection.stage);
         let key = self.connections.insert(connection);
-        self.change_gauge(None, Some(Gauge::UNKNOWN));
+        self.change_gauge(None, Some(gauge));
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        if self.driver.register(&mut connection.stream, key).is_err() {
+        let registered = connection.stream.as_mut().map(|stream| self.driver.register(stream, key));
+        if !matches!(registered, Some(Ok(()))) {
             return self.discard(key, tiderace_base::CloseCode::TransportError);
         }
         if connection.outgoing.is_some() {

@@ -141,8 +141,10 @@ pub trait Verifier: Send + Sync {
 pub struct Services {
     /// The protocols, in the order in which they look at first bytes.
     pub protocols: Vec<Protocol>,
-    /// Answers HTTP requests that do not ask for a WebSocket.
+    /// Answers HTTP requests that neither ask for a WebSocket nor are a protocol's.
     pub http: Arc<HttpHandler>,
+    /// Sessions that live on the server: each is opened once on every shard.
+    pub residents: Vec<Arc<tiderace_wire::Open>>,
     /// Decides logins.
     pub verifier: Arc<dyn Verifier>,
     /// The broker's options.

@@ -12,6 +12,7 @@ use tiderace_base::{Close, CloseCode, Key};
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::driver::Driver;
+use crate::http::Work;
 use crate::shard::Shard;
 use crate::sniff::{Sniffed, sniff};
 
@@ -66,7 +67,10 @@ impl<D: Driver> Shard<D> {
             front_bytes.copy_from_slice(input);
         }
         let space = space.get_mut(..most).unwrap_or_default();
-        match self.driver.read(&mut connection.stream, space) {
+        let Some(stream) = &mut connection.stream else {
+            return 0;
+        };
+        match self.driver.read(stream, space) {
             Ok(0) => {
                 self.note_end(key);
                 0
@@ -163,6 +167,8 @@ impl<D: Driver> Shard<D> {
 
     /// What is to be done after a connection's bytes have been handled and kept.
     fn end_input(&mut self, key: Key) {
+        self.finish_takeover(key);
+        self.move_request(key);
         self.move_marked(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -219,7 +225,7 @@ impl<D: Driver> Shard<D> {
                 Step::Next(0)
             }
             Sniffed::Protocol(protocol) => {
-                self.begin_session(key, protocol, false, None);
+                self.begin_session(key, protocol);
                 Step::Next(0)
             }
             Sniffed::Refused(close, text) => {
@@ -269,6 +275,13 @@ impl<D: Driver> Shard<D> {
         let ahead_max = self.shared.options.ahead_bytes_max;
         if let Some(connection) = self.connections.get_mut(key) {
             let ahead = connection.input_len() + connection.rest_len();
+            if let Stage::Http(stage) = &connection.stage
+                && matches!(stage.work, Work::Waiting(_))
+                && ahead >= ahead_max
+            {
+                // Requests behind one that waits for its answer.
+                connection.flags.set(Flags::HELD);
+            }
             if let Some(live) = connection.live()
                 && !live.session.is_established()
                 && ahead >= ahead_max
@@ -302,6 +315,7 @@ impl<D: Driver> Shard<D> {
             Stage::Closing { .. } if connection.flags.has(Flags::SHUT) => self.forget(key),
             Stage::Closing { .. } => {}
             Stage::Live(live) if live.verifying => {}
+            Stage::Live(live) if live.is_resident() => {}
             // Pipelined requests wait for room to answer.
             Stage::Http(_) if pending && connection.is_clogged() => {}
             Stage::Starting(_) if connection.flags.has(Flags::MOVING) => {}

@@ -8,58 +8,64 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_broker::Effects;
 use tiderace_websocket::{Decoder, Role};
-use tiderace_wire::{Context, Opening, Output, Reply, Session};
+use tiderace_wire::{Context, Output, Reply, Response, Session, Takeover, Ticket};
 
 use crate::close::Farewell;
-use crate::connection::{Flags, Live, Stage, Starting, Transport};
+use crate::connection::{Flags, Stage, Starting, Transport};
 use crate::driver::Driver;
+use crate::http::KeptRequest;
 use crate::mailbox::{Answer, Letter};
 use crate::metrics::Gauge;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
     /// A connection's protocol is known.
-    pub(crate) fn begin_session(
+    pub(crate) fn begin_session(&mut self, key: Key, protocol: u16) {
+        let starting = Starting {
+            protocol,
+            websocket: false,
+            subprotocol: None,
+            request: None,
+            pinned: false,
+        };
+        self.set_stage(key, Stage::Starting(Box::new(starting)));
+        self.place(key);
+    }
+
+    /// A connection has become a WebSocket.
+    pub(crate) fn begin_websocket(
         &mut self,
         key: Key,
         protocol: u16,
-        websocket: bool,
         subprotocol: Option<&'static str>,
+        request: Box<KeptRequest>,
+        pinned: bool,
     ) {
-        let starting = Starting { protocol, websocket, subprotocol };
+        let request = Some(request);
+        let starting = Starting { protocol, websocket: true, subprotocol, request, pinned };
         self.set_stage(key, Stage::Starting(Box::new(starting)));
         self.place(key);
     }
 
     /// Begins the session of a connection that has its shard.
     pub(crate) fn start(&mut self, key: Key) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
+        let starting = match self.connections.get_mut(key).map(|connection| &mut connection.stage) {
+            Some(stage @ Stage::Starting(_)) => std::mem::replace(stage, Stage::Sniff),
+            _ => return,
         };
-        let Stage::Starting(starting) = &connection.stage else {
-            return;
-        };
-        let Starting { protocol, websocket, subprotocol } = **starting;
-        let transport = if websocket {
+        let Stage::Starting(starting) = starting else { return };
+        let transport = if starting.websocket {
             Transport::WebSocket { decoder: Decoder::new(Role::Server), rest: None }
         } else {
             Transport::Stream
         };
-        let Some(registered) = self.shared.services.protocols.get(usize::from(protocol)) else {
-            return;
-        };
-        let opening = Opening {
-            subprotocol,
-            ..Opening::new(transport.framing(), connection.peer.socket(), self.now)
-        };
-        let session = (registered.open)(&opening);
-        let id = self.broker.open(self.now, key.slot);
-        connection.deadline = self.now.time + self.shared.options.deadlines.login;
-        self.set_stage(
-            key,
-            Stage::Live(Live { session, id, protocol, verifying: false, transport }),
-        );
-        self.rearm(key);
+        let (protocol, subprotocol) = (starting.protocol, starting.subprotocol);
+        match starting.request {
+            Some(kept) => kept.with(|request| {
+                self.open_session(key, protocol, transport, subprotocol, Some(request));
+            }),
+            None => self.open_session(key, protocol, transport, subprotocol, None),
+        }
     }
 
     /// Calls a connection's session, if it has one. The caller handles the outcome with
@@ -89,6 +95,8 @@ impl<D: Driver> Shard<D> {
         let session = &mut *live.session;
         let outcome = catch_unwind(AssertUnwindSafe(|| call(session, now, &mut context)));
         let finished = context.finished.take();
+        self.asked.respond = context.respond.take();
+        self.asked.takeover = context.takeover.take();
         match outcome {
             Ok(Ok(())) => finished.map_or(Ok(()), |close| Err(Ended(close, Farewell::Transport))),
             Ok(Err(close)) => Err(Ended(close, Farewell::Full)),
@@ -104,6 +112,8 @@ impl<D: Driver> Shard<D> {
     /// Handles what a call asked for.
     pub(crate) fn after_call(&mut self, key: Key, outcome: Result<(), Ended>) {
         self.run_commands(key);
+        self.respond_pending(key);
+        self.pass_takeover(key);
         if let Err(Ended(close, farewell)) = outcome {
             self.end(key, &close, farewell);
         }
@@ -198,7 +208,7 @@ impl<D: Driver> Shard<D> {
         // The session may have waited for this answer with bytes it had seen already.
         let kept = connection.input_len();
         let pending = kept > 0 && kept >= connection.need as usize || connection.rest_len() > 0;
-        if pending || connection.flags.has(Flags::PEER_ENDED) {
+        if connection.stream.is_some() && pending || connection.flags.has(Flags::PEER_ENDED) {
             self.lists.again(key, &mut connection.flags);
         }
         self.rearm(key);
@@ -221,6 +231,9 @@ impl<D: Driver> Shard<D> {
             connection.flags.clear(Flags::PAUSED);
             self.metrics.paused.sub(1);
             self.lists.read(key, &mut connection.flags);
+            self.unblock(key);
+            // A resident's deadline counts again.
+            self.rearm(key);
         }
     }
 
@@ -250,6 +263,17 @@ impl<D: Driver> Shard<D> {
     }
 }
 
+/// What a session's last call asked of the event loop.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// The answer to its waiting request.
+    pub(crate) respond: Option<Response>,
+    /// What it has to say to the session it wants to carry.
+    pub(crate) takeover: Option<(Ticket, Takeover)>,
+    /// The probe that is to give up its connection when its handling is over.
+    pub(crate) done: Option<(Key, Ticket)>,
+}
+
 /// Why and how a connection ends.
 #[derive(Debug)]
 pub(crate) struct Ended(pub(crate) Close, pub(crate) Farewell);
@@ -259,7 +283,12 @@ impl Gauge {
     pub(crate) fn of(stage: &Stage) -> Gauge {
         match stage {
             Stage::Http(_) => Gauge::HTTP,
-            Stage::Live(live) => Gauge::protocol(live.protocol, live.is_websocket()),
+            Stage::Live(live) => match live.transport {
+                Transport::Stream => Gauge::protocol(live.protocol, 0),
+                Transport::WebSocket { .. } => Gauge::protocol(live.protocol, 1),
+                Transport::Requests(_) => Gauge::protocol(live.protocol, 2),
+                Transport::Resident => Gauge::NONE,
+            },
             Stage::Sniff | Stage::Starting(_) | Stage::Closing { .. } => Gauge::UNKNOWN,
         }
     }

@@ -18,6 +18,7 @@ use crate::log::EndLog;
 use crate::mailbox::{Letter, Notice, Post};
 use crate::metrics::ShardMetrics;
 use crate::pool::Pool;
+use crate::session::Wishes;
 use crate::shared::Shared;
 use crate::stop::Stopping;
 
@@ -43,6 +44,9 @@ pub struct Shard<D: Driver> {
     pub(crate) accepting: crate::accept::Accepting,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) end_log: EndLog,
+    pub(crate) asked: Wishes,
+    /// The connection whose request is for a session of another shard, until its handling is over.
+    pub(crate) moves: Option<(Key, ShardId)>,
     events: Vec<Event>,
     due: Vec<Key>,
     tick_at: Time,
@@ -99,7 +103,7 @@ impl<D: Driver> Shard<D> {
     ) -> Shard<D> {
         let now = driver.now();
         let metrics = shared.metrics.get(id.index()).cloned();
-        Shard {
+        let mut shard = Shard {
             id,
             metrics: metrics.unwrap_or_else(|| Arc::new(ShardMetrics::new([]))),
             broker: Broker::new(id, Arc::clone(&shared.services.broker)),
@@ -118,11 +122,15 @@ impl<D: Driver> Shard<D> {
             accepting: crate::accept::Accepting::default(),
             stopping: None,
             end_log: EndLog::default(),
+            asked: Wishes::default(),
+            moves: None,
             events: Vec::new(),
             due: Vec::new(),
             tick_at: now.time + TICK,
             idle_since: now.time,
-        }
+        };
+        shard.open_residents();
+        shard
     }
 
     /// Connections on this shard now.

@@ -2,11 +2,11 @@
 //!
 //! A pure function of request and registry. A subprotocol decides; without one the path does.
 
-use tiderace_base::Now;
+use tiderace_base::{Now, ShardId};
 use tiderace_http1::{Connection, RequestHead, Response};
 use tiderace_websocket::handshake::{Policy, Rejection, UpgradeRequest, accept};
 use tiderace_websocket::{MessageKind, Opcode, write_header};
-use tiderace_wire::MessageFraming;
+use tiderace_wire::{MessageFraming, Protocol, Request, Route};
 
 use crate::date::http_date;
 use crate::shared::Shared;
@@ -25,7 +25,9 @@ pub(crate) enum Upgrade {
     /// It does not ask for a WebSocket.
     None,
     /// The session of this protocol begins; the answer has been written.
-    Accepted { protocol: u16, subprotocol: Option<&'static str> },
+    Accepted { protocol: u16, subprotocol: Option<&'static str>, pinned: bool },
+    /// It is for a session of another shard; nothing has been written.
+    Elsewhere(ShardId),
     /// It was refused; the answer has been written.
     Refused(Rejected),
 }
@@ -40,8 +42,10 @@ pub(crate) enum Rejected {
 /// Judges a request and appends the answer, if it is about a WebSocket.
 pub(crate) fn upgrade(
     shared: &Shared,
+    here: ShardId,
     now: Now,
     head: &RequestHead<'_>,
+    asked: &Request<'_>,
     out: &mut Vec<u8>,
 ) -> Upgrade {
     let request = UpgradeRequest::new(head.method(), head.minor_version(), head.headers());
@@ -79,9 +83,10 @@ pub(crate) fn upgrade(
         .and_then(|chosen| known.iter().find(|(name, _)| *name == chosen).copied());
     let (subprotocol, protocol) = match (by_name, by_path) {
         (Some((name, protocol)), _) => (Some(name), protocol),
-        (None, Some(protocol)) if !acceptance.subprotocols_offered => {
-            let names = protocols.get(usize::from(protocol)).map(|p| p.subprotocols);
-            (names.and_then(|names| names.first()).copied(), protocol)
+        (None, Some(protocol))
+            if !acceptance.subprotocols_offered || own_names(protocols, protocol).is_empty() =>
+        {
+            (own_names(protocols, protocol).first().copied(), protocol)
         }
         (None, Some(_)) => {
             let message = format!(
@@ -97,8 +102,32 @@ pub(crate) fn upgrade(
             return Upgrade::Refused(Rejected::Request);
         }
     };
+    let face = protocols.get(usize::from(protocol)).and_then(|known| known.http.as_ref());
+    let pinned = match face.and_then(|face| (face.route)(asked)) {
+        Some(Route::Respond(response)) => {
+            let headers: Vec<(&str, &str)> =
+                response.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let date = http_date(now.wall_ms);
+            let (status, date) = (response.status, Some(&*date));
+            let head = Response { status, headers: &headers, date, connection: Connection::Close };
+            let written = head.write(out, &response.body);
+            debug_assert!(written.is_ok(), "protocols answer with headers that can be written");
+            return Upgrade::Refused(Rejected::Request);
+        }
+        Some(Route::Session(ticket))
+            if ticket.shard != here && ticket.shard.index() < shared.doors.len() =>
+        {
+            return Upgrade::Elsewhere(ticket.shard);
+        }
+        Some(Route::Session(_)) => true,
+        Some(Route::Open) | None => false,
+    };
     acceptance.write_response(out);
-    Upgrade::Accepted { protocol, subprotocol }
+    Upgrade::Accepted { protocol, subprotocol, pinned }
+}
+
+fn own_names(protocols: &[Protocol], protocol: u16) -> &'static [&'static str] {
+    protocols.get(usize::from(protocol)).map_or(&[], |known| known.subprotocols)
 }
 
 fn refuse(

@@ -45,7 +45,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Writes one connection and says how many bytes the socket took.
-    fn write(&mut self, key: Key) -> usize {
+    pub(crate) fn write(&mut self, key: Key) -> usize {
         let Some(connection) = self.connections.get_mut(key) else {
             return 0;
         };
@@ -56,6 +56,11 @@ impl<D: Driver> Shard<D> {
         }
         if connection.flags.has(Flags::BACKLOG) {
             self.fill(key);
+        }
+        if self.connections.get_mut(key).is_some_and(|connection| connection.stream.is_none()) {
+            let written = self.write_carried(key);
+            self.count_backlog(key);
+            return written;
         }
         match self.write_block(key) {
             Ok(written) => {
@@ -93,6 +98,7 @@ impl<D: Driver> Shard<D> {
                 metrics.latency.record(now.time.since(delivery.run.run().published()));
                 session.deliver(now, &delivery, &mut Output { framing, queue });
             }
+            session.flush(now, &mut Output { framing, queue });
         }));
         if filled.is_err() {
             self.metrics.session_panics.add(1);
@@ -116,7 +122,10 @@ impl<D: Driver> Shard<D> {
         let count = outgoing.queue.slices(&mut slices);
         let slices = slices.get(..count).unwrap_or_default();
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
-        let written = match self.driver.write(&mut connection.stream, slices) {
+        let Some(stream) = &mut connection.stream else {
+            return Ok(0);
+        };
+        let written = match self.driver.write(stream, slices) {
             Ok(written) => written,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error),

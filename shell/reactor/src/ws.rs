@@ -5,8 +5,8 @@
 //! in order, each byte once.
 
 use tiderace_base::{Close, CloseCode, Key, Time};
-use tiderace_websocket::{CloseError, Event, encode_close, encode_ping, encode_pong};
-use tiderace_wire::Progress;
+use tiderace_websocket::{CloseError, Event, MessageKind, encode_close, encode_ping, encode_pong};
+use tiderace_wire::{Incoming, Progress};
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Live, Rest, Stage, Transport};
@@ -32,8 +32,15 @@ impl<D: Driver> Shard<D> {
             }
         };
         let failed = outcome.is_err();
+        let probing = self.asked.takeover.is_some();
         self.after_call(key, outcome);
         self.drain_effects();
+        if probing
+            && consumed < bytes.len()
+            && let Some(connection) = self.connections.get_mut(key)
+        {
+            self.lists.again(key, &mut connection.flags);
+        }
         Step::Wait(if failed { bytes.len() } else { consumed })
     }
 
@@ -60,8 +67,8 @@ impl<D: Driver> Shard<D> {
                 connection.need = u32::try_from(need).unwrap_or(u32::MAX);
                 return Ok(Frame::stop(consumed));
             }
-            Event::Message { payload, .. } => self.payload(key, payload)?,
-            Event::Reassembled { payload, .. } => self.payload(key, &payload)?,
+            Event::Message { kind, payload } => self.take_message(key, kind, payload)?,
+            Event::Reassembled { kind, payload } => self.take_message(key, kind, &payload)?,
             Event::Ping(payload) => {
                 encode_pong(self.pool.queue(&mut connection.outgoing).tail(), payload, None);
             }
@@ -77,7 +84,18 @@ impl<D: Driver> Shard<D> {
                 return Err(Ended(code.into(), Farewell::Silent));
             }
         }
-        Ok(Frame { consumed, more: true })
+        // A probe that is done gives its connection up: what follows is for the session it was for.
+        Ok(Frame { consumed, more: self.asked.takeover.is_none() })
+    }
+
+    /// Gives a message to the session: whole if it wants that, as bytes of a stream otherwise.
+    fn take_message(&mut self, key: Key, kind: MessageKind, payload: &[u8]) -> Result<(), Ended> {
+        let live = self.connections.get_mut(key).and_then(|connection| connection.live());
+        if live.is_some_and(|live| live.session.takes_messages()) {
+            let message = Incoming { text: kind == MessageKind::Text, bytes: payload };
+            return self.call(key, |session, now, context| session.message(now, message, context));
+        }
+        self.payload(key, payload)
     }
 
     /// Gives payload to the session, behind what it has not consumed.
@@ -152,7 +170,7 @@ impl<D: Driver> Shard<D> {
     fn take_rest(&mut self, key: Key) -> Option<Box<Rest>> {
         match &mut self.connections.get_mut(key)?.live()?.transport {
             Transport::WebSocket { rest, .. } => rest.take(),
-            Transport::Stream => None,
+            _ => None,
         }
     }
 

@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use tiderace_auth::{Check, Verifier};
 use tiderace_broker::{Action, Rules};
 use tiderace_config::{MonitoringAccess, MonitoringConfig};
-use tiderace_reactor::{HttpRequest, HttpResponse, MetricKind, NodeControl, Sample, SampleValue};
+use tiderace_reactor::{MetricKind, NodeControl, Sample, SampleValue};
 use tiderace_topics::Path;
-use tiderace_wire::{Credentials, Kind};
+use tiderace_wire::{Credentials, Kind, Request, Response};
 
 use crate::login::principal;
 
@@ -31,7 +31,7 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     /// The answer to a request.
-    pub(crate) fn answer(&self, request: &HttpRequest<'_>) -> HttpResponse {
+    pub(crate) fn answer(&self, request: &Request<'_>) -> Response {
         if !matches!(request.method, "GET" | "HEAD") {
             let mut response =
                 error(405, "method-not-allowed", "only GET and HEAD are answered here");
@@ -49,18 +49,18 @@ impl Monitor {
         }
     }
 
-    fn readiness(&self) -> HttpResponse {
+    fn readiness(&self) -> Response {
         if self.ready.load(Ordering::Relaxed) {
             return text(200, "ready\n".to_owned());
         }
         error(503, "stopping", "the server is stopping; connect to another one")
     }
 
-    fn metrics(&self) -> HttpResponse {
+    fn metrics(&self) -> Response {
         let Some(node) = self.node.get() else {
             return error(503, "starting", "the server is starting; ask again in a second");
         };
-        HttpResponse {
+        Response {
             status: 200,
             headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".to_owned())],
             body: render(&self.name, node).into_bytes(),
@@ -69,10 +69,10 @@ impl Monitor {
 
     fn guarded(
         &self,
-        request: &HttpRequest<'_>,
+        request: &Request<'_>,
         access: MonitoringAccess,
-        answer: impl FnOnce() -> HttpResponse,
-    ) -> HttpResponse {
+        answer: impl FnOnce() -> Response,
+    ) -> Response {
         let near = request.peer.ip().to_canonical().is_loopback();
         match access {
             MonitoringAccess::Open => answer(),
@@ -94,11 +94,9 @@ impl Monitor {
 
     /// Whether the request bears a token whose principal may monitor. Passwords are not accepted
     /// here: verifying one takes longer than a shard may wait.
-    fn may_monitor(&self, request: &HttpRequest<'_>) -> bool {
-        let token = request
-            .header("authorization")
-            .and_then(|value| std::str::from_utf8(value).ok())
-            .and_then(|value| value.strip_prefix("Bearer "));
+    fn may_monitor(&self, request: &Request<'_>) -> bool {
+        let token =
+            request.text_field("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let Some(token) = token else { return false };
         let credentials =
             Credentials { token: Some(token.trim().to_owned()), ..Credentials::default() };
@@ -114,13 +112,13 @@ const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n
     /livez     is the process alive?\n\
     /readyz    may traffic be sent here?\n";
 
-fn text(status: u16, body: String) -> HttpResponse {
+fn text(status: u16, body: String) -> Response {
     let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];
-    HttpResponse { status, headers, body: body.into_bytes() }
+    Response { status, headers, body: body.into_bytes() }
 }
 
-fn error(status: u16, code: &str, message: &str) -> HttpResponse {
-    HttpResponse {
+fn error(status: u16, code: &str, message: &str) -> Response {
+    Response {
         status,
         headers: vec![("Content-Type", "application/json".to_owned())],
         body: format!("{{\"code\":\"{code}\",\"message\":\"{message}\"}}\n").into_bytes(),

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Context;
 use tiderace_auth::AuthWorker;
 use tiderace_config::{Config, ListenerConfig};
-use tiderace_reactor::{HttpRequest, Services, spawn};
+use tiderace_reactor::{Services, spawn};
+use tiderace_wire::Request;
 use tracing::info;
 
 use crate::cli::{ServeRequest, development_banner};
@@ -54,10 +55,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         ],
         http: {
             let monitor = monitor.clone();
-            Arc::new(move |request: &HttpRequest<'_>| monitor.answer(request))
+            Arc::new(move |request: &Request<'_>| monitor.answer(request))
         },
         verifier: Arc::new(Logins(worker.handle())),
         broker,
+        residents: Vec::new(),
     };
     let stop = stop_signals()?;
     let node = spawn(compose::reactor(config, files_max)?, services)

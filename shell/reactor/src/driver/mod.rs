@@ -20,6 +20,9 @@ pub trait Driver {
     /// Reads both clocks.
     fn now(&mut self) -> Now;
 
+    /// A number nobody can guess.
+    fn random(&mut self) -> u128;
+
     /// Waits for events, until the shard's [`Wake`] is used or for at most `timeout`.
     ///
     /// # Errors

@@ -125,6 +125,14 @@ impl Driver for OsDriver {
         }
     }
 
+    fn random(&mut self) -> u128 {
+        let mut bytes = [0; 16];
+        // Without a source of random numbers no ticket could be kept secret: better to have no shard.
+        let filled = getrandom::fill(&mut bytes);
+        assert!(filled.is_ok(), "the operating system has no random numbers: {filled:?}");
+        u128::from_ne_bytes(bytes)
+    }
+
     fn poll(&mut self, timeout: Span, events: &mut Vec<Event>) -> io::Result<()> {
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Ok(()) => {}

@@ -302,6 +302,11 @@ impl Driver for SimDriver {
         Now { time, wall_ms: WALL_MS + time.as_nanos() / 1_000_000 }
     }
 
+    fn random(&mut self) -> u128 {
+        let random = &mut self.world.borrow_mut().random;
+        u128::from(random.next()) << 64 | u128::from(random.next())
+    }
+
     fn poll(&mut self, timeout: Span, events: &mut Vec<Event>) -> io::Result<()> {
         let world = &mut *self.world.borrow_mut();
         if let Some(place) = world.shards.get_mut(self.shard) {

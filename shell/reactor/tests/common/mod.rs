@@ -15,10 +15,8 @@ use std::sync::{Arc, Mutex};
 
 use tiderace_base::{Close, CloseCode};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
-use tiderace_reactor::{
-    Answer, HttpRequest, HttpResponse, Sample, SampleValue, Services, Verifier,
-};
-use tiderace_wire::Credentials;
+use tiderace_reactor::{Answer, Sample, SampleValue, Services, Verifier};
+use tiderace_wire::{Credentials, Request, Response};
 
 /// Keeps logins until the test decides them; `mallory` is refused.
 #[derive(Debug, Default)]
@@ -73,19 +71,20 @@ pub fn services(verifier: Arc<dyn Verifier>) -> Services {
         protocols: vec![protocols::echo_protocol(), protocols::line_protocol()],
         http: Arc::new(page),
         verifier,
+        residents: Vec::new(),
         broker: Arc::new(broker),
     }
 }
 
-fn page(request: &HttpRequest<'_>) -> HttpResponse {
+fn page(request: &Request<'_>) -> Response {
     match request.path {
-        "/page" => HttpResponse {
+        "/page" => Response {
             status: 200,
             headers: vec![("Content-Type", "text/plain".to_string())],
             body: format!("{} {}", request.method, request.query.unwrap_or("-")).into_bytes(),
         },
-        "/large" => HttpResponse { status: 200, headers: vec![], body: vec![b'x'; 100_000] },
-        _ => HttpResponse { status: 404, ..HttpResponse::default() },
+        "/large" => Response { status: 200, headers: vec![], body: vec![b'x'; 100_000] },
+        _ => Response { status: 404, ..Response::default() },
     }
 }
 

@@ -1,0 +1,456 @@
+//! Sessions that are carried by requests: long polling, and sessions that last for one request.
+//!
+//! Such a session is a record without a stream. It counts as writable while a request of its client
+//! is held; what it then sends becomes the body of the answer, by reference. The connection that
+//! brought the request waits meanwhile in `Stage::Http` with `Work::Waiting`. Invariants: a waiting
+//! connection and the session that is to answer it name each other, until exactly one answer or the
+//! end of either; a session has at most one request waiting.
+
+use tiderace_base::{Close, CloseCode, Key, Time};
+use tiderace_http1::ResponseBody;
+use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
+
+use crate::close::Farewell;
+use crate::connection::{Connection, Flags, Live, Stage, Transport};
+use crate::date::http_date;
+use crate::driver::Driver;
+use crate::http::{Asked, Work, write_head};
+use crate::session::Ended;
+use crate::shard::Shard;
+
+/// What carries a session that has no connection of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// The request that waits for an answer.
+    pub(crate) pending: Option<Pending>,
+    /// Connections with requests that the session does not take in while it is held back.
+    pub(crate) blocked: Vec<Key>,
+}
+
+/// A request that waits for an answer.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// Where it came.
+    pub(crate) connection: Key,
+    /// Set if what the session sends is the answer.
+    pub(crate) held: Option<Held>,
+}
+
+impl<D: Driver> Shard<D> {
+    /// Gives a whole request to its session; false if that does not take it now, and then the
+    /// connection is offered again later.
+    pub(crate) fn ask(
+        &mut self,
+        key: Key,
+        protocol: u16,
+        route: &Route,
+        request: &Request<'_>,
+        asked: Asked,
+    ) -> bool {
+        let session = match route {
+            Route::Open => self.open_carried(key, protocol, request),
+            Route::Session(ticket) => self.holder(protocol, ticket),
+            Route::Respond(_) => None,
+        };
+        let Some(session) = session else {
+            self.set_work(key, Work::Waiting(Asked { session: key, ..asked }));
+            let response = self.unknown(protocol, request);
+            self.answer(key, &response);
+            return true;
+        };
+        if !request.body.is_empty() && self.block(session, key) {
+            return false;
+        }
+        self.set_work(key, Work::Waiting(Asked { session, ..asked }));
+        let mut answer = None;
+        let outcome = self.call(session, |session, now, context| {
+            answer = Some(session.request(now, request, context)?);
+            Ok(())
+        });
+        self.respond_pending(session);
+        match (answer, &outcome) {
+            (Some(Answer::Respond(response)), _) => self.answer(key, &response),
+            (Some(Answer::Hold(held)), _) => self.hold_request(session, key, Some(held)),
+            (Some(Answer::Later), _) => self.hold_request(session, key, None),
+            (Some(Answer::Stream(response)), _) => self.stream_answer(session, key, &response),
+            (None, Err(Ended(close, _))) => {
+                let response = refusal(close);
+                self.answer(key, &response);
+            }
+            (None, Ok(())) => {
+                let response = refusal(&CloseCode::InternalError.into());
+                self.answer(key, &response);
+            }
+        }
+        self.after_call(session, outcome);
+        self.rearm(session);
+        self.drain_effects();
+        true
+    }
+
+    /// Begins a session for a request.
+    fn open_carried(&mut self, key: Key, protocol: u16, request: &Request<'_>) -> Option<Key> {
+        let (peer, listener) = {
+            let asking = self.connections.get_mut(key)?;
+            (asking.peer, asking.listener)
+        };
+        let deadline = self.now.time + self.shared.options.deadlines.login;
+        let record = Connection::carried(peer, listener, deadline);
+        let session = self.connections.insert(record);
+        self.change_gauge(None, Some(crate::metrics::Gauge::UNKNOWN));
+        self.shared.gain(self.id);
+        self.metrics.opened.add(1);
+        let transport = Transport::Requests(Box::default());
+        self.open_session(session, protocol, transport, None, Some(request));
+        Some(session)
+    }
+
+    /// Opens the session of a record.
+    pub(crate) fn open_session(
+        &mut self,
+        key: Key,
+        protocol: u16,
+        transport: Transport,
+        subprotocol: Option<&'static str>,
+        request: Option<&Request<'_>>,
+    ) {
+        let secret = self.driver.random();
+        let shared = self.shared.clone();
+        let Some(registered) = shared.services.protocols.get(usize::from(protocol)) else {
+            return;
+        };
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let opening = Opening {
+            subprotocol,
+            request,
+            ticket: Ticket { shard: self.id, key, secret },
+            shard: self.id,
+            shards: shared.doors.len(),
+            ..Opening::new(transport.framing(), connection.peer.socket(), self.now)
+        };
+        let session = (registered.open)(&opening);
+        connection.deadline = self.now.time + shared.options.deadlines.login;
+        let id = self.broker.open(self.now, key.slot);
+        let live = Live { session, id, protocol, verifying: false, transport };
+        self.set_stage(key, Stage::Live(live));
+        self.rearm(key);
+    }
+
+    /// The record of the session of that ticket, if it is here and knows the ticket's secret.
+    pub(crate) fn holder(&mut self, protocol: u16, ticket: &Ticket) -> Option<Key> {
+        if ticket.shard != self.id {
+            return None;
+        }
+        let live = self.connections.get_mut(ticket.key)?.live()?;
+        let known = live.protocol == protocol && live.session.secret() == Some(ticket.secret);
+        known.then_some(ticket.key)
+    }
+
+    fn unknown(&self, protocol: u16, request: &Request<'_>) -> Response {
+        let registered = self.shared.services.protocols.get(usize::from(protocol));
+        let face = registered.and_then(|registered| registered.http.as_ref());
+        face.map_or_else(|| refusal(&CloseCode::BadRequest.into()), |face| (face.unknown)(request))
+    }
+
+    /// Whether the session takes nothing in now; then the connection waits for its turn.
+    fn block(&mut self, session: Key, key: Key) -> bool {
+        let Some(record) = self.connections.get_mut(session) else {
+            return false;
+        };
+        if !record.flags.has(Flags::PAUSED) {
+            return false;
+        }
+        if let Some(Live { transport: Transport::Requests(requests), .. }) = record.live() {
+            if requests.blocked.len() >= BLOCKED_MAX {
+                return false;
+            }
+            requests.blocked.push(key);
+        }
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.flags.set(Flags::HELD);
+            connection.deadline = Time::NEVER;
+        }
+        true
+    }
+
+    /// The session takes requests in again.
+    pub(crate) fn unblock(&mut self, session: Key) {
+        let blocked = match self.connections.get_mut(session).and_then(|record| record.live()) {
+            Some(Live { transport: Transport::Requests(requests), .. }) => {
+                std::mem::take(&mut requests.blocked)
+            }
+            _ => return,
+        };
+        self.offer_again(blocked);
+    }
+
+    fn offer_again(&mut self, blocked: Vec<Key>) {
+        for key in blocked {
+            if let Some(connection) = self.connections.get_mut(key) {
+                self.lists.again(key, &mut connection.flags);
+            }
+        }
+    }
+
+    /// The session will answer the request by what it sends, or later.
+    fn hold_request(&mut self, session: Key, key: Key, held: Option<Held>) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.deadline = Time::NEVER;
+        }
+        let Some(record) = self.connections.get_mut(session) else {
+            return;
+        };
+        let holds = held.is_some();
+        let Some(Live { transport: Transport::Requests(requests), .. }) = record.live() else {
+            return self.answer(key, &refusal(&CloseCode::UnexpectedFrame.into()));
+        };
+        let before = requests.pending.replace(Pending { connection: key, held });
+        if holds {
+            record.flags.set(Flags::WRITABLE);
+            self.lists.write(session, &mut record.flags);
+        } else {
+            record.flags.clear(Flags::WRITABLE);
+        }
+        if let Some(before) = before {
+            self.answer(before.connection, &refusal(&CloseCode::UnexpectedFrame.into()));
+        }
+    }
+
+    /// Answers the session's waiting request with what its last call said, if it said something.
+    pub(crate) fn respond_pending(&mut self, session: Key) {
+        let Some(response) = self.asked.respond.take() else {
+            return;
+        };
+        if let Some(pending) = self.take_pending(session) {
+            self.answer(pending.connection, &response);
+        }
+    }
+
+    fn take_pending(&mut self, session: Key) -> Option<Pending> {
+        let record = self.connections.get_mut(session)?;
+        record.flags.clear(if record.stream.is_none() { Flags::WRITABLE } else { 0 });
+        match record.live() {
+            Some(Live { transport: Transport::Requests(requests), .. }) => requests.pending.take(),
+            _ => None,
+        }
+    }
+
+    /// Writes the answer to the request that a connection waits with.
+    fn answer(&mut self, key: Key, response: &Response) {
+        let Some(asked) = self.waiting(key) else {
+            return;
+        };
+        if self.write_answer(key, response, asked.is_head, asked.persists) {
+            self.next_request(key, asked.persists);
+        }
+    }
+
+    fn waiting(&mut self, key: Key) -> Option<Asked> {
+        match &self.connections.get_mut(key)?.stage {
+            Stage::Http(stage) => match stage.work {
+                Work::Waiting(asked) => Some(asked),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What a session without a stream has sent goes out as the answer to its held request. Says
+    /// how many bytes.
+    pub(crate) fn write_carried(&mut self, session: Key) -> usize {
+        let Some(record) = self.connections.get_mut(session) else {
+            return 0;
+        };
+        let something = record.outgoing.as_ref().is_some_and(|out| !out.queue.is_empty());
+        let requests = match record.live() {
+            Some(Live { transport: Transport::Requests(requests), .. }) => requests,
+            _ => {
+                // A resident speaks to nobody.
+                if let Some(outgoing) = record.outgoing.take() {
+                    self.pool.give_queue(outgoing);
+                }
+                return 0;
+            }
+        };
+        let waits = requests.pending.as_ref().is_some_and(|pending| pending.held.is_some());
+        if !something || !waits {
+            return 0;
+        }
+        match self.take_pending(session) {
+            Some(Pending { connection, held: Some(held) }) => {
+                self.answer_held(session, connection, &held)
+            }
+            _ => 0,
+        }
+    }
+
+    fn answer_held(&mut self, session: Key, key: Key, held: &Held) -> usize {
+        let Some(asked) = self.waiting(key) else {
+            return 0;
+        };
+        let outgoing = self.connections.get_mut(session).and_then(|record| record.outgoing.take());
+        let Some(mut body) = outgoing else { return 0 };
+        self.uncount_backlog(Some(&body));
+        body.counted = 0;
+        body.queue.advance(held.skip.min(body.queue.len()));
+        let length = body.queue.len();
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        let date = http_date(self.now.wall_ms);
+        let delimited = ResponseBody::Length(length as u64);
+        if !write_head(&mut head, 200, &held.headers, &date, asked.persists, delimited) {
+            tracing::error!(event = "http-response-invalid", "an answer cannot be written");
+            self.end(key, &crate::session::internal_error(), Farewell::Silent);
+            return 0;
+        }
+        if asked.is_head {
+            body.queue.clear(0);
+        }
+        body.queue.prepend(head);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return 0;
+        };
+        match &mut connection.outgoing {
+            None => connection.outgoing = Some(body),
+            Some(before) => {
+                before.queue.append(&mut body.queue);
+                self.pool.give_queue(body);
+            }
+        }
+        self.lists.write(key, &mut connection.flags);
+        self.next_request(key, asked.persists);
+        // Now, not in the next turn: the client has waited long enough.
+        self.write(key);
+        length
+    }
+
+    /// A request has been answered: the connection goes on to the next.
+    fn next_request(&mut self, key: Key, persists: bool) {
+        self.set_work(key, Work::Idle);
+        if !persists {
+            return self.end(key, &CloseCode::Done.into(), Farewell::Silent);
+        }
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        connection.flags.clear(Flags::HEAD_BEGUN);
+        connection.deadline = self.now.time + self.shared.options.deadlines.keep_alive;
+        if connection.input.is_some() || connection.flags.has(Flags::HELD | Flags::PEER_ENDED) {
+            self.lists.again(key, &mut connection.flags);
+        }
+        self.rearm(key);
+    }
+
+    fn set_work(&mut self, key: Key, work: Work) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && let Stage::Http(stage) = &mut connection.stage
+        {
+            stage.work = work;
+        }
+    }
+
+    /// The answer goes on until the session ends: it gets the connection.
+    fn stream_answer(&mut self, session: Key, key: Key, response: &Response) {
+        let Some(asked) = self.waiting(key) else {
+            return;
+        };
+        if asked.is_head {
+            return self.answer(key, &Response { body: Vec::new(), ..response.clone() });
+        }
+        let date = http_date(self.now.wall_ms);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let out = self.pool.queue(&mut connection.outgoing).tail();
+        let (status, headers) = (response.status, &response.headers);
+        if !write_head(out, status, headers, &date, false, ResponseBody::UntilClose) {
+            tracing::error!(event = "http-response-invalid", "an answer cannot be written");
+            return self.end(key, &crate::session::internal_error(), Farewell::Silent);
+        }
+        out.extend_from_slice(&response.body);
+        self.set_work(key, Work::Idle);
+        self.adopt(key, session, Transport::Stream);
+    }
+
+    /// The client has hung up while its request waited.
+    pub(crate) fn abandon(&mut self, session: Key, key: Key) {
+        let Some(record) = self.connections.get_mut(session) else {
+            return;
+        };
+        let Some(Live { transport: Transport::Requests(requests), .. }) = record.live() else {
+            return;
+        };
+        if requests.pending.as_ref().is_none_or(|pending| pending.connection != key) {
+            return;
+        }
+        requests.pending = None;
+        record.flags.clear(Flags::WRITABLE);
+        let outcome = self.call(session, |session, now, context| session.abandoned(now, context));
+        self.asked.respond = None;
+        self.after_call(session, outcome);
+        self.rearm(session);
+    }
+
+    /// The session has ended: whoever waits for it is answered.
+    pub(crate) fn dismiss_requests(&mut self, session: Key, requests: Requests, close: &Close) {
+        self.offer_again(requests.blocked);
+        let Some(Pending { connection, held }) = requests.pending else {
+            return;
+        };
+        let record = self.connections.get_mut(session);
+        let said = record.and_then(|record| record.outgoing.as_ref());
+        let said = said.is_some_and(|outgoing| !outgoing.queue.is_empty());
+        match held {
+            Some(held) if said => {
+                self.answer_held(session, connection, &held);
+            }
+            _ => self.answer(connection, &refusal(close)),
+        }
+    }
+}
+
+/// The answer to a request whose session ended over it.
+fn refusal(close: &Close) -> Response {
+    let status = match close.code {
+        CloseCode::LoginFailed | CloseCode::LoginRequired => 401,
+        CloseCode::NotAuthorised | CloseCode::OriginDenied => 403,
+        CloseCode::FrameTooLarge => 413,
+        CloseCode::TooManyLogins => 429,
+        CloseCode::InternalError => 500,
+        CloseCode::ShuttingDown | CloseCode::MemoryFull => 503,
+        _ => 400,
+    };
+    let mut body = String::from("{\"code\":\"");
+    body.push_str(close.code.slug());
+    body.push_str("\",\"message\":\"");
+    for letter in close.reason.chars() {
+        match letter {
+            '"' | '\\' => body.extend(['\\', letter]),
+            letter if letter.is_control() => body.push(' '),
+            letter => body.push(letter),
+        }
+    }
+    body.push_str("\"}\n");
+    Response::new(status, "application/json", body)
+}
+
+/// Connections that may wait for a session that is held back.
+const BLOCKED_MAX: usize = 8;
+/// What the head of an answer takes as a rule.
+const HEAD_BYTES: usize = 320;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_json_whatever_the_reason() {
+        let close = Close::new(CloseCode::NotAuthorised, "no \"x\"\n\\ here");
+        let response = refusal(&close);
+        assert_eq!(response.status, 403);
+        let text = String::from_utf8(response.body).unwrap();
+        assert_eq!(text, "{\"code\":\"not-authorised\",\"message\":\"no \\\"x\\\" \\\\ here\"}\n");
+    }
+}

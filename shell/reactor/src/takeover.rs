@@ -1,0 +1,130 @@
+//! A connection changes hands: from a request whose answer does not end, or from a WebSocket that was
+//! a probe, to the session it was meant for.
+//!
+//! Invariant: the socket is always in exactly one record, and unread and unwritten bytes go with it.
+
+use tiderace_base::{CloseCode, Key};
+use tiderace_websocket::{Decoder, Role};
+use tiderace_wire::{Takeover, Ticket};
+
+use crate::close::Farewell;
+use crate::connection::{Flags, Live, Stage, Transport};
+use crate::driver::Driver;
+use crate::metrics::Gauge;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Tells a session what a probe has said; a takeover that is done waits for the end of the
+    /// probe's handling ([`Shard::finish_takeover`]).
+    pub(crate) fn pass_takeover(&mut self, probe: Key) {
+        let Some((ticket, step)) = self.asked.takeover.take() else {
+            return;
+        };
+        if step == Takeover::Done {
+            self.asked.done = Some((probe, ticket));
+            return;
+        }
+        if let Some(session) = self.taken(probe, &ticket) {
+            self.tell(session, step);
+        } else if step == Takeover::Begun {
+            self.end(probe, &CloseCode::BadRequest.into(), Farewell::Transport);
+        }
+    }
+
+    /// Gives the probe's connection to the session it was for.
+    pub(crate) fn finish_takeover(&mut self, key: Key) {
+        let Some((probe, ticket)) = self.asked.done.take_if(|(probe, _)| *probe == key) else {
+            return;
+        };
+        let carried = |shard: &mut Self, session: Key| {
+            let live = shard.connections.get_mut(session).and_then(|record| record.live());
+            matches!(live, Some(Live { transport: Transport::Requests(_), .. }))
+        };
+        let Some(session) = self.taken(probe, &ticket).filter(|found| carried(self, *found)) else {
+            return self.end(probe, &CloseCode::BadRequest.into(), Farewell::Transport);
+        };
+        let decoder = match self.connections.get_mut(probe).and_then(|record| record.live()) {
+            Some(Live { transport: Transport::WebSocket { decoder, .. }, .. }) => {
+                std::mem::replace(decoder, Decoder::new(Role::Server))
+            }
+            _ => return,
+        };
+        self.adopt(probe, session, Transport::WebSocket { decoder, rest: None });
+        self.tell(session, Takeover::Done);
+    }
+
+    /// The record of the session that a probe is for.
+    fn taken(&mut self, probe: Key, ticket: &Ticket) -> Option<Key> {
+        let protocol = self.connections.get_mut(probe)?.live()?.protocol;
+        self.holder(protocol, ticket).filter(|found| *found != probe)
+    }
+
+    fn tell(&mut self, session: Key, step: Takeover) {
+        let outcome =
+            self.call(session, |session, now, context| session.takeover(now, step, context));
+        self.respond_pending(session);
+        self.after_call(session, outcome);
+        self.rearm(session);
+    }
+
+    /// Moves a record's connection into the record of a session that has none.
+    pub(crate) fn adopt(&mut self, from: Key, to: Key, transport: Transport) {
+        let Some(mut donor) = self.connections.remove(from) else {
+            return;
+        };
+        self.change_gauge(Some(Gauge::of(&donor.stage)), None);
+        self.uncount_backlog(donor.outgoing.as_deref());
+        self.metrics.count_closed(CloseCode::Done);
+        // Its address stays admitted: the connection goes on.
+        self.shared.lose(self.id);
+        if let Stage::Live(live) = &donor.stage {
+            self.broker.close(self.now, live.id, &mut self.effects);
+        }
+        let Some(mut stream) = donor.stream.take() else {
+            return;
+        };
+        self.driver.deregister(&mut stream);
+        let Some(record) = self.connections.get_mut(to) else {
+            self.shared.dismiss(donor.peer.address());
+            return self.driver.close(stream);
+        };
+        let registered = self.driver.register(&mut stream, to).is_ok();
+        record.stream = Some(stream);
+        (record.peer, record.listener) = (donor.peer, donor.listener);
+        record.input = donor.input.take();
+        if let Some(mut before) = donor.outgoing.take() {
+            before.counted = 0;
+            match &mut record.outgoing {
+                None => record.outgoing = Some(before),
+                Some(outgoing) => {
+                    outgoing.queue.swap_behind(&mut before.queue);
+                    self.pool.give_queue(before);
+                }
+            }
+        }
+        let kept = Flags::READABLE | Flags::PEER_ENDING | Flags::PEER_ENDED | Flags::HEARD;
+        record.flags.set(donor.flags.only(kept) | Flags::WRITABLE);
+        self.lists.read(to, &mut record.flags);
+        self.lists.write(to, &mut record.flags);
+        if record.input.is_some() || record.flags.has(Flags::PEER_ENDED) {
+            self.lists.again(to, &mut record.flags);
+        }
+        let before = Gauge::of(&record.stage);
+        let mut requests = None;
+        if let Some(live) = record.live() {
+            let carrier = std::mem::replace(&mut live.transport, transport);
+            if let Transport::Requests(carrier) = carrier {
+                requests = Some(*carrier);
+            }
+        }
+        let after = Gauge::of(&record.stage);
+        self.change_gauge(Some(before), Some(after));
+        if let Some(requests) = requests {
+            self.dismiss_requests(to, requests, &CloseCode::Done.into());
+        }
+        if !registered {
+            self.discard(to, CloseCode::TransportError);
+        }
+        self.rearm(to);
+    }
+}
