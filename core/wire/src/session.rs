@@ -37,6 +37,8 @@ pub struct Context<'a> {
     pub reading_paused: bool,
     /// Set to answer the request that was answered by [`Answer::Hold`] or [`Answer::Later`].
     pub respond: Option<Response>,
+    /// Set to answer such a request with a stream, as [`Answer::Stream`] does.
+    pub stream: Option<Response>,
     /// Set by a session on a WebSocket to tell another session how its takeover goes; after
     /// [`Takeover::Done`] the connection belongs to that one and this one ends without a word.
     pub takeover: Option<(Ticket, Takeover)>,
@@ -51,6 +53,7 @@ impl<'a> Context<'a> {
             finished: None,
             reading_paused: false,
             respond: None,
+            stream: None,
             takeover: None,
         }
     }
@@ -164,6 +167,12 @@ pub trait Session: Send {
 
     /// The turn's deliveries have been given: writes what was kept back to be sent together.
     fn flush(&mut self, _now: Now, _output: &mut Output<'_>) {}
+
+    /// Everything that waited for the session has been delivered while a request is held: its
+    /// answer, if it is known now. Asked after [`Session::flush`] and after every reply.
+    fn answer(&mut self, _now: Now) -> Option<Response> {
+        None
+    }
 
     /// When [`Session::expire`] wants to be called; may move with every other call.
     fn deadline(&self) -> Time;
