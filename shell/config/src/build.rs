@@ -15,6 +15,7 @@ use crate::problem::{Origin, Problems};
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
 };
+use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::limits::LimitsConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
@@ -41,6 +42,8 @@ pub(crate) fn build(
         queues: single(tables, "queues", QueuesConfig::from_values)?,
         queue_rules: repeated(tables, "queue", QueueConfig::from_values),
         memory: single(tables, "memory", MemoryConfig::from_values)?,
+        feeds: repeated(tables, "feed", FeedConfig::from_values),
+        development: single(tables, "development", DevelopmentConfig::from_values)?,
         stomp: single(tables, "stomp", StompConfig::from_values)?,
         websocket: single(tables, "websocket", WebSocketConfig::from_values)?,
         auth: build_auth::build(tables, sources, problems)?,
@@ -49,6 +52,7 @@ pub(crate) fn build(
     };
     check_relations(&config, tables, problems);
     check_dead_letters(tables, problems);
+    check_feeds(tables, problems);
     check_origins(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     Some(config)
@@ -229,6 +233,22 @@ fn check_dead_letters(tables: &[Table], problems: &mut Problems) {
                 let message = format!(
                     "{key}: {text:?} does not become a path such as \"dlq/{{queue}}\": {reason}"
                 );
+                problems.add(setting.origin.clone(), message);
+            }
+        }
+    }
+}
+
+/// A feed's prefix must be a path once a name follows it.
+fn check_feeds(tables: &[Table], problems: &mut Problems) {
+    for table in tables.iter().filter(|table| table.section.name == "feed") {
+        for setting in table.settings.iter().filter(|setting| setting.spec.name() == "path") {
+            let crate::kind::Value::Text(text) = &setting.value else {
+                continue;
+            };
+            if let Err(error) = Path::parse(&format!("{text}/EUR-USD")) {
+                let key = setting.spec.key;
+                let message = format!("{key}: {text:?} is no path such as \"demo/fx\": {error}");
                 problems.add(setting.origin.clone(), message);
             }
         }

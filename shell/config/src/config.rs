@@ -6,6 +6,7 @@ use crate::sections::auth::AuthConfig;
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
 };
+use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::limits::LimitsConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
@@ -33,6 +34,10 @@ pub struct Config {
     pub queue_rules: Vec<QueueConfig>,
     /// Memory of the whole server.
     pub memory: MemoryConfig,
+    /// Made-up data that the server publishes itself.
+    pub feeds: Vec<FeedConfig>,
+    /// Development mode.
+    pub development: DevelopmentConfig,
     /// STOMP.
     pub stomp: StompConfig,
     /// WebSocket.

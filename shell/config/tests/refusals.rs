@@ -137,6 +137,10 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:2:1: limits.message_bytes_max (128 MiB) must not exceed queues.memory_bytes_max (64 MiB); lower the one or raise the other",
     ),
     (
+        "[[feed]]\nkind = \"timed\"\npath = \"a//b\"",
+        "t.toml:3:1: feed.path: \"a//b\" is no path such as \"demo/fx\": level 2 of the name is empty (levels are joined by single separators)",
+    ),
+    (
         "[queues]\ndead_letter = \"dlq//{queue}\"",
         "t.toml:2:1: queues.dead_letter: \"dlq//{queue}\" does not become a path such as \"dlq/{queue}\": level 2 of the name is empty (levels are joined by single separators)",
     ),

@@ -5,6 +5,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod destinations;
+pub(crate) mod feed;
 pub(crate) mod limits;
 pub(crate) mod operations;
 pub(crate) mod protocols;
@@ -24,6 +25,8 @@ pub static SECTIONS: &[SectionSpec] = &[
     destinations::QueuesConfig::SECTION,
     destinations::QueueConfig::SECTION,
     destinations::MemoryConfig::SECTION,
+    feed::FeedConfig::SECTION,
+    feed::DevelopmentConfig::SECTION,
     protocols::StompConfig::SECTION,
     protocols::WebSocketConfig::SECTION,
     auth::AuthSection::SECTION,

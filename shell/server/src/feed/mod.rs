@@ -1,0 +1,289 @@
+//! Feeds: sessions without a client that publish made-up data, for demonstrations and load tests.
+//!
+//! Each shard has one session per feed, which publishes the topics whose home is that shard, so a
+//! message crosses between shards only on its way to subscribers. Relies on the event loop for its
+//! turns: a feed publishes when its deadline has come, and is left alone while subscribers that do not
+//! keep up hold it back. Invariant: a call publishes about [`BURST_BYTES`] of bodies at most, so a feed
+//! without a rate alternates with everything else that the shard does.
+
+mod pace;
+mod pairs;
+mod quotes;
+mod random;
+mod timed;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tiderace_base::{Close, Now, Time};
+use tiderace_config::{Config, FeedConfig, FeedKind};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Context, Delivery, Destination, Flags, Kind, Meta, Open, Opening, Output, Progress, Reply,
+    Session, properties,
+};
+
+use pace::Pace;
+use quotes::Quotes;
+use random::Random;
+use timed::Timed;
+
+/// The sessions that each shard is to open: the configured feeds and, in development mode, the one
+/// that its page shows.
+pub(crate) fn residents(config: &Config, development: bool) -> Vec<Arc<Open>> {
+    let demo = (development && config.development.quotes).then(demo);
+    let feeds = config.feeds.iter().cloned().chain(demo);
+    feeds.map(resident).collect()
+}
+
+fn resident(feed: FeedConfig) -> Arc<Open> {
+    Arc::new(move |opening| {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let unix_ns = u64::try_from(unix).unwrap_or(0);
+        Box::new(Feed::new(&feed, opening, unix_ns))
+    })
+}
+
+/// What development mode publishes.
+fn demo() -> FeedConfig {
+    FeedConfig {
+        kind: FeedKind::Quotes,
+        path: "demo/fx".to_owned(),
+        topics: 48,
+        rate: 60,
+        size: 1024,
+        retain: None,
+    }
+}
+
+/// The session of one feed on one shard.
+struct Feed {
+    source: Source,
+    /// Those whose home is this shard, in the order of their numbers.
+    topics: Vec<Destination>,
+    properties: Vec<u8>,
+    meta: Meta,
+    pace: Pace,
+    /// What the node's clock has to be added to, to give nanoseconds since 1970.
+    started_unix_ns: u64,
+    published: u64,
+    body: Vec<u8>,
+}
+
+/// What makes the bodies.
+enum Source {
+    Quotes(Quotes),
+    Timed(Timed),
+}
+
+impl Feed {
+    fn new(config: &FeedConfig, opening: &Opening<'_>, unix_ns: u64) -> Feed {
+        let (mut numbers, mut topics) = (Vec::new(), Vec::new());
+        for number in 0..config.topics {
+            let name = match config.kind {
+                FeedKind::Quotes => pairs::name(number),
+                FeedKind::Timed => number.to_string(),
+            };
+            // A prefix that makes no path has been refused with the configuration.
+            let Ok(path) = Path::parse(&format!("{}/{name}", config.path)) else { continue };
+            let destination = Destination { kind: Kind::Topic, path };
+            if destination.home(opening.shards) == opening.shard {
+                numbers.push(number);
+                topics.push(destination);
+            }
+        }
+        let (source, content_type, retain) = match config.kind {
+            FeedKind::Quotes => {
+                let random = Random::new(u64::from(opening.shard.0) + 1);
+                (Source::Quotes(Quotes::new(&numbers, random)), "application/json", true)
+            }
+            FeedKind::Timed => {
+                (Source::Timed(Timed::new(config.size)), "application/octet-stream", false)
+            }
+        };
+        let retain = config.retain.unwrap_or(retain);
+        let flags = if retain { Flags::RETAIN } else { Flags::NONE };
+        let mut properties = Vec::new();
+        properties::append(&mut properties, "content-type", content_type);
+        Feed {
+            source,
+            pace: Pace::new(opening.now.time, config.rate, topics.len(), config.topics),
+            topics,
+            properties,
+            meta: Meta { flags, expires_ms: None },
+            started_unix_ns: unix_ns.saturating_sub(opening.now.time.as_nanos()),
+            published: 0,
+            body: Vec::new(),
+        }
+    }
+
+    /// Publishes one message that was due at that time; how many bytes it has.
+    fn publish(&mut self, now: Now, due: Time, context: &mut Context<'_>) -> usize {
+        self.body.clear();
+        let count = self.topics.len();
+        let at = match &mut self.source {
+            Source::Quotes(quotes) => {
+                let at = quotes.choose();
+                quotes.write(at, now.wall_ms, &mut self.body);
+                at
+            }
+            Source::Timed(timed) => {
+                let at = usize::try_from(self.published % count.max(1) as u64).unwrap_or(0);
+                let unix_ns = self.started_unix_ns + due.as_nanos();
+                timed.write(unix_ns, self.published, &mut self.body);
+                at
+            }
+        };
+        self.published += 1;
+        let Some(topic) = self.topics.get(at) else { return 0 };
+        context.commands.message(topic).extend_from_slice(&self.properties);
+        context.commands.publish(&self.body, self.meta, None);
+        self.body.len()
+    }
+}
+
+impl Session for Feed {
+    fn receive(
+        &mut self,
+        _now: Now,
+        input: &[u8],
+        _context: &mut Context<'_>,
+    ) -> Result<Progress, Close> {
+        Ok(Progress { consumed: input.len(), need: 0 })
+    }
+
+    fn reply(&mut self, _now: Now, _reply: Reply, _context: &mut Context<'_>) -> Result<(), Close> {
+        // A message that was refused, because memory is full for instance, is as lost as a price that
+        // nobody looked at.
+        Ok(())
+    }
+
+    fn deliver(&mut self, _now: Now, _delivery: &Delivery<'_>, _output: &mut Output<'_>) {}
+
+    fn deadline(&self) -> Time {
+        if self.topics.is_empty() { Time::NEVER } else { self.pace.next() }
+    }
+
+    fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        self.pace.begin(now.time);
+        let mut bytes = 0;
+        while bytes < BURST_BYTES
+            && let Some(due) = self.pace.take(now.time)
+        {
+            bytes += self.publish(now, due, context).max(MESSAGE_COST_BYTES);
+        }
+        Ok(())
+    }
+
+    fn goodbye(&mut self, _close: &Close, _output: &mut Output<'_>) {}
+
+    fn is_established(&self) -> bool {
+        true
+    }
+}
+
+/// Bytes published per turn at most: with twenty subscribers per topic a turn's writing, and a few
+/// milliseconds' work.
+const BURST_BYTES: usize = 256 * 1024;
+/// What a message costs at least, in bytes.
+const MESSAGE_COST_BYTES: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+    use std::collections::BTreeMap;
+
+    use tiderace_base::{ShardId, Span};
+    use tiderace_wire::{Command, Commands, Framing, OutQueue};
+
+    use super::*;
+
+    const SECOND: Time = Time::from_nanos(1_000_000_000);
+
+    fn feed(kind: FeedKind, topics: usize, rate: u64, shard: u16, shards: usize) -> Feed {
+        let config = FeedConfig { kind, topics, rate, ..demo() };
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let now = Now { time: SECOND, wall_ms: 5_000 };
+        let opening =
+            Opening { shard: ShardId(shard), shards, ..Opening::new(Framing::Stream, peer, now) };
+        Feed::new(&config, &opening, 5_000_000_000)
+    }
+
+    /// The messages of one call: paths and bodies.
+    fn expire(feed: &mut Feed, at: Time) -> Vec<(String, Vec<u8>)> {
+        let (mut commands, mut queue) = (Commands::new(), OutQueue::new());
+        let mut context =
+            Context::new(&mut commands, Output { framing: Framing::Stream, queue: &mut queue });
+        feed.expire(Now { time: at, wall_ms: 7_000 }, &mut context).unwrap();
+        let mut messages = Vec::new();
+        for command in commands.drain() {
+            let Command::Publish { run, .. } = command else { panic!("{command:?}") };
+            let path = run.destination().path.to_string();
+            messages.extend(run.messages().map(|message| (path.clone(), message.body.to_vec())));
+        }
+        messages
+    }
+
+    #[test]
+    fn shards_share_the_topics_and_the_rate() {
+        let mut counts = BTreeMap::new();
+        for shard in 0..4 {
+            let mut feed = feed(FeedKind::Timed, 10, 1000, shard, 4);
+            for _ in 0..2 {
+                for (path, _) in expire(&mut feed, SECOND + Span::from_millis(500)) {
+                    *counts.entry(path).or_insert(0) += 1;
+                }
+            }
+        }
+        assert_eq!(counts.len(), 10);
+        assert!(counts.values().all(|count| (49..=51).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_timed_message_says_when_it_was_due() {
+        let mut feed = feed(FeedKind::Timed, 3, 10, 0, 1);
+        let messages = expire(&mut feed, SECOND + Span::from_millis(250));
+        let stamps: Vec<u64> = messages
+            .iter()
+            .map(|(_, body)| u64::from_be_bytes(body[..8].try_into().unwrap()))
+            .collect();
+        assert_eq!(stamps, [5_000_000_000, 5_100_000_000, 5_200_000_000]);
+        assert_eq!(feed.deadline(), SECOND + Span::from_millis(300));
+        assert!(messages.iter().all(|(_, body)| body.len() == 1024));
+    }
+
+    #[test]
+    fn without_a_rate_a_call_publishes_a_burst_and_is_wanted_again_at_once() {
+        let mut feed = feed(FeedKind::Timed, 50, 0, 0, 1);
+        for _ in 0..3 {
+            assert!(feed.deadline() <= SECOND);
+            let messages = expire(&mut feed, SECOND);
+            assert_eq!(messages.len(), BURST_BYTES / 1024);
+        }
+    }
+
+    #[test]
+    fn quotes_are_json_of_a_kilobyte_and_change_little() {
+        let mut feed = feed(FeedKind::Quotes, 1, 0, 0, 1);
+        let messages = expire(&mut feed, SECOND);
+        let parsed: serde_json::Value = serde_json::from_slice(&messages[0].1).unwrap();
+        assert_eq!(messages[0].0, "demo/fx/EUR-USD");
+        assert_eq!(parsed["pairName"], "EUR-USD");
+        assert_eq!(parsed["timestamp"], "7000");
+        assert_eq!(parsed["pairs"].as_array().unwrap().len(), 2);
+        for pair in messages.windows(2) {
+            let ((_, before), (_, after)) = (&pair[0], &pair[1]);
+            assert!((900..1_000).contains(&after.len()), "{}", after.len());
+            let same = before.iter().zip(after).filter(|(one, other)| one == other).count();
+            assert!(same + 60 > after.len(), "{same} of {}", after.len());
+        }
+        assert!(messages.windows(2).filter(|pair| pair[0].1 != pair[1].1).count() > 100);
+    }
+
+    #[test]
+    fn nothing_of_its_own_is_nothing_to_do() {
+        let feeds = (0..8).map(|shard| feed(FeedKind::Timed, 1, 10, shard, 8));
+        let idle = feeds.filter(|feed| feed.deadline() == Time::NEVER).count();
+        assert_eq!(idle, 7);
+    }
+}
