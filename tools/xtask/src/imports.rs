@@ -21,8 +21,13 @@ const ROWS: &[Row] = &[
     row("core/wire", &["core/base", "core/filter", "core/topics"]),
     row("core/queues", &["core/base", "core/filter", "core/topics", "core/wire"]),
     row("core/broker", &["core/base", "core/filter", "core/topics", "core/wire", "core/queues"]),
+    row("core/delta", &[]),
     row("transports/*", &["core/base", "core/wire"]),
-    row("protocols/*", &["core/base", "core/filter", "core/topics", "core/value", "core/wire"]),
+    row(
+        "protocols/*",
+        &["core/base", "core/filter", "core/topics", "core/value", "core/wire", "core/delta"],
+    ),
+    row("clients/*", &["core/base", "core/delta", "protocols/*"]),
     row(
         "shell/reactor",
         &["core/base", "core/filter", "core/topics", "core/wire", "core/broker", "transports/*"],
