@@ -165,6 +165,16 @@ pub trait Session: Send {
     /// Encodes messages.
     fn deliver(&mut self, now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>);
 
+    /// Whether deliveries are wanted now, however much the connection can take. Asked before each;
+    /// what is not wanted waits, where the policies for slow subscribers apply.
+    fn wants_deliveries(&self) -> bool {
+        true
+    }
+
+    /// Nothing waits for the session any more: what was put in its way so far has been delivered.
+    /// Precedes [`Session::flush`].
+    fn drained(&mut self) {}
+
     /// The turn's deliveries have been given: writes what was kept back to be sent together.
     fn flush(&mut self, _now: Now, _output: &mut Output<'_>) {}
 
