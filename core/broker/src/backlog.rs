@@ -41,6 +41,7 @@ impl Pending {
             from: self.from as usize,
             to: self.to as usize,
             redeliveries: self.redeliveries,
+            reached: self.run.run().first() + u64::from(self.to) - 1,
             exchange: None,
         }
     }

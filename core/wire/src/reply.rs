@@ -1,6 +1,6 @@
 //! What the broker tells a session.
 
-use tiderace_base::Close;
+use tiderace_base::{Close, ShardId};
 
 use crate::{Confirm, Exchange, ExchangeKey, SharedRun, SubscriptionKey, Token};
 
@@ -22,6 +22,15 @@ pub enum Reply {
         token: Token,
         /// Whether nothing is missing.
         complete: bool,
+    },
+    /// A position may be advanced to this: every message of that home up to this number for which the
+    /// session has a subscription has been given to it. Comes for recoverable subscriptions, so that
+    /// a client may come back to a topic on which nothing has happened yet.
+    Reached {
+        /// Which home.
+        home: ShardId,
+        /// The number.
+        sequence: u64,
     },
     /// An exchange is over before both sides had said all. Messages of it may still come.
     ExchangeEnded {
@@ -52,6 +61,10 @@ pub struct Delivery<'a> {
     pub to: usize,
     /// How often these messages were delivered before.
     pub redeliveries: u32,
+    /// For topics: every message of the run's home up to this number has been given to the session
+    /// once these are. Positions are advanced to this (and, between the messages of one delivery, no
+    /// further): conflation and recovery may give a newer message before an older one.
+    pub reached: u64,
     /// Set for messages of an exchange: one at a time. For callers `key` means nothing.
     pub exchange: Option<Exchange>,
 }

@@ -114,6 +114,7 @@ fn deliver(session: &mut dyn Session, framing: Framing, run: &Arc<Run>) -> f64 {
                 from: 0,
                 to: run.len(),
                 redeliveries: 0,
+                reached: 0,
                 exchange: None,
             };
             let mut output = Output { framing, queue: &mut queue };

@@ -334,7 +334,7 @@ impl World {
         for (link, session, reply) in effects.replies {
             let client = self.client(link, session);
             match reply {
-                Reply::Recovered { .. } | Reply::ExchangeEnded { .. } => {}
+                Reply::Recovered { .. } | Reply::Reached { .. } | Reply::ExchangeEnded { .. } => {}
                 Reply::LoggedIn { name } => client.name = Some(name.to_string()),
                 Reply::Confirmed(confirm) => {
                     for token in confirm.from..=confirm.to {

@@ -47,6 +47,7 @@ impl Pending {
             from: self.from,
             to: self.to,
             redeliveries: self.redeliveries,
+            reached: 0,
             exchange: None,
         }
     }
