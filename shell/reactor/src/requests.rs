@@ -83,6 +83,7 @@ impl<D: Driver> Shard<D> {
             }
         }
         self.after_call(session, outcome);
+        self.end_lost(session);
         self.rearm(session);
         self.drain_effects();
         true
@@ -220,11 +221,52 @@ impl<D: Driver> Shard<D> {
 
     /// Answers the session's waiting request with what its last call said, if it said something.
     pub(crate) fn respond_pending(&mut self, session: Key) {
-        let Some(response) = self.asked.respond.take() else {
+        if let Some(response) = self.asked.respond.take()
+            && let Some(pending) = self.take_pending(session)
+        {
+            self.answer(pending.connection, &response);
+            self.end_lost(session);
+        }
+        if let Some(response) = self.asked.stream.take()
+            && let Some(pending) = self.take_pending(session)
+        {
+            self.stream_answer(session, pending.connection, &response);
+        }
+    }
+
+    /// Answers the session's waiting request if the session knows the answer by now.
+    pub(crate) fn answer_known(&mut self, session: Key) {
+        let now = self.now;
+        let Some(record) = self.connections.get_mut(session) else {
             return;
         };
-        if let Some(pending) = self.take_pending(session) {
+        let Some(live) = record.live() else { return };
+        let waits = match &live.transport {
+            Transport::Requests(requests) => requests.pending.is_some(),
+            _ => false,
+        };
+        if !waits || self.broker.has_backlog(live.id) {
+            return;
+        }
+        if let Some(response) = live.session.answer(now)
+            && let Some(pending) = self.take_pending(session)
+        {
             self.answer(pending.connection, &response);
+            self.end_lost(session);
+        }
+    }
+
+    /// Ends a session that has answered its request and that nobody can come back to.
+    fn end_lost(&mut self, session: Key) {
+        let live = self.connections.get_mut(session).and_then(|record| record.live());
+        let lost = live.is_some_and(|live| match &live.transport {
+            Transport::Requests(requests) => {
+                requests.pending.is_none() && live.session.secret().is_none()
+            }
+            _ => false,
+        });
+        if lost {
+            self.end(session, &CloseCode::Done.into(), Farewell::Silent);
         }
     }
 
@@ -280,7 +322,9 @@ impl<D: Driver> Shard<D> {
         }
         match self.take_pending(session) {
             Some(Pending { connection, held: Some(held) }) => {
-                self.answer_held(session, connection, &held)
+                let written = self.answer_held(session, connection, &held);
+                self.end_lost(session);
+                written
             }
             _ => 0,
         }

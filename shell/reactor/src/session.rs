@@ -96,6 +96,7 @@ impl<D: Driver> Shard<D> {
         let outcome = catch_unwind(AssertUnwindSafe(|| call(session, now, &mut context)));
         let finished = context.finished.take();
         self.asked.respond = context.respond.take();
+        self.asked.stream = context.stream.take();
         self.asked.takeover = context.takeover.take();
         match outcome {
             Ok(Ok(())) => finished.map_or(Ok(()), |close| Err(Ended(close, Farewell::Transport))),
@@ -114,6 +115,7 @@ impl<D: Driver> Shard<D> {
         self.run_commands(key);
         self.respond_pending(key);
         self.pass_takeover(key);
+        self.want_deliveries(key);
         if let Err(Ended(close, farewell)) = outcome {
             self.end(key, &close, farewell);
         }
@@ -202,6 +204,7 @@ impl<D: Driver> Shard<D> {
         }
         let outcome = self.call(key, |session, now, context| session.reply(now, reply, context));
         self.after_call(key, outcome);
+        self.answer_known(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -212,6 +215,26 @@ impl<D: Driver> Shard<D> {
             self.lists.again(key, &mut connection.flags);
         }
         self.rearm(key);
+    }
+
+    /// A session that refused deliveries for a while may want them again.
+    fn want_deliveries(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.flags.has(Flags::BACKLOG) {
+            return;
+        }
+        let wants = match &connection.stage {
+            Stage::Live(live) => {
+                live.session.wants_deliveries() && self.broker.has_backlog(live.id)
+            }
+            _ => false,
+        };
+        if wants {
+            connection.flags.set(Flags::BACKLOG);
+            self.lists.write(key, &mut connection.flags);
+        }
     }
 
     fn pause(&mut self, link: u32, session: SessionId) {
@@ -268,6 +291,8 @@ impl<D: Driver> Shard<D> {
 pub(crate) struct Wishes {
     /// The answer to its waiting request.
     pub(crate) respond: Option<Response>,
+    /// The head of an answer to it that does not end.
+    pub(crate) stream: Option<Response>,
     /// What it has to say to the session it wants to carry.
     pub(crate) takeover: Option<(Ticket, Takeover)>,
     /// The probe that is to give up its connection when its handling is over.

@@ -58,6 +58,7 @@ impl<D: Driver> Shard<D> {
             self.fill(key);
         }
         if self.connections.get_mut(key).is_some_and(|connection| connection.stream.is_none()) {
+            self.answer_known(key);
             let written = self.write_carried(key);
             self.count_backlog(key);
             return written;
@@ -89,8 +90,14 @@ impl<D: Driver> Shard<D> {
         let (now, session, flags) = (self.now, &mut live.session, &mut connection.flags);
         let filled = catch_unwind(AssertUnwindSafe(|| {
             while queue.len() < WRITE_BLOCK_BYTES {
+                if !session.wants_deliveries() {
+                    // Its next call may bring it to want them again.
+                    flags.clear(Flags::BACKLOG);
+                    break;
+                }
                 let Some(pending) = broker.next(now, live.id, effects) else {
                     flags.clear(Flags::BACKLOG);
+                    session.drained();
                     break;
                 };
                 let delivery = pending.delivery();

@@ -67,7 +67,7 @@ fn an_idle_subscriber_holds_little() {
     assert!(one >= 150, "{one} bytes");
     let beating = measure("one topic, heart-beats", "10000,10000", |_| "/topic/prices".to_owned());
     assert!(beating <= ONE_TOPIC_BYTES_MAX + TIMER_BYTES_MAX, "{beating} bytes");
-    let own = measure("a topic each", "0,0", |number| format!("/topic/user/{number:07}"));
+    let own = measure("a topic each", "0,0", |number| format!("/topic/each/{number:07}"));
     assert!(own <= OWN_TOPIC_BYTES_MAX, "{own} bytes");
 }
 
