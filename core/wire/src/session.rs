@@ -138,7 +138,9 @@ pub trait Session: Send {
     }
 
     /// Another connection of the client is to carry the session. After [`Takeover::Done`] the
-    /// framing of `context.output` is that connection's.
+    /// framing of `context.output` is that connection's; what was written for held requests and has
+    /// not gone out is still in its queue, in the form it was written in: take it out
+    /// ([`crate::OutQueue::take_bytes`]) and write it anew.
     ///
     /// # Errors
     /// Ends the session.
