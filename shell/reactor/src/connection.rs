@@ -94,7 +94,8 @@ impl<S> Connection<S> {
     /// When a timer has to look at the connection.
     pub(crate) fn next_deadline(&self) -> Time {
         match &self.stage {
-            Stage::Live(live) if live.is_resident() && self.flags.has(Flags::PAUSED) => Time::NEVER,
+            // Residents are looked at every turn.
+            Stage::Live(live) if live.is_resident() => Time::NEVER,
             Stage::Live(live) => self.deadline.min(live.session.deadline()).min(live.rest_by()),
             _ => self.deadline,
         }

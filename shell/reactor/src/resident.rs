@@ -1,16 +1,19 @@
 //! Residents: sessions that live on the server, such as feeds.
 //!
 //! A resident is a record without a stream and without anybody to carry it: it speaks to the broker
-//! alone, when its deadline comes, and hears answers and deliveries as every session does. While the
-//! broker holds it back its deadline does not come.
+//! alone, when its deadline comes, and hears answers and deliveries as every session does. There are
+//! few and they are part of the server: their deadlines are looked at every turn, not by the wheel's
+//! coarse ticks, and one that is always due publishes every turn. While the broker holds it back, or
+//! some shard is behind with its mail, its deadline does not come.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tiderace_base::Time;
+use tiderace_base::{Key, Span, Time};
+use tiderace_broker::Principal;
 use tiderace_wire::{Framing, Open, Opening};
 
-use crate::connection::{Connection, Live, NO_LISTENER, Peer, Stage, Transport};
+use crate::connection::{Connection, Flags, Live, NO_LISTENER, Peer, Stage, Transport};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -38,9 +41,46 @@ impl<D: Driver> Shard<D> {
         let live = Live { session, id, protocol: u16::MAX, verifying: false, transport };
         if let Some(record) = self.connections.get_mut(key) {
             // What is delivered to it is taken at once.
-            record.flags.set(crate::connection::Flags::WRITABLE);
+            record.flags.set(Flags::WRITABLE);
             record.stage = Stage::Live(live);
         }
-        self.rearm(key);
+        self.residents.push(key);
+        self.broker.verified(self.now, id, Ok(Principal::server()), &mut self.effects);
+        self.drain_effects();
+    }
+
+    /// Calls the residents whose deadline has come.
+    pub(crate) fn run_residents(&mut self) {
+        if self.post.is_behind() {
+            return;
+        }
+        for at in 0..self.residents.len() {
+            let Some(key) = self.residents.get(at).copied() else { return };
+            if self.resident_deadline(key) <= self.now.time {
+                let outcome = self.call(key, |session, now, context| session.expire(now, context));
+                self.after_call(key, outcome);
+                self.drain_effects();
+            }
+        }
+    }
+
+    /// How long the residents can wait.
+    pub(crate) fn residents_patience(&self) -> Span {
+        if self.residents.is_empty() || self.post.is_behind() {
+            return Span::MAX;
+        }
+        let next = self.residents.iter().map(|key| self.resident_deadline(*key)).min();
+        next.map_or(Span::MAX, |next| next.since(self.idle_since()))
+    }
+
+    fn resident_deadline(&self, key: Key) -> Time {
+        match self.connections.get(key) {
+            Some(Connection { stage: Stage::Live(live), flags, .. })
+                if !flags.has(Flags::PAUSED) =>
+            {
+                live.session.deadline()
+            }
+            _ => Time::NEVER,
+        }
     }
 }

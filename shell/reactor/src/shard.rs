@@ -44,6 +44,8 @@ pub struct Shard<D: Driver> {
     pub(crate) accepting: crate::accept::Accepting,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) end_log: EndLog,
+    /// The records of [`crate::Services::residents`].
+    pub(crate) residents: Vec<Key>,
     pub(crate) asked: Wishes,
     /// The connection whose request is for a session of another shard, until its handling is over.
     pub(crate) moves: Option<(Key, ShardId)>,
@@ -122,6 +124,7 @@ impl<D: Driver> Shard<D> {
             accepting: crate::accept::Accepting::default(),
             stopping: None,
             end_log: EndLog::default(),
+            residents: Vec::new(),
             asked: Wishes::default(),
             moves: None,
             events: Vec::new(),
@@ -153,6 +156,7 @@ impl<D: Driver> Shard<D> {
         }
         self.take_mail();
         self.expire_timers();
+        self.run_residents();
         self.tick();
         self.stop_some();
         self.post.flush();
@@ -195,7 +199,8 @@ impl<D: Driver> Shard<D> {
             return Span::ZERO;
         }
         let tick = self.tick_at.since(self.idle_since);
-        self.wheel.patience(self.idle_since).map_or(tick, |wheel| wheel.min(tick))
+        let wheel = self.wheel.patience(self.idle_since).unwrap_or(tick);
+        tick.min(wheel).min(self.residents_patience())
     }
 
     fn note(&mut self, event: Event) {
@@ -278,6 +283,11 @@ impl<D: Driver> Shard<D> {
         self.broker.tick(self.now, &mut self.effects);
         self.drain_effects();
         self.metrics.set_broker(&self.broker.metrics());
+    }
+
+    /// When the last turn ended.
+    pub(crate) fn idle_since(&self) -> Time {
+        self.idle_since
     }
 
     fn end_turn(&mut self) {

@@ -42,12 +42,9 @@ impl<D: Driver> Shard<D> {
         if live.is_some_and(|live| live.rest_by() <= now) {
             self.unfinished(key);
         }
-        let paused =
-            self.connections.get_mut(key).is_some_and(|record| record.flags.has(Flags::PAUSED));
         let due = |session_deadline: Time| session_deadline <= now;
         let live = self.connections.get_mut(key).and_then(|connection| connection.live());
-        let paused = paused && live.as_ref().is_some_and(|live| live.is_resident());
-        if !paused && live.is_some_and(|live| due(live.session.deadline())) {
+        if live.is_some_and(|live| due(live.session.deadline())) {
             let outcome = self.call(key, |session, now, context| session.expire(now, context));
             self.after_call(key, outcome);
         }

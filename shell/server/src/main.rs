@@ -6,7 +6,6 @@
 
 mod cli;
 mod compose;
-#[allow(dead_code, reason = "the event loop is about to open residents")]
 mod feed;
 mod logging;
 mod login;

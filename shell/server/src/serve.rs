@@ -59,7 +59,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         },
         verifier: Arc::new(Logins(worker.handle())),
         broker,
-        residents: Vec::new(),
+        residents: crate::feed::residents(config, request.development),
     };
     let stop = stop_signals()?;
     let node = spawn(compose::reactor(config, files_max)?, services)
