@@ -36,6 +36,9 @@ pub struct Options {
     pub ahead_bytes_max: usize,
     /// Bytes of one unfinished protocol frame: a bound behind the protocols' own limits.
     pub unfinished_bytes_max: usize,
+    /// Bytes that one connection is given in one turn, whatever waits for it: then come the others.
+    /// At most [`tiderace_base::limits::WRITE_BLOCK_BYTES`].
+    pub block_bytes: usize,
     /// Which web pages may open WebSockets.
     pub origins: tiderace_websocket::handshake::OriginPolicy,
     /// Limits of WebSocket messages.
@@ -60,6 +63,7 @@ impl Default for Options {
             deadlines: Deadlines::default(),
             ahead_bytes_max: 64 * 1024,
             unfinished_bytes_max: 128 * 1024 * 1024,
+            block_bytes: tiderace_base::limits::WRITE_BLOCK_BYTES,
             origins: tiderace_websocket::handshake::OriginPolicy::default(),
             websocket: tiderace_websocket::Limits::default(),
             http: tiderace_http1::Limits::default(),

@@ -87,9 +87,10 @@ impl<D: Driver> Shard<D> {
         let queue = self.pool.queue(&mut connection.outgoing);
         let framing = live.transport.framing();
         let (broker, effects, metrics) = (&mut self.broker, &mut self.effects, &self.metrics);
+        let block_bytes = self.shared.options.block_bytes.min(WRITE_BLOCK_BYTES);
         let (now, session, flags) = (self.now, &mut live.session, &mut connection.flags);
         let filled = catch_unwind(AssertUnwindSafe(|| {
-            while queue.len() < WRITE_BLOCK_BYTES {
+            while queue.len() < block_bytes {
                 if !session.wants_deliveries() {
                     // Its next call may bring it to want them again.
                     flags.clear(Flags::BACKLOG);

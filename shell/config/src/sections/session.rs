@@ -14,6 +14,8 @@ section! {
         "outbox_bytes_max" outbox_bytes_max: usize = Is("4 MiB"), Kind::Bytes { min: 16 * KIB, max: 4 * GIB };
         /// Bytes waiting at which a slow client counts as recovered; below `outbox_bytes_max`.
         "outbox_bytes_low" outbox_bytes_low: usize = Is("1 MiB"), Kind::Bytes { min: 4 * KIB, max: 4 * GIB };
+        /// Bytes after which one client has had its turn, by one write or one answered poll; the others come before it gets more.
+        "block_bytes" block_bytes: usize = Is("256 KiB"), Kind::Bytes { min: 4 * KIB, max: 256 * KIB };
         /// Bytes not yet sent that the kernel takes for one connection (`TCP_NOTSENT_LOWAT`); the rest waits in the session, where it can still be conflated or dropped.
         "unsent_bytes_max" unsent_bytes_max: usize = Is("256 KiB"), Kind::Bytes { min: 16 * KIB, max: GIB };
     }
