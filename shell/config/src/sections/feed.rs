@@ -21,6 +21,8 @@ section! {
         "size" size: usize = Is("1 KiB"), Kind::Bytes { min: 16, max: MIB };
         /// Whether its messages are kept for new subscribers. If absent: those of `quotes` are.
         "retain" retain: Option<bool> = Absent, Kind::Boolean;
+        /// Begin stopped, and let whoever may publish to `PATH/control` set the rate: messages per second, `max` or `stop`.
+        "control" control: bool = Is("false"), Kind::Boolean;
     }
 }
 
@@ -39,5 +41,7 @@ choice! {
         Quotes = "quotes",
         /// Messages that begin with the time they were due: nanoseconds since 1970, 8 bytes big-endian.
         Timed = "timed",
+        /// The same as text: the time in 16 hexadecimal digits.
+        TimedText = "timed-text",
     }
 }

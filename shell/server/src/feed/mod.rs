@@ -15,15 +15,15 @@ mod timed;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tiderace_base::{Close, Now, Time};
+use tiderace_base::{Close, Now, Span, Time};
 use tiderace_config::{Config, FeedConfig, FeedKind};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Context, Delivery, Destination, Flags, Kind, Meta, Open, Opening, Output, Progress, Reply,
-    Session, properties,
+    Command, Context, Delivery, Destination, Flags, Kind, Meta, Open, Opening, Output, Progress,
+    Reply, Session, Subscribe, SubscriptionKey, Target, properties,
 };
 
-use pace::Pace;
+use pace::{Pace, Rate};
 use quotes::Quotes;
 use random::Random;
 use timed::Timed;
@@ -53,6 +53,7 @@ fn demo() -> FeedConfig {
         rate: 60,
         size: 1024,
         retain: None,
+        control: false,
     }
 }
 
@@ -68,12 +69,19 @@ struct Feed {
     started_unix_ns: u64,
     published: u64,
     body: Vec<u8>,
+    /// Where it is told its rate, until it has subscribed there.
+    control: Option<Destination>,
+    /// What it was told and has not yet taken in.
+    told: Option<Rate>,
+    /// When to look at that.
+    look_at: Time,
 }
 
 /// What makes the bodies.
 enum Source {
     Quotes(Quotes),
     Timed(Timed),
+    TimedText(Timed),
 }
 
 impl Feed {
@@ -82,7 +90,7 @@ impl Feed {
         for number in 0..config.topics {
             let name = match config.kind {
                 FeedKind::Quotes => pairs::name(number),
-                FeedKind::Timed => number.to_string(),
+                FeedKind::Timed | FeedKind::TimedText => number.to_string(),
             };
             // A prefix that makes no path has been refused with the configuration.
             let Ok(path) = Path::parse(&format!("{}/{name}", config.path)) else { continue };
@@ -100,27 +108,58 @@ impl Feed {
             FeedKind::Timed => {
                 (Source::Timed(Timed::new(config.size)), "application/octet-stream", false)
             }
+            FeedKind::TimedText => {
+                (Source::TimedText(Timed::new(config.size)), "text/plain", false)
+            }
         };
+        let rate = match (config.control, config.rate) {
+            (true, _) => Rate::Stopped,
+            (false, 0) => Rate::Unlimited,
+            (false, rate) => Rate::PerSecond(rate),
+        };
+        let control = Path::parse(&format!("{}/control", config.path)).ok();
+        let control = control.filter(|_| config.control && !topics.is_empty());
         let retain = config.retain.unwrap_or(retain);
         let flags = if retain { Flags::RETAIN } else { Flags::NONE };
         let mut properties = Vec::new();
         properties::append(&mut properties, "content-type", content_type);
         Feed {
             source,
-            pace: Pace::new(opening.now.time, config.rate, topics.len(), config.topics),
+            pace: Pace::new(opening.now.time, rate, topics.len(), config.topics),
             topics,
             properties,
             meta: Meta { flags, expires_ms: None },
             started_unix_ns: unix_ns.saturating_sub(opening.now.time.as_nanos()),
             published: 0,
             body: Vec::new(),
+            look_at: if control.is_some() { opening.now.time } else { Time::NEVER },
+            control: control.map(|path| Destination { kind: Kind::Topic, path }),
+            told: None,
+        }
+    }
+
+    /// Subscribes to the control topic, and follows what was said there.
+    fn listen(&mut self, now: Now, context: &mut Context<'_>) {
+        if now.time < self.look_at {
+            return;
+        }
+        self.look_at = now.time + LOOK_INTERVAL;
+        if let Some(control) = self.control.take() {
+            let target = Target::Exact(control);
+            let subscribe = Subscribe::new(SubscriptionKey(0), vec![target]);
+            context.commands.push(Command::Subscribe(Box::new(subscribe)));
+        }
+        if let Some(rate) = self.told.take() {
+            self.pace.set(now.time, rate);
         }
     }
 
     /// Publishes one message that was due at that time; how many bytes it has.
     fn publish(&mut self, now: Now, due: Time, context: &mut Context<'_>) -> usize {
         self.body.clear();
-        let count = self.topics.len();
+        let in_turn = self.published % self.topics.len().max(1) as u64;
+        let in_turn = usize::try_from(in_turn).unwrap_or(0);
+        let unix_ns = self.started_unix_ns + due.as_nanos();
         let at = match &mut self.source {
             Source::Quotes(quotes) => {
                 let at = quotes.choose();
@@ -128,10 +167,12 @@ impl Feed {
                 at
             }
             Source::Timed(timed) => {
-                let at = usize::try_from(self.published % count.max(1) as u64).unwrap_or(0);
-                let unix_ns = self.started_unix_ns + due.as_nanos();
                 timed.write(unix_ns, self.published, &mut self.body);
-                at
+                in_turn
+            }
+            Source::TimedText(timed) => {
+                timed.write_text(unix_ns, &mut self.body);
+                in_turn
             }
         };
         self.published += 1;
@@ -158,13 +199,19 @@ impl Session for Feed {
         Ok(())
     }
 
-    fn deliver(&mut self, _now: Now, _delivery: &Delivery<'_>, _output: &mut Output<'_>) {}
+    fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, _output: &mut Output<'_>) {
+        let last = delivery.to.checked_sub(1).and_then(|last| delivery.run.run().message(last));
+        if let Some(rate) = last.and_then(|message| Rate::parse(message.body)) {
+            self.told = Some(rate);
+        }
+    }
 
     fn deadline(&self) -> Time {
-        if self.topics.is_empty() { Time::NEVER } else { self.pace.next() }
+        self.pace.next().min(self.look_at)
     }
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        self.listen(now, context);
         self.pace.begin(now.time);
         let mut bytes = 0;
         while bytes < BURST_BYTES
@@ -182,6 +229,8 @@ impl Session for Feed {
     }
 }
 
+/// How soon a word on the control topic is followed.
+const LOOK_INTERVAL: Span = Span::from_millis(20);
 /// Bytes published per turn at most: with twenty subscribers per topic a turn's writing, and a few
 /// milliseconds' work.
 const BURST_BYTES: usize = 256 * 1024;
@@ -193,15 +242,22 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
     use std::collections::BTreeMap;
 
-    use tiderace_base::{ShardId, Span};
-    use tiderace_wire::{Command, Commands, Framing, OutQueue};
+    use tiderace_base::ShardId;
+    use tiderace_wire::{Commands, Framing, OutQueue, Run, SharedRun};
 
     use super::*;
 
     const SECOND: Time = Time::from_nanos(1_000_000_000);
 
+    fn config(kind: FeedKind, topics: usize, rate: u64) -> FeedConfig {
+        FeedConfig { kind, topics, rate, ..demo() }
+    }
+
     fn feed(kind: FeedKind, topics: usize, rate: u64, shard: u16, shards: usize) -> Feed {
-        let config = FeedConfig { kind, topics, rate, ..demo() };
+        with(config(kind, topics, rate), shard, shards)
+    }
+
+    fn with(config: FeedConfig, shard: u16, shards: usize) -> Feed {
         let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         let now = Now { time: SECOND, wall_ms: 5_000 };
         let opening =
@@ -217,7 +273,7 @@ mod tests {
         feed.expire(Now { time: at, wall_ms: 7_000 }, &mut context).unwrap();
         let mut messages = Vec::new();
         for command in commands.drain() {
-            let Command::Publish { run, .. } = command else { panic!("{command:?}") };
+            let Command::Publish { run, .. } = command else { continue };
             let path = run.destination().path.to_string();
             messages.extend(run.messages().map(|message| (path.clone(), message.body.to_vec())));
         }
@@ -278,6 +334,35 @@ mod tests {
             assert!(same + 60 > after.len(), "{same} of {}", after.len());
         }
         assert!(messages.windows(2).filter(|pair| pair[0].1 != pair[1].1).count() > 100);
+    }
+
+    #[test]
+    fn a_controlled_feed_is_stopped_until_it_is_told() {
+        let mut feed =
+            with(FeedConfig { control: true, ..config(FeedKind::TimedText, 1, 0) }, 0, 1);
+        let mut at = feed.deadline();
+        assert_eq!((at, expire(&mut feed, at).len()), (SECOND, 0));
+        for (word, messages) in [("max", BURST_BYTES / 1024), ("stop", 0), ("1000", 1)] {
+            let path = Path::parse("demo/fx/control").unwrap();
+            let topic = Destination { kind: Kind::Topic, path };
+            let run = Run::single(topic, at, b"", word.as_bytes(), Meta::default());
+            let run = SharedRun::new(Arc::new(run));
+            let key = SubscriptionKey(0);
+            let delivery = Delivery {
+                key,
+                run: &run,
+                from: 0,
+                to: 1,
+                redeliveries: 0,
+                exchange: None,
+                reached: 0,
+            };
+            let mut queue = OutQueue::new();
+            let mut output = Output { framing: Framing::Stream, queue: &mut queue };
+            feed.deliver(Now { time: at, wall_ms: 0 }, &delivery, &mut output);
+            at = at + LOOK_INTERVAL;
+            assert_eq!(expire(&mut feed, at).len(), messages, "{word}");
+        }
     }
 
     #[test]

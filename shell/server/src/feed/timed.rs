@@ -7,7 +7,9 @@
 //! └──────┴──────┴─────────────┘
 //! ```
 //! Time is in nanoseconds since 1970, turn counts the messages of one shard's share of the feed; both
-//! are big-endian.
+//! are big-endian. As text it is the time alone, in 16 hexadecimal digits, before the filling.
+
+use std::io::Write as _;
 
 /// Makes the bodies.
 #[derive(Debug)]
@@ -27,7 +29,14 @@ impl Timed {
         body.extend_from_slice(&turn.to_be_bytes());
         body.extend_from_slice(&self.filling);
     }
+
+    /// Writes a body of text.
+    pub(crate) fn write_text(&self, unix_ns: u64, body: &mut Vec<u8>) {
+        // Writing to memory cannot fail.
+        let _ = write!(body, "{unix_ns:016x}");
+        body.extend_from_slice(&self.filling);
+    }
 }
 
-/// Time and turn.
+/// Time and turn, or time in digits.
 const HEAD_BYTES: usize = 16;
