@@ -62,6 +62,9 @@ impl<'a> Context<'a> {
 /// How far a WebSocket has come that is to carry a session begun by other means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takeover {
+    /// It has been opened. A session that answers with an error refuses it: the WebSocket is closed
+    /// and the session goes on as it was.
+    Offered,
     /// The client tries it out: a held request is to be answered soon, whatever there is to say.
     Begun,
     /// From now on it carries the session.
@@ -84,6 +87,15 @@ pub struct Incoming<'a> {
 /// Calls come one at a time. After an `Err` the caller handles the commands given so far, calls
 /// [`Session::goodbye`] once, writes what is left and closes; no other call follows.
 pub trait Session: Send {
+    /// The session has just been opened: writes what its protocol says unasked. Comes once, before
+    /// every other call that is given a context.
+    ///
+    /// # Errors
+    /// Ends the connection.
+    fn begin(&mut self, _now: Now, _context: &mut Context<'_>) -> Result<(), Close> {
+        Ok(())
+    }
+
     /// Takes bytes in. Must make progress or say what it needs: a call that consumes nothing is
     /// repeated only when more bytes are there.
     ///
@@ -143,7 +155,7 @@ pub trait Session: Send {
     /// ([`crate::OutQueue::take_bytes`]) and write it anew.
     ///
     /// # Errors
-    /// Ends the session.
+    /// Ends the session, or after [`Takeover::Offered`] refuses the connection.
     fn takeover(
         &mut self,
         _now: Now,

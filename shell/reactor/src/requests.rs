@@ -136,7 +136,10 @@ impl<D: Driver> Shard<D> {
         let id = self.broker.open(self.now, key.slot);
         let live = Live { session, id, protocol, verifying: false, transport };
         self.set_stage(key, Stage::Live(live));
+        let outcome = self.call(key, |session, now, context| session.begin(now, context));
+        self.after_call(key, outcome);
         self.rearm(key);
+        self.drain_effects();
     }
 
     /// The record of the session of that ticket, if it is here and knows the ticket's secret.

@@ -55,6 +55,8 @@ impl<D: Driver> Shard<D> {
         };
         let Stage::Starting(starting) = starting else { return };
         let transport = if starting.websocket {
+            // Some clients lose a message that comes in one piece with the answer to the upgrade.
+            self.write(key);
             Transport::WebSocket { decoder: Decoder::new(Role::Server), rest: None }
         } else {
             Transport::Stream

@@ -3,7 +3,7 @@
 //!
 //! Invariant: the socket is always in exactly one record, and unread and unwritten bytes go with it.
 
-use tiderace_base::{CloseCode, Key};
+use tiderace_base::{Close, CloseCode, Key};
 use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{Takeover, Ticket};
 
@@ -11,6 +11,7 @@ use crate::close::Farewell;
 use crate::connection::{Flags, Live, Stage, Transport};
 use crate::driver::Driver;
 use crate::metrics::Gauge;
+use crate::session::Ended;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -24,10 +25,13 @@ impl<D: Driver> Shard<D> {
             self.asked.done = Some((probe, ticket));
             return;
         }
-        if let Some(session) = self.taken(probe, &ticket) {
-            self.tell(session, step);
-        } else if step == Takeover::Begun {
-            self.end(probe, &CloseCode::BadRequest.into(), Farewell::Transport);
+        let refused = match self.taken(probe, &ticket) {
+            Some(session) => self.tell(session, step),
+            None if step == Takeover::Failed => None,
+            None => Some(CloseCode::BadRequest.into()),
+        };
+        if let Some(close) = refused {
+            self.end(probe, &close, Farewell::Transport);
         }
     }
 
@@ -59,12 +63,20 @@ impl<D: Driver> Shard<D> {
         self.holder(protocol, ticket).filter(|found| *found != probe)
     }
 
-    fn tell(&mut self, session: Key, step: Takeover) {
-        let outcome =
+    /// Tells a session of a step, and gives the reason if it refuses an offer.
+    fn tell(&mut self, session: Key, step: Takeover) -> Option<Close> {
+        let mut outcome =
             self.call(session, |session, now, context| session.takeover(now, step, context));
+        let mut refused = None;
+        if step == Takeover::Offered
+            && let Err(Ended(close, _)) = std::mem::replace(&mut outcome, Ok(()))
+        {
+            refused = Some(close);
+        }
         self.respond_pending(session);
         self.after_call(session, outcome);
         self.rearm(session);
+        refused
     }
 
     /// Moves a record's connection into the record of a session that has none.

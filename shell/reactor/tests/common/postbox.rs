@@ -108,6 +108,7 @@ impl Session for Postbox {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         match takeover {
+            Takeover::Offered => {}
             Takeover::Begun => {
                 self.probed = true;
                 context.respond = Some(Response::new(200, "text/plain", "noop\n"));
