@@ -1,0 +1,123 @@
+//! Answers: errors as `{"code":…,"message":…}` with the right status, and what all answers carry.
+//!
+//! Relies on the table of close codes for names that stay. Invariant: text of a client's that comes
+//! back in a field is visible ASCII.
+
+use std::borrow::Cow;
+
+use tiderace_base::{Close, CloseCode};
+use tiderace_value::append_text;
+use tiderace_wire::Response;
+
+/// Why a request is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) status: u16,
+    pub(crate) code: &'static str,
+    pub(crate) message: Cow<'static, str>,
+}
+
+impl Fault {
+    pub(crate) fn new(
+        status: u16,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Fault {
+        Fault { status, code, message: message.into() }
+    }
+
+    /// The request makes no sense.
+    pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Fault {
+        Fault::new(400, CloseCode::BadRequest.slug(), message)
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(message: impl Into<Cow<'static, str>>) -> Fault {
+        Fault::new(404, "not-found", message)
+    }
+
+    /// The broker or the table of close codes says so.
+    pub(crate) fn of(close: Close) -> Fault {
+        Fault { status: status(close.code), code: close.code.slug(), message: close.reason }
+    }
+
+    pub(crate) fn response(&self) -> Response {
+        let mut body = Vec::with_capacity(self.message.len() + 64);
+        self.append(&mut body);
+        body.push(b'\n');
+        let response = json(self.status, body);
+        match self.status {
+            // Browsers would ask people for a password if Basic were offered here.
+            401 => response.with("WWW-Authenticate", "Bearer realm=\"tiderace\""),
+            429 | 503 => response.with("Retry-After", "5"),
+            _ => response,
+        }
+    }
+
+    /// Appends it as a JSON object.
+    pub(crate) fn append(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"code\":");
+        append_text(out, self.code);
+        out.extend_from_slice(b",\"message\":");
+        append_text(out, &self.message);
+        out.push(b'}');
+    }
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: u16, body: Vec<u8>) -> Response {
+    Response::new(status, "application/json", body).with("Cache-Control", "no-store")
+}
+
+/// The status that says what the close code says.
+fn status(code: CloseCode) -> u16 {
+    match code {
+        CloseCode::LoginFailed | CloseCode::LoginRequired => 401,
+        CloseCode::NotAuthorised | CloseCode::OriginDenied | CloseCode::NotOwner => 403,
+        CloseCode::FrameTooLarge | CloseCode::TransactionTooLarge => 413,
+        CloseCode::TooManyLogins
+        | CloseCode::TooManyConnections
+        | CloseCode::TooManySubscriptions
+        | CloseCode::TooManyReceipts => 429,
+        CloseCode::InternalError | CloseCode::TransportError => 500,
+        CloseCode::ShuttingDown | CloseCode::MemoryFull | CloseCode::SlowConsumer => 503,
+        _ => 400,
+    }
+}
+
+/// Lets a page of that origin read the answer.
+pub(crate) fn share(response: Response, origin: Option<&str>) -> Response {
+    let response = response.with("X-Content-Type-Options", "nosniff");
+    match origin {
+        None => response,
+        Some(origin) => response
+            .with("Access-Control-Allow-Origin", origin)
+            .with("Access-Control-Expose-Headers", "ETag, Tiderace-Version")
+            .with("Vary", "Origin"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_json_with_their_status() {
+        let fault = Fault::of(Close::new(CloseCode::NotAuthorised, "no \"x\"\n here"));
+        let response = fault.response();
+        assert_eq!(response.status, 403);
+        let text = String::from_utf8_lossy(&response.body);
+        assert_eq!(text, "{\"code\":\"not-authorised\",\"message\":\"no \\\"x\\\"\\n here\"}\n");
+    }
+
+    #[test]
+    fn statuses_tell_clients_what_to_do() {
+        let status = |code: CloseCode| Fault::of(code.into()).response().status;
+        assert_eq!(status(CloseCode::LoginRequired), 401);
+        assert_eq!(status(CloseCode::TooManyLogins), 429);
+        assert_eq!(status(CloseCode::MemoryFull), 503);
+        assert_eq!(status(CloseCode::BadDestination), 400);
+        let response = Fault::of(CloseCode::LoginFailed.into()).response();
+        assert!(response.headers.iter().any(|(name, _)| *name == "WWW-Authenticate"));
+    }
+}

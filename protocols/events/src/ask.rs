@@ -1,0 +1,442 @@
+//! What a request asks for, before it is known who asks.
+//!
+//! Relies on the route for path and method. Invariant: nothing here depends on the identity; names
+//! are decoded, but resolved only once the client has logged in.
+
+use tiderace_base::{CloseCode, Now, Span};
+use tiderace_topics::{Path, Pattern};
+use tiderace_value::Json;
+use tiderace_wire::{Credentials, Flags, Kind, Meta, Position, Request, properties};
+
+use crate::answer::Fault;
+use crate::batch::{self, Item};
+use crate::content::{CONTENT_TYPE, essence, is_field_value};
+use crate::credentials::credentials;
+use crate::encode::Form;
+use crate::options::{CALL_TIMEOUT, EventsOptions, JSON_DEPTH_MAX, KEY_BYTES_MAX, PROPERTIES_MAX};
+use crate::route::{Resource, origin};
+use crate::uri::{decode_path, values};
+
+/// A request, understood.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) credentials: Credentials,
+    /// The page that asks, to be named in the answer.
+    pub(crate) origin: Option<Box<str>>,
+    /// The key under which the answer is remembered, and what tells this request from others.
+    pub(crate) key: Option<(String, u64)>,
+    pub(crate) task: Task,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Tell a retained value.
+    Value { name: String, known: Option<String> },
+    /// Tell the retained values of a pattern.
+    List { pattern: String, limit: usize },
+    /// Publish or send; a removal is answered without a body.
+    Publish { message: Publication, removes: bool },
+    /// Publish several.
+    Batch { items: Vec<Item> },
+    /// Call a service.
+    Call { name: String, properties: Vec<u8>, body: Vec<u8>, patience: Span },
+    /// Stream what is published.
+    Listen { names: Vec<String>, since: Since, form: Option<Form> },
+}
+
+/// Where a stream goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// With the retained values.
+    Beginning,
+    /// There.
+    Position(Position),
+    /// Nobody knows: the client named a place that is none.
+    Unknown,
+}
+
+/// A message to be published.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) properties: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) flags: Flags,
+    pub(crate) ttl_ms: Option<u64>,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) anonymous: bool,
+}
+
+impl Task {
+    /// Whether the answer depends on deliveries.
+    pub(crate) fn wants_deliveries(&self) -> bool {
+        matches!(self, Task::Value { .. } | Task::List { .. } | Task::Call { .. })
+    }
+}
+
+impl Publication {
+    /// The properties and marks to publish with.
+    pub(crate) fn seal(&mut self, now: Now) -> Meta {
+        let expires_ms = self.ttl_ms.map(|ttl| now.wall_ms.saturating_add(ttl));
+        if let Some(date) = expires_ms {
+            properties::append(&mut self.properties, "expires", &date.to_string());
+        }
+        let escaped = if self.properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
+        Meta { flags: self.flags | escaped, expires_ms }
+    }
+}
+
+/// The canonical spelling of a name: `~/a` is `user/<own name>/a`.
+pub(crate) fn resolve(name: &str, who: Who<'_>) -> Result<String, Fault> {
+    let Some(rest) = name.strip_prefix("~/") else {
+        return Ok(name.to_owned());
+    };
+    if who.anonymous {
+        let text = "`~` stands for topics of a user of your own: log in to use it";
+        return Err(Fault::new(401, CloseCode::LoginRequired.slug(), text));
+    }
+    Ok(format!("user/{}/{rest}", who.name))
+}
+
+/// The path of that name.
+pub(crate) fn path(name: &str, who: Who<'_>) -> Result<Path, Fault> {
+    Path::parse(&resolve(name, who)?).map_err(|error| bad_name(&error))
+}
+
+/// The pattern of that name.
+pub(crate) fn pattern(name: &str, who: Who<'_>) -> Result<Pattern, Fault> {
+    Pattern::parse(&resolve(name, who)?).map_err(|error| bad_name(&error))
+}
+
+fn bad_name(error: &tiderace_topics::PathError) -> Fault {
+    Fault::new(400, CloseCode::BadDestination.slug(), error.to_string())
+}
+
+/// Understands a request.
+pub(crate) fn read(options: &EventsOptions, request: &Request<'_>) -> Result<Asked, Fault> {
+    let Some(resource) = Resource::of(options, request.path) else {
+        return Err(Fault::not_found("nothing is here"));
+    };
+    Ok(Asked {
+        credentials: credentials(request)?,
+        origin: origin(request).map(Into::into),
+        key: key(request)?,
+        task: task(options, resource, request)?,
+    })
+}
+
+fn task(
+    options: &EventsOptions,
+    resource: Resource<'_>,
+    request: &Request<'_>,
+) -> Result<Task, Fault> {
+    match resource {
+        Resource::Events => listen(options, request),
+        Resource::Topics => list(options, request),
+        Resource::Batch => Ok(Task::Batch { items: batch::read(options, request.body)? }),
+        Resource::Destination(kind, name) => {
+            let name = decode_path(name)
+                .ok_or_else(|| Fault::bad_request("the path is not percent-encoded UTF-8"))?;
+            match (kind, request.method) {
+                (Kind::Topic, "GET" | "HEAD") => {
+                    let known = request.text_field("if-none-match").map(str::to_owned);
+                    Ok(Task::Value { name, known })
+                }
+                (Kind::Topic, "DELETE") => {
+                    let message = Publication {
+                        kind,
+                        name,
+                        properties: Vec::new(),
+                        body: Vec::new(),
+                        flags: Flags::RETAIN_REMOVE,
+                        ttl_ms: None,
+                    };
+                    Ok(Task::Publish { message, removes: true })
+                }
+                (Kind::Service, _) => call(options, name, request),
+                _ => {
+                    let message = publication(options, kind, name, request)?;
+                    Ok(Task::Publish { message, removes: false })
+                }
+            }
+        }
+    }
+}
+
+fn publication(
+    options: &EventsOptions,
+    kind: Kind,
+    name: String,
+    request: &Request<'_>,
+) -> Result<Publication, Fault> {
+    let retain = choice(request, "retain", "tiderace-retain")?;
+    let retain = match kind {
+        Kind::Topic => retain.unwrap_or(request.method == "PUT"),
+        _ => false,
+    };
+    let ttl = parameter(request, "ttl", "tiderace-ttl")?;
+    Ok(Publication {
+        kind,
+        name,
+        properties: message_properties(options, request)?,
+        body: request.body.to_vec(),
+        flags: if retain { Flags::RETAIN } else { Flags::NONE },
+        ttl_ms: ttl.map(|text| span(&text, "ttl")).transpose()?.map(milliseconds),
+    })
+}
+
+fn call(options: &EventsOptions, name: String, request: &Request<'_>) -> Result<Task, Fault> {
+    let patience = match parameter(request, "timeout", "tiderace-timeout")? {
+        None => CALL_TIMEOUT.min(options.call_timeout_max),
+        Some(text) => span(&text, "timeout")?,
+    };
+    if patience > options.call_timeout_max {
+        let most = options.call_timeout_max.as_secs();
+        return Err(Fault::bad_request(format!("`timeout` may be {most} s at most")));
+    }
+    Ok(Task::Call {
+        name,
+        properties: message_properties(options, request)?,
+        body: request.body.to_vec(),
+        patience,
+    })
+}
+
+fn list(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault> {
+    if options.list_max == 0 {
+        return Err(Fault::new(403, CloseCode::NotAuthorised.slug(), "lists are turned off"));
+    }
+    let pattern = match values(request.query, "pattern").next() {
+        None => "**".to_owned(),
+        Some(pattern) => pattern.ok_or_else(|| undecodable("pattern"))?,
+    };
+    let limit = match values(request.query, "limit").next() {
+        None => options.list_max.min(LIST_USUAL),
+        Some(text) => text
+            .and_then(|text| text.parse().ok())
+            .filter(|limit| (1..=options.list_max).contains(limit))
+            .ok_or_else(|| {
+                let most = options.list_max;
+                Fault::bad_request(format!("`limit` must be a number from 1 to {most}"))
+            })?,
+    };
+    Ok(Task::List { pattern, limit })
+}
+
+fn listen(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault> {
+    let mut names = Vec::new();
+    for name in values(request.query, "topic") {
+        let name = name.ok_or_else(|| undecodable("topic"))?;
+        if names.len() == options.topics_max {
+            let most = options.topics_max;
+            let text = format!("one stream has at most {most} topics; use patterns");
+            return Err(Fault::new(429, CloseCode::TooManySubscriptions.slug(), text));
+        }
+        names.push(name);
+    }
+    if names.is_empty() {
+        return Err(Fault::bad_request("name one or several topics: /events?topic=fx/*"));
+    }
+    let since = match parameter(request, "lastEventId", "last-event-id")? {
+        None => Since::Beginning,
+        Some(text) if text.is_empty() => Since::Beginning,
+        Some(text) => Position::decode(&text).map_or(Since::Unknown, Since::Position),
+    };
+    Ok(Task::Listen { names, since, form: form(request)? })
+}
+
+/// The form asked for; absent where the topics decide.
+fn form(request: &Request<'_>) -> Result<Option<Form>, Fault> {
+    let objects = match choice(request, "envelope", "tiderace-envelope")? {
+        Some(true) => Some(Form::Object),
+        Some(false) => Some(Form::Plain),
+        None => None,
+    };
+    let Some(accept) = request.text_field("accept") else {
+        return Ok(objects);
+    };
+    let takes =
+        |kinds: &[&str]| accept.split(',').any(|one| kinds.contains(&essence(one).as_str()));
+    if takes(&["text/event-stream"]) {
+        return Ok(objects);
+    }
+    if takes(&["application/x-ndjson", "application/ndjson", "application/jsonl"]) {
+        return Ok(Some(Form::Lines));
+    }
+    if takes(&["text/*", "*/*"]) {
+        return Ok(objects);
+    }
+    let text = "a stream comes as text/event-stream or as application/x-ndjson";
+    Err(Fault::new(406, "not-acceptable", text))
+}
+
+/// The properties of a message: its content type and what `Tiderace-Property-NAME` fields say.
+fn message_properties(options: &EventsOptions, request: &Request<'_>) -> Result<Vec<u8>, Fault> {
+    if request.body.len() > options.message_bytes_max {
+        let most = options.message_bytes_max;
+        let text = format!("a message may have {most} bytes");
+        return Err(Fault::new(413, CloseCode::FrameTooLarge.slug(), text));
+    }
+    let mut block = Vec::new();
+    if let Some(kind) = request.field("content-type") {
+        let kind = std::str::from_utf8(kind).ok().map(str::trim);
+        let kind = kind.filter(|kind| is_field_value(kind));
+        let kind = kind.ok_or_else(|| Fault::bad_request("the content type is malformed"))?;
+        if essence(kind) == "application/json" {
+            Json::parse(request.body, JSON_DEPTH_MAX)
+                .map_err(|error| Fault::bad_request(format!("the body is no JSON: {error}")))?;
+        }
+        // What curl says of every body when it is not told otherwise.
+        if !kind.is_empty() && essence(kind) != "application/x-www-form-urlencoded" {
+            properties::append(&mut block, CONTENT_TYPE, kind);
+        }
+    }
+    let mut count = 0;
+    for (name, value) in request.fields {
+        let Some(name) = property_name(name) else { continue };
+        count += 1;
+        let value = std::str::from_utf8(value).ok().filter(|_| count <= PROPERTIES_MAX);
+        let Some(value) = value else {
+            let text = format!("properties are UTF-8, and at most {PROPERTIES_MAX} of them");
+            return Err(Fault::bad_request(text));
+        };
+        properties::append(&mut block, &name, value);
+    }
+    Ok(block)
+}
+
+fn property_name(field: &str) -> Option<String> {
+    let (prefix, name) = field.split_at_checked(PROPERTY_PREFIX.len())?;
+    (prefix.eq_ignore_ascii_case(PROPERTY_PREFIX) && !name.is_empty())
+        .then(|| name.to_ascii_lowercase())
+}
+
+/// The idempotency key with everything it holds for but the principal.
+fn key(request: &Request<'_>) -> Result<Option<(String, u64)>, Fault> {
+    let Some(key) = request.field("idempotency-key") else {
+        return Ok(None);
+    };
+    if !matches!(request.method, "POST" | "PUT") {
+        return Ok(None);
+    }
+    let key = std::str::from_utf8(key).ok().map(str::trim);
+    let key = key.filter(|key| {
+        (1..=KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|byte| byte >= 0x20)
+    });
+    let Some(key) = key else {
+        let text = format!("an idempotency key is a text of 1 to {KEY_BYTES_MAX} bytes");
+        return Err(Fault::bad_request(text));
+    };
+    let query = request.query.unwrap_or("").as_bytes();
+    let parts = [request.method.as_bytes(), request.path.as_bytes(), query, request.body];
+    Ok(Some((key.to_owned(), fingerprint(&parts))))
+}
+
+/// FNV-1a: tells a client's own requests apart, which is no place for attacks.
+fn fingerprint(parts: &[&[u8]]) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    parts.iter().fold(0xcbf2_9ce4_8422_2325, |hash, part| {
+        let hash = part.iter().fold(hash, |hash, byte| step(hash, *byte));
+        step(hash, 0xff)
+    })
+}
+
+/// A parameter from the query or else from a field.
+fn parameter(request: &Request<'_>, name: &str, field: &str) -> Result<Option<String>, Fault> {
+    if let Some(value) = values(request.query, name).next() {
+        return value.map(Some).ok_or_else(|| undecodable(name));
+    }
+    match request.field(field) {
+        None => Ok(None),
+        Some(value) => match std::str::from_utf8(value) {
+            Ok(value) => Ok(Some(value.trim().to_owned())),
+            Err(_) => Err(undecodable(field)),
+        },
+    }
+}
+
+/// A parameter that is yes or no.
+fn choice(request: &Request<'_>, name: &str, field: &str) -> Result<Option<bool>, Fault> {
+    match parameter(request, name, field)?.as_deref() {
+        None => Ok(None),
+        Some("true" | "1" | "") => Ok(Some(true)),
+        Some("false" | "0") => Ok(Some(false)),
+        Some(_) => Err(Fault::bad_request(format!("`{name}` is `true` or `false`"))),
+    }
+}
+
+/// A span such as `500ms`, `2s` or `5m`; a plain number is milliseconds.
+fn span(text: &str, name: &str) -> Result<Span, Fault> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "" | "ms" => Some(1),
+        "s" => Some(1000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor?))
+        .filter(|milliseconds| *milliseconds > 0)
+        .map(Span::from_millis)
+        .ok_or_else(|| Fault::bad_request(format!("`{name}` is a time such as 500ms, 2s or 5m")))
+}
+
+fn milliseconds(span: Span) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn undecodable(name: &str) -> Fault {
+    Fault::bad_request(format!("`{name}` is not percent-encoded UTF-8"))
+}
+
+/// What begins the names of fields that become properties.
+const PROPERTY_PREFIX: &str = "tiderace-property-";
+/// Values in a list if the client does not say.
+const LIST_USUAL: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_units() {
+        for (text, milliseconds) in
+            [("250", 250), ("250ms", 250), ("2s", 2000), ("5m", 300_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(span(text, "ttl"), Ok(Span::from_millis(milliseconds)), "{text}");
+        }
+        for text in
+            ["", "0", "s", "-1", "1.5s", "2 s", "99999999999999999999", "18446744073709551615h"]
+        {
+            assert!(span(text, "ttl").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_tilde_is_the_users_own() {
+        let who = Who { name: "ann", anonymous: false };
+        assert_eq!(resolve("~/a/b", who), Ok("user/ann/a/b".to_owned()));
+        assert_eq!(resolve("~b", who), Ok("~b".to_owned()));
+        assert_eq!(
+            resolve("~/a", Who { anonymous: true, ..who }).map_err(|fault| fault.status),
+            Err(401)
+        );
+    }
+
+    #[test]
+    fn fingerprints_tell_where_parts_end() {
+        assert_ne!(fingerprint(&[b"ab", b"c"]), fingerprint(&[b"a", b"bc"]));
+        assert_eq!(fingerprint(&[b"ab", b"c"]), fingerprint(&[b"ab", b"c"]));
+    }
+}

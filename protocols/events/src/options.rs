@@ -1,0 +1,77 @@
+//! What the server's owner can set, shared by all sessions.
+//!
+//! Invariant: everything a client can make grow has a field here or a constant in this file.
+
+use std::sync::Arc;
+
+use tiderace_base::Span;
+
+use crate::idempotency::Idempotency;
+
+/// Whether a page of that origin, the first argument, may ask the host that is the second.
+pub type OriginRule = dyn Fn(&[u8], &[u8]) -> bool + Send + Sync;
+
+/// Limits and offers of REST and Server-Sent Events.
+#[derive(Clone)]
+pub struct EventsOptions {
+    /// What all paths begin with: nothing, or such as `/api`.
+    pub base_path: String,
+    /// Pages that may ask; clients that send no `Origin` are no browsers and are not held back.
+    pub origins: Arc<OriginRule>,
+    /// Bytes of one body to be published.
+    pub message_bytes_max: usize,
+    /// Bytes of a batch.
+    pub batch_bytes_max: usize,
+    /// Messages of a batch.
+    pub batch_items_max: usize,
+    /// Topics and patterns of one stream.
+    pub topics_max: usize,
+    /// Values in one list; zero turns lists off.
+    pub list_max: usize,
+    /// How often a quiet stream shows that it lives.
+    pub heart_beat: Span,
+    /// After what time clients are advised to connect again.
+    pub retry: Span,
+    /// How long the broker may take to confirm.
+    pub request_timeout: Span,
+    /// The longest patience with a service that callers may ask for.
+    pub call_timeout_max: Span,
+    /// Remembers the answers to requests with an `Idempotency-Key`, for the whole node.
+    pub idempotency: Option<Arc<dyn Idempotency>>,
+}
+
+impl Default for EventsOptions {
+    fn default() -> EventsOptions {
+        EventsOptions {
+            base_path: String::new(),
+            origins: Arc::new(|_, _| true),
+            message_bytes_max: 16 << 20,
+            batch_bytes_max: 16 << 20,
+            batch_items_max: 1000,
+            topics_max: 100,
+            list_max: 10_000,
+            heart_beat: Span::from_secs(15),
+            retry: Span::from_secs(2),
+            request_timeout: Span::from_secs(30),
+            call_timeout_max: Span::from_secs(60),
+            idempotency: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for EventsOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventsOptions").field("base_path", &self.base_path).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of all values of one list.
+pub(crate) const LIST_BYTES_MAX: usize = 4 << 20;
+/// Bytes of an idempotency key; the specification's examples have 36.
+pub(crate) const KEY_BYTES_MAX: usize = 255;
+/// Properties that one request may set.
+pub(crate) const PROPERTIES_MAX: usize = 64;
+/// How deep JSON may be nested.
+pub(crate) const JSON_DEPTH_MAX: usize = 64;
+/// How long a service may take if the caller does not say.
+pub(crate) const CALL_TIMEOUT: Span = Span::from_secs(10);

@@ -1,0 +1,214 @@
+//! Whose a request is: paths, methods, origins, and preflights (Fetch standard, "CORS protocol").
+//!
+//! Relies on browsers to send an honest `Origin`. Invariant: a page whose origin is not allowed
+//! gets 403 for every method, before a session exists; without that any page could publish to a
+//! server on its visitor's own machine.
+
+use tiderace_base::CloseCode;
+use tiderace_wire::{Kind, Request, Response, Route};
+
+use crate::answer::{Fault, share};
+use crate::content::is_field_value;
+use crate::options::EventsOptions;
+
+/// What a path names; names are not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource<'a> {
+    /// `/topics/NAME`, `/queues/NAME`, `/services/NAME`.
+    Destination(Kind, &'a str),
+    /// `/topics`
+    Topics,
+    /// `/batch`
+    Batch,
+    /// `/events`
+    Events,
+}
+
+impl<'a> Resource<'a> {
+    pub(crate) fn of(options: &EventsOptions, path: &'a str) -> Option<Resource<'a>> {
+        let rest = path.strip_prefix(options.base_path.as_str())?.strip_prefix('/')?;
+        let (first, name) = match rest.split_once('/') {
+            Some((first, name)) => (first, Some(name)),
+            None => (rest, None),
+        };
+        Some(match (first, name) {
+            ("topics", None | Some("")) => Resource::Topics,
+            ("topics", Some(name)) => Resource::Destination(Kind::Topic, name),
+            ("queues", Some(name)) if !name.is_empty() => Resource::Destination(Kind::Queue, name),
+            ("services", Some(name)) if !name.is_empty() => {
+                Resource::Destination(Kind::Service, name)
+            }
+            ("batch", None) => Resource::Batch,
+            ("events", None) => Resource::Events,
+            _ => return None,
+        })
+    }
+
+    /// The methods it knows, OPTIONS aside.
+    fn methods(self) -> &'static [&'static str] {
+        match self {
+            Resource::Destination(Kind::Topic, _) => &["GET", "HEAD", "POST", "PUT", "DELETE"],
+            Resource::Destination(..) | Resource::Batch => &["POST"],
+            Resource::Topics => &["GET", "HEAD"],
+            Resource::Events => &["GET"],
+        }
+    }
+}
+
+/// Sorts a request; `None` if the path is somebody else's.
+pub(crate) fn route(options: &EventsOptions, request: &Request<'_>) -> Option<Route> {
+    let resource = Resource::of(options, request.path)?;
+    if let Err(fault) = allowed_origin(options, request) {
+        return Some(Route::Respond(share(fault.response(), None)));
+    }
+    let methods = resource.methods();
+    if methods.contains(&request.method) {
+        return Some(Route::Open);
+    }
+    let allow = format!("{}, OPTIONS", methods.join(", "));
+    let response = if request.method == "OPTIONS" {
+        let response = Response { status: 204, ..Response::default() };
+        if request.field("access-control-request-method").is_some() {
+            preflight(response, methods)
+        } else {
+            response
+        }
+    } else {
+        let text = format!("{} is not for this path; use {allow}", shown(request.method));
+        Fault::new(405, "method-not-allowed", text).response()
+    };
+    Some(Route::Respond(share(response.with("Allow", allow), origin(request))))
+}
+
+/// The answer to a body above the limit.
+pub(crate) fn too_large(options: &EventsOptions, request: &Request<'_>) -> Response {
+    let most = options.message_bytes_max.max(options.batch_bytes_max);
+    let text = format!("the body is larger than {most} bytes");
+    let fault = Fault::new(413, CloseCode::FrameTooLarge.slug(), text);
+    share(fault.response(), origin(request))
+}
+
+/// The origin to be named in the answer. Whether it is allowed was found out when routing.
+pub(crate) fn origin<'a>(request: &Request<'a>) -> Option<&'a str> {
+    request.text_field("origin").filter(|origin| is_field_value(origin))
+}
+
+fn allowed_origin(options: &EventsOptions, request: &Request<'_>) -> Result<(), Fault> {
+    let mut origins = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("origin"));
+    let Some((_, origin)) = origins.next() else { return Ok(()) };
+    let host = request.field("host").unwrap_or_default();
+    // Two of them could tell us one thing and a proxy another: neither is believed.
+    if origins.next().is_some() || !(options.origins)(origin, host) {
+        return Err(Fault::of(CloseCode::OriginDenied.into()));
+    }
+    Ok(())
+}
+
+fn preflight(response: Response, methods: &[&str]) -> Response {
+    response
+        .with("Access-Control-Allow-Methods", methods.join(", "))
+        .with("Access-Control-Allow-Headers", ALLOWED_FIELDS)
+        .with("Access-Control-Max-Age", "7200")
+}
+
+fn shown(method: &str) -> String {
+    method.chars().take(16).collect()
+}
+
+/// The fields that pages of other origins may set.
+const ALLOWED_FIELDS: &str = "Authorization, Content-Type, Idempotency-Key, If-None-Match, \
+     Last-Event-ID, Tiderace-Retain, Tiderace-Ttl";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn options() -> EventsOptions {
+        EventsOptions {
+            base_path: "/api".to_owned(),
+            origins: Arc::new(|origin, host| origin == b"https://good" && host == b"here"),
+            ..EventsOptions::default()
+        }
+    }
+
+    fn routed(method: &str, path: &str, fields: &[(&str, &[u8])]) -> Option<Result<(), Response>> {
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+        let request = Request { method, path, query: None, fields, body: b"", peer };
+        match route(&options(), &request)? {
+            Route::Open => Some(Ok(())),
+            Route::Respond(response) => Some(Err(response)),
+            Route::Session(_) => None,
+        }
+    }
+
+    fn field<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+        response.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    #[test]
+    fn paths_and_methods() {
+        for (method, path) in [
+            ("GET", "/api/topics"),
+            ("GET", "/api/topics/"),
+            ("HEAD", "/api/topics/a/b"),
+            ("POST", "/api/topics/a"),
+            ("PUT", "/api/topics/a"),
+            ("DELETE", "/api/topics/a"),
+            ("POST", "/api/queues/a"),
+            ("POST", "/api/services/a"),
+            ("POST", "/api/batch"),
+            ("GET", "/api/events"),
+        ] {
+            assert_eq!(routed(method, path, &[]), Some(Ok(())), "{method} {path}");
+        }
+        for path in [
+            "/",
+            "/topics/a",
+            "/api",
+            "/api/",
+            "/api/queues",
+            "/api/queues/",
+            "/api/topic/a",
+            "/api/events/x",
+        ] {
+            assert_eq!(routed("GET", path, &[]), None, "{path}");
+        }
+        let response = routed("PATCH", "/api/queues/a", &[]).unwrap().unwrap_err();
+        assert_eq!((response.status, field(&response, "Allow")), (405, Some("POST, OPTIONS")));
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_refused_whatever_they_ask() {
+        for method in ["GET", "POST", "OPTIONS", "NONSENSE"] {
+            let response =
+                routed(method, "/api/topics/a", &[("Origin", b"https://evil"), ("Host", b"here")]);
+            let response = response.unwrap().unwrap_err();
+            assert_eq!(response.status, 403);
+            assert_eq!(field(&response, "Access-Control-Allow-Origin"), None);
+        }
+        let twice: &[(&str, &[u8])] =
+            &[("Host", b"here"), ("Origin", b"https://good"), ("origin", b"https://good")];
+        assert_eq!(routed("GET", "/api/events", twice).unwrap().unwrap_err().status, 403);
+    }
+
+    #[test]
+    fn a_preflight_says_what_is_allowed() {
+        let fields: &[(&str, &[u8])] = &[
+            ("Host", b"here"),
+            ("Origin", b"https://good"),
+            ("Access-Control-Request-Method", b"PUT"),
+        ];
+        let response = routed("OPTIONS", "/api/topics/a", fields).unwrap().unwrap_err();
+        assert_eq!(response.status, 204);
+        assert_eq!(field(&response, "Access-Control-Allow-Origin"), Some("https://good"));
+        assert_eq!(field(&response, "Vary"), Some("Origin"));
+        assert_eq!(
+            field(&response, "Access-Control-Allow-Methods"),
+            Some("GET, HEAD, POST, PUT, DELETE")
+        );
+        assert!(
+            field(&response, "Access-Control-Allow-Headers").unwrap().contains("Idempotency-Key")
+        );
+    }
+}

@@ -1,0 +1,304 @@
+//! The session of one request: login, the work it asks for, one answer or a stream.
+//!
+//! Relies on `ask` for what is asked. Invariants: `respond` or `answer` speaks once and then the
+//! session only waits for its end; a claimed idempotency key is settled whatever happens after.
+
+mod begin;
+mod stream;
+mod value;
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_wire::{
+    Answer, Command, Confirm, Context, Credentials, Delivery, Held, Opening, Output, Progress,
+    Reply, Request, Response, Session, Token,
+};
+
+use crate::answer::{Fault, json, share};
+use crate::ask::{self, Asked, Task};
+use crate::batch::{self, Outcome};
+use crate::options::EventsOptions;
+use crate::route::origin;
+use stream::Stream;
+use value::{List, Value};
+
+/// One request's way through the server.
+pub(crate) struct EventsSession {
+    options: Arc<EventsOptions>,
+    stage: Stage,
+    deadline: Time,
+    epoch: u64,
+    peer: std::net::SocketAddr,
+}
+
+/// Where it stands.
+enum Stage {
+    /// The request is still to come.
+    Fresh,
+    /// The broker is looking at the credentials; anonymous ones are marked.
+    LoggingIn(Box<Asked>, bool),
+    /// Something is asked of the broker.
+    Working(Box<Work>),
+    /// The connection is ours.
+    Streaming(Box<Stream>),
+    /// The answer is given.
+    Over,
+}
+
+/// What is being done for whom.
+struct Work {
+    origin: Option<Box<str>>,
+    /// The claimed idempotency key.
+    claimed: Option<String>,
+    job: Job,
+}
+
+/// What is being done.
+enum Job {
+    /// A retained value is looked for.
+    Value(Value),
+    /// Retained values are collected.
+    List(List),
+    /// A message is published; this is the answer when that is confirmed.
+    Publish(Response),
+    /// The items of a batch are published.
+    Batch(Vec<Outcome>),
+    /// A service is called; the answer, once it came.
+    Call(Option<Response>),
+    /// A subscription for a stream is made.
+    Listen(Box<Stream>),
+}
+
+impl EventsSession {
+    /// Begins with the request still to come.
+    pub(crate) fn new(options: Arc<EventsOptions>, opening: &Opening<'_>) -> EventsSession {
+        EventsSession {
+            deadline: opening.now.time + options.request_timeout,
+            options,
+            stage: Stage::Fresh,
+            epoch: opening.epoch,
+            peer: opening.peer,
+        }
+    }
+
+    /// Gives the answer and asks for the end.
+    fn respond(&mut self, now: Now, response: Response, context: &mut Context<'_>) {
+        context.respond = Some(self.conclude(now, response));
+        context.finished = Some(CloseCode::Done.into());
+    }
+
+    /// The answer as it goes out; the session is over.
+    fn conclude(&mut self, now: Now, response: Response) -> Response {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        self.deadline = now.time;
+        let (origin, claimed) = match stage {
+            Stage::LoggingIn(asked, _) => (asked.origin, None),
+            Stage::Working(work) => (work.origin, work.claimed),
+            Stage::Fresh | Stage::Streaming(_) | Stage::Over => (None, None),
+        };
+        if let (Some(table), Some(key)) = (&self.options.idempotency, claimed) {
+            let done = (200..300).contains(&response.status);
+            table.settle(now.time, &key, done.then_some(&response));
+        }
+        share(response, origin.as_deref())
+    }
+
+    fn job(&mut self) -> Option<&mut Job> {
+        match &mut self.stage {
+            Stage::Working(work) => Some(&mut work.job),
+            _ => None,
+        }
+    }
+
+    /// These are done.
+    fn confirmed(&mut self, now: Now, confirm: Confirm, context: &mut Context<'_>) {
+        let response = match self.job() {
+            Some(Job::Value(value)) => {
+                value.confirmed = true;
+                None
+            }
+            Some(Job::List(list)) => {
+                list.confirmed = true;
+                None
+            }
+            Some(Job::Publish(response)) => Some(std::mem::take(response)),
+            Some(Job::Batch(outcomes)) => {
+                settle(outcomes, confirm, &Outcome::Accepted);
+                batch_answer(outcomes)
+            }
+            Some(Job::Listen(_)) => return self.stream(now, context),
+            Some(Job::Call(_)) | None => None,
+        };
+        if let Some(response) = response {
+            self.respond(now, response, context);
+        }
+    }
+
+    fn refused(&mut self, now: Now, token: Option<Token>, close: Close, context: &mut Context<'_>) {
+        let fault = Fault::of(close);
+        if let Some(Job::Batch(outcomes)) = self.job() {
+            let all = Confirm { from: 0, to: Token::MAX };
+            let blamed = token.map_or(all, Confirm::one);
+            settle(outcomes, blamed, &Outcome::Refused(fault));
+            if let Some(response) = batch_answer(outcomes) {
+                self.respond(now, response, context);
+            }
+            return;
+        }
+        if !matches!(self.stage, Stage::Streaming(_) | Stage::Over) {
+            self.respond(now, fault.response(), context);
+        }
+    }
+}
+
+impl Session for EventsSession {
+    fn receive(
+        &mut self,
+        _now: Now,
+        input: &[u8],
+        _context: &mut Context<'_>,
+    ) -> Result<Progress, Close> {
+        // Whatever follows the request of a stream is not answered any more.
+        Ok(Progress { consumed: input.len(), need: 0 })
+    }
+
+    fn request(
+        &mut self,
+        now: Now,
+        request: &Request<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Answer, Close> {
+        if !matches!(self.stage, Stage::Fresh) {
+            return Err(CloseCode::UnexpectedFrame.into());
+        }
+        match ask::read(&self.options, request) {
+            Ok(mut asked) => {
+                let credentials = std::mem::take(&mut asked.credentials);
+                let anonymous = credentials == Credentials::default();
+                let held = asked.task.wants_deliveries();
+                if let Task::Call { patience, .. } = &asked.task {
+                    self.deadline = now.time + *patience + self.options.request_timeout;
+                }
+                self.stage = Stage::LoggingIn(Box::new(asked), anonymous);
+                context.commands.push(Command::Login(credentials));
+                Ok(if held { Answer::Hold(Held::default()) } else { Answer::Later })
+            }
+            Err(fault) => {
+                self.stage = Stage::Over;
+                context.finished = Some(CloseCode::Done.into());
+                Ok(Answer::Respond(share(fault.response(), origin(request))))
+            }
+        }
+    }
+
+    fn abandoned(&mut self, _now: Now, _context: &mut Context<'_>) -> Result<(), Close> {
+        match &self.stage {
+            // The client will come back with its key to hear what became of it.
+            Stage::Working(work) if work.claimed.is_some() => Ok(()),
+            _ => Err(CloseCode::PeerGone.into()),
+        }
+    }
+
+    fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
+        match reply {
+            Reply::LoggedIn { name } => self.begin(now, &name, context),
+            Reply::Confirmed(confirm) => self.confirmed(now, confirm, context),
+            Reply::Recovered { complete, .. } => {
+                if let Some(Job::Listen(stream)) = self.job() {
+                    stream.recovered(complete);
+                }
+            }
+            Reply::ExchangeEnded { close, .. } => {
+                if let Some(Job::Call(None)) = self.job() {
+                    let response = Fault::of(close).response();
+                    self.respond(now, response, context);
+                }
+            }
+            Reply::Refused { token, close } => self.refused(now, token, close, context),
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        match &mut self.stage {
+            Stage::Streaming(stream) => stream.deliver(delivery, output),
+            Stage::Working(work) => match &mut work.job {
+                Job::Value(value) => value.deliver(delivery),
+                Job::List(list) => list.deliver(delivery),
+                Job::Call(answer @ None) if delivery.exchange.is_some() => {
+                    *answer = value::service_answer(delivery);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn flush(&mut self, now: Now, output: &mut Output<'_>) {
+        if let Stage::Streaming(stream) = &mut self.stage
+            && stream.flush(output)
+        {
+            self.deadline = now.time + self.options.heart_beat;
+        }
+    }
+
+    fn answer(&mut self, now: Now) -> Option<Response> {
+        let epoch = self.epoch;
+        let response = match self.job()? {
+            Job::Value(value) => value.answer(epoch)?,
+            Job::List(list) => list.answer()?,
+            Job::Call(answer) => answer.take()?,
+            Job::Publish(_) | Job::Batch(_) | Job::Listen(_) => return None,
+        };
+        Some(self.conclude(now, response))
+    }
+
+    fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        if now.time < self.deadline {
+            return Ok(());
+        }
+        match &mut self.stage {
+            Stage::Streaming(stream) => {
+                stream.heart_beat(&mut context.output);
+                self.deadline = now.time + self.options.heart_beat;
+            }
+            Stage::Over => context.finished = Some(CloseCode::Done.into()),
+            Stage::Fresh | Stage::LoggingIn(..) | Stage::Working(_) => {
+                let fault = Fault::new(504, "timeout", "it was not done in time; it may be yet");
+                self.respond(now, fault.response(), context);
+            }
+        }
+        Ok(())
+    }
+
+    fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
+        if let Stage::Streaming(stream) = &mut self.stage {
+            stream.goodbye(close, output);
+        }
+    }
+
+    fn is_established(&self) -> bool {
+        !matches!(self.stage, Stage::Fresh | Stage::LoggingIn(..))
+    }
+}
+
+fn settle(outcomes: &mut [Outcome], tokens: Confirm, outcome: &Outcome) {
+    for (place, token) in outcomes.iter_mut().zip(0..) {
+        if *place == Outcome::Waiting && (tokens.from..=tokens.to).contains(&token) {
+            *place = outcome.clone();
+        }
+    }
+}
+
+/// The answer to a batch all of whose items are settled.
+fn batch_answer(outcomes: &[Outcome]) -> Option<Response> {
+    if outcomes.contains(&Outcome::Waiting) {
+        return None;
+    }
+    Some(json(200, batch::results(outcomes)))
+}

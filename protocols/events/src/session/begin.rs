@@ -1,0 +1,225 @@
+//! From the login to the commands: names are resolved, keys claimed, and the broker is asked.
+//!
+//! Invariant: a request that cannot be done as asked is refused before anything is published.
+
+use tiderace_base::{Now, Span};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Call, Command, Context, Destination, ExchangeKey, Response, Run, Subscribe, SubscriptionKey,
+    Target, Token,
+};
+
+use super::stream::Stream;
+use super::value::{List, Value};
+use super::{EventsSession, Job, Stage, Work, batch_answer};
+use crate::answer::{Fault, json};
+use crate::ask::{Asked, Publication, Since, Task, Who, path, pattern};
+use crate::batch::{Item, Outcome};
+use crate::encode::Form;
+use crate::idempotency::Claim;
+
+impl EventsSession {
+    /// The client is who it says: begins the work.
+    pub(super) fn begin(&mut self, now: Now, name: &str, context: &mut Context<'_>) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let Stage::LoggingIn(asked, anonymous) = stage else {
+            self.stage = stage;
+            return;
+        };
+        let who = Who { name, anonymous };
+        let Asked { origin, key, task, .. } = *asked;
+        let patience = match &task {
+            Task::Call { patience, .. } => *patience,
+            _ => Span::ZERO,
+        };
+        self.deadline = now.time + patience + self.options.request_timeout;
+        let work = |claimed, job| Stage::Working(Box::new(Work { origin, claimed, job }));
+        let claimed = match key.map(|(key, request)| self.claim(now, who, &key, request)) {
+            None => None,
+            Some(Ok(claimed)) => claimed,
+            Some(Err(response)) => {
+                self.stage = work(None, Job::Publish(Response::default()));
+                return self.respond(now, response, context);
+            }
+        };
+        match self.start(now, who, task, context) {
+            Ok(job) => {
+                self.stage = work(claimed, job);
+                if let Some(Job::Batch(outcomes)) = self.job()
+                    && let Some(response) = batch_answer(outcomes)
+                {
+                    self.respond(now, response, context);
+                }
+            }
+            Err(fault) => {
+                self.stage = work(claimed, Job::Publish(Response::default()));
+                self.respond(now, fault.response(), context);
+            }
+        }
+    }
+
+    /// Takes the key, or says what to answer instead.
+    fn claim(
+        &self,
+        now: Now,
+        who: Who<'_>,
+        key: &str,
+        request: u64,
+    ) -> Result<Option<String>, Response> {
+        let Some(table) = &self.options.idempotency else {
+            return Ok(None);
+        };
+        // Clients without a name share one: their addresses keep them apart.
+        let key = if who.anonymous {
+            format!("{}\n{key}", self.peer.ip())
+        } else {
+            format!("{}\n\n{key}", who.name)
+        };
+        match table.claim(now.time, &key, request) {
+            Claim::Fresh => Ok(Some(key)),
+            Claim::Answered(response) => Err(response.with("Idempotency-Replayed", "true")),
+            Claim::Pending => {
+                let text = "a request with this idempotency key is being done; ask again";
+                Err(Fault::new(409, "in-progress", text).response())
+            }
+            Claim::Taken => {
+                let text = "this idempotency key was used for another request";
+                Err(Fault::new(422, "key-reused", text).response())
+            }
+        }
+    }
+
+    fn start(
+        &mut self,
+        now: Now,
+        who: Who<'_>,
+        task: Task,
+        context: &mut Context<'_>,
+    ) -> Result<Job, Fault> {
+        match task {
+            Task::Value { name, known } => {
+                let target = Target::Exact(topic(path(&name, who)?));
+                ask(vec![target], context);
+                Ok(Job::Value(Value::new(known)))
+            }
+            Task::List { pattern: name, limit } => {
+                ask(vec![target(&name, who)?], context);
+                Ok(Job::List(List::new(limit)))
+            }
+            Task::Publish { message, removes } => {
+                publish(now, who, message, 0, context)?;
+                Ok(Job::Publish(if removes {
+                    Response { status: 204, ..Response::default() }
+                } else {
+                    json(200, b"{\"accepted\":1}\n".to_vec())
+                }))
+            }
+            Task::Batch { items } => Ok(Job::Batch(publish_all(now, who, items, context))),
+            Task::Call { name, properties, body, patience } => {
+                let service = path(&name, who)?;
+                let number = CALL.number;
+                context.commands.push(Command::Call(Box::new(Call {
+                    number,
+                    service,
+                    properties,
+                    body,
+                    last: true,
+                    patience,
+                })));
+                Ok(Job::Call(None))
+            }
+            Task::Listen { names, since, form } => {
+                let targets = targets(&names, who)?;
+                let exact = matches!(&*targets, [Target::Exact(_)]);
+                let form = form.unwrap_or(if exact { Form::Plain } else { Form::Object });
+                let lost = since == Since::Unknown;
+                let since = match since {
+                    Since::Position(position) => Some(position),
+                    Since::Beginning | Since::Unknown => None,
+                };
+                context.commands.push(Command::Subscribe(Box::new(Subscribe {
+                    confirm: Some(ONLY),
+                    recoverable: true,
+                    since: since.clone(),
+                    ..Subscribe::new(SubscriptionKey(0), targets)
+                })));
+                Ok(Job::Listen(Box::new(Stream::new(form, self.epoch, since, lost))))
+            }
+        }
+    }
+}
+
+/// Subscribes for the sake of the retained values alone.
+fn ask(targets: Vec<Target>, context: &mut Context<'_>) {
+    context.commands.push(Command::Subscribe(Box::new(Subscribe {
+        confirm: Some(ONLY),
+        ..Subscribe::new(SubscriptionKey(0), targets)
+    })));
+}
+
+fn publish(
+    now: Now,
+    who: Who<'_>,
+    mut message: Publication,
+    token: Token,
+    context: &mut Context<'_>,
+) -> Result<(), Fault> {
+    let destination = Destination { kind: message.kind, path: path(&message.name, who)? };
+    let meta = message.seal(now);
+    // A run of its own, so that a refusal says which message it is about.
+    let run = Run::single(destination, now.time, &message.properties, &message.body, meta);
+    context.commands.push(Command::Publish {
+        run,
+        confirm: Some(tiderace_wire::Confirm::one(token)),
+        confirm_first: true,
+    });
+    Ok(())
+}
+
+fn publish_all(
+    now: Now,
+    who: Who<'_>,
+    items: Vec<Item>,
+    context: &mut Context<'_>,
+) -> Vec<Outcome> {
+    let publish = |(item, token): (Item, Token)| match item
+        .and_then(|message| publish(now, who, message, token, context))
+    {
+        Ok(()) => Outcome::Waiting,
+        Err(fault) => Outcome::Refused(fault),
+    };
+    items.into_iter().zip(0..).map(publish).collect()
+}
+
+fn topic(path: Path) -> Destination {
+    Destination { kind: tiderace_wire::Kind::Topic, path }
+}
+
+fn target(name: &str, who: Who<'_>) -> Result<Target, Fault> {
+    let pattern = pattern(name, who)?;
+    Ok(match pattern.as_path() {
+        Some(path) => Target::Exact(topic(path)),
+        None => Target::Pattern(tiderace_wire::Kind::Topic, pattern),
+    })
+}
+
+/// The targets of a stream, without those that others contain: each message comes once.
+fn targets(names: &[String], who: Who<'_>) -> Result<Vec<Target>, Fault> {
+    let mut kept: Vec<tiderace_topics::Pattern> = Vec::new();
+    for name in names {
+        let pattern = pattern(name, who)?;
+        if kept.iter().any(|known| known.contains(&pattern)) {
+            continue;
+        }
+        kept.retain(|known| !pattern.contains(known));
+        kept.push(pattern);
+    }
+    kept.iter().map(|pattern| target(pattern.as_str(), NOBODY)).collect()
+}
+
+/// Names that were resolved already hold no tilde.
+const NOBODY: Who<'static> = Who { name: "", anonymous: false };
+/// The token of the only question a session asks, batches aside.
+const ONLY: Token = 0;
+/// The only exchange of a session.
+const CALL: ExchangeKey = ExchangeKey { side: tiderace_wire::Side::Caller, number: 1 };

@@ -1,0 +1,134 @@
+//! A stream of events: what was missed, what is retained, and then what is published.
+//!
+//! Relies on runs and their shared encodings. Invariants: what is shared holds nothing of one
+//! session; the last event of each turn, and it alone, carries the position behind it, so a client
+//! that comes back with the last position it saw misses nothing.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, Now};
+use tiderace_value::append_text;
+use tiderace_wire::{Context, Delivery, EncodingKey, Output, Position, Response};
+
+use super::{EventsSession, Job, Stage};
+use crate::answer::share;
+use crate::encode::{self, Form};
+use crate::options::EventsOptions;
+
+/// The protocol's letter in encoding keys.
+const LETTER: u8 = b'E';
+
+/// One client's stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    position: Position,
+    form: Form,
+    /// Whether an event is written but for its end.
+    open: bool,
+    /// What is to be said about what the client missed.
+    recovered: Option<bool>,
+}
+
+impl Stream {
+    /// A stream that begins at a position, or anew; `lost` if the client named one that is none.
+    pub(super) fn new(form: Form, epoch: u64, since: Option<Position>, lost: bool) -> Stream {
+        let since = since.filter(|position| position.epoch == epoch);
+        Stream {
+            position: since.unwrap_or_else(|| Position::new(epoch)),
+            form,
+            open: false,
+            recovered: lost.then_some(false),
+        }
+    }
+
+    /// The broker has looked for what was missed.
+    pub(super) fn recovered(&mut self, complete: bool) {
+        self.recovered = Some(complete);
+        if !complete {
+            self.position = Position::new(self.position.epoch);
+        }
+    }
+
+    /// The head of the stream and what it begins with.
+    fn head(&self, options: &EventsOptions) -> Response {
+        let mut body = Vec::new();
+        let kind = match self.form {
+            Form::Plain | Form::Object => {
+                body.extend_from_slice(b"retry: ");
+                let retry = options.retry.as_millis();
+                body.extend_from_slice(retry.to_string().as_bytes());
+                body.extend_from_slice(b"\n\n");
+                "text/event-stream"
+            }
+            Form::Lines => "application/x-ndjson",
+        };
+        match self.recovered {
+            None => {}
+            Some(true) => encode::notice(self.form, "recovered", b"", &mut body),
+            Some(false) => encode::notice(self.form, "gap", b"", &mut body),
+        }
+        Response::new(200, kind, body)
+            .with("Cache-Control", "no-store, no-transform")
+            .with("X-Accel-Buffering", "no")
+    }
+
+    pub(super) fn deliver(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        let run = delivery.run.run();
+        let form = self.form;
+        if std::mem::replace(&mut self.open, true) {
+            encode::end(form, None, output.queue.tail());
+        }
+        if let Some(last) = delivery.to.checked_sub(1) {
+            self.position.advance(run.home(), run.first() + last as u64);
+        }
+        if delivery.is_whole() {
+            let form_key = EncodingKey::form(LETTER, form.id(), output.framing.id());
+            let key = EncodingKey { form: form_key, variant: &[] };
+            let block = delivery.run.encoded(key, |out| encode::run(form, run, 0, run.len(), out));
+            if let Some(block) = block {
+                return output.queue.share(block);
+            }
+        }
+        encode::run(form, run, delivery.from, delivery.to, output.queue.tail());
+    }
+
+    /// Ends the turn's last event; says whether there was one.
+    pub(super) fn flush(&mut self, output: &mut Output<'_>) -> bool {
+        if !std::mem::take(&mut self.open) {
+            return false;
+        }
+        encode::end(self.form, Some(&self.position.encode()), output.queue.tail());
+        true
+    }
+
+    pub(super) fn heart_beat(&self, output: &mut Output<'_>) {
+        encode::heart_beat(self.form, output.queue.tail());
+    }
+
+    pub(super) fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
+        self.flush(output);
+        let mut members = b"\"code\":".to_vec();
+        append_text(&mut members, close.code.slug());
+        members.extend_from_slice(b",\"message\":");
+        append_text(&mut members, &close.reason);
+        encode::notice(self.form, "end", &members, output.queue.tail());
+    }
+}
+
+impl EventsSession {
+    /// The subscription is made: the answer becomes a stream.
+    pub(super) fn stream(&mut self, now: Now, context: &mut Context<'_>) {
+        let options = Arc::clone(&self.options);
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        match stage {
+            Stage::Working(work) => {
+                let Job::Listen(stream) = work.job else { return };
+                let response = stream.head(&options);
+                context.stream = Some(share(response, work.origin.as_deref()));
+                self.deadline = now.time + options.heart_beat;
+                self.stage = Stage::Streaming(stream);
+            }
+            other => self.stage = other,
+        }
+    }
+}

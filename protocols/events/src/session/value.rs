@@ -1,0 +1,178 @@
+//! Answers that are made of what was delivered: retained values, lists of them, services' answers.
+//!
+//! Relies on retained values coming before [`tiderace_wire::Session::answer`] is asked. Invariant:
+//! a list keeps no more than its limits.
+
+use std::collections::BTreeMap;
+
+use tiderace_wire::{Delivery, Flags, Message, Response, properties};
+
+use crate::answer::{Fault, json};
+use crate::content::{CONTENT_TYPE, sent_type};
+use crate::encode::object;
+use crate::options::LIST_BYTES_MAX;
+
+/// A retained value that is looked for.
+#[derive(Debug)]
+pub(super) struct Value {
+    /// The tags of those the client has.
+    known: Option<String>,
+    /// Whether the broker has told all there is.
+    pub(super) confirmed: bool,
+    found: Option<Found>,
+}
+
+#[derive(Debug)]
+struct Found {
+    content_type: String,
+    body: Vec<u8>,
+    home: u16,
+    sequence: u64,
+    version: u64,
+}
+
+impl Value {
+    pub(super) fn new(known: Option<String>) -> Value {
+        Value { known, confirmed: false, found: None }
+    }
+
+    pub(super) fn deliver(&mut self, delivery: &Delivery<'_>) {
+        let run = delivery.run.run();
+        let Some(index) = delivery.to.checked_sub(1) else { return };
+        let Some(message) = run.message(index) else { return };
+        if message.flags.contains(Flags::RETAIN_REMOVE) {
+            self.found = None;
+            return;
+        }
+        let version = if run.version() > 0 { run.version() + index as u64 } else { 0 };
+        self.found = Some(Found {
+            content_type: type_of(&message),
+            body: message.body.to_vec(),
+            home: run.home().0,
+            sequence: message.sequence,
+            version,
+        });
+    }
+
+    /// The answer, once everything has come.
+    pub(super) fn answer(&mut self, epoch: u64) -> Option<Response> {
+        if !self.confirmed {
+            return None;
+        }
+        let Some(found) = self.found.take() else {
+            return Some(Fault::not_found("the topic has no retained value").response());
+        };
+        let tag = format!("\"{epoch:x}-{:x}-{:x}\"", found.home, found.sequence);
+        let unchanged = self.known.as_deref().is_some_and(|known| is_known(known, &tag));
+        let response = if unchanged {
+            Response { status: 304, ..Response::default() }
+        } else {
+            body(&found.content_type, found.body)
+        };
+        let response = response.with("ETag", tag).with("Cache-Control", "no-cache");
+        Some(if found.version > 0 {
+            response.with("Tiderace-Version", found.version.to_string())
+        } else {
+            response
+        })
+    }
+}
+
+/// Retained values being collected.
+#[derive(Debug)]
+pub(super) struct List {
+    limit: usize,
+    /// Whether the broker has told all there is.
+    pub(super) confirmed: bool,
+    rows: BTreeMap<Box<str>, Vec<u8>>,
+    bytes: usize,
+    /// Whether something had to be left out.
+    cut: bool,
+}
+
+impl List {
+    pub(super) fn new(limit: usize) -> List {
+        List { limit, confirmed: false, rows: BTreeMap::new(), bytes: 0, cut: false }
+    }
+
+    pub(super) fn deliver(&mut self, delivery: &Delivery<'_>) {
+        let run = delivery.run.run();
+        let topic = run.destination().path.as_str();
+        for index in delivery.from..delivery.to {
+            let Some(message) = run.message(index) else { return };
+            if let Some(before) = self.rows.remove(topic) {
+                self.bytes -= before.len();
+            }
+            if message.flags.contains(Flags::RETAIN_REMOVE) {
+                continue;
+            }
+            if self.rows.len() == self.limit || self.bytes + message.body.len() > LIST_BYTES_MAX {
+                self.cut = true;
+                continue;
+            }
+            let version = if run.version() > 0 { run.version() + index as u64 } else { 0 };
+            let mut row = Vec::new();
+            object(topic, version, &message, &mut row);
+            row.push(b'}');
+            self.bytes += row.len();
+            self.rows.insert(topic.into(), row);
+        }
+    }
+
+    /// The answer, once everything has come.
+    pub(super) fn answer(&mut self) -> Option<Response> {
+        if !self.confirmed {
+            return None;
+        }
+        let mut out = Vec::with_capacity(self.bytes + self.rows.len() + 64);
+        out.extend_from_slice(b"{\"topics\":[");
+        for (index, row) in self.rows.values().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(row);
+        }
+        out.extend_from_slice(b"],\"complete\":");
+        out.extend_from_slice(if self.cut { b"false}\n" } else { b"true}\n" });
+        Some(json(200, out))
+    }
+}
+
+/// The answer that a service's first message is.
+pub(super) fn service_answer(delivery: &Delivery<'_>) -> Option<Response> {
+    let message = delivery.run.run().message(delivery.from)?;
+    Some(body(&type_of(&message), message.body.to_vec()).with("Cache-Control", "no-store"))
+}
+
+/// A published body as an answer. It is served beside the server's own pages, so it must not act
+/// as one: no scripts, no guessing of types.
+fn body(content_type: &str, body: Vec<u8>) -> Response {
+    Response::new(200, content_type, body)
+        .with("Content-Security-Policy", "sandbox; default-src 'none'")
+}
+
+fn type_of(message: &Message<'_>) -> String {
+    let told = properties::find(message.properties, CONTENT_TYPE);
+    sent_type(told.as_deref(), message.body)
+}
+
+/// Whether a list of tags, as `If-None-Match` gives it, holds that one (RFC 9110 section 13.1.2).
+fn is_known(list: &str, tag: &str) -> bool {
+    let mut tags = list.split(',').map(str::trim);
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_compared_weakly() {
+        for list in ["\"a\"", "*", "\"b\", \"a\"", "W/\"a\"", " \"x\" ,W/\"a\""] {
+            assert!(is_known(list, "\"a\""), "{list}");
+        }
+        for list in ["", "a", "\"b\"", "\"a", "w/\"a\""] {
+            assert!(!is_known(list, "\"a\""), "{list}");
+        }
+    }
+}
