@@ -74,14 +74,20 @@ pub(crate) fn end(form: Form, position: Option<&str>, out: &mut Vec<u8>) {
 
 /// Appends something the server has to say: an event of its own name with a JSON object, whose
 /// members stand in `members` without the brackets.
-pub(crate) fn notice(form: Form, event: &str, members: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn notice(
+    form: Form,
+    event: &str,
+    members: &[u8],
+    position: Option<&str>,
+    out: &mut Vec<u8>,
+) {
     match form {
         Form::Plain | Form::Object => {
             out.extend_from_slice(b"event: ");
             out.extend_from_slice(event.as_bytes());
             out.extend_from_slice(b"\ndata: {");
             out.extend_from_slice(members);
-            out.extend_from_slice(b"}\n\n");
+            out.extend_from_slice(b"}\n");
         }
         Form::Lines => {
             out.extend_from_slice(b"{\"event\":");
@@ -90,16 +96,19 @@ pub(crate) fn notice(form: Form, event: &str, members: &[u8], out: &mut Vec<u8>)
                 out.push(b',');
                 out.extend_from_slice(members);
             }
-            out.extend_from_slice(b"}\n");
         }
     }
+    end(form, position, out);
 }
 
-/// Appends a sign of life.
-pub(crate) fn heart_beat(form: Form, out: &mut Vec<u8>) {
+/// Appends a sign of life, with the position if it has moved.
+pub(crate) fn heart_beat(form: Form, position: Option<&str>, out: &mut Vec<u8>) {
     match form {
-        Form::Plain | Form::Object => out.extend_from_slice(b":\n\n"),
-        Form::Lines => notice(form, "heartbeat", b"", out),
+        Form::Plain | Form::Object => {
+            out.extend_from_slice(b":\n");
+            end(form, position, out);
+        }
+        Form::Lines => notice(form, "heartbeat", b"", position, out),
     }
 }
 

@@ -209,6 +209,15 @@ impl Session for EventsSession {
                     stream.recovered(complete);
                 }
             }
+            Reply::Reached { home, sequence } => match &mut self.stage {
+                Stage::Streaming(stream) => stream.reached(home, sequence),
+                Stage::Working(work) => {
+                    if let Job::Listen(stream) = &mut work.job {
+                        stream.reached(home, sequence);
+                    }
+                }
+                _ => {}
+            },
             Reply::ExchangeEnded { close, .. } => {
                 if let Some(Job::Call(None)) = self.job() {
                     let response = Fault::of(close).response();

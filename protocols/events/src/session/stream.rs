@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, Now};
+use tiderace_base::{Close, Now, ShardId};
 use tiderace_value::append_text;
 use tiderace_wire::{Context, Delivery, EncodingKey, Output, Position, Response};
 
@@ -27,6 +27,8 @@ pub(super) struct Stream {
     open: bool,
     /// What is to be said about what the client missed.
     recovered: Option<bool>,
+    /// Whether the position has moved without a message.
+    moved: bool,
 }
 
 impl Stream {
@@ -38,7 +40,14 @@ impl Stream {
             form,
             open: false,
             recovered: lost.then_some(false),
+            moved: false,
         }
+    }
+
+    /// The position has moved, although no message came.
+    pub(super) fn reached(&mut self, home: ShardId, sequence: u64) {
+        self.position.advance(home, sequence);
+        self.moved = true;
     }
 
     /// The broker has looked for what was missed.
@@ -57,16 +66,17 @@ impl Stream {
                 body.extend_from_slice(b"retry: ");
                 let retry = options.retry.as_millis();
                 body.extend_from_slice(retry.to_string().as_bytes());
-                body.extend_from_slice(b"\n\n");
+                body.push(b'\n');
                 "text/event-stream"
             }
             Form::Lines => "application/x-ndjson",
         };
-        match self.recovered {
-            None => {}
-            Some(true) => encode::notice(self.form, "recovered", b"", &mut body),
-            Some(false) => encode::notice(self.form, "gap", b"", &mut body),
-        }
+        let event = match self.recovered {
+            None => "ready",
+            Some(true) => "recovered",
+            Some(false) => "gap",
+        };
+        encode::notice(self.form, event, b"", Some(&self.position.encode()), &mut body);
         Response::new(200, kind, body)
             .with("Cache-Control", "no-store, no-transform")
             .with("X-Accel-Buffering", "no")
@@ -78,9 +88,7 @@ impl Stream {
         if std::mem::replace(&mut self.open, true) {
             encode::end(form, None, output.queue.tail());
         }
-        if let Some(last) = delivery.to.checked_sub(1) {
-            self.position.advance(run.home(), run.first() + last as u64);
-        }
+        self.position.advance(run.home(), delivery.reached);
         if delivery.is_whole() {
             let form_key = EncodingKey::form(LETTER, form.id(), output.framing.id());
             let key = EncodingKey { form: form_key, variant: &[] };
@@ -97,12 +105,15 @@ impl Stream {
         if !std::mem::take(&mut self.open) {
             return false;
         }
+        self.moved = false;
         encode::end(self.form, Some(&self.position.encode()), output.queue.tail());
         true
     }
 
-    pub(super) fn heart_beat(&self, output: &mut Output<'_>) {
-        encode::heart_beat(self.form, output.queue.tail());
+    pub(super) fn heart_beat(&mut self, output: &mut Output<'_>) {
+        let moved = std::mem::take(&mut self.moved);
+        let position = moved.then(|| self.position.encode());
+        encode::heart_beat(self.form, position.as_deref(), output.queue.tail());
     }
 
     pub(super) fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
@@ -111,7 +122,7 @@ impl Stream {
         append_text(&mut members, close.code.slug());
         members.extend_from_slice(b",\"message\":");
         append_text(&mut members, &close.reason);
-        encode::notice(self.form, "end", &members, output.queue.tail());
+        encode::notice(self.form, "end", &members, None, output.queue.tail());
     }
 }
 
