@@ -15,6 +15,7 @@ use crate::problem::{Origin, Problems};
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
 };
+use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::limits::LimitsConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
@@ -45,6 +46,7 @@ pub(crate) fn build(
         feeds: repeated(tables, "feed", FeedConfig::from_values),
         development: single(tables, "development", DevelopmentConfig::from_values)?,
         stomp: single(tables, "stomp", StompConfig::from_values)?,
+        events: single(tables, "events", EventsConfig::from_values)?,
         websocket: single(tables, "websocket", WebSocketConfig::from_values)?,
         auth: build_auth::build(tables, sources, problems)?,
         log: single(tables, "log", LogConfig::from_values)?,
@@ -256,17 +258,23 @@ fn check_feeds(tables: &[Table], problems: &mut Problems) {
 }
 
 fn check_origins(config: &Config, tables: &[Table], problems: &mut Problems) {
-    for origin in &config.websocket.origins {
+    let lists = [
+        ("websocket.origins", &config.websocket.origins),
+        ("events.origins", &config.events.origins),
+    ];
+    for (key, origin) in
+        lists.into_iter().flat_map(|(key, list)| list.iter().map(move |origin| (key, origin)))
+    {
         let is_origin = matches!(origin.as_str(), "*" | "same-host")
             || origin.split_once("://").is_some_and(|(scheme, host)| {
                 !scheme.is_empty() && !host.is_empty() && !host.contains('/')
             });
         if !is_origin {
             let message = format!(
-                "websocket.origins: {origin:?} is no origin; write \"same-host\", \"*\" or one such as \
+                "{key}: {origin:?} is no origin; write \"same-host\", \"*\" or one such as \
                  \"https://example.org\" without a path"
             );
-            problems.add(origin_of(tables, "websocket.origins"), message);
+            problems.add(origin_of(tables, key), message);
         }
     }
 }

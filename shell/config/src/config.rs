@@ -6,6 +6,7 @@ use crate::sections::auth::AuthConfig;
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
 };
+use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::limits::LimitsConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
@@ -40,6 +41,8 @@ pub struct Config {
     pub development: DevelopmentConfig,
     /// STOMP.
     pub stomp: StompConfig,
+    /// REST and Server-Sent Events.
+    pub events: EventsConfig,
     /// WebSocket.
     pub websocket: WebSocketConfig,
     /// Who may connect, and what each may do.

@@ -112,7 +112,7 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
             unsent_bytes_max: u32::try_from(config.session.unsent_bytes_max).ok(),
             ..defaults.socket
         },
-        origins: origins(&config.websocket.origins)?,
+        origins: origins("websocket.origins", &config.websocket.origins)?,
         websocket: tiderace_websocket::Limits {
             message_bytes_max: limits.message_bytes_max + limits.header_bytes_max,
             ..defaults.websocket
@@ -276,7 +276,8 @@ fn queue_options(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> QueueOpti
     }
 }
 
-fn origins(words: &[String]) -> anyhow::Result<OriginPolicy> {
+/// The policy that a list of origins says; `key` names the option.
+pub(crate) fn origins(key: &str, words: &[String]) -> anyhow::Result<OriginPolicy> {
     const SAME_HOST: &str = "same-host";
     if words.iter().any(|word| word == "*") {
         return Ok(OriginPolicy::Any);
@@ -284,7 +285,7 @@ fn origins(words: &[String]) -> anyhow::Result<OriginPolicy> {
     let same_host = words.iter().any(|word| word == SAME_HOST);
     let pattern = |word: &String| {
         OriginPattern::parse(word).map_err(|_| {
-            anyhow::anyhow!("websocket.origins: `{word}` is no origin; write `same-host`, `*`, or origins such as https://app.example.org or https://*.example.org")
+            anyhow::anyhow!("{key}: `{word}` is no origin; write `same-host`, `*`, or origins such as https://app.example.org or https://*.example.org")
         })
     };
     let patterns = words
@@ -304,8 +305,9 @@ mod tests {
 
     #[test]
     fn origins_combine() {
-        let policy =
-            |words: &[&str]| origins(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let policy = |words: &[&str]| {
+            origins("key", &words.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
         let allowed = |words: &[&str]| {
             let policy = policy(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
             ["http://here:7800", "https://app.example.org", "https://evil.example"]

@@ -6,6 +6,7 @@
 
 mod cli;
 mod compose;
+mod events;
 mod feed;
 mod logging;
 mod login;

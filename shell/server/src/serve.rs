@@ -16,7 +16,7 @@ use tracing::info;
 use crate::cli::{ServeRequest, development_banner};
 use crate::login::Logins;
 use crate::monitor::Monitor;
-use crate::{compose, logging};
+use crate::{compose, events, logging};
 
 /// Logins that may wait for the worker: about a second's work.
 const LOGINS_WAITING_MAX: usize = 64;
@@ -45,14 +45,18 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         node: OnceLock::new(),
         ready: AtomicBool::new(true),
     });
+    let mut protocols = vec![
+        // One line per protocol.
+        tiderace_stomp::protocol(
+            Arc::new(compose::stomp(config)),
+            config.stomp.websocket_paths.clone().into(),
+        ),
+    ];
+    if config.events.enabled {
+        protocols.push(tiderace_events::protocol(Arc::new(events::options(config)?)));
+    }
     let services = Services {
-        protocols: vec![
-            // One line per protocol.
-            tiderace_stomp::protocol(
-                Arc::new(compose::stomp(config)),
-                config.stomp.websocket_paths.clone().into(),
-            ),
-        ],
+        protocols,
         http: {
             let monitor = monitor.clone();
             Arc::new(move |request: &Request<'_>| monitor.answer(request))

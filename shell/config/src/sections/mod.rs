@@ -5,6 +5,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod destinations;
+pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod limits;
 pub(crate) mod operations;
@@ -28,6 +29,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     feed::FeedConfig::SECTION,
     feed::DevelopmentConfig::SECTION,
     protocols::StompConfig::SECTION,
+    events::EventsConfig::SECTION,
     protocols::WebSocketConfig::SECTION,
     auth::AuthSection::SECTION,
     auth::UserSection::SECTION,
