@@ -103,6 +103,14 @@ close_codes! {
     603 SlowConsumer "slow-consumer" 1013 true "The client did not read its messages fast enough and the topic's policy is to disconnect.";
     604 TooManyReceipts "too-many-receipts" 1008 false "More answers were asked for than the client reads.";
     605 MemoryFull "memory-full" 1013 true "The server's memory for messages is used up by retained values; remove some, or raise memory.messages_bytes_max.";
+    700 NoResponder "no-responder" 1013 true "Nobody serves what was called.";
+    701 ServiceBusy "service-busy" 1013 true "Those who serve have no room and too many calls wait already; call again later.";
+    702 CallTimeout "call-timeout" 1013 true "The other side was silent for longer than the caller's patience.";
+    703 ResponderGone "responder-gone" 1013 true "The session that answered the call has ended or no longer serves.";
+    704 CallerGone "caller-gone" 1001 false "The session that had called has ended.";
+    705 CallCancelled "call-cancelled" 1000 false "The caller has given the call up.";
+    706 DuplicateCall "duplicate-call" 1008 false "A call of that number is open already.";
+    707 TooManyCalls "too-many-calls" 1013 true "The session has reached its limit of open calls, or of their bytes that wait.";
 }
 
 /// The end of a connection: a code for programs and a sentence for people.

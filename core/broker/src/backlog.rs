@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use hashbrown::HashMap;
 use tiderace_base::Key;
-use tiderace_wire::{Delivery, SharedRun, SubscriptionKey};
+use tiderace_wire::{Delivery, Exchange, ExchangeKey, SharedRun, Side, SubscriptionKey};
 
 /// Where a delivery came from, and so what may be done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,26 @@ pub(crate) enum Source {
     ExplicitQueue,
     /// A topic.
     Topic,
+    /// The other side of an exchange, whose number stands in the place of redeliveries.
+    Exchange {
+        /// Which side the session holds.
+        side: Side,
+        /// Whether the exchange begins with it.
+        first: bool,
+        /// Whether it is the other side's last.
+        last: bool,
+    },
+}
+
+impl Source {
+    /// Whether its home waits to hear what becomes of it.
+    pub(crate) fn is_queue(self) -> bool {
+        matches!(self, Source::AutoQueue | Source::ExplicitQueue)
+    }
+
+    fn is_exchange(self) -> bool {
+        matches!(self, Source::Exchange { .. })
+    }
 }
 
 /// Part of a run for one subscription.
@@ -35,14 +55,26 @@ pub struct Pending {
 impl Pending {
     /// As a session wants it.
     pub fn delivery(&self) -> Delivery<'_> {
+        let exchange = self.exchange();
         Delivery {
             key: self.key,
             run: &self.run,
             from: self.from as usize,
             to: self.to as usize,
-            redeliveries: self.redeliveries,
+            redeliveries: if exchange.is_some() { 0 } else { self.redeliveries },
             reached: self.run.run().first() + u64::from(self.to) - 1,
-            exchange: None,
+            exchange,
+        }
+    }
+
+    /// What it is to an exchange, if it is of one.
+    pub(crate) fn exchange(&self) -> Option<Exchange> {
+        match self.source {
+            Source::Exchange { side, first, last } => {
+                let key = ExchangeKey { side, number: self.redeliveries };
+                Some(Exchange { key, first, last })
+            }
+            _ => None,
         }
     }
 
@@ -69,6 +101,8 @@ impl Pending {
 pub(crate) struct Backlog {
     entries: VecDeque<Pending>,
     bytes: usize,
+    /// Of them, those of exchanges.
+    exchange_bytes: usize,
     /// Entries taken since the beginning: the absolute place of the front.
     taken: u64,
     /// While conflating: the absolute place of the newest entry of each topic.
@@ -80,13 +114,21 @@ impl Backlog {
         self.bytes
     }
 
+    pub(crate) fn exchange_bytes(&self) -> usize {
+        self.exchange_bytes
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Appends; `topic` is where it comes from, if from a topic.
     pub(crate) fn push(&mut self, pending: Pending, topic: Option<Key>) {
-        self.bytes += pending.bytes();
+        let bytes = pending.bytes();
+        self.bytes += bytes;
+        if pending.source.is_exchange() {
+            self.exchange_bytes += bytes;
+        }
         // While conflating, a later message must not take a place before this one.
         if let (Some(newest), Some(topic)) = (&mut self.newest, topic) {
             newest.insert((pending.key, topic), self.taken + self.entries.len() as u64);
@@ -96,7 +138,11 @@ impl Backlog {
 
     pub(crate) fn pop(&mut self) -> Option<Pending> {
         let pending = self.entries.pop_front()?;
-        self.bytes -= pending.bytes();
+        let bytes = pending.bytes();
+        self.bytes -= bytes;
+        if pending.source.is_exchange() {
+            self.exchange_bytes -= bytes;
+        }
         self.taken += 1;
         Some(pending)
     }
@@ -118,6 +164,9 @@ impl Backlog {
         }
         while let Some(pending) = kept.pop_back() {
             self.bytes += pending.bytes();
+            if pending.source.is_exchange() {
+                self.exchange_bytes += pending.bytes();
+            }
             self.taken -= 1;
             self.entries.push_front(pending);
         }
@@ -158,13 +207,15 @@ impl Backlog {
         self.newest = None;
     }
 
-    /// Removes what waits for one subscription.
-    pub(crate) fn remove(&mut self, key: SubscriptionKey) -> Vec<Pending> {
+    /// Removes what is for nobody any more.
+    pub(crate) fn remove(&mut self, gone: impl Fn(&Pending) -> bool) -> Vec<Pending> {
         let entries = std::mem::take(&mut self.entries);
         self.newest = None;
-        let (removed, kept) = entries.into_iter().partition(|pending: &Pending| pending.key == key);
+        let (removed, kept) = entries.into_iter().partition(gone);
         self.entries = kept;
         self.bytes = self.entries.iter().map(Pending::bytes).sum();
+        let exchanges = self.entries.iter().filter(|pending| pending.source.is_exchange());
+        self.exchange_bytes = exchanges.map(Pending::bytes).sum();
         let removed: VecDeque<Pending> = removed;
         removed.into()
     }

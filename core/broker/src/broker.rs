@@ -10,6 +10,9 @@ use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Command, Commands, Confirm, Destination, Reply, Token};
 
 use crate::effects::{Effects, Mail};
+use crate::exchange::Exchanges;
+use crate::service::Services;
+use crate::serving::Inbox;
 use crate::session::Session;
 use crate::topic::{Subscriber, Topic};
 use crate::{BrokerMetrics, BrokerOptions, Principal};
@@ -39,6 +42,11 @@ pub struct Broker {
     pub(crate) remote_patterns: PatternIndex<ShardId>,
     pub(crate) remote_patterns_at: u64,
     pub(crate) queues: Queues,
+    /// As a home.
+    pub(crate) services: Services,
+    /// The ends that sessions here hold.
+    pub(crate) exchanges: Exchanges,
+    pub(crate) inbox: Inbox,
     /// As a home: shards told to hold back publishers of a full queue.
     pub(crate) full_queues: Map<Path, u64>,
     /// Destinations whose publishers here wait, and who waits.
@@ -72,6 +80,9 @@ impl Broker {
             remote_patterns: PatternIndex::default(),
             remote_patterns_at: 1,
             queues: Queues::new(options.messages_bytes_max),
+            services: Services::default(),
+            exchanges: Exchanges::default(),
+            inbox: Inbox::default(),
             full_queues: Map::default(),
             held: Map::default(),
             slow: Vec::new(),
@@ -140,6 +151,7 @@ impl Broker {
             }
             Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
             Mail::Pause { destination, on } => self.hold(destination, on, effects),
+            Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
         }
     }
 
@@ -159,11 +171,15 @@ impl Broker {
 
     /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
     pub fn close(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        let Some(record) = self.session(session) else {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
+        let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
         for key in record.subscriptions.keys() {
             self.unsubscribe(now, session, key, None, effects);
+        }
+        if let Some(exchanges) = exchanges {
+            self.end_exchanges(now, &exchanges, effects);
         }
         self.relax(now, key_of(session), effects);
         if let Some(mut record) = self.sessions.remove(key_of(session)) {
@@ -181,6 +197,7 @@ impl Broker {
     /// Housekeeping; to be called about every 50 ms.
     pub fn tick(&mut self, now: Now, effects: &mut Effects) {
         self.end_graces(now, effects);
+        self.end_overdue(now, effects);
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
             self.queue_tick(now, effects);
@@ -198,6 +215,11 @@ impl Broker {
         metrics.dropped_expired += self.queues.expired_total();
         metrics.topics = self.topics.len() as u64;
         metrics.queues = self.queues.len() as u64;
+        metrics.services = self.services.len() as u64;
+        metrics.responders = self.services.responders() as u64;
+        metrics.calls_waiting = self.services.waiting() as u64;
+        metrics.exchanges = self.exchanges.callers() as u64;
+        metrics.exchanges_served = self.exchanges.responders() as u64;
         metrics.queue_messages = queue_messages as u64;
         metrics.queue_bytes = queue_bytes as u64;
         metrics.backlog_bytes = self.backlog_bytes as u64;
@@ -220,9 +242,10 @@ impl Broker {
                 self.publish(now, session, run, confirm, blame, effects);
             }
             Command::Settle(settle) => self.settle(now, session, settle, effects),
-            Command::Call(_) | Command::Speak(_) | Command::HangUp { .. } => {
-                let close = Close::new(CloseCode::BadDestination, "services are not there yet");
-                self.reply(session, Reply::Refused { token: None, close }, effects);
+            Command::Call(call) => self.call(now, session, *call, effects),
+            Command::Speak(speak) => self.speak(now, session, *speak, effects),
+            Command::HangUp { exchange, close } => {
+                self.hang_up(now, session, exchange, close, effects);
             }
             Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
             Command::Unsubscribe { key, confirm } => {

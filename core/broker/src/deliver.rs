@@ -21,7 +21,7 @@ use crate::{Action, SlowConsumer};
 
 /// How far above the mark a backlog may grow during the grace period, when publishers are held
 /// back but what they sent before is still under way.
-const OVERSHOOT: usize = 4;
+pub(crate) const OVERSHOOT: usize = 4;
 
 impl Broker {
     /// Takes the session's next delivery out of its backlog.
@@ -242,7 +242,13 @@ impl Broker {
         self.push(key_of(session), pending, None, effects);
     }
 
-    fn push(&mut self, session: Key, pending: Pending, topic: Option<Key>, effects: &mut Effects) {
+    pub(crate) fn push(
+        &mut self,
+        session: Key,
+        pending: Pending,
+        topic: Option<Key>,
+        effects: &mut Effects,
+    ) {
         let id = self.id_of(session);
         let Some(record) = self.sessions.get_mut(session) else {
             return;
@@ -254,8 +260,28 @@ impl Broker {
         record.backlog.get_or_insert_default().push(pending, topic);
     }
 
+    /// Takes out of a session's backlog what is for nobody any more; returns it, and how many bytes
+    /// are left.
+    pub(crate) fn take_back(
+        &mut self,
+        session: SessionId,
+        gone: impl Fn(&Pending) -> bool,
+    ) -> (Vec<Pending>, usize) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return (Vec::new(), 0);
+        };
+        let before = record.backlog_bytes();
+        let taken = record.backlog.as_mut().map_or_else(Vec::new, |backlog| backlog.remove(gone));
+        if record.backlog.as_ref().is_some_and(|backlog| backlog.is_empty()) {
+            record.backlog = None;
+        }
+        let after = record.backlog_bytes();
+        self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
+        (taken, after)
+    }
+
     /// Bytes above which a session counts as slow.
-    fn mark(&self) -> usize {
+    pub(crate) fn mark(&self) -> usize {
         if self.backlog_bytes > self.options.messages_bytes_max {
             self.options.backlog_bytes_low
         } else {

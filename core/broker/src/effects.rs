@@ -7,6 +7,8 @@ use tiderace_queues::{Consume, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Confirm, Credentials, Destination, Reply, Run, SubscriptionKey, Token};
 
+use crate::serving::ServiceMail;
+
 /// What is to be done after a call; the caller drains it completely before the next call.
 ///
 /// `u32`s are the links given to [`crate::Broker::open`]. An effect for a session that has ended
@@ -136,6 +138,8 @@ pub enum Mail {
         /// Whether to hold.
         on: bool,
     },
+    /// About services and exchanges.
+    Service(Box<ServiceMail>),
 }
 
 /// One target of a subscription, waiting for a home's answer.

@@ -18,14 +18,18 @@
 mod authorise;
 mod backlog;
 mod broker;
+mod conversation;
 mod deliver;
 mod effects;
+mod exchange;
 mod identity;
 mod metrics;
 mod options;
 mod pressure;
 mod publish;
 mod queueing;
+mod service;
+mod serving;
 mod session;
 mod subscribe;
 mod subscriptions;
@@ -36,4 +40,8 @@ pub use backlog::Pending;
 pub use broker::Broker;
 pub use effects::{Asker, Effects, Mail};
 pub use metrics::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
-pub use options::{BrokerOptions, QueuePolicy, SlowConsumer, TopicOptions, TopicPolicy};
+pub use options::{
+    BrokerOptions, QueuePolicy, ServiceOptions, SlowConsumer, TopicOptions, TopicPolicy,
+};
+pub use service::{Address, Calling, Responding};
+pub use serving::ServiceMail;

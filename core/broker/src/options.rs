@@ -62,6 +62,36 @@ pub struct QueuePolicy {
     pub options: QueueOptions,
 }
 
+/// What can be chosen for services and those who call them.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// Exchanges a responder may have open that does not say how many.
+    pub window: u32,
+    /// Calls of one service that may wait for a responder with room.
+    pub calls_waiting_max: usize,
+    /// Bytes of all calls that wait at one shard.
+    pub calls_waiting_bytes_max: usize,
+    /// Calls one session may have open.
+    pub calls_open_max: usize,
+    /// Bytes one session may have said in calls that nobody has taken yet.
+    pub calls_bytes_max: usize,
+    /// The longest patience a caller may have.
+    pub patience_max: Span,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        ServiceOptions {
+            window: 256,
+            calls_waiting_max: 1024,
+            calls_waiting_bytes_max: 64 << 20,
+            calls_open_max: 10_000,
+            calls_bytes_max: 32 << 20,
+            patience_max: Span::from_secs(600),
+        }
+    }
+}
+
 /// What can be chosen for a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
@@ -88,6 +118,8 @@ pub struct BrokerOptions {
     pub queue_policies: Vec<QueuePolicy>,
     /// Options of all other queues.
     pub queue_default: QueueOptions,
+    /// Options of services.
+    pub services: ServiceOptions,
     /// How long a topic without subscribers and retained value is remembered.
     pub topic_idle: Span,
 }
@@ -134,6 +166,7 @@ impl Default for BrokerOptions {
                 dead_letter: "dlq/{queue}".to_owned(),
                 idle: Span::from_secs(30),
             },
+            services: ServiceOptions::default(),
             topic_idle: Span::from_secs(60),
         }
     }

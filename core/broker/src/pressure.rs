@@ -53,7 +53,7 @@ impl Broker {
         let Some(slow) = rare.slow.take() else {
             return;
         };
-        if rare.may_publish.is_none() {
+        if rare.is_empty() {
             record.rare = None;
         }
         if let Some(backlog) = &mut record.backlog {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
-use tiderace_wire::{Confirm, Flags, Kind, Meta, Reply, Run, Token};
+use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Reply, Run, Token};
 
 use crate::Action;
 use crate::broker::{Broker, key_of};
@@ -21,7 +21,7 @@ impl Broker {
         blame: Option<Token>,
         effects: &mut Effects,
     ) {
-        if let Err(close) = self.may_publish(session, &run) {
+        if let Err(close) = self.may_publish(session, run.destination()) {
             self.metrics.denied += 1;
             return self.reply(session, Reply::Refused { token: blame, close }, effects);
         }
@@ -133,8 +133,12 @@ impl Broker {
         Ok(())
     }
 
-    fn may_publish(&mut self, session: SessionId, run: &Run) -> Result<(), Close> {
-        let destination = run.destination();
+    /// Whether a session may publish, send or call there.
+    pub(crate) fn may_publish(
+        &mut self,
+        session: SessionId,
+        destination: &Destination,
+    ) -> Result<(), Close> {
         let rules = &self.options.rules;
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return Ok(());

@@ -6,7 +6,8 @@ use tiderace_base::{Now, SessionId, ShardId};
 use tiderace_queues::{Consume, Effect, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Confirm, Destination, Flags, Kind, Meta, Outcome, Run, Settle, SubscriptionKey, properties,
+    Confirm, Destination, Flags, Kind, Meta, Outcome, Run, Settle, SubscriptionKey, Target,
+    properties,
 };
 
 use crate::broker::Broker;
@@ -36,7 +37,7 @@ impl Broker {
         }
     }
 
-    /// Begins a consumer.
+    /// Begins a consumer, or somebody who serves.
     pub(crate) fn consume(
         &mut self,
         now: Now,
@@ -45,6 +46,10 @@ impl Broker {
         asker: Asker,
         effects: &mut Effects,
     ) {
+        let (Target::Exact(Destination { kind, .. }) | Target::Pattern(kind, _)) = &consume.target;
+        if *kind == Kind::Service {
+            return self.serve(now, from, consume, asker, effects);
+        }
         // The answer first: deliveries may follow it, never overtake it.
         self.answer(now, from, asker, Vec::new(), effects);
         let mut out = Vec::new();
@@ -112,6 +117,7 @@ impl Broker {
         let mut out = Vec::new();
         self.queues.leave(now, session, key, true, &mut out);
         self.apply(now, out, effects);
+        self.serve_no_more(now, session, key, effects);
         if let Some(confirm) = confirm {
             self.confirm_anywhere(session, confirm, effects);
         }

@@ -9,6 +9,7 @@ use tiderace_wire::{Kind, SubscriptionKey, Target, Token};
 
 use crate::Principal;
 use crate::backlog::Backlog;
+use crate::exchange::Open;
 use crate::subscriptions::{Entry, Subscriptions};
 
 /// One client on its shard. Kept small: there may be millions of idle ones.
@@ -28,13 +29,22 @@ pub(crate) struct Session {
 
 const _: () = assert!(size_of::<Session>() <= 48, "there may be millions of idle ones");
 
-/// What is known of a session that publishes or is slow.
+/// What is known of a session that publishes, is slow or has exchanges.
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
     /// Set while the backlog is above the mark.
     pub(crate) slow: Option<Slow>,
     /// The destination it may publish to as was found last.
     pub(crate) may_publish: Option<(Kind, Path)>,
+    /// Its open exchanges, if it has any.
+    pub(crate) exchanges: Option<Box<Open>>,
+}
+
+impl Rare {
+    /// Whether forgetting it would change nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slow.is_none() && self.may_publish.is_none() && self.exchanges.is_none()
+    }
 }
 
 /// A session above the mark.

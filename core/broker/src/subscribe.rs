@@ -11,7 +11,8 @@ use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::{Consume, Settlement, reaches};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Confirm, Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Token, Window,
+    Confirm, Destination, Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Token,
+    Window,
 };
 
 use crate::Action;
@@ -95,19 +96,15 @@ impl Broker {
         let Some(subscription) = record.subscriptions.remove(key) else {
             return self.confirm(session, confirm, effects);
         };
-        let before = record.backlog_bytes();
-        let unsent = record.backlog.as_mut().map_or_else(Vec::new, |backlog| backlog.remove(key));
-        if record.backlog.as_ref().is_some_and(|backlog| backlog.is_empty()) {
-            record.backlog = None;
-        }
-        let after = record.backlog_bytes();
-        self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
+        // What is said in exchanges ends with them, which may be later.
+        let (unsent, _) =
+            self.take_back(session, |pending| pending.key == key && pending.exchange().is_none());
         self.metrics.subscriptions -= 1;
         if let Entry::Full(subscription) = &subscription {
             // Its client still waits for this answer, and perhaps for others behind it.
             self.confirm(session, subscription.confirm, effects);
         }
-        for pending in unsent.iter().filter(|pending| pending.source != Source::Topic) {
+        for pending in unsent.iter().filter(|pending| pending.source.is_queue()) {
             let first = pending.run.run().first();
             let range = (first + u64::from(pending.from), first + u64::from(pending.to) - 1);
             self.settle_towards(
@@ -128,6 +125,10 @@ impl Broker {
             Entry::Full(subscription) => self.end_full(now, session, key, &subscription, effects),
         };
         self.leave(now, session, key, homes, confirm, effects);
+        if homes != 0 {
+            self.end_served(now, session, key, effects);
+        }
+        let after = self.session(session).map_or(0, |record| record.backlog_bytes());
         if after == 0 || after < self.options.backlog_bytes_low {
             self.relax(now, key_of(session), effects);
         } else {
@@ -148,7 +149,7 @@ impl Broker {
         for (listening, target) in subscription.targets.as_slice().iter().zip(0u16..) {
             let entry = |plain| Subscriber { session: key_of(session), key, target, plain };
             match &listening.target {
-                Target::Exact(destination) if destination.kind == Kind::Queue => {
+                Target::Exact(destination) if destination.kind != Kind::Topic => {
                     homes |= bit(self.home(&destination.path));
                 }
                 Target::Pattern(Kind::Queue | Kind::Service, _) => {
@@ -204,6 +205,10 @@ impl Broker {
                 self.options.subscriptions_max
             );
             return Err(Close::new(CloseCode::TooManySubscriptions, reason));
+        }
+        if subscribe.selector.is_some() && subscribe.targets.iter().any(is_service) {
+            let reason = "a service takes every call; a selector cannot choose among them";
+            return Err(Close::new(CloseCode::BadSelector, reason));
         }
         if record.subscriptions.get(subscribe.key).is_some() {
             return Err(CloseCode::DuplicateSubscription.into());
@@ -537,6 +542,11 @@ impl Broker {
             }
         }
     }
+}
+
+fn is_service(target: &Target) -> bool {
+    let (Target::Exact(Destination { kind, .. }) | Target::Pattern(kind, _)) = target;
+    *kind == Kind::Service
 }
 
 /// A retained value, unless its time is over.

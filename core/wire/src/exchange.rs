@@ -6,7 +6,13 @@
 //!   each side says `last` once; when both have, the exchange is over. HangUp ends it at any time.
 //! ```
 //! Messages of an exchange arrive in order, each once, or the exchange ends with
-//! [`crate::Reply::ExchangeEnded`].
+//! [`crate::Reply::ExchangeEnded`]. For a session an exchange that has begun is over once: when both
+//! sides have said their last, when the session hangs up, or when it is told so. It begins for a
+//! caller with its call and for a responder with the first delivery. A call whose number is still
+//! open is answered by [`crate::Reply::Refused`], any other call that is not taken by its end.
+//!
+//! What is said in an exchange that is over, or after one's own last, is for nobody. After the end of
+//! a subscription messages may still come in exchanges in which only the other side's were missing.
 
 use tiderace_base::Span;
 use tiderace_topics::Path;
@@ -55,7 +61,9 @@ pub struct Call {
     pub body: Vec<u8>,
     /// Whether the caller has nothing more to say.
     pub last: bool,
-    /// How long the responder may stay silent: until its first message, and from one to the next.
+    /// How long the responder may stay silent: until its first message, and from one to the next;
+    /// after its last the caller itself. Zero, or more than the server allows, means the longest
+    /// that it allows.
     pub patience: Span,
 }
 

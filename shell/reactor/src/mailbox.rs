@@ -30,6 +30,7 @@ impl<S> Letter<S> {
         let bytes = match self {
             Letter::Broker(Mail::Publish { run, .. }) => run.bytes(),
             Letter::Broker(Mail::Fanout(run)) => run.bytes(),
+            Letter::Broker(Mail::Service(mail)) => mail.bytes(),
             Letter::Broker(Mail::Interested { retained, .. }) => {
                 retained.iter().map(|run| run.bytes()).sum()
             }

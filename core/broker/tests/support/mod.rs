@@ -17,8 +17,8 @@ use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Mail, Princ
 use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Command, Commands, Credentials, Destination, Flags, Kind, Meta, Outcome, Reply, Settle,
-    Subscribe, SubscriptionKey, Target, Token, Window, properties,
+    Call, Command, Commands, Credentials, Destination, Exchange, ExchangeKey, Flags, Kind, Meta,
+    Outcome, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token, Window, properties,
 };
 
 pub use random::Random;
@@ -35,6 +35,16 @@ pub struct Received {
     pub properties: Vec<u8>,
 }
 
+/// A message of an exchange as a client got it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Of the subscription, for responders.
+    pub key: u32,
+    pub exchange: Exchange,
+    pub path: String,
+    pub body: String,
+}
+
 /// One client, as it sees itself.
 #[derive(Debug)]
 pub struct Client {
@@ -47,6 +57,8 @@ pub struct Client {
     pub confirmed: BTreeSet<Token>,
     pub refused: Vec<(Option<Token>, CloseCode)>,
     pub received: Vec<Received>,
+    pub heard: Vec<Heard>,
+    pub ended: Vec<(ExchangeKey, CloseCode)>,
     pub closed: Option<CloseCode>,
     pub tokens: Token,
 }
@@ -94,6 +106,8 @@ impl World {
             confirmed: BTreeSet::new(),
             refused: Vec::new(),
             received: Vec::new(),
+            heard: Vec::new(),
+            ended: Vec::new(),
             closed: None,
             tokens: 0,
         });
@@ -187,6 +201,35 @@ impl World {
         token
     }
 
+    pub fn call(&mut self, client: usize, number: u32, service: &str, body: &str, last: bool) {
+        self.call_for(client, number, service, body, last, Span::ZERO);
+    }
+
+    pub fn call_for(
+        &mut self,
+        client: usize,
+        number: u32,
+        service: &str,
+        body: &str,
+        last: bool,
+        patience: Span,
+    ) {
+        let (service, body) = (Path::parse(service).unwrap(), body.as_bytes().to_vec());
+        let call = Call { number, service, properties: Vec::new(), body, last, patience };
+        self.command(client, Command::Call(Box::new(call)));
+    }
+
+    pub fn speak(&mut self, client: usize, exchange: ExchangeKey, body: &str, last: bool) {
+        let body = body.as_bytes().to_vec();
+        let speak = Speak { exchange, properties: b"k:v\n".to_vec(), body, last };
+        self.command(client, Command::Speak(Box::new(speak)));
+    }
+
+    pub fn hang_up(&mut self, client: usize, exchange: ExchangeKey) {
+        let close = CloseCode::CallCancelled.into();
+        self.command(client, Command::HangUp { exchange, close });
+    }
+
     pub fn close(&mut self, client: usize) {
         if !std::mem::take(&mut self.clients[client].open) {
             return;
@@ -218,6 +261,16 @@ impl World {
         assert!(delivery.from < delivery.to && delivery.to <= run.len());
         for index in delivery.from..delivery.to {
             let message = run.message(index).expect("every message can be read");
+            if let Some(exchange) = delivery.exchange {
+                assert_eq!(run.destination().kind, Kind::Service);
+                self.clients[client].heard.push(Heard {
+                    key: delivery.key.0,
+                    exchange,
+                    path: run.destination().path.to_string(),
+                    body: String::from_utf8(message.body.to_vec()).unwrap(),
+                });
+                continue;
+            }
             self.clients[client].received.push(Received {
                 key: delivery.key.0,
                 home: run.home(),
@@ -310,6 +363,8 @@ impl World {
         assert_eq!(metrics.sessions, 0);
         assert_eq!(metrics.subscriptions, 0);
         assert_eq!(metrics.backlog_bytes, 0);
+        assert_eq!((metrics.services, metrics.responders, metrics.calls_waiting), (0, 0, 0));
+        assert_eq!((metrics.exchanges, metrics.exchanges_served), (0, 0));
     }
 
     /// After [`World::end`]: topics without a retained value and empty queues are forgotten.
@@ -334,7 +389,10 @@ impl World {
         for (link, session, reply) in effects.replies {
             let client = self.client(link, session);
             match reply {
-                Reply::Recovered { .. } | Reply::Reached { .. } | Reply::ExchangeEnded { .. } => {}
+                Reply::Recovered { .. } | Reply::Reached { .. } => {}
+                Reply::ExchangeEnded { exchange, close } => {
+                    client.ended.push((exchange, close.code));
+                }
                 Reply::LoggedIn { name } => client.name = Some(name.to_string()),
                 Reply::Confirmed(confirm) => {
                     for token in confirm.from..=confirm.to {
@@ -426,6 +484,7 @@ fn split(text: &str) -> (Kind, &str) {
     match text.split_once(':').unwrap() {
         ("topic", path) => (Kind::Topic, path),
         ("queue", path) => (Kind::Queue, path),
+        ("service", path) => (Kind::Service, path),
         (other, _) => panic!("{other} is no kind"),
     }
 }
@@ -459,6 +518,21 @@ fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.slow_consumers += right.slow_consumers;
     left.publishers_paused += right.publishers_paused;
     left.denied += right.denied;
+    left.calls += right.calls;
+    left.calls_without_responder += right.calls_without_responder;
+    left.calls_busy += right.calls_busy;
+    left.calls_denied += right.calls_denied;
+    left.calls_too_many += right.calls_too_many;
+    left.calls_timed_out += right.calls_timed_out;
+    left.calls_responder_gone += right.calls_responder_gone;
+    left.calls_caller_gone += right.calls_caller_gone;
+    left.calls_slow += right.calls_slow;
+    left.calls_hung_up += right.calls_hung_up;
+    left.services += right.services;
+    left.responders += right.responders;
+    left.calls_waiting += right.calls_waiting;
+    left.exchanges += right.exchanges;
+    left.exchanges_served += right.exchanges_served;
     left.sessions += right.sessions;
     left.subscriptions += right.subscriptions;
     left.topics += right.topics;

@@ -1,0 +1,509 @@
+//! What sessions do in exchanges: call, answer, go on, hang up.
+//!
+//! Relies on mail between two shards keeping its order. Invariant: an exchange that a session has
+//! been told of ends for it once: both sides have said their last, it has hung up, or it is told by
+//! [`Reply::ExchangeEnded`].
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Call, Destination, ExchangeKey, Flags, Kind, Meta, Reply, Run, SharedRun, Side, Speak,
+    SubscriptionKey,
+};
+
+use crate::backlog::{Pending, Source};
+use crate::broker::{Broker, key_of};
+use crate::deliver::OVERSHOOT;
+use crate::effects::Effects;
+use crate::exchange::{End, Open, Other};
+use crate::service::{Address, Calling, Responding};
+use crate::serving::ServiceMail;
+
+/// Stands for no subscription in deliveries to callers.
+const NO_SUBSCRIPTION: SubscriptionKey = SubscriptionKey(u32::MAX);
+
+/// Who is told that an exchange is over.
+#[derive(Clone, Copy)]
+enum Tell {
+    /// The session and the other side.
+    Both,
+    /// The session; the other side knows.
+    Own,
+    /// The other side; the session knows, or is gone.
+    Other,
+}
+
+impl Broker {
+    /// A session calls.
+    pub(crate) fn call(&mut self, now: Now, session: SessionId, call: Call, effects: &mut Effects) {
+        self.metrics.calls += 1;
+        self.metrics.messages_received += 1;
+        let key = ExchangeKey::caller(call.number);
+        if self.exchange_of(session, key).is_some() {
+            let reason = format!("call {} is still open; choose another number", call.number);
+            let close = Close::new(CloseCode::DuplicateCall, reason);
+            return self.reply(session, Reply::Refused { token: None, close }, effects);
+        }
+        let options = self.options.clone();
+        let (patience, last, service) = (call.patience, call.last, call.service);
+        let run = message(&service, now, self.shard, 0, &call.properties, &call.body);
+        let bytes = run.bytes();
+        if let Err(close) = self.may_call(session, &service, bytes) {
+            self.count_end(close.code);
+            return self.reply(session, Reply::ExchangeEnded { exchange: key, close }, effects);
+        }
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        let longest = options.services.patience_max;
+        let end = self.exchanges.insert(End {
+            session: key_of(session),
+            key,
+            service: service.clone(),
+            other: Other::Unknown { kept: Vec::new(), bytes },
+            said_last: last,
+            heard_last: false,
+            said: 1,
+            patience: if patience.is_zero() { longest } else { patience.min(longest) },
+            due: now.time,
+            armed: None,
+        });
+        let open = record.rare.get_or_insert_default().exchanges.get_or_insert_default();
+        open.insert(key, end);
+        open.untaken_bytes += bytes;
+        self.exchanges.renew(end, now.time);
+        let caller = Address { shard: self.shard, key: end };
+        let home = self.home(&service);
+        self.post(now, home, ServiceMail::Call(Calling { caller, run, last }), effects);
+    }
+
+    /// A session says more. What it says in an exchange that is over is for nobody.
+    pub(crate) fn speak(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        speak: Speak,
+        effects: &mut Effects,
+    ) {
+        self.metrics.messages_received += 1;
+        let Some(key) = self.exchange_of(session, speak.exchange) else {
+            return;
+        };
+        let most = self.options.services.calls_bytes_max;
+        let shard = self.shard;
+        let Some(end) = self.exchanges.get_mut(key).filter(|end| !end.said_last) else {
+            return;
+        };
+        let run = message(&end.service, now, shard, end.said, &speak.properties, &speak.body);
+        end.said += 1;
+        end.said_last = speak.last;
+        let to = match &mut end.other {
+            Other::Responder(at) | Other::Caller { at, .. } => *at,
+            Other::Forgone(_) => return,
+            Other::Unknown { kept, bytes } => {
+                *bytes += run.bytes();
+                let added = run.bytes();
+                kept.push((run, speak.last));
+                let Some(open) = self.open_mut(session) else {
+                    return;
+                };
+                open.untaken_bytes += added;
+                if open.untaken_bytes > most {
+                    let reason = "too much was said before anybody had taken the call";
+                    let close = Close::new(CloseCode::ServiceBusy, reason);
+                    self.end_exchange(now, key, close, Tell::Both, effects);
+                }
+                return;
+            }
+        };
+        let heard_last = end.heard_last;
+        if heard_last && end.key.side == Side::Caller {
+            // Nothing more is to come: from now on it is the caller who may not fall silent.
+            self.exchanges.renew(key, now.time);
+        }
+        if heard_last && speak.last {
+            self.complete(now, key, effects);
+        }
+        self.post(
+            now,
+            to.shard,
+            ServiceMail::Spoken { to: to.key, run, last: speak.last },
+            effects,
+        );
+    }
+
+    /// A session ends an exchange.
+    pub(crate) fn hang_up(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        exchange: ExchangeKey,
+        close: Close,
+        effects: &mut Effects,
+    ) {
+        let Some(key) = self.exchange_of(session, exchange) else {
+            return;
+        };
+        self.forget_messages(now, session, exchange, effects);
+        self.end_exchange(now, key, close, Tell::Other, effects);
+    }
+
+    /// On the responder's shard: a call has come.
+    pub(crate) fn assigned(
+        &mut self,
+        now: Now,
+        home: ShardId,
+        to: Responding,
+        call: Calling,
+        effects: &mut Effects,
+    ) {
+        let serves = self.session(to.session).and_then(|record| record.subscription(to.key));
+        if serves.is_none_or(|subscription| subscription.epoch != to.epoch) {
+            // The home has heard that by now and finds somebody else: nobody has seen the call.
+            return self.post(now, home, ServiceMail::Call(call), effects);
+        }
+        let number = self.exchanges.number();
+        let key = ExchangeKey::responder(number);
+        let session = key_of(to.session);
+        if self.is_choked(session, call.run.bytes()) || self.exchange_of(to.session, key).is_some()
+        {
+            let close = CloseCode::ServiceBusy.into();
+            let mail = ServiceMail::Ended { to: call.caller.key, close };
+            self.post(now, call.caller.shard, mail, effects);
+            let mail = ServiceMail::Released { responder: to.responder };
+            return self.post(now, home, mail, effects);
+        }
+        let end = self.exchanges.insert(End {
+            session,
+            key,
+            service: call.run.destination().path.clone(),
+            other: Other::Caller {
+                at: call.caller,
+                subscription: to.key,
+                home,
+                responder: to.responder,
+            },
+            said_last: false,
+            heard_last: call.last,
+            said: 0,
+            patience: tiderace_base::Span::ZERO,
+            due: now.time,
+            armed: None,
+        });
+        if let Some(record) = self.sessions.get_mut(session) {
+            let rare = record.rare.get_or_insert_default();
+            rare.exchanges.get_or_insert_default().insert(key, end);
+        }
+        let source = Source::Exchange { side: Side::Responder, first: true, last: call.last };
+        self.push_message(session, to.key, number, call.run, source, effects);
+        let mail = ServiceMail::Met { caller: call.caller.key, responder: end };
+        self.post(now, call.caller.shard, mail, effects);
+    }
+
+    /// On the caller's shard: somebody answers.
+    pub(crate) fn met(&mut self, now: Now, caller: Key, responder: Address, effects: &mut Effects) {
+        let other = self.exchanges.get_mut(caller).map(|end| {
+            let known = std::mem::replace(&mut end.other, Other::Responder(responder));
+            (known, end.session)
+        });
+        match other {
+            Some((Other::Unknown { kept, bytes }, session)) => {
+                let session = self.id_of(session);
+                if let Some(open) = self.open_mut(session) {
+                    open.untaken_bytes = open.untaken_bytes.saturating_sub(bytes);
+                }
+                for (run, last) in kept {
+                    let mail = ServiceMail::Spoken { to: responder.key, run, last };
+                    self.post(now, responder.shard, mail, effects);
+                }
+            }
+            Some((Other::Forgone(close), _)) => {
+                self.exchanges.remove(caller);
+                let mail = ServiceMail::Ended { to: responder.key, close };
+                self.post(now, responder.shard, mail, effects);
+            }
+            // Each call is met once.
+            Some(_) | None => {}
+        }
+    }
+
+    /// The other side has said something.
+    pub(crate) fn heard(
+        &mut self,
+        now: Now,
+        key: Key,
+        run: Arc<Run>,
+        last: bool,
+        effects: &mut Effects,
+    ) {
+        let Some(end) = self.exchanges.get(key) else {
+            return;
+        };
+        let (session, exchange, complete) = (end.session, end.key, last && end.said_last);
+        let subscription = match end.other {
+            Other::Caller { subscription, .. } => subscription,
+            Other::Responder(_) => NO_SUBSCRIPTION,
+            Other::Unknown { .. } | Other::Forgone(_) => return,
+        };
+        if self.is_choked(session, run.bytes()) {
+            let reason = "messages came faster than they were read; read faster or ask for less";
+            let close = Close::new(CloseCode::SlowConsumer, reason);
+            return self.end_exchange(now, key, close, Tell::Both, effects);
+        }
+        if let Some(end) = self.exchanges.get_mut(key) {
+            end.heard_last = last;
+        }
+        if exchange.side == Side::Caller {
+            self.exchanges.renew(key, now.time);
+        }
+        let source = Source::Exchange { side: exchange.side, first: false, last };
+        self.push_message(session, subscription, exchange.number, run, source, effects);
+        if complete {
+            self.complete(now, key, effects);
+        }
+    }
+
+    /// The other side, or the home, has ended it.
+    pub(crate) fn told_of_end(&mut self, now: Now, key: Key, close: Close, effects: &mut Effects) {
+        let forgone = |end: &End| matches!(end.other, Other::Forgone(_));
+        if self.exchanges.get(key).is_some_and(forgone) {
+            self.exchanges.remove(key);
+            return;
+        }
+        self.end_exchange(now, key, close, Tell::Own, effects);
+    }
+
+    /// Ends what a session has open because it ends; they have been taken from it before.
+    pub(crate) fn end_exchanges(&mut self, now: Now, open: &Open, effects: &mut Effects) {
+        for key in open.keys() {
+            let side = self.exchanges.get(key).map(|end| end.key.side);
+            let code = match side {
+                Some(Side::Caller) => CloseCode::CallerGone,
+                Some(Side::Responder) => CloseCode::ResponderGone,
+                None => continue,
+            };
+            self.end_exchange(now, key, code.into(), Tell::Other, effects);
+        }
+    }
+
+    /// Ends the exchanges of a subscription that no longer serves.
+    pub(crate) fn end_served(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        let Some(open) = self.open_mut(session) else {
+            return;
+        };
+        for end in open.keys() {
+            let served = self.exchanges.get(end).is_some_and(|end| match end.other {
+                Other::Caller { subscription, .. } => subscription == key,
+                _ => false,
+            });
+            if served {
+                let close = CloseCode::ResponderGone.into();
+                self.end_exchange(now, end, close, Tell::Both, effects);
+            }
+        }
+    }
+
+    /// Ends the calls whose patience is over.
+    pub(crate) fn end_overdue(&mut self, now: Now, effects: &mut Effects) {
+        while let Some(key) = self.exchanges.overdue(now.time) {
+            self.end_exchange(now, key, CloseCode::CallTimeout.into(), Tell::Both, effects);
+        }
+    }
+
+    fn end_exchange(
+        &mut self,
+        now: Now,
+        key: Key,
+        close: Close,
+        tell: Tell,
+        effects: &mut Effects,
+    ) {
+        self.exchanges.disarm(key);
+        self.detach(key);
+        let Some(end) = self.exchanges.get_mut(key) else {
+            return;
+        };
+        let (session, exchange) = (end.session, end.key);
+        let tell_other = matches!(tell, Tell::Both | Tell::Other);
+        let waits = matches!(end.other, Other::Unknown { .. }) && tell_other;
+        if waits {
+            // Kept until the home or a responder has heard of it, to give them the reason.
+            end.other = Other::Forgone(close.clone());
+            let service = end.service.clone();
+            let home = self.home(&service);
+            self.post(now, home, ServiceMail::Cancel { service, caller: key }, effects);
+        } else if let Some(end) = self.exchanges.remove(key) {
+            match end.other {
+                Other::Responder(at) | Other::Caller { at, .. } if tell_other => {
+                    let mail = ServiceMail::Ended { to: at.key, close: close.clone() };
+                    self.post(now, at.shard, mail, effects);
+                }
+                _ => {}
+            }
+            self.free_place(now, &end, effects);
+        }
+        if exchange.side == Side::Caller {
+            self.count_end(close.code);
+        }
+        if matches!(tell, Tell::Both | Tell::Own) {
+            let session = self.id_of(session);
+            // What is no longer wanted is not begun, and what has not begun need not end.
+            let begun = exchange.side == Side::Caller
+                || !self.forget_messages(now, session, exchange, effects);
+            if begun {
+                self.reply(session, Reply::ExchangeEnded { exchange, close }, effects);
+            }
+        }
+    }
+
+    /// Takes what waits of an exchange out of a backlog; whether it was to begin with that.
+    fn forget_messages(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        exchange: ExchangeKey,
+        effects: &mut Effects,
+    ) -> bool {
+        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
+        if backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
+            return false;
+        }
+        let its = |pending: &Pending| pending.exchange().is_some_and(|known| known.key == exchange);
+        let (taken, left) = self.take_back(session, its);
+        if !taken.is_empty() && (left == 0 || left < self.options.backlog_bytes_low) {
+            self.relax(now, key_of(session), effects);
+        }
+        taken.iter().filter_map(Pending::exchange).any(|known| known.first)
+    }
+
+    /// Both sides have said their last.
+    fn complete(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        self.detach(key);
+        if let Some(end) = self.exchanges.remove(key) {
+            self.free_place(now, &end, effects);
+        }
+    }
+
+    /// A responder's place is free again.
+    fn free_place(&mut self, now: Now, end: &End, effects: &mut Effects) {
+        if let Other::Caller { home, responder, .. } = end.other {
+            self.post(now, home, ServiceMail::Released { responder }, effects);
+        }
+    }
+
+    /// Takes an end from its session's list.
+    fn detach(&mut self, key: Key) {
+        let Some(end) = self.exchanges.get(key) else {
+            return;
+        };
+        let record = self.sessions.get_mut(end.session);
+        let Some(rare) = record.and_then(|record| record.rare.as_mut()) else {
+            return;
+        };
+        let Some(open) = &mut rare.exchanges else {
+            return;
+        };
+        open.remove(end.key);
+        if let Other::Unknown { bytes, .. } = end.other {
+            open.untaken_bytes = open.untaken_bytes.saturating_sub(bytes);
+        }
+        if open.is_empty() {
+            rare.exchanges = None;
+        }
+    }
+
+    fn push_message(
+        &mut self,
+        session: Key,
+        key: SubscriptionKey,
+        number: u32,
+        run: Arc<Run>,
+        source: Source,
+        effects: &mut Effects,
+    ) {
+        let run = Rc::new(SharedRun::new(run));
+        let pending = Pending { key, run, from: 0, to: 1, redeliveries: number, source };
+        self.push(session, pending, None, effects);
+    }
+
+    /// Whether a session has so much of exchanges waiting that no more can be taken for it.
+    fn is_choked(&self, session: Key, bytes: usize) -> bool {
+        let record = self.sessions.get(session);
+        let backlog = record.and_then(|record| record.backlog.as_ref());
+        backlog.is_some_and(|backlog| {
+            backlog.exchange_bytes() > 0
+                && backlog.exchange_bytes() + bytes > self.mark().saturating_mul(OVERSHOOT)
+        })
+    }
+
+    fn may_call(&mut self, session: SessionId, service: &Path, bytes: usize) -> Result<(), Close> {
+        let destination = Destination { kind: Kind::Service, path: service.clone() };
+        self.may_publish(session, &destination).inspect_err(|_| self.metrics.denied += 1)?;
+        let options = &self.options.services;
+        let (calls_max, bytes_max) = (options.calls_open_max, options.calls_bytes_max);
+        let Some(open) = self.open_mut(session) else {
+            return Ok(());
+        };
+        if open.calls >= calls_max {
+            let reason = format!("a session may have {calls_max} calls open; wait for answers");
+            return Err(Close::new(CloseCode::TooManyCalls, reason));
+        }
+        if open.untaken_bytes > 0 && open.untaken_bytes + bytes > bytes_max {
+            let reason =
+                format!("{bytes_max} bytes of calls wait for responders; wait for answers");
+            return Err(Close::new(CloseCode::TooManyCalls, reason));
+        }
+        Ok(())
+    }
+
+    fn exchange_of(&self, session: SessionId, key: ExchangeKey) -> Option<Key> {
+        self.session(session)?.rare.as_ref()?.exchanges.as_ref()?.get(key)
+    }
+
+    fn open_mut(&mut self, session: SessionId) -> Option<&mut Open> {
+        let record = self.sessions.get_mut(key_of(session))?;
+        record.rare.as_mut()?.exchanges.as_deref_mut()
+    }
+
+    /// Counts a call that ends before both sides have said their last.
+    fn count_end(&mut self, code: CloseCode) {
+        let metrics = &mut self.metrics;
+        *match code {
+            CloseCode::NoResponder => &mut metrics.calls_without_responder,
+            CloseCode::ServiceBusy => &mut metrics.calls_busy,
+            CloseCode::NotAuthorised => &mut metrics.calls_denied,
+            CloseCode::TooManyCalls => &mut metrics.calls_too_many,
+            CloseCode::CallTimeout => &mut metrics.calls_timed_out,
+            CloseCode::ResponderGone => &mut metrics.calls_responder_gone,
+            CloseCode::CallerGone => &mut metrics.calls_caller_gone,
+            CloseCode::SlowConsumer => &mut metrics.calls_slow,
+            _ => &mut metrics.calls_hung_up,
+        } += 1;
+    }
+}
+
+/// A message of an exchange: numbered by its side, from zero.
+fn message(
+    service: &Path,
+    now: Now,
+    shard: ShardId,
+    number: u64,
+    properties: &[u8],
+    body: &[u8],
+) -> Arc<Run> {
+    let destination = Destination { kind: Kind::Service, path: service.clone() };
+    let flags = if properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
+    let meta = Meta { flags, expires_ms: None };
+    let mut run = Run::single(destination, now.time, properties, body, meta);
+    run.number(shard, number);
+    Arc::new(run)
+}

@@ -1,0 +1,246 @@
+//! The ends of exchanges that a shard's sessions hold, and when their patience is over.
+//!
+//! Invariants: an end has its deadline in the order exactly while it is a caller's that is open; a
+//! session's list names exactly its open ends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tiderace_base::{Close, Key, ShardId, Slab, Span, Time};
+use tiderace_topics::Path;
+use tiderace_wire::{ExchangeKey, Run, Side, SubscriptionKey};
+
+use crate::broker::Map;
+use crate::service::Address;
+
+/// One side of an exchange.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) session: Key,
+    pub(crate) key: ExchangeKey,
+    pub(crate) service: Path,
+    pub(crate) other: Other,
+    /// Whether its session has said its last message.
+    pub(crate) said_last: bool,
+    /// Whether the other side has.
+    pub(crate) heard_last: bool,
+    /// How many messages its session has said.
+    pub(crate) said: u64,
+    /// Of callers.
+    pub(crate) patience: Span,
+    /// When that is over; may have been moved later than the order knows.
+    pub(crate) due: Time,
+    /// Where it stands in the order of deadlines.
+    pub(crate) armed: Option<Time>,
+}
+
+/// What an end knows of the other side.
+#[derive(Debug)]
+pub(crate) enum Other {
+    /// Of a caller's end: nobody has answered yet. What its session says meanwhile is kept.
+    Unknown { kept: Vec<(Arc<Run>, bool)>, bytes: usize },
+    /// Of a caller's end: over before anybody answered; whoever does is told why.
+    Forgone(Close),
+    /// Of a caller's end: it is known who answers.
+    Responder(Address),
+    /// Of a responder's end.
+    Caller {
+        at: Address,
+        /// The subscription that serves.
+        subscription: SubscriptionKey,
+        /// Who is to be told when it is over.
+        home: ShardId,
+        /// Its place there.
+        responder: Key,
+    },
+}
+
+/// All ends on a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanges {
+    ends: Slab<End>,
+    deadlines: BTreeSet<(Time, Key)>,
+    /// How many ends are callers'.
+    callers: usize,
+    next_number: u32,
+}
+
+/// The open ends of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Open {
+    ends: Map<ExchangeKey, Key>,
+    /// How many of them it has called.
+    pub(crate) calls: usize,
+    /// Bytes it has said that nobody has taken yet.
+    pub(crate) untaken_bytes: usize,
+}
+
+impl Exchanges {
+    pub(crate) fn insert(&mut self, end: End) -> Key {
+        self.callers += usize::from(end.key.side == Side::Caller);
+        self.ends.insert(end)
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&End> {
+        self.ends.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut End> {
+        self.ends.get_mut(key)
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<End> {
+        self.disarm(key);
+        let end = self.ends.remove(key)?;
+        self.callers -= usize::from(end.key.side == Side::Caller);
+        Some(end)
+    }
+
+    /// A caller's patience begins anew.
+    pub(crate) fn renew(&mut self, key: Key, now: Time) {
+        let Some(end) = self.ends.get_mut(key) else { return };
+        end.due = now + end.patience;
+        if end.armed.is_none() {
+            end.armed = Some(end.due);
+            self.deadlines.insert((end.due, key));
+        }
+    }
+
+    /// A caller is no longer waited for.
+    pub(crate) fn disarm(&mut self, key: Key) {
+        let armed = self.ends.get_mut(key).and_then(|end| end.armed.take());
+        if let Some(armed) = armed {
+            self.deadlines.remove(&(armed, key));
+        }
+    }
+
+    /// An end whose patience is over; each once.
+    pub(crate) fn overdue(&mut self, now: Time) -> Option<Key> {
+        while let Some((armed, key)) = self.deadlines.first().copied().filter(|row| row.0 <= now) {
+            self.deadlines.remove(&(armed, key));
+            let Some(end) = self.ends.get_mut(key) else { continue };
+            if end.due <= now {
+                end.armed = None;
+                return Some(key);
+            }
+            end.armed = Some(end.due);
+            self.deadlines.insert((end.due, key));
+        }
+        None
+    }
+
+    /// A number for a responder's end that no other on this shard is likely to have had lately.
+    pub(crate) fn number(&mut self) -> u32 {
+        self.next_number = self.next_number.wrapping_add(1);
+        self.next_number
+    }
+
+    /// Callers' ends.
+    pub(crate) fn callers(&self) -> usize {
+        self.callers
+    }
+
+    /// Responders' ends.
+    pub(crate) fn responders(&self) -> usize {
+        self.ends.len() - self.callers
+    }
+}
+
+impl Open {
+    pub(crate) fn get(&self, key: ExchangeKey) -> Option<Key> {
+        self.ends.get(&key).copied()
+    }
+
+    pub(crate) fn insert(&mut self, key: ExchangeKey, end: Key) {
+        self.calls += usize::from(key.side == Side::Caller);
+        self.ends.insert(key, end);
+    }
+
+    pub(crate) fn remove(&mut self, key: ExchangeKey) {
+        if self.ends.remove(&key).is_some() {
+            self.calls -= usize::from(key.side == Side::Caller);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.ends.values().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn end(number: u32, patience: u64) -> End {
+        End {
+            session: Key::default(),
+            key: ExchangeKey::caller(number),
+            service: Path::parse("s").unwrap(),
+            other: Other::Unknown { kept: Vec::new(), bytes: 0 },
+            said_last: false,
+            heard_last: false,
+            said: 0,
+            patience: Span::from_nanos(patience),
+            due: Time::ZERO,
+            armed: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn patience_ends_once_and_when_it_was_last_renewed(
+            ops in proptest::collection::vec((0u8..4, 0usize..8, 1u64..50), 1..200),
+        ) {
+            let mut exchanges = Exchanges::default();
+            let mut model: Vec<(Key, Option<u64>, u64)> = Vec::new();
+            let mut now = 0;
+            for (op, at, span) in ops {
+                match op {
+                    0 => {
+                        let key = exchanges.insert(end(model.len() as u32, span));
+                        exchanges.renew(key, Time::from_nanos(now));
+                        model.push((key, Some(now + span), span));
+                    }
+                    1 if at < model.len() => {
+                        let (key, due, patience) = &mut model[at];
+                        if due.is_some() {
+                            exchanges.renew(*key, Time::from_nanos(now));
+                            *due = Some(now + *patience);
+                        }
+                    }
+                    2 if at < model.len() => {
+                        exchanges.remove(model[at].0);
+                        model[at].1 = None;
+                    }
+                    _ => {
+                        now += span;
+                        let mut over = Vec::new();
+                        while let Some(key) = exchanges.overdue(Time::from_nanos(now)) {
+                            over.push(key);
+                        }
+                        over.sort_unstable();
+                        let mut expected = Vec::new();
+                        for (key, due, _) in &mut model {
+                            if due.is_some_and(|due| due <= now) {
+                                expected.push(*key);
+                                *due = None;
+                                exchanges.remove(*key);
+                            }
+                        }
+                        expected.sort_unstable();
+                        prop_assert_eq!(over, expected);
+                    }
+                }
+                let open = model.iter().filter(|row| row.1.is_some()).count();
+                prop_assert_eq!((exchanges.callers(), exchanges.deadlines.len()), (open, open));
+                prop_assert_eq!(exchanges.responders(), 0);
+            }
+        }
+    }
+}
