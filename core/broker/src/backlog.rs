@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
-use tiderace_base::Key;
+use tiderace_base::{Key, ShardId};
 use tiderace_wire::{Delivery, Exchange, ExchangeKey, SharedRun, Side, SubscriptionKey};
 
 /// Where a delivery came from, and so what may be done with it.
@@ -49,6 +49,9 @@ pub struct Pending {
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) redeliveries: u32,
+    /// Of topics: the number up to which everything of the home has been given once this is; zero if
+    /// that is not known.
+    pub(crate) reached: u64,
     pub(crate) source: Source,
 }
 
@@ -62,7 +65,7 @@ impl Pending {
             from: self.from as usize,
             to: self.to as usize,
             redeliveries: if exchange.is_some() { 0 } else { self.redeliveries },
-            reached: self.run.run().first() + u64::from(self.to) - 1,
+            reached: self.reached,
             exchange,
         }
     }
@@ -192,7 +195,12 @@ impl Backlog {
                 conflated += u64::from(waiting.len());
                 self.bytes -= waiting.bytes();
                 self.bytes += pending.bytes();
+                let (home, number) = (pending.run.run().home(), pending.reached);
+                // What waits behind it is older than it.
+                pending.reached = waiting.reached;
                 *waiting = pending;
+                let newest = self.entries.iter_mut().rev().take(REACH_WITHIN);
+                raise(newest, home, number);
             }
             None => {
                 *place = self.taken + self.entries.len() as u64;
@@ -200,6 +208,21 @@ impl Backlog {
             }
         }
         conflated
+    }
+
+    /// Everything of a home up to a number has been given once all that waits has been; whether
+    /// anything of that home waits.
+    pub(crate) fn reach(&mut self, home: ShardId, number: u64) -> bool {
+        raise(self.entries.iter_mut().rev(), home, number)
+    }
+
+    /// Older messages of a home are about to be appended, but none up to a number.
+    pub(crate) fn lower(&mut self, home: ShardId, number: u64) {
+        for waiting in &mut self.entries {
+            if waiting.source == Source::Topic && waiting.run.run().home() == home {
+                waiting.reached = waiting.reached.min(number);
+            }
+        }
     }
 
     /// The backlog is short again: conflation starts afresh when it is next needed.
@@ -226,12 +249,34 @@ impl Backlog {
     }
 }
 
+/// How many of the newest entries are looked at for one that can tell how far a client has come;
+/// if there is none, a client that comes back gets some messages twice.
+const REACH_WITHIN: usize = 64;
+
+/// Lets the first of these entries that is of a home vouch for a number; whether there is one.
+fn raise<'a>(
+    mut newest: impl Iterator<Item = &'a mut Pending>,
+    home: ShardId,
+    number: u64,
+) -> bool {
+    let of_home = |waiting: &&mut Pending| {
+        waiting.source == Source::Topic && waiting.run.run().home() == home
+    };
+    match newest.find(of_home) {
+        Some(waiting) => {
+            waiting.reached = waiting.reached.max(number);
+            true
+        }
+        None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::sync::Arc;
-    use tiderace_base::{ShardId, Time};
+    use tiderace_base::Time;
     use tiderace_topics::Path;
     use tiderace_wire::{Destination, Kind, Meta, RunBuilder};
 
@@ -244,7 +289,12 @@ mod tests {
         let mut run = builder.build();
         run.number(ShardId(0), first);
         let run = Rc::new(SharedRun::new(Arc::new(run)));
-        Pending { key: SubscriptionKey(0), run, from: 0, to: count, redeliveries: 0, source }
+        let (key, reached) = (SubscriptionKey(0), first + u64::from(count) - 1);
+        Pending { key, run, from: 0, to: count, redeliveries: 0, reached, source }
+    }
+
+    fn reached(backlog: &Backlog) -> Vec<u64> {
+        backlog.iter().map(|p| p.reached).collect()
     }
 
     fn sequences(backlog: &Backlog) -> Vec<u64> {
@@ -279,6 +329,23 @@ mod tests {
         backlog.pop();
         backlog.pop();
         assert_eq!(backlog.bytes(), 0);
+    }
+
+    #[test]
+    fn a_message_in_an_older_place_does_not_vouch_for_what_waits_behind_it() {
+        let mut backlog = Backlog::default();
+        let topic = |slot| Key { slot, generation: 0 };
+        backlog.conflate(topic(1), pending(10, 3, Source::Topic));
+        backlog.conflate(topic(2), pending(20, 1, Source::Topic));
+        backlog.conflate(topic(1), pending(30, 2, Source::Topic));
+        assert_eq!(sequences(&backlog), [31, 20]);
+        assert_eq!(reached(&backlog), [12, 31]);
+        let delivered = backlog.pop().unwrap();
+        assert_eq!((delivered.run.run().first() + u64::from(delivered.from)), 31);
+        assert!(backlog.reach(ShardId(0), 40));
+        assert!(!backlog.reach(ShardId(1), 40));
+        backlog.lower(ShardId(0), 25);
+        assert_eq!(reached(&backlog), [25]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tiderace_wire::{Command, Commands, Confirm, Destination, Reply, Token};
 
 use crate::effects::{Effects, Mail};
 use crate::exchange::Exchanges;
+use crate::history::History;
 use crate::service::Services;
 use crate::serving::Inbox;
 use crate::session::Session;
@@ -41,6 +42,8 @@ pub struct Broker {
     /// As a home: which shards have subscriptions with which patterns.
     pub(crate) remote_patterns: PatternIndex<ShardId>,
     pub(crate) remote_patterns_at: u64,
+    /// As a home: recent messages.
+    pub(crate) history: History,
     pub(crate) queues: Queues,
     /// As a home.
     pub(crate) services: Services,
@@ -79,6 +82,7 @@ impl Broker {
             remote_pattern_uses: Map::default(),
             remote_patterns: PatternIndex::default(),
             remote_patterns_at: 1,
+            history: History::default(),
             queues: Queues::new(options.messages_bytes_max),
             services: Services::default(),
             exchanges: Exchanges::default(),
@@ -130,14 +134,12 @@ impl Broker {
                 self.reply(session, Reply::Refused { token, close }, effects);
             }
             Mail::Fanout(run) => self.fan_out(now, run, effects),
-            Mail::Interest { path, on, asker } => {
-                self.interest(now, from, path, on, asker, effects)
+            Mail::Interest { path, interest } => self.interest(now, from, path, interest, effects),
+            Mail::PatternInterest { pattern, interest } => {
+                self.pattern_interest(now, from, &pattern, interest, effects);
             }
-            Mail::PatternInterest { pattern, on, asker } => {
-                self.pattern_interest(now, from, &pattern, on, asker, effects);
-            }
-            Mail::Interested { asker, retained } => {
-                self.interested(now, from, asker, retained, effects)
+            Mail::Interested { asker, answer } => {
+                self.interested(now, from, asker, answer, effects)
             }
             Mail::Consume { consume, asker } => self.consume(now, from, &consume, asker, effects),
             Mail::Deliver { session, key, segment } => {
@@ -204,6 +206,7 @@ impl Broker {
         }
         if now.time >= self.sweep_due {
             self.sweep_due = now.time + SWEEP_TICK;
+            self.sweep_history(now);
             self.sweep_topics(now);
         }
     }
@@ -224,6 +227,8 @@ impl Broker {
         metrics.queue_bytes = queue_bytes as u64;
         metrics.backlog_bytes = self.backlog_bytes as u64;
         metrics.retained_bytes = self.retained_bytes as u64;
+        metrics.history_messages = self.history.messages as u64;
+        metrics.history_bytes = self.history.bytes as u64;
         metrics
     }
 
@@ -265,17 +270,22 @@ impl Broker {
                 self.metrics.retained -= 1;
             }
         }
+        let (idle, age) = (self.options.topic_idle, self.options.history_age);
         let idle: Vec<Key> = self
             .topics
             .iter()
             .filter(|(_, topic)| {
-                topic.is_idle() && now.time.since(topic.used) >= self.options.topic_idle
+                let idle = if topic.is_recorded() { idle.max(age) } else { idle };
+                topic.is_idle() && now.time.since(topic.used) >= idle
             })
             .map(|(key, _)| key)
             .collect();
         for key in idle {
             if let Some(topic) = self.topics.remove(key) {
                 self.topic_names.remove(&topic.path);
+                if let Some(home) = &topic.home {
+                    self.history.forget(&topic.path, home);
+                }
             }
         }
     }

@@ -431,7 +431,8 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let run = Rc::new(SharedRun::new(run));
-        let pending = Pending { key, run, from: 0, to: 1, redeliveries: number, source };
+        let pending =
+            Pending { key, run, from: 0, to: 1, redeliveries: number, reached: 0, source };
         self.push(session, pending, None, effects);
     }
 

@@ -14,6 +14,8 @@ use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, Target};
 use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::effects::{Effects, Mail};
+use crate::history::last_of;
+use crate::publish::copy_of;
 use crate::session::Session;
 use crate::subscriptions::Entry;
 use crate::topic::{Subscriber, bit};
@@ -30,10 +32,13 @@ impl Broker {
         let record = self.sessions.get_mut(key)?;
         let backlog = record.backlog.as_mut()?;
         let before = backlog.bytes();
-        let pending = backlog.pop()?;
+        let mut pending = backlog.pop()?;
         let after = backlog.bytes();
         if backlog.is_empty() {
             record.backlog = None;
+        }
+        if record.rare.as_ref().is_some_and(|rare| rare.recovering > 0) {
+            pending.reached = 0;
         }
         let short = after == 0 || after < self.options.backlog_bytes_low;
         let relaxed = record.slow().is_some() && short;
@@ -75,7 +80,13 @@ impl Broker {
         // Taken out so that sessions can be touched meanwhile; nothing below adds subscribers.
         let subscribers = std::mem::take(&mut topic.subscribers);
         let by_pattern = std::mem::take(&mut topic.by_pattern);
-        let shared = Rc::new(SharedRun::new(run));
+        let shared = if topic.deltas > 0 || topic.deltas_by_pattern {
+            let previous = topic.previous.replace(newest(&run));
+            Rc::new(SharedRun::after(run, previous))
+        } else {
+            topic.previous = None;
+            Rc::new(SharedRun::new(run))
+        };
         for subscriber in subscribers.iter().chain(&by_pattern) {
             self.offer(now, key, *subscriber, &shared, effects);
         }
@@ -99,20 +110,22 @@ impl Broker {
             from: 0,
             to: run.run().len() as u32,
             redeliveries: 0,
+            reached: last_of(run.run()),
             source: Source::Topic,
         };
         if to.plain && !run.run().any(Flags::EXPIRES) {
             return self.push_topic(now, topic, to.session, whole, effects);
         }
         for (from, end) in self.wanted(now, to, run) {
-            let part = Pending { run: run.clone(), from, to: end, ..whole };
-            self.push_topic(now, topic, to.session, part, effects);
+            let reached = run.run().first() + u64::from(end) - 1;
+            let part = Pending { run: run.clone(), from, to: end, reached, ..whole };
+            self.push_or_hold(now, topic, to.session, part, effects);
         }
     }
 
     /// The stretches of a run that a subscription with a selector wants, or one whose homes have
     /// not all answered yet.
-    fn wanted(&mut self, now: Now, to: Subscriber, run: &SharedRun) -> Vec<(u32, u32)> {
+    pub(crate) fn wanted(&mut self, now: Now, to: Subscriber, run: &SharedRun) -> Vec<(u32, u32)> {
         let Some(record) = self.sessions.get(to.session) else {
             return Vec::new();
         };
@@ -236,6 +249,7 @@ impl Broker {
             from: segment.from,
             to: segment.to,
             redeliveries: segment.redeliveries,
+            reached: 0,
             run: Rc::new(SharedRun::new(segment.run)),
             source,
         };
@@ -313,6 +327,7 @@ impl Broker {
                 found.push(*subscriber);
             }
         });
+        topic.deltas_by_pattern = found.iter().any(|subscriber| subscriber.extras.deltas());
     }
 
     /// Sends a settlement to the home of the messages, which may be here.
@@ -334,6 +349,17 @@ impl Broker {
                 .mail
                 .push((home, Mail::Settle { session, key, ranges, settlement, confirm: None }));
         }
+    }
+}
+
+/// What the next run of a topic is a change of: the run, or only its last message if that is much
+/// less.
+pub(crate) fn newest(run: &Arc<Run>) -> Arc<Run> {
+    match run.message(run.len().saturating_sub(1)) {
+        Some(last) if run.bytes() > 2 * (last.properties.len() + last.body.len()) + 1024 => {
+            copy_of(run, &last)
+        }
+        _ => run.clone(),
     }
 }
 

@@ -61,30 +61,26 @@ pub enum Mail {
     },
     /// From the home of a topic: a run for the shard's subscribers.
     Fanout(Arc<Run>),
-    /// To the home: the shard has, or no longer has, subscribers of the topic.
+    /// To the home: which subscribers of the topic the shard has now.
     Interest {
         /// Which topic.
         path: Path,
-        /// Whether it has.
-        on: bool,
-        /// The subscription that waits for [`Mail::Interested`].
-        asker: Option<Asker>,
+        /// Which.
+        interest: Interest,
     },
-    /// To every shard: the same for a pattern.
+    /// To every shard: a subscription to a pattern begins or ends.
     PatternInterest {
         /// Which topics.
         pattern: Pattern,
-        /// Whether it has.
-        on: bool,
-        /// The subscription that waits for [`Mail::Interested`].
-        asker: Option<Asker>,
+        /// What kind of subscription.
+        interest: Interest,
     },
-    /// From a home: everything published from now on will be sent; before it, the retained values.
+    /// From a home: everything published from now on will be sent; before it, the answer.
     Interested {
         /// Who asked.
         asker: Asker,
-        /// Retained values, one message each.
-        retained: Vec<Arc<Run>>,
+        /// What comes first.
+        answer: Answer,
     },
     /// To a home: a consumer begins.
     Consume {
@@ -140,6 +136,73 @@ pub enum Mail {
     },
     /// About services and exchanges.
     Service(Box<ServiceMail>),
+}
+
+/// What a shard tells a home of its subscribers.
+#[derive(Clone, Copy, Debug)]
+pub struct Interest {
+    /// Whether there are some; of a pattern: whether one begins.
+    pub on: bool,
+    /// Whether some are recoverable; of a pattern: whether this one is.
+    pub recorded: bool,
+    /// The subscription that waits for [`Mail::Interested`].
+    pub ask: Option<Ask>,
+}
+
+/// A question to a home.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Who waits for the answer.
+    pub asker: Asker,
+    /// What is wanted before everything new.
+    pub first: First,
+}
+
+/// What a subscription wants before everything new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// Nothing.
+    Nothing,
+    /// The retained values.
+    Retained,
+    /// What came after a message.
+    Since {
+        /// Its number, if it is of this life of the node.
+        after: Option<u64>,
+        /// Whether retained values are wanted where something is missing.
+        retained: bool,
+    },
+}
+
+/// What a home has to say before everything new. Runs are in the order of their numbers.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// The number of the last message before this answer.
+    pub at: u64,
+    /// Retained values, one message each; to somebody who comes back, what to deliver if all that
+    /// was missed is too much.
+    pub retained: Vec<Arc<Run>>,
+    /// To somebody who comes back: what was missed.
+    pub missed: Option<Box<Missed>>,
+}
+
+/// What a client that comes back has missed.
+#[derive(Debug)]
+pub struct Missed {
+    /// The number of the last message it has; what is up to there is not meant.
+    pub after: u64,
+    /// Whether the runs are everything.
+    pub complete: bool,
+    /// The messages; absent if they are too much.
+    pub runs: Option<Vec<Arc<Run>>>,
+}
+
+impl Answer {
+    /// Bytes of the messages in it.
+    pub fn bytes(&self) -> usize {
+        let missed = self.missed.as_ref().and_then(|missed| missed.runs.as_ref());
+        self.retained.iter().chain(missed.into_iter().flatten()).map(|run| run.bytes()).sum()
+    }
 }
 
 /// One target of a subscription, waiting for a home's answer.

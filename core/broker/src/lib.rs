@@ -22,12 +22,15 @@ mod conversation;
 mod deliver;
 mod effects;
 mod exchange;
+mod history;
 mod identity;
+mod interest;
 mod metrics;
 mod options;
 mod pressure;
 mod publish;
 mod queueing;
+mod recover;
 mod service;
 mod serving;
 mod session;
@@ -38,7 +41,7 @@ mod topic;
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
 pub use backlog::Pending;
 pub use broker::Broker;
-pub use effects::{Asker, Effects, Mail};
+pub use effects::{Answer, Ask, Asker, Effects, First, Interest, Mail, Missed};
 pub use metrics::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
 pub use options::{
     BrokerOptions, QueuePolicy, ServiceOptions, SlowConsumer, TopicOptions, TopicPolicy,

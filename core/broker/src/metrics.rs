@@ -68,6 +68,10 @@ broker_metrics! {
     retained false "tiderace_topics_retained" "" "Topics that hold a retained value.";
     retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values.";
     queues false "tiderace_queues" "" "Queues.";
+    recoveries_complete true "tiderace_recoveries_total" "result=\"complete\"" "Subscriptions of clients that came back, by whether they got all they had missed.";
+    recoveries_incomplete true "tiderace_recoveries_total" "result=\"incomplete\"" "Subscriptions of clients that came back, by whether they got all they had missed.";
+    history_messages false "tiderace_history_messages" "" "Recent messages kept for clients that come back.";
+    history_bytes false "tiderace_history_bytes" "" "Bytes of recent messages kept for clients that come back.";
     queue_messages false "tiderace_queue_messages" "" "Messages ready in queues.";
     queue_bytes false "tiderace_queue_bytes" "" "Bytes of messages in queues, ready and in flight.";
     backlog_bytes false "tiderace_backlog_bytes" "" "Bytes of messages waiting in sessions' backlogs, shared ones counted for each session.";

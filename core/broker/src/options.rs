@@ -122,6 +122,15 @@ pub struct BrokerOptions {
     pub services: ServiceOptions,
     /// How long a topic without subscribers and retained value is remembered.
     pub topic_idle: Span,
+    /// Which life of the node this is; numbers of messages are not compared between lives.
+    pub epoch: u64,
+    /// Bytes of recent messages kept on one shard for clients that come back.
+    pub history_bytes_max: usize,
+    /// Bytes of one topic's recent messages kept.
+    pub history_bytes_per_topic: usize,
+    /// How long recent messages are kept, and topics recorded after they had a recoverable
+    /// subscriber.
+    pub history_age: Span,
 }
 
 impl BrokerOptions {
@@ -168,6 +177,10 @@ impl Default for BrokerOptions {
             },
             services: ServiceOptions::default(),
             topic_idle: Span::from_secs(60),
+            epoch: 0,
+            history_bytes_max: 64 << 20,
+            history_bytes_per_topic: 1 << 20,
+            history_age: Span::from_secs(120),
         }
     }
 }

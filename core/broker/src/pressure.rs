@@ -15,7 +15,7 @@ use crate::SlowConsumer;
 use crate::broker::{Broker, key_of};
 use crate::effects::{Effects, Mail};
 use crate::session::Slow;
-use crate::topic::{bit, members};
+use crate::topic::{Home, bit, members};
 
 impl Broker {
     /// The session's backlog is above the mark: publishers of the topic are to wait for it.
@@ -135,7 +135,8 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
-        let home = topic.home.get_or_insert_default();
+        let floor = || Home::starting(self.history.floor_of(path));
+        let home = topic.home.get_or_insert_with(floor);
         if on {
             home.pressed |= bit(from);
         } else {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
-use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Reply, Run, Token};
+use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Reply, Run, Token};
 
 use crate::Action;
 use crate::broker::{Broker, key_of};
 use crate::effects::{Effects, Mail};
-use crate::topic::{bit, members};
+use crate::history::last_of;
+use crate::topic::{Home, bit, members};
 
 impl Broker {
     /// On the publisher's shard.
@@ -62,9 +63,8 @@ impl Broker {
     ) {
         run.number(self.shard, self.next_sequence);
         self.next_sequence += run.len() as u64;
-        let run = Arc::new(run);
         match run.destination().kind {
-            Kind::Queue => self.enqueue(now, from, run, effects),
+            Kind::Queue => self.enqueue(now, from, Arc::new(run), effects),
             Kind::Service => {
                 let token = confirm.map(|confirm| confirm.from);
                 let reason = "a service is called, not published to";
@@ -87,7 +87,7 @@ impl Broker {
         &mut self,
         now: Now,
         from: ShardId,
-        run: Arc<Run>,
+        mut run: Run,
         effects: &mut Effects,
     ) -> Result<(), Close> {
         let key = self.ensure_topic(now, &run.destination().path);
@@ -96,15 +96,24 @@ impl Broker {
             return Ok(());
         };
         topic.used = now.time;
-        let home = topic.home.get_or_insert_default();
+        let floor = || Home::starting(self.history.floor_of(&topic.path));
+        let home = topic.home.get_or_insert_with(floor);
         if home.patterns_at != remote_patterns_at {
             home.patterns_at = remote_patterns_at;
             home.by_pattern = 0;
             let mut set = 0;
             self.remote_patterns.matches(&topic.path, &mut |shard| set |= bit(*shard));
             home.by_pattern = set;
+            home.recorded_by_pattern = self.history.names(&topic.path);
         }
         home.publishers |= bit(from);
+        if home.next_version == 0 {
+            // Above all versions of an earlier topic of this name: there were never more of them
+            // than numbers.
+            home.next_version = run.first();
+        }
+        run.set_version(home.next_version);
+        let run = Arc::new(run);
         if topic.options.retain || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
             let before = home.retained.as_ref().map_or(0, |run| run.bytes());
             let after = retain(home.retained.clone(), &run, topic.options.retain);
@@ -118,11 +127,17 @@ impl Broker {
             self.metrics.retained -= u64::from(home.retained.is_some());
             home.retained = after;
         }
+        home.next_version += run.len() as u64;
+        let before = std::mem::replace(&mut home.last, last_of(&run));
+        let recorded = home.is_recorded() || home.history.is_some();
         let shards = home.interested | home.by_pattern;
         if home.pressed != 0 && home.told & bit(from) == 0 {
             home.told |= bit(from);
             let destination = run.destination().clone();
             self.tell_pause(from, destination, true, effects);
+        }
+        if recorded {
+            self.record(now, key, &run, before);
         }
         for shard in members(shards & !bit(self.shard)) {
             effects.mail.push((shard, Mail::Fanout(run.clone())));
@@ -193,11 +208,17 @@ fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Ar
     if message.flags.contains(Flags::RETAIN_REMOVE) {
         return None;
     }
-    // A copy of just the size, so that one value does not keep a whole run or read in memory.
+    Some(copy_of(run, &message))
+}
+
+/// A copy of one message of a run, of just the size, so that it does not keep a whole run or read in
+/// memory.
+pub(crate) fn copy_of(run: &Run, message: &Message<'_>) -> Arc<Run> {
     let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
     let destination = run.destination().clone();
     let mut copy =
         Run::single(destination, run.published(), message.properties, message.body, meta);
     copy.number(run.home(), message.sequence);
-    Some(Arc::new(copy))
+    copy.set_version(run.version() + (message.sequence - run.first()));
+    Arc::new(copy)
 }

@@ -11,7 +11,7 @@ use tiderace_wire::{
 };
 
 use crate::broker::Broker;
-use crate::effects::{Asker, Effects, Mail};
+use crate::effects::{Answer, Asker, Effects, Mail};
 use crate::topic::{bit, members};
 
 impl Broker {
@@ -51,7 +51,7 @@ impl Broker {
             return self.serve(now, from, consume, asker, effects);
         }
         // The answer first: deliveries may follow it, never overtake it.
-        self.answer(now, from, asker, Vec::new(), effects);
+        self.answer(now, from, asker, Answer::default(), effects);
         let mut out = Vec::new();
         let options = self.options.clone();
         self.queues.consume(now, consume, |path| options.queue(path), &mut out);

@@ -18,7 +18,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
 
 use crate::broker::Broker;
-use crate::effects::{Asker, Effects, Mail};
+use crate::effects::{Answer, Asker, Effects, Mail};
 use crate::service::{Address, Calling, Responding, Step};
 
 /// What shards tell each other about services and exchanges.
@@ -146,7 +146,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         // The answer first: calls may follow it, never overtake it.
-        self.answer(now, from, asker, Vec::new(), effects);
+        self.answer(now, from, asker, Answer::default(), effects);
         let window = match consume.window.messages {
             0 => self.options.services.window,
             messages => messages,

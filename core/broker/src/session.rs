@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tiderace_base::{Key, Time};
+use tiderace_base::{Key, ShardId, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::Path;
 use tiderace_wire::{Kind, SubscriptionKey, Target, Token};
@@ -10,7 +10,9 @@ use tiderace_wire::{Kind, SubscriptionKey, Target, Token};
 use crate::Principal;
 use crate::backlog::Backlog;
 use crate::exchange::Open;
+use crate::recover::Recovery;
 use crate::subscriptions::{Entry, Subscriptions};
+use crate::topic::Extras;
 
 /// One client on its shard. Kept small: there may be millions of idle ones.
 #[derive(Debug)]
@@ -38,12 +40,20 @@ pub(crate) struct Rare {
     pub(crate) may_publish: Option<(Kind, Path)>,
     /// Its open exchanges, if it has any.
     pub(crate) exchanges: Option<Box<Open>>,
+    /// How many of its subscriptions wait for what they missed: until they have it, deliveries of
+    /// others say nothing about its position.
+    pub(crate) recovering: u32,
+    /// Numbers up to which homes have answered meanwhile.
+    pub(crate) reached: Vec<(ShardId, u64)>,
 }
 
 impl Rare {
     /// Whether forgetting it would change nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slow.is_none() && self.may_publish.is_none() && self.exchanges.is_none()
+        self.slow.is_none()
+            && self.may_publish.is_none()
+            && self.exchanges.is_none()
+            && self.recovering == 0
     }
 }
 
@@ -69,6 +79,9 @@ pub(crate) struct Subscription {
     pub(crate) confirm: Option<Token>,
     pub(crate) selector: Option<Selector>,
     pub(crate) targets: Targets,
+    pub(crate) extras: Extras,
+    /// What waits until every home has said what was missed.
+    pub(crate) recovery: Option<Box<Recovery>>,
 }
 
 /// What a subscription listens to: nearly always one thing.

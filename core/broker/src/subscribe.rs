@@ -5,23 +5,20 @@
 //! for other subscribers are not for this one, so there is neither a gap nor a repetition.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
-use tiderace_queues::{Consume, Settlement, reaches};
-use tiderace_topics::{Path, Pattern};
+use tiderace_queues::{Consume, Settlement};
+use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Confirm, Destination, Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Token,
-    Window,
+    Confirm, Destination, Kind, Reply, SharedRun, Subscribe, SubscriptionKey, Target, Token, Window,
 };
 
-use crate::Action;
-use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
-use crate::effects::{Asker, Effects, Mail};
+use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
+use crate::recover::Recovery;
 use crate::session::{Listening, Subscription, Targets};
 use crate::subscriptions::{Entry, Plain};
-use crate::topic::{Subscriber, bit, members};
+use crate::topic::{Extras, Subscriber, bit, members};
 
 impl Broker {
     pub(crate) fn subscribe(
@@ -69,7 +66,12 @@ impl Broker {
             confirm: subscribe.confirm.filter(|_| waiting > 0),
             selector: subscribe.selector.clone(),
             targets,
+            extras: Extras::of(&subscribe),
+            recovery: Recovery::of(&subscribe),
         };
+        if subscription.recovery.is_some() {
+            record.rare.get_or_insert_default().recovering += 1;
+        }
         record.subscriptions.insert(key, Entry::Full(Box::new(subscription)));
         self.metrics.subscriptions += 1;
         for (target, index) in subscribe.targets.iter().zip(0..) {
@@ -77,6 +79,7 @@ impl Broker {
             self.listen(now, asker, &subscribe, target, effects);
         }
         if waiting == 0 {
+            self.finish_recovery(now, session, key, effects);
             self.confirm(session, subscribe.confirm, effects);
         }
     }
@@ -102,6 +105,9 @@ impl Broker {
         self.metrics.subscriptions -= 1;
         if let Entry::Full(subscription) = &subscription {
             // Its client still waits for this answer, and perhaps for others behind it.
+            if let Some(recovery) = &subscription.recovery {
+                self.abandon_recovery(session, recovery, effects);
+            }
             self.confirm(session, subscription.confirm, effects);
         }
         for pending in unsent.iter().filter(|pending| pending.source.is_queue()) {
@@ -146,8 +152,9 @@ impl Broker {
     ) -> u64 {
         let mut homes = 0;
         let plain = subscription.selector.is_none();
+        let extras = subscription.extras;
         for (listening, target) in subscription.targets.as_slice().iter().zip(0u16..) {
-            let entry = |plain| Subscriber { session: key_of(session), key, target, plain };
+            let entry = |plain| Subscriber { session: key_of(session), key, target, plain, extras };
             match &listening.target {
                 Target::Exact(destination) if destination.kind != Kind::Topic => {
                     homes |= bit(self.home(&destination.path));
@@ -228,47 +235,43 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let (session, index) = (asker.session, asker.target);
+        let entry = Subscriber {
+            session: key_of(session),
+            key: subscribe.key,
+            target: index,
+            plain: false,
+            extras: Extras::of(subscribe),
+        };
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let topic = self.ensure_topic(now, &destination.path);
+                let mut recorded = false;
                 if let Some(topic) = self.topics.get_mut(topic) {
-                    topic.list(Subscriber {
-                        session: key_of(session),
-                        key: subscribe.key,
-                        target: index,
-                        plain: false,
-                    });
+                    topic.list(entry);
+                    recorded = topic.recoverable > 0;
                     let place = topic.subscribers.len() - 1;
                     self.set_place(key_of(session), subscribe.key, index, place);
                 }
                 let home = self.home(&destination.path);
                 let path = destination.path.clone();
+                let ask = Some(Ask { asker, first: self.first(subscribe, home) });
+                let interest = Interest { on: true, recorded, ask };
                 if home == self.shard {
-                    self.interest(now, self.shard, path, true, Some(asker), effects);
+                    self.interest(now, self.shard, path, interest, effects);
                 } else {
-                    effects
-                        .mail
-                        .push((home, Mail::Interest { path, on: true, asker: Some(asker) }));
+                    effects.mail.push((home, Mail::Interest { path, interest }));
                 }
             }
             Target::Pattern(Kind::Topic, pattern) => {
-                let entry = Subscriber {
-                    session: key_of(session),
-                    key: subscribe.key,
-                    target: index,
-                    plain: false,
-                };
                 self.patterns.insert(pattern, entry);
                 self.patterns_at += 1;
                 for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
+                    let ask = Some(Ask { asker, first: self.first(subscribe, home) });
+                    let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
                     if home == self.shard {
-                        self.pattern_interest(now, home, pattern, true, Some(asker), effects);
+                        self.pattern_interest(now, home, pattern, interest, effects);
                     } else {
-                        let mail = Mail::PatternInterest {
-                            pattern: pattern.clone(),
-                            on: true,
-                            asker: Some(asker),
-                        };
+                        let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
                         effects.mail.push((home, mail));
                     }
                 }
@@ -299,91 +302,13 @@ impl Broker {
         }
     }
 
-    /// At a topic's home: a shard begins or ends to listen.
-    pub(crate) fn interest(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        path: Path,
-        on: bool,
-        asker: Option<Asker>,
-        effects: &mut Effects,
-    ) {
-        let key = self.ensure_topic(now, &path);
-        let Some(topic) = self.topics.get_mut(key) else {
-            return;
-        };
-        topic.used = now.time;
-        let home = topic.home.get_or_insert_default();
-        if on {
-            home.interested |= bit(from);
-        } else {
-            home.interested &= !bit(from);
-        }
-        let retained = fresh(home.retained.as_ref(), now);
-        if let Some(asker) = asker {
-            self.answer(now, from, asker, retained.into_iter().collect(), effects);
-        }
-    }
-
-    /// At every home: a shard begins or ends to listen to a pattern.
-    pub(crate) fn pattern_interest(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        pattern: &Pattern,
-        on: bool,
-        asker: Option<Asker>,
-        effects: &mut Effects,
-    ) {
-        self.count_pattern(from, pattern, on);
-        let Some(asker) = asker else { return };
-        let retained = self
-            .topics
-            .iter()
-            .filter(|(_, topic)| reaches(pattern, &topic.path))
-            .filter_map(|(_, topic)| fresh(topic.home.as_ref()?.retained.as_ref(), now))
-            .collect();
-        self.answer(now, from, asker, retained, effects);
-    }
-
-    /// Only the first and the last subscription of a shard with a pattern change the index.
-    fn count_pattern(&mut self, from: ShardId, pattern: &Pattern, on: bool) {
-        let uses = self.remote_pattern_uses.entry((pattern.clone(), from)).or_default();
-        *uses = if on { *uses + 1 } else { uses.saturating_sub(1) };
-        match *uses {
-            1 if on => self.remote_patterns.insert(pattern, from),
-            0 => {
-                self.remote_pattern_uses.remove(&(pattern.clone(), from));
-                self.remote_patterns.remove(pattern, &from);
-            }
-            _ => return,
-        }
-        self.remote_patterns_at += 1;
-    }
-
-    pub(crate) fn answer(
-        &mut self,
-        now: Now,
-        to: ShardId,
-        asker: Asker,
-        retained: Vec<Arc<Run>>,
-        effects: &mut Effects,
-    ) {
-        if to == self.shard {
-            self.interested(now, self.shard, asker, retained, effects);
-        } else {
-            effects.mail.push((to, Mail::Interested { asker, retained }));
-        }
-    }
-
     /// On the subscriber's shard: a home has answered.
     pub(crate) fn interested(
         &mut self,
         now: Now,
         from: ShardId,
         asker: Asker,
-        retained: Vec<Arc<Run>>,
+        answer: Answer,
         effects: &mut Effects,
     ) {
         let Some(record) = self.sessions.get_mut(key_of(asker.session)) else {
@@ -393,68 +318,94 @@ impl Broker {
         let Some(subscription) = subscription.filter(|known| known.epoch == asker.epoch) else {
             return;
         };
-        let plain = subscription.selector.is_none();
         let Some(listening) =
             subscription.targets.as_mut_slice().get_mut(usize::from(asker.target))
         else {
             return;
         };
         listening.waiting &= !bit(from);
-        let live = listening.waiting == 0;
-        let (target, place) = (listening.target.clone(), listening.place as usize);
         subscription.waiting = subscription.waiting.saturating_sub(1);
-        let confirm = if subscription.waiting == 0 { subscription.confirm.take() } else { None };
-        let complete = subscription.waiting == 0 && subscription.targets.as_slice().len() == 1;
-        if live
-            && plain
-            && let Some(topic) = self.mark_plain(asker, &target, place)
-            && complete
-        {
-            self.make_plain(asker, Plain::new(topic, place as u32));
-        }
-        for run in retained {
-            self.deliver_retained(now, asker, run, effects);
+        let complete = subscription.waiting == 0;
+        let confirm = if complete { subscription.confirm.take() } else { None };
+        let recoverable = subscription.extras.recoverable();
+        if subscription.recovery.is_some() {
+            self.hold_answer(now, from, asker, answer);
+            if complete {
+                self.finish_recovery(now, asker.session, asker.key, effects);
+                self.go_live(asker, true);
+            }
+        } else {
+            self.go_live(asker, false);
+            self.deliver_retained(now, from, asker, recoverable, answer, effects);
         }
         if let Some(token) = confirm {
             self.reply(asker.session, Reply::Confirmed(Confirm::one(token)), effects);
         }
     }
 
-    fn deliver_retained(&mut self, now: Now, asker: Asker, run: Arc<Run>, effects: &mut Effects) {
-        let Some(record) = self.session(asker.session) else {
+    #[allow(clippy::too_many_arguments)]
+    fn deliver_retained(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        asker: Asker,
+        recoverable: bool,
+        answer: Answer,
+        effects: &mut Effects,
+    ) {
+        let record = self.sessions.get_mut(key_of(asker.session));
+        let backlog = record.and_then(|record| record.backlog.as_mut());
+        if let Some(backlog) = backlog.filter(|_| recoverable && !answer.retained.is_empty()) {
+            backlog.lower(from, 0);
+        }
+        for run in answer.retained {
+            let run = Rc::new(SharedRun::new(run));
+            for pending in self.readable(now, asker, &run, 0) {
+                let topic = self.ensure_topic(now, &run.run().destination().path);
+                self.push_topic(now, topic, key_of(asker.session), pending, effects);
+            }
+        }
+        if recoverable {
+            self.reach(asker.session, from, answer.at, effects);
+        }
+    }
+
+    /// Lets deliveries take the short way to a target of a subscription, or to all, once its homes
+    /// have answered, if there is no selector.
+    fn go_live(&mut self, asker: Asker, all: bool) {
+        let Asker { session, key, epoch, .. } = asker;
+        let record = self.session(session);
+        let Some(subscription) = record.and_then(|record| record.subscription(key)) else {
             return;
         };
-        let selector = match record.subscriptions.get(asker.key) {
-            None => return,
-            Some(Entry::Plain(_)) => None,
-            Some(Entry::Full(subscription)) => subscription.selector.as_ref(),
-        };
-        let path = &run.destination().path;
-        let readable = record.principal.as_ref().is_some_and(|principal| {
-            self.options.rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
-        });
-        let wanted = run.message(0).is_some_and(|message| {
-            !message.is_expired(now.wall_ms)
-                && selector.is_none_or(|selector| selector.matches(&message))
-        });
-        if !readable || !wanted {
+        if subscription.selector.is_some() || subscription.recovery.is_some() {
             return;
         }
-        let topic = self.ensure_topic(now, path);
-        let pending = Pending {
-            key: asker.key,
-            run: Rc::new(SharedRun::new(run)),
-            from: 0,
-            to: 1,
-            redeliveries: 0,
-            source: Source::Topic,
-        };
-        self.push_topic(now, topic, key_of(asker.session), pending, effects);
+        let alone = subscription.targets.as_slice().len() == 1;
+        let extras = subscription.extras;
+        let live: Vec<(u16, Target, usize)> = (0..)
+            .zip(subscription.targets.as_slice())
+            .filter(|(at, listening)| listening.waiting == 0 && (all || *at == asker.target))
+            .map(|(at, listening)| (at, listening.target.clone(), listening.place as usize))
+            .collect();
+        for (target, listening, place) in live {
+            let asker = Asker { session, key, target, epoch };
+            let topic = self.mark_plain(asker, &listening, place, extras);
+            if let Some(topic) = topic.filter(|_| alone) {
+                self.make_plain(asker, Plain::new(topic, place as u32));
+            }
+        }
     }
 
     /// Lets deliveries to a live subscription without a selector take the short way; names the
     /// topic if it is exactly one.
-    fn mark_plain(&mut self, asker: Asker, target: &Target, place: usize) -> Option<Key> {
+    fn mark_plain(
+        &mut self,
+        asker: Asker,
+        target: &Target,
+        place: usize,
+        extras: Extras,
+    ) -> Option<Key> {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let key = *self.topic_names.get(&destination.path)?;
@@ -467,6 +418,7 @@ impl Broker {
                     key: asker.key,
                     target: asker.target,
                     plain,
+                    extras,
                 };
                 if self.patterns.remove(pattern, &entry(false)) {
                     self.patterns.insert(pattern, entry(true));
@@ -504,18 +456,23 @@ impl Broker {
         let topic = topic.and_then(|key| self.topics.get_mut(key));
         let Some(topic) = topic else { return };
         topic.used = now.time;
-        if let Some(moved) = topic.unlist(place) {
-            return self.set_place(moved.session, moved.key, moved.target, place);
+        let was_recorded = topic.recoverable > 0;
+        let moved = topic.unlist(place);
+        if topic.deltas == 0 && !topic.deltas_by_pattern {
+            topic.previous = None;
         }
-        if !topic.subscribers.is_empty() {
-            return;
+        let (on, recorded) = (!topic.subscribers.is_empty(), topic.recoverable > 0);
+        let news = (!on || recorded != was_recorded).then(|| topic.path.clone());
+        if let Some(moved) = moved {
+            self.set_place(moved.session, moved.key, moved.target, place);
         }
-        let path = topic.path.clone();
+        let Some(path) = news else { return };
         let home = self.home(&path);
+        let interest = Interest { on, recorded, ask: None };
         if home == self.shard {
-            self.interest(now, self.shard, path, false, None, effects);
+            self.interest(now, self.shard, path, interest, effects);
         } else {
-            effects.mail.push((home, Mail::Interest { path, on: false, asker: None }));
+            effects.mail.push((home, Mail::Interest { path, interest }));
         }
     }
 
@@ -532,12 +489,12 @@ impl Broker {
             }
         }
         self.patterns_at += 1;
+        let interest = Interest { on: false, recorded: entry.extras.recoverable(), ask: None };
         for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
             if home == self.shard {
-                self.pattern_interest(now, home, pattern, false, None, effects);
+                self.pattern_interest(now, home, pattern, interest, effects);
             } else {
-                let mail =
-                    Mail::PatternInterest { pattern: pattern.clone(), on: false, asker: None };
+                let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
                 effects.mail.push((home, mail));
             }
         }
@@ -547,11 +504,4 @@ impl Broker {
 fn is_service(target: &Target) -> bool {
     let (Target::Exact(Destination { kind, .. }) | Target::Pattern(kind, _)) = target;
     *kind == Kind::Service
-}
-
-/// A retained value, unless its time is over.
-fn fresh(retained: Option<&Arc<Run>>, now: Now) -> Option<Arc<Run>> {
-    retained
-        .filter(|run| run.message(0).is_some_and(|message| !message.is_expired(now.wall_ms)))
-        .cloned()
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, ShardId, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Run, SubscriptionKey};
+use tiderace_wire::{Run, Subscribe, SubscriptionKey};
 
 use crate::TopicOptions;
+use crate::history::TopicHistory;
 
 /// One subscription's entry in a topic's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,27 @@ pub(crate) struct Subscriber {
     pub(crate) target: u16,
     /// No selector and nothing to wait for: deliveries need no look at the subscription.
     pub(crate) plain: bool,
+    pub(crate) extras: Extras,
+}
+
+/// What a subscription wants beyond messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras(u8);
+
+impl Extras {
+    pub(crate) fn of(subscribe: &Subscribe) -> Extras {
+        Extras(u8::from(subscribe.recoverable) | u8::from(subscribe.deltas) << 1)
+    }
+
+    /// Its client may come back for what it missed.
+    pub(crate) fn recoverable(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// It wants to know the message before each run.
+    pub(crate) fn deltas(self) -> bool {
+        self.0 & 2 != 0
+    }
 }
 
 const _: () = assert!(size_of::<Subscriber>() <= 16, "every subscription has one");
@@ -30,6 +52,13 @@ pub(crate) struct Topic {
     /// Subscribers by pattern, found at generation `patterns_at` of the shard's patterns.
     pub(crate) by_pattern: Vec<Subscriber>,
     pub(crate) patterns_at: u64,
+    /// How many of the subscribers are recoverable.
+    pub(crate) recoverable: u32,
+    /// How many of the subscribers want deltas, and whether one by pattern does.
+    pub(crate) deltas: u32,
+    pub(crate) deltas_by_pattern: bool,
+    /// The run that was fanned out last, if somebody wants deltas; or its last message.
+    pub(crate) previous: Option<Arc<Run>>,
     /// Sessions here for which its publishers are to wait.
     pub(crate) pressing: u32,
     pub(crate) used: Time,
@@ -53,6 +82,28 @@ pub(crate) struct Home {
     pub(crate) told: u64,
     /// The retained value: a run of one message.
     pub(crate) retained: Option<Arc<Run>>,
+    /// The version of the next message; zero as long as there was none.
+    pub(crate) next_version: u64,
+    /// The number of the last message, or the last that an earlier topic of this name may have had.
+    pub(crate) last: u64,
+    /// Shards with recoverable subscribers of exactly this topic.
+    pub(crate) recorders: u64,
+    /// Whether some recoverable pattern matches.
+    pub(crate) recorded_by_pattern: bool,
+    /// Recent messages; present while or shortly after somebody may come back to them.
+    pub(crate) history: Option<Box<TopicHistory>>,
+}
+
+impl Home {
+    /// A home that knows nothing of messages up to a number.
+    pub(crate) fn starting(last: u64) -> Box<Home> {
+        Box::new(Home { last, ..Home::default() })
+    }
+
+    /// Whether some recoverable subscription listens.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorders != 0 || self.recorded_by_pattern
+    }
 }
 
 impl Topic {
@@ -63,6 +114,10 @@ impl Topic {
             subscribers: Vec::new(),
             by_pattern: Vec::new(),
             patterns_at: 0,
+            recoverable: 0,
+            deltas: 0,
+            deltas_by_pattern: false,
+            previous: None,
             pressing: 0,
             used: now,
             home: None,
@@ -77,13 +132,17 @@ impl Topic {
             list.reserve_exact((list.len() / 8).max(1));
         }
         list.push(subscriber);
+        self.recoverable += u32::from(subscriber.extras.recoverable());
+        self.deltas += u32::from(subscriber.extras.deltas());
     }
 
     /// Takes the subscriber out of that place; the one that is there now has moved.
     pub(crate) fn unlist(&mut self, place: usize) -> Option<Subscriber> {
         let list = &mut self.subscribers;
         if place < list.len() {
-            list.swap_remove(place);
+            let extras = list.swap_remove(place).extras;
+            self.recoverable -= u32::from(extras.recoverable());
+            self.deltas -= u32::from(extras.deltas());
         }
         if list.len() <= list.capacity() / 2 {
             list.shrink_to(list.len() + list.len() / 8);
@@ -107,7 +166,14 @@ impl Topic {
                     && home.pressed == 0
                     && home.told == 0
                     && home.retained.is_none()
+                    && home.recorders == 0
+                    && home.history.as_ref().is_none_or(|history| history.is_empty())
             })
+    }
+
+    /// Whether somebody may come back to it, even if there are no recent messages.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.home.as_ref().is_some_and(|home| home.history.is_some())
     }
 }
 

@@ -31,9 +31,7 @@ impl<S> Letter<S> {
             Letter::Broker(Mail::Publish { run, .. }) => run.bytes(),
             Letter::Broker(Mail::Fanout(run)) => run.bytes(),
             Letter::Broker(Mail::Service(mail)) => mail.bytes(),
-            Letter::Broker(Mail::Interested { retained, .. }) => {
-                retained.iter().map(|run| run.bytes()).sum()
-            }
+            Letter::Broker(Mail::Interested { answer, .. }) => answer.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
             Letter::Broker(_) | Letter::Connection(_) => 0,
         };

@@ -1,0 +1,295 @@
+//! As a home: the recent messages of topics to which clients may come back.
+//!
+//! Only topics with a recoverable subscriber are recorded, and for a while after they had one. What
+//! is kept is bounded by age, by bytes of each topic, and by bytes of all together; the oldest go
+//! first. Invariant: every message of a topic above its `boundary` is in its history, and the
+//! floors are not below any number of a topic that was forgotten.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tiderace_base::{Key, Now, ShardId, Span, Time};
+use tiderace_topics::{Path, Pattern, PatternIndex};
+use tiderace_wire::Run;
+
+use crate::broker::{Broker, Map};
+use crate::topic::{Home, bit};
+
+/// Patterns without subscribers that still make topics record; more are given up at once.
+const LINGERING_MAX: usize = 10_000;
+
+/// What a shard remembers as a home.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// First numbers of recorded runs and their topics, rising. Those that a topic gave up for
+    /// itself stay until they are met.
+    order: VecDeque<(u64, Key)>,
+    runs: usize,
+    pub(crate) bytes: usize,
+    pub(crate) messages: usize,
+    /// The highest number of a forgotten topic.
+    forgotten: u64,
+    /// The same of those that some pattern here named.
+    forgotten_recorded: u64,
+    patterns: Map<Pattern, RecordedPattern>,
+    /// The same patterns, with the number up to which each knows nothing.
+    index: PatternIndex<u64>,
+    lingering: usize,
+}
+
+/// A pattern whose topics are recorded.
+#[derive(Debug)]
+struct RecordedPattern {
+    subscriptions: u32,
+    /// The last number before recording began.
+    from: u64,
+    /// When the last of its subscriptions ended.
+    ended: Time,
+}
+
+/// A topic's recent messages.
+#[derive(Debug)]
+pub(crate) struct TopicHistory {
+    /// Oldest first, with the time at which each was recorded.
+    runs: VecDeque<(Time, Arc<Run>)>,
+    bytes: usize,
+    /// The highest number of the topic's messages that is not here any more or never was.
+    boundary: u64,
+    /// When a recoverable subscriber was last known.
+    wanted: Time,
+}
+
+impl TopicHistory {
+    pub(crate) fn new(boundary: u64, now: Time) -> TopicHistory {
+        TopicHistory { runs: VecDeque::new(), bytes: 0, boundary, wanted: now }
+    }
+
+    pub(crate) fn boundary(&self) -> u64 {
+        self.boundary
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The runs with messages above a number, oldest first.
+    pub(crate) fn after(&self, number: u64) -> impl Iterator<Item = &Arc<Run>> {
+        let start = self.runs.partition_point(|(_, run)| last_of(run) <= number);
+        self.runs.range(start..).map(|(_, run)| run)
+    }
+
+    pub(crate) fn newest(&self) -> Option<&Arc<Run>> {
+        self.runs.back().map(|(_, run)| run)
+    }
+
+    /// The number of the oldest message.
+    fn oldest(&self) -> Option<u64> {
+        self.runs.front().map(|(_, run)| run.first())
+    }
+}
+
+impl History {
+    /// The number up to which nothing is known of a topic that is new.
+    pub(crate) fn floor_of(&self, path: &Path) -> u64 {
+        let mut from = self.forgotten;
+        self.index.matches(path, &mut |known| from = from.min(*known));
+        from.max(self.forgotten_recorded)
+    }
+
+    /// The number up to which nothing is known of topics of a pattern that are not there now, for
+    /// somebody who left off after a message.
+    pub(crate) fn floor_for(&self, pattern: &Pattern, after: u64) -> u64 {
+        match self.patterns.get(pattern) {
+            Some(known) if known.from <= after => self.forgotten_recorded,
+            _ => self.forgotten,
+        }
+    }
+
+    /// Whether some pattern wants the topic recorded.
+    pub(crate) fn names(&self, path: &Path) -> bool {
+        if self.index.is_empty() {
+            return false;
+        }
+        let mut named = false;
+        self.index.matches(path, &mut |_| named = true);
+        named
+    }
+
+    /// A recoverable subscription to a pattern begins or ends; whether topics are to be looked at
+    /// anew. `at` is the last number given.
+    pub(crate) fn count(&mut self, pattern: &Pattern, on: bool, at: u64, now: Time) -> bool {
+        if on {
+            if let Some(known) = self.patterns.get_mut(pattern) {
+                self.lingering -= usize::from(known.subscriptions == 0);
+                known.subscriptions += 1;
+                return false;
+            }
+            let known = RecordedPattern { subscriptions: 1, from: at, ended: now };
+            self.patterns.insert(pattern.clone(), known);
+            self.index.insert(pattern, at);
+            return true;
+        }
+        let Some(known) = self.patterns.get_mut(pattern) else {
+            return false;
+        };
+        known.subscriptions = known.subscriptions.saturating_sub(1);
+        known.ended = now;
+        if known.subscriptions > 0 {
+            return false;
+        }
+        self.lingering += 1;
+        self.lingering > LINGERING_MAX && self.drop_pattern(&pattern.clone())
+    }
+
+    fn drop_pattern(&mut self, pattern: &Pattern) -> bool {
+        let Some(known) = self.patterns.remove(pattern) else {
+            return false;
+        };
+        self.index.remove(pattern, &known.from);
+        self.lingering -= 1;
+        true
+    }
+
+    /// Gives up patterns that have had no subscription for long; whether there were any.
+    fn sweep_patterns(&mut self, now: Time, age: Span) -> bool {
+        if self.lingering == 0 {
+            return false;
+        }
+        let over =
+            |known: &RecordedPattern| known.subscriptions == 0 && now.since(known.ended) >= age;
+        let stale = self.patterns.iter().filter(|(_, known)| over(known));
+        let stale: Vec<Pattern> = stale.map(|(pattern, _)| pattern.clone()).collect();
+        for pattern in &stale {
+            self.drop_pattern(pattern);
+        }
+        !stale.is_empty()
+    }
+
+    /// A topic is forgotten, with all that is known of its numbers.
+    pub(crate) fn forget(&mut self, path: &Path, home: &Home) {
+        self.forgotten = self.forgotten.max(home.last);
+        if home.history.is_some() || self.names(path) {
+            self.forgotten_recorded = self.forgotten_recorded.max(home.last);
+        }
+    }
+
+    /// Takes the oldest run out of a topic's history.
+    fn shorten(&mut self, topic: &mut TopicHistory) {
+        if let Some((_, run)) = topic.runs.pop_front() {
+            topic.bytes -= run.bytes();
+            topic.boundary = last_of(&run);
+            self.bytes -= run.bytes();
+            self.messages -= run.len();
+            self.runs -= 1;
+        }
+    }
+}
+
+impl Broker {
+    /// At its home: whether a shard has recoverable subscribers of exactly this topic.
+    pub(crate) fn note_recorder(&mut self, now: Now, topic: Key, from: ShardId, on: bool) {
+        let home = self.topics.get_mut(topic).and_then(|topic| topic.home.as_mut());
+        let Some(home) = home else { return };
+        let before = home.recorders;
+        home.recorders = if on { before | bit(from) } else { before & !bit(from) };
+        if (before | home.recorders) != 0 {
+            let last = home.last;
+            home.history
+                .get_or_insert_with(|| Box::new(TopicHistory::new(last, now.time)))
+                .wanted = now.time;
+        }
+    }
+
+    /// Keeps a run that was just numbered; `before` is the number of the topic's message before it.
+    pub(crate) fn record(&mut self, now: Now, key: Key, run: &Arc<Run>, before: u64) {
+        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let Some(home) = home else { return };
+        let wanted = home.is_recorded();
+        let topic =
+            home.history.get_or_insert_with(|| Box::new(TopicHistory::new(before, now.time)));
+        if wanted {
+            topic.wanted = now.time;
+        }
+        topic.bytes += run.bytes();
+        topic.runs.push_back((now.time, run.clone()));
+        self.history.order.push_back((run.first(), key));
+        self.history.bytes += run.bytes();
+        self.history.messages += run.len();
+        self.history.runs += 1;
+        while topic.bytes > self.options.history_bytes_per_topic {
+            self.history.shorten(topic);
+        }
+        while self.history.bytes > self.options.history_bytes_max && self.evict_oldest(|_| true) {}
+        if self.history.order.len() > 2 * self.history.runs + 64 {
+            self.compact_history();
+        }
+    }
+
+    /// Gives up the oldest run of all if it is old enough; whether there may be another.
+    fn evict_oldest(&mut self, old: impl Fn(Time) -> bool) -> bool {
+        let Some((number, key)) = self.history.order.front().copied() else {
+            return false;
+        };
+        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let topic = home.and_then(|home| home.history.as_mut());
+        if let Some(topic) = topic
+            && let Some((at, run)) = topic.runs.front()
+            && run.first() == number
+        {
+            if !old(*at) {
+                return false;
+            }
+            self.history.shorten(topic);
+        }
+        self.history.order.pop_front();
+        true
+    }
+
+    /// Forgets places of runs that are gone.
+    fn compact_history(&mut self) {
+        let topics = &self.topics;
+        self.history.order.retain(|(number, key)| {
+            let home = topics.get(*key).and_then(|topic| topic.home.as_ref());
+            let oldest = home.and_then(|home| home.history.as_ref()?.oldest());
+            oldest.is_some_and(|oldest| oldest <= *number)
+        });
+    }
+
+    /// Gives up what is too old, and the histories that nobody may come back to.
+    pub(crate) fn sweep_history(&mut self, now: Now) {
+        let age = self.options.history_age;
+        while self.evict_oldest(|at| now.time.since(at) >= age) {}
+        if self.history.sweep_patterns(now.time, age) {
+            self.remote_patterns_at += 1;
+        }
+        let at = self.remote_patterns_at;
+        let recorded: Vec<Key> = self
+            .topics
+            .iter()
+            .filter(|(_, topic)| topic.home.as_ref().is_some_and(|home| home.history.is_some()))
+            .map(|(key, _)| key)
+            .collect();
+        for key in recorded {
+            let Some(topic) = self.topics.get_mut(key) else { continue };
+            let Some(home) = topic.home.as_mut() else { continue };
+            let named = match home.patterns_at == at {
+                true => home.recorded_by_pattern,
+                false => self.history.names(&topic.path),
+            };
+            let Some(history) = home.history.as_mut() else { continue };
+            if named || home.recorders != 0 {
+                history.wanted = now.time;
+            } else if now.time.since(history.wanted) >= age {
+                while !history.is_empty() {
+                    self.history.shorten(history);
+                }
+                home.history = None;
+            }
+        }
+    }
+}
+
+/// The number of a run's last message.
+pub(crate) fn last_of(run: &Run) -> u64 {
+    (run.first() + run.len() as u64).saturating_sub(1)
+}

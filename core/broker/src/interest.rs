@@ -1,0 +1,108 @@
+//! As a home: which shards listen to which topics, and what a new subscriber is told first.
+//!
+//! Interest is known by shard, not by subscriber. Invariant: a shard that was answered gets every
+//! message numbered since, until it says that nobody there listens any more.
+
+use std::sync::Arc;
+
+use tiderace_base::{Now, ShardId};
+use tiderace_queues::reaches;
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::Run;
+
+use crate::broker::Broker;
+use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
+use crate::topic::{Home, bit};
+
+impl Broker {
+    /// At a topic's home: a shard begins or ends to listen.
+    pub(crate) fn interest(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        path: Path,
+        interest: Interest,
+        effects: &mut Effects,
+    ) {
+        let key = self.ensure_topic(now, &path);
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        topic.used = now.time;
+        let floor = || Home::starting(self.history.floor_of(&path));
+        let home = topic.home.get_or_insert_with(floor);
+        if interest.on {
+            home.interested |= bit(from);
+        } else {
+            home.interested &= !bit(from);
+        }
+        self.note_recorder(now, key, from, interest.recorded);
+        if let Some(Ask { asker, first }) = interest.ask {
+            let answer = self.beginning(now, self.topics.get(key).into_iter(), first, |_| 0);
+            self.answer(now, from, asker, answer, effects);
+        }
+    }
+
+    /// At every home: a shard begins or ends to listen to a pattern.
+    pub(crate) fn pattern_interest(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        pattern: &Pattern,
+        interest: Interest,
+        effects: &mut Effects,
+    ) {
+        self.count_pattern(from, pattern, interest.on);
+        // Asked before this subscription counts: what was not recorded cannot be vouched for.
+        let answer = interest.ask.map(|ask| {
+            let topics = self.topics.iter().map(|(_, topic)| topic);
+            let topics = topics.filter(|topic| reaches(pattern, &topic.path));
+            let floor = |after| self.history.floor_for(pattern, after);
+            (ask.asker, self.beginning(now, topics, ask.first, floor))
+        });
+        let at = self.next_sequence - 1;
+        if interest.recorded && self.history.count(pattern, interest.on, at, now.time) {
+            self.remote_patterns_at += 1;
+        }
+        if let Some((asker, answer)) = answer {
+            self.answer(now, from, asker, answer, effects);
+        }
+    }
+
+    /// Only the first and the last subscription of a shard with a pattern change the index.
+    fn count_pattern(&mut self, from: ShardId, pattern: &Pattern, on: bool) {
+        let uses = self.remote_pattern_uses.entry((pattern.clone(), from)).or_default();
+        *uses = if on { *uses + 1 } else { uses.saturating_sub(1) };
+        match *uses {
+            1 if on => self.remote_patterns.insert(pattern, from),
+            0 => {
+                self.remote_pattern_uses.remove(&(pattern.clone(), from));
+                self.remote_patterns.remove(pattern, &from);
+            }
+            _ => return,
+        }
+        self.remote_patterns_at += 1;
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        now: Now,
+        to: ShardId,
+        asker: Asker,
+        answer: Answer,
+        effects: &mut Effects,
+    ) {
+        if to == self.shard {
+            self.interested(now, self.shard, asker, answer, effects);
+        } else {
+            effects.mail.push((to, Mail::Interested { asker, answer }));
+        }
+    }
+}
+
+/// A retained value, unless its time is over.
+pub(crate) fn fresh(retained: Option<&Arc<Run>>, now: Now) -> Option<Arc<Run>> {
+    retained
+        .filter(|run| run.message(0).is_some_and(|message| !message.is_expired(now.wall_ms)))
+        .cloned()
+}

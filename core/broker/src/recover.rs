@@ -1,0 +1,376 @@
+//! Coming back: what a client missed goes before everything new.
+//!
+//! Each home answers with what it has numbered since the client left off, if its histories reach
+//! back that far, or else with the values there are. The answers and what comes after them are held
+//! until all homes have answered, so that the client knows whether something is missing before it
+//! gets the first message. Invariants: of each home messages are given in the order of their
+//! numbers, each once; a delivery's `reached` never passes a message that was not given.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use tiderace_base::{Key, Now, SessionId, ShardId};
+use tiderace_wire::{Kind, Reply, SharedRun, Subscribe, SubscriptionKey, Token};
+
+use crate::Action;
+use crate::backlog::{Pending, Source};
+use crate::broker::{Broker, key_of};
+use crate::effects::{Answer, Asker, Effects, First, Missed};
+use crate::history::last_of;
+use crate::interest::fresh;
+use crate::topic::{Extras, Subscriber, Topic};
+
+/// A subscription that waits until all homes have said what was missed.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    token: Option<Token>,
+    /// Whether nothing is missing so far.
+    complete: bool,
+    /// Whether what was missed is still held, and not given up for its size.
+    fits: bool,
+    held: VecDeque<Held>,
+    /// Bytes held, without what is there instead.
+    bytes: usize,
+    /// Which homes have answered, where the client left off there, and the number of the last
+    /// message before the answer.
+    answers: Vec<(ShardId, u64, u64)>,
+}
+
+/// Messages that wait for the last home.
+#[derive(Debug)]
+struct Held {
+    pending: Pending,
+    what: What,
+}
+
+/// Why messages are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// They were missed.
+    Missed,
+    /// They stand in for what was missed, if that is too much.
+    Instead,
+    /// They came after the home's answer.
+    Live,
+}
+
+impl Recovery {
+    pub(crate) fn of(subscribe: &Subscribe) -> Option<Box<Recovery>> {
+        subscribe.since.as_ref()?;
+        Some(Box::new(Recovery {
+            token: subscribe.confirm,
+            complete: true,
+            fits: true,
+            held: VecDeque::new(),
+            bytes: 0,
+            answers: Vec::new(),
+        }))
+    }
+
+    fn hold(&mut self, pending: Pending, what: What) {
+        if what == What::Missed && !self.fits {
+            return;
+        }
+        self.bytes += if what == What::Instead { 0 } else { pending.bytes() };
+        self.held.push_back(Held { pending, what });
+    }
+
+    /// Gives up what was missed.
+    fn give_up(&mut self) {
+        self.fits = false;
+        self.held.retain(|held| held.what != What::Missed);
+        let live = self.held.iter().filter(|held| held.what == What::Live);
+        self.bytes = live.map(|held| held.pending.bytes()).sum();
+    }
+
+    /// Holds a message that came after its home's answer; how many older ones had to go for it.
+    pub(crate) fn hold_live(&mut self, pending: Pending, bytes_max: usize) -> u64 {
+        self.hold(pending, What::Live);
+        if self.bytes > bytes_max && self.fits {
+            self.give_up();
+        }
+        let mut dropped = 0;
+        while self.bytes > bytes_max && self.held.len() > 1 {
+            let Some(held) = self.held.pop_front() else { break };
+            if held.what == What::Live {
+                self.bytes -= held.pending.bytes();
+                self.complete = false;
+                dropped += u64::from(held.pending.len());
+            }
+        }
+        dropped
+    }
+}
+
+impl Broker {
+    /// What a new subscription wants first from a home.
+    pub(crate) fn first(&self, subscribe: &Subscribe, home: ShardId) -> First {
+        let retained = subscribe.retained;
+        match &subscribe.since {
+            Some(position) => {
+                let known = position.epoch == self.options.epoch;
+                First::Since { after: known.then(|| position.of(home)), retained }
+            }
+            None if retained => First::Retained,
+            None => First::Nothing,
+        }
+    }
+
+    /// At a home: what comes before everything new from these topics. Up to number `floor` there
+    /// may have been others that are forgotten.
+    pub(crate) fn beginning<'a>(
+        &self,
+        now: Now,
+        topics: impl Iterator<Item = &'a Topic>,
+        first: First,
+        floor: impl FnOnce(u64) -> u64,
+    ) -> Answer {
+        let homes = topics.filter_map(|topic| topic.home.as_deref());
+        let mut answer = Answer { at: self.next_sequence - 1, ..Answer::default() };
+        let (after, wants_retained) = match first {
+            First::Nothing => return answer,
+            First::Retained => {
+                answer.retained =
+                    homes.filter_map(|home| fresh(home.retained.as_ref(), now)).collect();
+                answer.retained.sort_by_key(|run| run.first());
+                return answer;
+            }
+            First::Since { after, retained } => (after, retained),
+        };
+        // A number that was never given is of another life too.
+        let known = after.filter(|after| *after <= answer.at);
+        let after = known.unwrap_or(0);
+        let mut complete = known.is_some() && floor(after) <= after;
+        let mut runs = Vec::new();
+        for home in homes.filter(|home| home.last > after) {
+            let retained =
+                home.retained.as_ref().filter(|run| wants_retained && run.first() > after);
+            let retained = fresh(retained, now);
+            let history = home.history.as_ref();
+            let whole = history.is_some_and(|history| history.boundary() <= after);
+            complete &= whole;
+            let newest = history.and_then(|history| history.newest());
+            let instead = retained.as_ref().or(newest).cloned();
+            match retained {
+                Some(retained) if !(whole && known.is_some()) => runs.push(retained),
+                _ => runs.extend(history.iter().flat_map(|history| history.after(after)).cloned()),
+            }
+            answer.retained.extend(instead);
+        }
+        answer.retained.sort_by_key(|run| run.first());
+        runs.sort_by_key(|run| run.first());
+        let bytes: usize = runs.iter().map(|run| run.bytes()).sum();
+        let runs = (bytes <= self.options.backlog_bytes_high).then_some(runs);
+        complete &= runs.is_some();
+        answer.missed = Some(Box::new(Missed { after, complete, runs }));
+        answer
+    }
+
+    /// On the subscriber's shard: holds a home's answer for a subscription that comes back.
+    pub(crate) fn hold_answer(&mut self, now: Now, from: ShardId, asker: Asker, answer: Answer) {
+        let missed = answer.missed.unwrap_or_else(|| {
+            // A home of queues or services: nothing can be missed.
+            Box::new(Missed { after: u64::MAX, complete: true, runs: Some(Vec::new()) })
+        });
+        let given_up = missed.runs.is_none();
+        let runs = missed.runs.unwrap_or_default().into_iter().map(|run| (run, What::Missed));
+        let instead = answer.retained.into_iter().map(|run| (run, What::Instead));
+        let mut held = Vec::new();
+        for (run, what) in runs.chain(instead) {
+            let run = Rc::new(SharedRun::new(run));
+            for pending in self.readable(now, asker, &run, missed.after) {
+                held.push((pending, what));
+            }
+        }
+        let Some(recovery) = self.recovery(asker.session, asker.key) else {
+            return;
+        };
+        recovery.complete &= missed.complete;
+        if answer.at > 0 {
+            recovery.answers.push((from, missed.after, answer.at));
+        }
+        if given_up && recovery.fits {
+            recovery.give_up();
+        }
+        for (pending, what) in held {
+            recovery.hold(pending, what);
+        }
+    }
+
+    /// The parts of a run of old messages that a subscription may have and wants: those above a
+    /// number.
+    pub(crate) fn readable(
+        &mut self,
+        now: Now,
+        asker: Asker,
+        run: &Rc<SharedRun>,
+        after: u64,
+    ) -> Vec<Pending> {
+        let path = &run.run().destination().path;
+        let session = key_of(asker.session);
+        let principal = self.sessions.get(session).and_then(|record| record.principal.as_ref());
+        let allowed = principal.is_some_and(|principal| {
+            self.options.rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
+        });
+        if !allowed || last_of(run.run()) <= after {
+            return Vec::new();
+        }
+        let first = run.run().first();
+        let known = (after + 1).saturating_sub(first) as u32;
+        let to = Subscriber {
+            session,
+            key: asker.key,
+            target: asker.target,
+            plain: false,
+            extras: Extras::default(),
+        };
+        self.wanted(now, to, run)
+            .into_iter()
+            .filter(|(_, to)| *to > known)
+            .map(|(from, to)| Pending {
+                key: asker.key,
+                run: run.clone(),
+                from: from.max(known),
+                to,
+                redeliveries: 0,
+                reached: first + u64::from(to) - 1,
+                source: Source::Topic,
+            })
+            .collect()
+    }
+
+    /// What a subscription that comes back holds, while it does.
+    pub(crate) fn recovery(
+        &mut self,
+        session: SessionId,
+        key: SubscriptionKey,
+    ) -> Option<&mut Recovery> {
+        let record = self.sessions.get_mut(key_of(session))?;
+        record.subscription_mut(key)?.recovery.as_deref_mut()
+    }
+
+    /// All homes have answered: says whether something is missing, and lets go what was held.
+    pub(crate) fn finish_recovery(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        let mark = self.mark();
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        let waiting = record.backlog_bytes();
+        let subscription = record.subscription_mut(key);
+        let Some(recovery) = subscription.and_then(|known| known.recovery.take()) else {
+            return;
+        };
+        let fits = recovery.fits && waiting + recovery.bytes <= mark;
+        if let Some(backlog) = &mut record.backlog {
+            for (home, after, _) in &recovery.answers {
+                backlog.lower(*home, *after);
+            }
+        }
+        let complete = recovery.complete && fits;
+        self.say_recovered(session, recovery.token, complete, effects);
+        let unwanted = if fits { What::Instead } else { What::Missed };
+        for held in recovery.held.into_iter().filter(|held| held.what != unwanted) {
+            let topic = self.ensure_topic(now, &held.pending.run.run().destination().path);
+            self.push_topic(now, topic, key_of(session), held.pending, effects);
+        }
+        let answers = recovery.answers.iter().map(|(home, _, at)| (*home, *at));
+        self.end_recovering(session, answers, effects);
+    }
+
+    /// A subscription that waits for what it missed ends.
+    pub(crate) fn abandon_recovery(
+        &mut self,
+        session: SessionId,
+        recovery: &Recovery,
+        effects: &mut Effects,
+    ) {
+        self.say_recovered(session, recovery.token, false, effects);
+        self.end_recovering(session, std::iter::empty(), effects);
+    }
+
+    fn say_recovered(
+        &mut self,
+        session: SessionId,
+        token: Option<Token>,
+        complete: bool,
+        effects: &mut Effects,
+    ) {
+        self.metrics.recoveries_complete += u64::from(complete);
+        self.metrics.recoveries_incomplete += u64::from(!complete);
+        if let Some(token) = token {
+            self.reply(session, Reply::Recovered { token, complete }, effects);
+        }
+    }
+
+    /// One recovery less in a session; the last one lets positions go on.
+    fn end_recovering(
+        &mut self,
+        session: SessionId,
+        answers: impl Iterator<Item = (ShardId, u64)>,
+        effects: &mut Effects,
+    ) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        let Some(rare) = &mut record.rare else {
+            return;
+        };
+        rare.reached.extend(answers);
+        rare.recovering = rare.recovering.saturating_sub(1);
+        if rare.recovering > 0 {
+            return;
+        }
+        let reached = std::mem::take(&mut rare.reached);
+        if rare.is_empty() {
+            record.rare = None;
+        }
+        for (home, at) in reached {
+            self.reach(session, home, at, effects);
+        }
+    }
+
+    /// Everything of a home up to a number is in a session's backlog or was given to it.
+    pub(crate) fn reach(
+        &mut self,
+        session: SessionId,
+        home: ShardId,
+        number: u64,
+        effects: &mut Effects,
+    ) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
+            rare.reached.push((home, number));
+            return;
+        }
+        let backlog = record.backlog.as_mut();
+        if number > 0 && !backlog.is_some_and(|backlog| backlog.reach(home, number)) {
+            self.reply(session, Reply::Reached { home, sequence: number }, effects);
+        }
+    }
+
+    /// Puts a topic's message into a backlog, or with what its subscription holds.
+    pub(crate) fn push_or_hold(
+        &mut self,
+        now: Now,
+        topic: Key,
+        session: Key,
+        pending: Pending,
+        effects: &mut Effects,
+    ) {
+        let high = self.options.backlog_bytes_high;
+        let record = self.sessions.get_mut(session);
+        let subscription = record.and_then(|record| record.subscription_mut(pending.key));
+        match subscription.and_then(|known| known.recovery.as_mut()) {
+            Some(recovery) => self.metrics.dropped_oldest += recovery.hold_live(pending, high),
+            None => self.push_topic(now, topic, session, pending, effects),
+        }
+    }
+}
