@@ -170,8 +170,10 @@ impl Services {
             Choice::NoRoom => {
                 let bytes = bytes_of(&call);
                 let service = self.named.entry(path.clone()).or_default();
+                // A single one may be as large as messages may be.
                 let full = service.waiting.len() >= options.calls_waiting_max
-                    || self.waiting_bytes + bytes > options.calls_waiting_bytes_max;
+                    || (self.waiting > 0
+                        && self.waiting_bytes + bytes > options.calls_waiting_bytes_max);
                 if full {
                     self.forget_idle(&path);
                     return out.push(Step::Refuse(call.caller, CloseCode::ServiceBusy));

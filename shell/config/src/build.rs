@@ -21,6 +21,7 @@ use crate::sections::limits::LimitsConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
 use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection, ServerConfig};
+use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::spec::Values;
 use crate::units;
@@ -42,6 +43,7 @@ pub(crate) fn build(
         topic_rules: repeated(tables, "topic", TopicConfig::from_values),
         queues: single(tables, "queues", QueuesConfig::from_values)?,
         queue_rules: repeated(tables, "queue", QueueConfig::from_values),
+        services: single(tables, "services", ServicesConfig::from_values)?,
         memory: single(tables, "memory", MemoryConfig::from_values)?,
         feeds: repeated(tables, "feed", FeedConfig::from_values),
         development: single(tables, "development", DevelopmentConfig::from_values)?,

@@ -12,6 +12,7 @@ use crate::sections::limits::LimitsConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
 use crate::sections::server::{ListenerConfig, ServerConfig};
+use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 
 /// The whole configuration.
@@ -33,6 +34,8 @@ pub struct Config {
     pub queues: QueuesConfig,
     /// Exceptions for queues; the first match counts.
     pub queue_rules: Vec<QueueConfig>,
+    /// Calls of services.
+    pub services: ServicesConfig,
     /// Memory of the whole server.
     pub memory: MemoryConfig,
     /// Made-up data that the server publishes itself.

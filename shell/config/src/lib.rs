@@ -48,6 +48,7 @@ pub use sections::operations::{
 };
 pub use sections::protocols::{StompConfig, WebSocketConfig};
 pub use sections::server::{ListenerConfig, ListenerProtocol, ServerConfig};
+pub use sections::services::ServicesConfig;
 pub use sections::session::SessionConfig;
 pub use sections::{SECTIONS, find_option, single_options};
 pub use show::{show_json, show_toml};

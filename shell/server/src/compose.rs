@@ -10,12 +10,13 @@ use tiderace_auth::{
     AnonymousAccess, FailurePolicy, PasswordRecord, TokenRecord, UserRecord, Verifier,
 };
 use tiderace_broker::{
-    Action, BrokerOptions, QueuePolicy, Rule, Rules, SlowConsumer, TopicOptions, TopicPolicy, Who,
+    Action, BrokerOptions, QueuePolicy, Rule, Rules, ServiceOptions, SlowConsumer, TopicOptions,
+    TopicPolicy, Who,
 };
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, ListenerProtocol, PrincipalMatch, QueueConfig,
-    QueuesConfig, RuleConfig, RuleKind, SlowConsumer as SlowConsumerWord, TokenSecret,
-    TopicsConfig, UserPassword,
+    QueuesConfig, RuleConfig, RuleKind, ServicesConfig, SlowConsumer as SlowConsumerWord,
+    TokenSecret, TopicsConfig, UserPassword,
 };
 use tiderace_queues::QueueOptions;
 use tiderace_reactor::{Deadlines, ListenerOptions, Options, SocketOptions};
@@ -66,6 +67,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
             })
             .collect(),
         queue_default: queue_options(&config.queues, None),
+        services: service_options(&config.services),
         ..BrokerOptions::default()
     }
 }
@@ -240,6 +242,17 @@ fn slow_consumer(word: SlowConsumerWord) -> SlowConsumer {
         SlowConsumerWord::Disconnect => SlowConsumer::Disconnect,
         SlowConsumerWord::DropNewest => SlowConsumer::DropNewest,
         SlowConsumerWord::DropOldest => SlowConsumer::DropOldest,
+    }
+}
+
+fn service_options(services: &ServicesConfig) -> ServiceOptions {
+    ServiceOptions {
+        window: services.window,
+        calls_waiting_max: services.calls_waiting_max,
+        calls_waiting_bytes_max: services.calls_waiting_bytes_max,
+        calls_open_max: services.calls_per_session_max,
+        calls_bytes_max: services.call_bytes_per_session_max,
+        patience_max: services.patience_max,
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod limits;
 pub(crate) mod operations;
 pub(crate) mod protocols;
 pub(crate) mod server;
+pub(crate) mod services;
 pub(crate) mod session;
 
 use crate::spec::{OptionSpec, SectionSpec};
@@ -25,6 +26,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     destinations::TopicConfig::SECTION,
     destinations::QueuesConfig::SECTION,
     destinations::QueueConfig::SECTION,
+    services::ServicesConfig::SECTION,
     destinations::MemoryConfig::SECTION,
     feed::FeedConfig::SECTION,
     feed::DevelopmentConfig::SECTION,
