@@ -57,6 +57,6 @@ pub use driver::os::SocketOptions;
 pub use http::HttpHandler;
 pub use mailbox::Answer;
 pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
-pub use node::{NodeControl, NodeHandle, SpawnError, simulate, spawn};
+pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{Deadlines, ListenerOptions, Options, Placement, Services, Verifier};
 pub use shard::{Shard, Turn};

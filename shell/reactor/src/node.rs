@@ -185,10 +185,23 @@ pub fn simulate(
     options: Options,
     services: Services,
 ) -> Result<(Vec<Shard<SimDriver>>, NodeControl), SpawnError> {
+    let drivers = (0..options.shards).map(|shard| network.driver(shard)).collect();
+    drive(drivers, options, services)
+}
+
+/// A node without threads on drivers of the caller's, one for each shard: the caller runs its shards.
+///
+/// # Errors
+/// When a listener is pinned to a protocol that does not exist.
+pub fn drive<D: Driver>(
+    drivers: Vec<(D, Arc<dyn Wake>)>,
+    options: Options,
+    services: Services,
+) -> Result<(Vec<Shard<D>>, NodeControl), SpawnError> {
+    let options = Options { shards: drivers.len(), ..options };
     let pins = pins(&options, &services)?;
-    let (drivers, wakes): (Vec<_>, Vec<_>) =
-        (0..options.shards).map(|shard| network.driver(shard)).unzip();
-    let (shared, posts) = assemble::<SimDriver>(options, services, pins, wakes);
+    let (drivers, wakes): (Vec<D>, Vec<_>) = drivers.into_iter().unzip();
+    let (shared, posts) = assemble::<D>(options, services, pins, wakes);
     let shards = drivers.into_iter().zip(posts).zip(0u16..);
     let shards = shards
         .map(|((driver, post), index)| {

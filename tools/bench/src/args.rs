@@ -26,6 +26,8 @@ pub enum BenchCommand {
     Bare(BareArgs),
     /// Many idle WebSocket connections with one subscription each: memory per connection.
     Connections(ConnectionsArgs),
+    /// Millions of sessions in one process, without sockets: memory per session, latency inside.
+    Sessions(SessionsArgs),
     /// A bare copying STOMP forwarder to measure against: parse, re-frame, copy, nothing else.
     Forwarder(ForwarderArgs),
     /// The writing half of `bare`, started by it.
@@ -250,6 +252,44 @@ pub struct ConnectionsArgs {
     /// Subscribe all to one topic instead of one topic each.
     #[arg(long)]
     pub one_topic: bool,
+}
+
+/// `bench sessions`.
+#[derive(Debug, Clone, Args)]
+pub struct SessionsArgs {
+    /// The reports.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Sessions, each with one subscription.
+    #[arg(long, default_value_t = 10_000_000)]
+    pub count: usize,
+    /// What they speak, over WebSocket.
+    #[arg(long, value_enum, default_value_t = SessionProtocol::Native)]
+    pub protocol: SessionProtocol,
+    /// Topics they subscribe to, one each in turn.
+    #[arg(long, default_value_t = 100_000)]
+    pub topics: usize,
+    /// Bytes of a message.
+    #[arg(long, default_value_t = 512)]
+    pub size: usize,
+    /// Seconds in which every session gets one message.
+    #[arg(long, default_value_t = 60)]
+    pub period: u64,
+    /// Seconds to measure.
+    #[arg(long, default_value_t = 60)]
+    pub seconds: u64,
+    /// Seconds of silence after which the server pings a session.
+    #[arg(long, default_value_t = 300)]
+    pub ping: u64,
+}
+
+/// What the sessions of `bench sessions` speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SessionProtocol {
+    /// Our own protocol.
+    Native,
+    /// STOMP 1.2.
+    Stomp,
 }
 
 /// `bench forwarder`.

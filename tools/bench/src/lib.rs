@@ -19,6 +19,7 @@ pub mod latency;
 pub mod machine;
 pub mod matrix;
 pub mod report;
+pub mod sessions;
 pub mod stomp;
 pub mod target;
 
@@ -34,6 +35,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Fanout(fanout) => fanout::run(fanout),
         BenchCommand::Bare(bare) => bare::run(bare),
         BenchCommand::Connections(connections) => connections::run(connections),
+        BenchCommand::Sessions(sessions) => sessions::run(sessions),
         BenchCommand::Forwarder(forwarder) => forwarder::run(forwarder),
         BenchCommand::BareWriter(writer) => bare::run_writer(writer),
     }
