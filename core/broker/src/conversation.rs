@@ -39,14 +39,14 @@ enum Tell {
 impl Broker {
     /// A session calls.
     pub(crate) fn call(&mut self, now: Now, session: SessionId, call: Call, effects: &mut Effects) {
-        self.metrics.calls += 1;
-        self.metrics.messages_received += 1;
         let key = ExchangeKey::caller(call.number);
         if self.exchange_of(session, key).is_some() {
             let reason = format!("call {} is still open; choose another number", call.number);
             let close = Close::new(CloseCode::DuplicateCall, reason);
             return self.reply(session, Reply::Refused { token: None, close }, effects);
         }
+        self.metrics.calls += 1;
+        self.metrics.messages_received += 1;
         let options = self.options.clone();
         let (patience, last, service) = (call.patience, call.last, call.service);
         let run = message(&service, now, self.shard, 0, &call.properties, &call.body);

@@ -257,7 +257,9 @@ fn a_second_login_takes_away_what_was_allowed_before() {
 
 #[test]
 fn a_second_login_ends_a_session_that_listens_to_what_it_may_not() {
-    for target in ["topic:other", "queue:fx/a", "queue:**", "topic:user/ann/x"] {
+    let lost =
+        ["topic:other", "queue:fx/a", "queue:**", "topic:user/ann/x", "service:fx/a", "service:**"];
+    for target in lost {
         let mut world = refreshing(2);
         let client = world.open(0);
         verified(&mut world, client, "ann");

@@ -51,7 +51,7 @@ section! {
 }
 
 section! {
-    /// What somebody may or may not do. A denial outweighs every permission; what no rule allows is refused as soon as any user, token or rule is configured.
+    /// What somebody may or may not do. A denial outweighs every permission; what no rule allows is refused as soon as any user, token or rule is configured. Below `user/NAME` and `group/NAME` only that user or that group's members listen, without a rule and whatever rules allow to others; who may send there is a matter of rules.
     "rule" LIST RuleSection {
         /// Actions that are allowed. Exactly one of `allow` and `deny` is needed.
         "allow" allow: Option<Vec<Action>> = Absent, Kind::List(&Kind::Choice(Action::WORDS));
