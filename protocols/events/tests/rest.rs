@@ -1,0 +1,233 @@
+//! REST, from request bytes to answer bytes, over the real event loop and broker.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod support;
+
+use support::{ANN, World};
+use tiderace_base::Span;
+
+#[test]
+fn a_value_is_put_got_and_deleted() {
+    for seed in 0..20 {
+        let mut world = World::with(seed, |_| {});
+        let missing = world.get("GET /topics/fx/EUR");
+        assert_eq!(missing.status, 404);
+        assert_eq!(missing.field("content-type"), Some("application/json"));
+        assert!(missing.text().starts_with("{\"code\":\"not-found\""), "{}", missing.text());
+        let put = world.ask("PUT /topics/fx/EUR", &[ANN, "Content-Type: image/png"], b"\x89PNG");
+        assert_eq!((put.status, put.text()), (200, "{\"accepted\":1}\n"));
+        let got = world.get("GET /topics/fx/EUR");
+        assert_eq!((got.status, &*got.body), (200, &b"\x89PNG"[..]), "seed {seed}");
+        assert_eq!(got.field("content-type"), Some("image/png"));
+        assert_eq!(world.get("DELETE /topics/fx/EUR").status, 204);
+        assert_eq!(world.get("GET /topics/fx/EUR").status, 404);
+    }
+}
+
+#[test]
+fn a_post_is_kept_only_if_asked() {
+    let mut world = World::new();
+    for (line, field, status) in [
+        ("POST /topics/a", "X: y", 404),
+        ("POST /topics/b?retain=true", "X: y", 200),
+        ("POST /topics/c", "Tiderace-Retain: true", 200),
+        ("PUT /topics/d?retain=false", "X: y", 404),
+    ] {
+        assert_eq!(world.ask(line, &[ANN, field], b"x").status, 200, "{line}");
+        let path = line.split([' ', '?']).nth(1).unwrap();
+        assert_eq!(world.get(&format!("GET {path}")).status, status, "{line}");
+    }
+    assert_eq!(world.ask("POST /topics/a?retain=perhaps", &[ANN], b"x").status, 400);
+}
+
+#[test]
+fn tags_spare_what_the_client_has() {
+    let mut world = World::new();
+    world.ask("PUT /topics/a", &[ANN], b"one");
+    let first = world.get("GET /topics/a");
+    let tag = first.field("etag").unwrap().to_owned();
+    let known = format!("If-None-Match: \"x\", {tag}");
+    let second = world.ask("GET /topics/a", &[ANN, &known], b"");
+    assert_eq!((second.status, second.body.len()), (304, 0));
+    assert_eq!(second.field("etag"), Some(&*tag));
+    world.ask("PUT /topics/a", &[ANN], b"one");
+    assert_eq!(world.ask("GET /topics/a", &[ANN, &known], b"").status, 200);
+}
+
+#[test]
+fn head_is_get_without_the_body() {
+    let mut world = World::new();
+    world.ask("PUT /topics/a", &[ANN], b"12345");
+    let head = world.get("HEAD /topics/a");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.field("content-length"), Some("5"));
+    assert_eq!(world.get("HEAD /topics/none").status, 404);
+}
+
+#[test]
+fn names_are_percent_decoded_and_the_tilde_is_ones_own() {
+    let mut world = World::new();
+    world.ask("PUT /topics/m%C3%BCnchen%20a/b", &[ANN], b"1");
+    assert_eq!(world.get("GET /topics/m%c3%bcnchen%20a%2Fb").text(), "1");
+    world.ask("PUT /topics/~/inbox", &[ANN], b"mine");
+    assert_eq!(world.get("GET /topics/user/ann/inbox").text(), "mine");
+    assert_eq!(world.ask("GET /topics/user/ann/inbox", &[], b"").status, 403);
+    assert_eq!(world.ask("GET /topics/~/inbox", &[], b"").status, 401);
+    for bad in ["%", "%zz", "%ff", "a//b", "a/", "/a", "a%00b", "*", "a/%23"] {
+        let answer = world.get(&format!("GET /topics/{bad}"));
+        assert_eq!(answer.status, 400, "{bad}: {}", answer.text());
+    }
+}
+
+#[test]
+fn everybody_says_who_they_are_in_one_of_three_ways() {
+    let mut world = World::new();
+    for (line, field, status) in [
+        ("PUT /topics/user/ann/x", ANN, 200),
+        ("PUT /topics/user/ann/x", "Authorization: Basic YW5uOnBhc3M6d29yZA==", 200),
+        ("PUT /topics/user/ann/x?access_token=secret", "X: y", 200),
+        ("GET /topics/user/ann/x", "X: y", 403),
+        ("PUT /topics/user/ann/x", "Authorization: Bearer wrong", 401),
+        ("PUT /topics/user/ann/x", "Authorization: Basic YW5uOndyb25n", 401),
+        ("PUT /topics/user/ann/x", "Authorization: Digest x", 401),
+        ("PUT /topics/user/ann/x?access_token=wrong", "X: y", 401),
+        ("PUT /topics/closed/x", ANN, 403),
+    ] {
+        let answer = world.ask(line, &[field], b"x");
+        assert_eq!(answer.status, status, "{line} {field}: {}", answer.text());
+        assert_eq!(answer.field("www-authenticate").is_some(), status == 401);
+    }
+}
+
+#[test]
+fn lists_hold_the_retained_values_of_a_pattern() {
+    let mut world = World::with(2, |_| {});
+    for name in ["fx/a", "fx/b", "fx/c", "other"] {
+        world.ask(&format!("PUT /topics/{name}"), &[ANN, "Content-Type: application/json"], b"[1]");
+    }
+    world.ask("PUT /topics/closed", &[ANN], b"1");
+    let list = world.get("GET /topics?pattern=fx/*");
+    assert!(list.text().ends_with("],\"complete\":true}\n"), "{}", list.text());
+    for name in ["fx/a", "fx/b", "fx/c"] {
+        assert!(list.text().contains(&format!("{{\"topic\":\"{name}\"")), "{}", list.text());
+    }
+    assert!(!list.text().contains("other"));
+    assert!(list.text().contains("\"value\":[1]}"));
+    let cut = world.get("GET /topics?pattern=fx/*&limit=2");
+    assert_eq!(cut.text().matches("\"topic\":").count(), 2);
+    assert!(cut.text().ends_with("\"complete\":false}\n"));
+    assert_eq!(
+        world.get("GET /topics?pattern=none/**").text(),
+        "{\"topics\":[],\"complete\":true}\n"
+    );
+    for bad in ["limit=0", "limit=x", "limit=10001", "pattern=a**b", "pattern=%"] {
+        assert_eq!(world.get(&format!("GET /topics?{bad}")).status, 400, "{bad}");
+    }
+}
+
+#[test]
+fn bodies_are_checked_and_bounded() {
+    let mut world = World::new();
+    let json = "Content-Type: application/json";
+    assert_eq!(world.ask("PUT /topics/a", &[ANN, json], b"{\"a\":").status, 400);
+    assert_eq!(world.ask("PUT /topics/a", &[ANN], &[b'x'; 100_000]).status, 200);
+    let refused = world.ask("PUT /topics/a", &[ANN], &[b'x'; 100_001]);
+    assert_eq!((refused.status, refused.text().contains("frame-too-large")), (413, true));
+    assert_eq!(world.get("GET /topics/a").body.len(), 100_000);
+}
+
+#[test]
+fn a_value_may_end_by_itself() {
+    let mut world = World::new();
+    world.ask("PUT /topics/a?ttl=2s", &[ANN], b"x");
+    assert_eq!(world.get("GET /topics/a").status, 200);
+    world.run_for(Span::from_secs(3));
+    assert_eq!(world.get("GET /topics/a").status, 404);
+    assert_eq!(world.ask("PUT /topics/a?ttl=never", &[ANN], b"x").status, 400);
+}
+
+#[test]
+fn batches_say_what_became_of_each() {
+    let mut world = World::with(2, |_| {});
+    let body = br#"[{"topic": "a", "value": {"x": 1}, "retain": true},
+        {"topic": "closed/x", "value": 1}, {"topic": "a//b", "value": 1}, 7,
+        {"queue": "q", "text": "hi"}, {"topic": "~/b", "base64": "/w==", "retain": true}]"#;
+    let answer = world.ask("POST /batch", &[ANN], body);
+    assert_eq!(answer.status, 200);
+    let text = answer.text();
+    assert!(
+        text.starts_with("{\"accepted\":3,\"refused\":3,\"results\":[{\"accepted\":1},"),
+        "{text}"
+    );
+    assert_eq!(text.matches("not-authorised").count(), 1);
+    assert_eq!(world.get("GET /topics/a").text(), "{\"x\": 1}");
+    assert_eq!(world.get("GET /topics/user/ann/b").body, b"\xff");
+    for (bad, status) in [(&b"{}"[..], 400), (b"[", 400), (&[b' '; 50_001], 413)] {
+        assert_eq!(world.ask("POST /batch", &[ANN], bad).status, status);
+    }
+    assert_eq!(
+        world.ask("POST /batch", &[ANN], b"[]").text(),
+        "{\"accepted\":0,\"refused\":0,\"results\":[]}\n"
+    );
+}
+
+#[test]
+fn a_request_that_comes_again_is_not_done_again() {
+    let mut world = World::with(3, |_| {});
+    let listener = world.send("GET /events?topic=a", &[ANN], b"");
+    world.wait(listener, "event: ready");
+    let key = "Idempotency-Key: 8e03978e-40d5-43dd-bc93-6894a57f9324";
+    let first = world.ask("POST /topics/a", &[ANN, key], b"once");
+    let again = world.ask("POST /topics/a", &[ANN, key], b"once");
+    assert_eq!((first.status, first.field("idempotency-replayed")), (200, None));
+    assert_eq!((again.status, again.field("idempotency-replayed")), (200, Some("true")));
+    assert_eq!(first.body, again.body);
+    assert_eq!(world.ask("POST /topics/a", &[ANN, key], b"other").status, 422);
+    assert_eq!(world.ask("POST /topics/a", &[key], b"once").field("idempotency-replayed"), None);
+    world.ask("POST /topics/a", &[ANN], b"last");
+    let text = world.wait(listener, "data: last");
+    assert_eq!(text.matches("data: once").count(), 2, "ann's and the stranger's: {text}");
+    assert_eq!(world.ask("POST /topics/a", &[ANN, "Idempotency-Key: "], b"x").status, 400);
+}
+
+#[test]
+fn a_refused_request_frees_its_key() {
+    let mut world = World::new();
+    let key = "Idempotency-Key: k";
+    assert_eq!(world.ask("POST /topics/closed/a", &[ANN, key], b"x").status, 403);
+    let again = world.ask("POST /topics/closed/a", &[ANN, key], b"x");
+    assert_eq!((again.status, again.field("idempotency-replayed")), (403, None));
+}
+
+#[test]
+fn requests_follow_each_other_on_one_connection() {
+    let mut world = World::with(2, |_| {});
+    let client = world.network.connect(0);
+    for n in 0..20 {
+        let text =
+            format!("PUT /topics/t/{n} HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{n:02}");
+        world.network.send(client, text.as_bytes());
+        world
+            .network
+            .send(client, format!("GET /topics/t/{n} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+    }
+    world.run_until("forty answers", |world| {
+        world.text(client).matches("HTTP/1.1 200").count() == 40
+    });
+    let text = world.text(client);
+    let bodies: Vec<_> = text.split("\r\n\r\n").skip(2).step_by(2).map(|part| &part[..2]).collect();
+    let expected: Vec<_> = (0..20).map(|n| format!("{n:02}")).collect();
+    assert_eq!(bodies, expected);
+    world.run_until("sessions to end", |world| world.connections() == 1);
+}
+
+#[test]
+fn pages_of_other_origins_are_kept_out() {
+    let mut world = World::new();
+    assert_eq!(world.ask("PUT /topics/a", &[ANN, "Origin: https://evil"], b"x").status, 403);
+    assert_eq!(world.get("GET /topics/a").status, 404);
+    let good = world.ask("GET /topics/a", &[ANN, "Origin: https://good"], b"");
+    assert_eq!(good.field("access-control-allow-origin"), Some("https://good"));
+    let bad = world.ask("GET /topics/%", &[ANN, "Origin: https://good"], b"");
+    assert_eq!(bad.field("access-control-allow-origin"), Some("https://good"));
+}
