@@ -1,0 +1,82 @@
+//! Engine.IO, revisions 4 and 3: packets over long polling and WebSocket, as a layer below another
+//! protocol.
+//!
+//! ```text
+//!   GET, no sid ─▶ open packet ─▶ polling ──2probe──▶ upgrading ──5──▶ WebSocket
+//!                                    │ ▲                  │
+//!                                    │ └── given up ──────┘
+//!   WebSocket, no sid ─▶ open packet ─▶ WebSocket
+//!   every state ─▶ 1 (either side), silence, a fault ─▶ end
+//! ```
+//! The protocol inside ([`protocol`]'s `inner`) is a session like any other that takes whole messages:
+//! it is given a context of its own, whose framing puts each of its frames into a message packet of
+//! whatever carries the session. Deliveries go out by reference where the form allows it.
+//!
+//! Relies on the contract in `tiderace-wire` alone. Invariant: no byte sequence panics, and nothing
+//! grows without a limit from [`EngineOptions`].
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod answer;
+mod framing;
+mod options;
+mod packet;
+pub mod payload;
+mod probe;
+mod route;
+mod session;
+
+use std::sync::Arc;
+
+use tiderace_wire::{Detect, Open, Opening, Protocol, Session, Ticket};
+
+pub use options::{CookieOptions, EngineOptions, OriginCheck};
+pub use packet::{Data, Packet, PacketError, PacketType};
+
+/// A revision of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revision {
+    /// `EIO=3`: the client pings.
+    Three,
+    /// `EIO=4`: the server pings.
+    Four,
+}
+
+impl Revision {
+    /// The revision a query asks for, if it is one that is spoken here.
+    fn of(value: Option<&str>, options: &EngineOptions) -> Option<Revision> {
+        match value? {
+            "4" => Some(Revision::Four),
+            "3" if options.revision_3 => Some(Revision::Three),
+            _ => None,
+        }
+    }
+}
+
+/// The registration value of a protocol inside Engine.IO on some paths, such as `/socket.io/`; each
+/// is served with and without its last slash.
+///
+/// `inner` begins the session inside: its [`Opening::request`] is the handshake, in whose query it
+/// finds the revision (`EIO`), and [`Session::takes_messages`] must be true.
+pub fn protocol(
+    name: &'static str,
+    options: Arc<EngineOptions>,
+    paths: Arc<[String]>,
+    inner: Arc<Open>,
+) -> Protocol {
+    let paths = route::spellings(&paths);
+    let http = Some(route::face(options.clone(), paths.clone()));
+    let open = move |opening: &Opening<'_>| -> Box<dyn Session> {
+        match opening.request.and_then(route::upgraded) {
+            Some(ticket) => Box::new(probe::Probe::new(ticket, opening.now, &options)),
+            None => Box::new(session::EngineSession::new(options.clone(), opening, &*inner)),
+        }
+    };
+    let (detect, subprotocols): (fn(&[u8]) -> Detect, _) = (|_| Detect::No, &[]);
+    Protocol { name, detect, subprotocols, websocket_paths: paths, http, open: Arc::new(open) }
+}
+
+/// The session that a request names, if it names one.
+fn ticket(sid: Option<&str>) -> Option<Ticket> {
+    Ticket::decode(sid?)
+}

@@ -1,0 +1,56 @@
+//! A WebSocket takes the session over.
+//!
+//! Invariant: one WebSocket at a time may try, and none after one has succeeded; until then requests
+//! carry the session, and those that wait are ended soon.
+
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{Context, Takeover};
+
+use super::speak::write_anew;
+use super::{Carrier, EngineSession};
+use crate::Revision;
+
+impl EngineSession {
+    pub(super) fn taken_over(
+        &mut self,
+        now: Now,
+        takeover: Takeover,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let Carrier::Polling(polling) = &mut self.carrier else {
+            // Done can only come to a session that polls; the others are offers to refuse.
+            return match takeover {
+                Takeover::Failed => Ok(()),
+                _ => Err(Close::new(
+                    CloseCode::UnexpectedFrame,
+                    "a WebSocket carries the session already",
+                )),
+            };
+        };
+        match takeover {
+            Takeover::Offered => polling.offer(now, &self.options),
+            Takeover::Begun => {
+                polling.begin_upgrade(context.output.queue);
+                self.respond_script(context);
+                Ok(())
+            }
+            Takeover::Failed => {
+                polling.end_upgrade();
+                Ok(())
+            }
+            Takeover::Done => {
+                let (form, base64) = (polling.form, polling.base64);
+                let pending = polling.pending.take_bytes();
+                self.carrier = if base64 { Carrier::Base64 } else { Carrier::WebSocket };
+                if !pending.is_empty() {
+                    write_anew(form, &pending, base64, &mut context.output);
+                }
+                if self.pinged && self.revision == Revision::Four {
+                    // The ping may have crossed with the upgrade.
+                    self.due = self.silence_ends(now.time);
+                }
+                Ok(())
+            }
+        }
+    }
+}
