@@ -111,6 +111,7 @@ close_codes! {
     705 CallCancelled "call-cancelled" 1000 false "The caller has given the call up.";
     706 DuplicateCall "duplicate-call" 1008 false "A call of that number is open already.";
     707 TooManyCalls "too-many-calls" 1013 true "The session has reached its limit of open calls, or of their bytes that wait.";
+    708 CallFailed "call-failed" 1011 false "Whoever serves could not do what was asked; the sentence says why.";
 }
 
 /// The end of a connection: a code for programs and a sentence for people.

@@ -1,0 +1,48 @@
+// Builds dist/: one minified module with its source's types beside it.
+//
+//   node build.mjs           writes dist/
+//   node build.mjs --check   says whether dist/ is what the sources give, and whether it is small enough
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+const GZIP_BYTES_MAX = 12 * 1024;
+const here = dirname(fileURLToPath(import.meta.url));
+const check = process.argv.includes("--check");
+const out = check ? mkdtempSync(join(tmpdir(), "tiderace-")) : join(here, "dist");
+
+if (!check) rmSync(out, { recursive: true, force: true });
+await build({
+  absWorkingDir: here,
+  entryPoints: ["src/index.ts"],
+  outfile: join(out, "tiderace.min.js"),
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  legalComments: "none",
+});
+execFileSync(process.execPath, [join(here, "node_modules/typescript/bin/tsc"), "--outDir", out], {
+  cwd: here,
+  stdio: "inherit",
+});
+
+const size = gzipSync(readFileSync(join(out, "tiderace.min.js")), { level: 9 }).length;
+console.log(`tiderace.min.js: ${size} bytes gzip of at most ${GZIP_BYTES_MAX}`);
+let good = size <= GZIP_BYTES_MAX;
+if (check) {
+  const known = join(here, "dist");
+  const list = (folder) => readdirSync(folder, { recursive: true }).map(String).sort();
+  const files = list(out);
+  const fresh =
+    files.join() === list(known).join() &&
+    files.every((file) => !/\.(js|ts)$/.test(file) || readFileSync(join(out, file), "utf8") === readFileSync(join(known, file), "utf8"));
+  if (!fresh) console.log("dist/ is not what the sources give; run: npm run build");
+  good &&= fresh;
+  rmSync(out, { recursive: true });
+}
+process.exitCode = good ? 0 : 1;

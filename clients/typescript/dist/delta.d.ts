@@ -1,0 +1,2 @@
+/** The new body. */
+export declare function applyDelta(old: Uint8Array, delta: Uint8Array): Uint8Array;

@@ -1,0 +1,40 @@
+/**
+ * All interests of a client by their ids: subscribes them on each new connection and leads to them
+ * what arrives. Invariant: an id is used again only when the server has let go of it.
+ */
+import { Reader } from "./bytes.js";
+import { TideraceError } from "./error.js";
+import type { Interest } from "./interest.js";
+import type { Link } from "./link.js";
+interface Place {
+    interest: Interest;
+    /** The application is through with it; the id waits for the server's answer. */
+    ended: boolean;
+}
+export declare class Hub {
+    private readonly refused;
+    private readonly places;
+    /** By topic id: whose, and which path. Of the present connection. */
+    private topics;
+    private recovering;
+    private link;
+    constructor(refused: (error: TideraceError) => void);
+    add(interest: Interest): void;
+    /** Done when the server has let go of it. */
+    remove(interest: Interest): Promise<void>;
+    idOf(interest: Interest): number;
+    up(link: Link, restarted: boolean): void;
+    down(): void;
+    /** Nothing will come any more. */
+    close(error: TideraceError): void;
+    /** Takes a message, if it is about interests. */
+    message(type: number, input: Reader): void;
+    /** Whose subscription or topic id that is; one that nobody knows would be a loss nobody notices. */
+    find(announced: number, id: number): {
+        place: Place;
+        path?: string;
+    };
+    private update;
+    private subscribe;
+}
+export {};

@@ -1,0 +1,37 @@
+/**
+ * What the application listens to or serves: one subscription of the protocol, kept across
+ * connections. The hub gives it its id and tells it what comes.
+ */
+import type { Reader } from "./bytes.js";
+import type { TideraceError } from "./error.js";
+import type { Kind } from "./messages.js";
+/** What SUBSCRIBE says, apart from ids. */
+export interface Wish {
+    kind: Kind;
+    path: string;
+    flags: number;
+    selector?: string | undefined;
+    window?: {
+        messages: number;
+        bytes: number;
+    };
+}
+export interface Interest {
+    readonly wish: Wish;
+    /** Whether the server has confirmed it on some connection of the present epoch. */
+    confirmed: boolean;
+    /** It stands at the server. */
+    begun(): void;
+    /** The server refused it, or the client was closed: it is over. */
+    failed(error: TideraceError): void;
+    /** What was missed has been recovered, or not all of it. */
+    recovered(complete: boolean): void;
+    /** The connection is gone. */
+    lost(): void;
+    /** The node began a new life: numbers begin anew, and something may have been missed. */
+    restarted(): void;
+    /** Takes one entry of UPDATES, flags and id read. `path` of a topic that was announced. */
+    update(flags: number, path: string | undefined, input: Reader): void;
+    /** Takes the rest of a QUEUED, flags and id read. */
+    queued(path: string | undefined, input: Reader): void;
+}

@@ -1,0 +1,61 @@
+/** Types and flags of messages (docs/protocol.md, sections 4 and 5). */
+export declare const HELLO = 1;
+export declare const LOGIN = 2;
+export declare const SUBSCRIBE = 3;
+export declare const UNSUBSCRIBE = 4;
+export declare const DECLARE = 5;
+export declare const PUBLISH = 6;
+export declare const SETTLE = 7;
+export declare const CALL = 8;
+export declare const SPEAK = 9;
+export declare const HANGUP = 10;
+export declare const CREDIT = 11;
+export declare const PING = 12;
+export declare const BYE = 13;
+export declare const WELCOME = 65;
+export declare const OK = 66;
+export declare const ERROR = 67;
+export declare const TOPIC = 68;
+export declare const UPDATES = 69;
+export declare const QUEUED = 70;
+export declare const EXCHANGE = 71;
+export declare const POSITION = 72;
+export declare const RECOVERED = 73;
+export declare const ENDED = 74;
+export declare const PONG = 75;
+export declare const CLOSE = 76;
+export declare const LOGGED_IN = 77;
+export declare const TOPIC_KIND = 0;
+export declare const QUEUE_KIND = 1;
+export declare const SERVICE_KIND = 2;
+export type Kind = 0 | 1 | 2;
+/** Flags of SUBSCRIBE. */
+export declare const SNAPSHOT = 1;
+export declare const RECOVERABLE = 2;
+export declare const DELTAS = 4;
+export declare const SELECTOR = 8;
+export declare const WINDOW = 16;
+export declare const RESUME = 32;
+export declare const EXPLICIT = 64;
+export declare const EXCLUSIVE = 128;
+export declare const PATTERN = 256;
+/** Flags of messages with a body: the two lowest bits are the content. */
+export declare const CONTENT = 3;
+export declare const PROPERTIES = 4;
+/** Flags of PUBLISH. */
+export declare const RETAIN = 8;
+export declare const REMOVE = 16;
+export declare const EXPIRES = 32;
+/** Flags of entries of UPDATES, and of QUEUED. */
+export declare const ANNOUNCED = 8;
+export declare const FULL_VERSION = 16;
+export declare const DELTA = 32;
+export declare const REMOVED = 64;
+export declare const UPDATE_FLAGS = 127;
+/** Flags of CALL, SPEAK and EXCHANGE. */
+export declare const LAST = 8;
+export declare const RESPONDER = 16;
+export declare const FIRST = 32;
+export declare const EXCHANGE_ANNOUNCED = 64;
+/** The code of deltas that this client understands. */
+export declare const DELTA_CODEC = 1;

@@ -1,0 +1,103 @@
+/** Queues: sending, and receiving with an outcome for each message. */
+import type { Reader } from "./bytes.js";
+import { type Properties, type ValueOptions } from "./content.js";
+import { Emitter } from "./emitter.js";
+import { TideraceError } from "./error.js";
+import type { Interest, Wish } from "./interest.js";
+import * as m from "./messages.js";
+import type { Keeper } from "./topics.js";
+/** Settles messages of the connection they came by; does nothing when that is gone. */
+export type Settle = (home: number, number: number, accept: boolean) => void;
+/** One message of a queue. It is given back if the connection ends before it was settled. */
+export declare class QueueMessage<T = unknown> {
+    readonly queue: string;
+    readonly value: T;
+    readonly properties: Properties;
+    /** How often it was delivered before. */
+    readonly redeliveries: number;
+    private readonly settle;
+    private settled;
+    constructor(queue: string, value: T, properties: Properties, 
+    /** How often it was delivered before. */
+    redeliveries: number, settle: (accept: boolean) => void);
+    /** It is dealt with. */
+    accept(): void;
+    /** It is given back, to be delivered again. */
+    reject(): void;
+    private finish;
+}
+export interface ReceiveOptions {
+    /** Unsettled messages that may be under way; default 16. */
+    prefetch?: number;
+    /** No other consumer gets anything while this one lives. */
+    exclusive?: boolean;
+    /** Only messages whose properties match this SQL-92 condition. */
+    selector?: string;
+}
+export type QueueHandler<T> = (value: T, message: QueueMessage<T>) => unknown;
+/** What a consumer asks of its client. */
+export interface QueueKeeper extends Keeper {
+    /** For messages of this interest that arrive now. */
+    settler(interest: Interest): Settle;
+}
+/** A consumer of a queue or of a pattern of queues; ends by `stop`. */
+export declare class Consumer<T = unknown> extends Emitter<{
+    error: TideraceError;
+}> implements Interest, AsyncIterable<T> {
+    private readonly keeper;
+    readonly path: string;
+    private readonly handler;
+    readonly wish: Wish;
+    confirmed: boolean;
+    /** Settles when the server has confirmed it. */
+    readonly ready: Promise<void>;
+    private outcome;
+    private readonly inbox;
+    private settle;
+    constructor(keeper: QueueKeeper, path: string, handler: QueueHandler<T> | undefined, options?: ReceiveOptions);
+    /** No more comes; what is not settled goes back to the queue. */
+    stop(): Promise<void>;
+    /**
+     * The values, for consumers without a handler. One counts as dealt with when the loop asks for the
+     * next; leaving the loop gives the present one back and stops the consumer.
+     */
+    [Symbol.asyncIterator](): AsyncGenerator<T, void>;
+    begun(): void;
+    failed(error: TideraceError): void;
+    recovered(): void;
+    restarted(): void;
+    update(): void;
+    lost(): void;
+    queued(path: string | undefined, input: Reader): void;
+    private give;
+}
+export interface SendOptions extends ValueOptions {
+    /** It is worthless after so many milliseconds. */
+    expires?: number;
+}
+/** What a queue asks of its client. */
+export interface Sender extends QueueKeeper {
+    publish(kind: m.Kind, path: string, flags: number, value: unknown, options: SendOptions): Promise<void>;
+}
+/** A queue: each message goes to one consumer. */
+export declare class Queue<T = unknown> {
+    private readonly sender;
+    readonly path: string;
+    constructor(sender: Sender, path: string);
+    /** Settles when the server has it. */
+    send(value: T, options?: SendOptions): Promise<void>;
+    /**
+     * Consumes. A handler that returns, or whose promise resolves, accepts the message; one that throws,
+     * or whose promise rejects, gives it back. Without a handler, iterate over what is returned.
+     */
+    receive(handler?: QueueHandler<T> | ReceiveOptions, options?: ReceiveOptions): Consumer<T>;
+}
+/** Gathers outcomes of one turn and writes them as ranges. */
+export declare class Settler {
+    private readonly write;
+    private readonly rows;
+    private due;
+    constructor(write: (home: number, outcome: number, ranges: [number, number][]) => void);
+    add(home: number, number: number, accept: boolean): void;
+    private flush;
+}

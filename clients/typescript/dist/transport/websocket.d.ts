@@ -1,0 +1,3 @@
+/** WebSocket at `/tiderace`. */
+import type { Transport, TransportEvents, WebSocketClass } from "./transport.js";
+export declare function openWebSocket(base: URL, Socket: WebSocketClass, events: TransportEvents): Transport;

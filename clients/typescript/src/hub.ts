@@ -1,0 +1,155 @@
+/**
+ * All interests of a client by their ids: subscribes them on each new connection and leads to them
+ * what arrives. Invariant: an id is used again only when the server has let go of it.
+ */
+import { malformed, Reader, Writer } from "./bytes.js";
+import { TideraceError } from "./error.js";
+import type { Interest } from "./interest.js";
+import type { Link } from "./link.js";
+import * as m from "./messages.js";
+
+interface Place {
+  interest: Interest;
+  /** The application is through with it; the id waits for the server's answer. */
+  ended: boolean;
+}
+
+export class Hub {
+  private readonly places: (Place | undefined)[] = [];
+  /** By topic id: whose, and which path. Of the present connection. */
+  private topics: ({ place: Place; path: string } | undefined)[] = [];
+  private recovering = new Map<number, Interest>();
+  private link: Link | undefined;
+
+  constructor(private readonly refused: (error: TideraceError) => void) {}
+
+  add(interest: Interest): void {
+    let id = this.places.findIndex((place) => !place);
+    if (id < 0) id = this.places.length;
+    this.places[id] = { interest, ended: false };
+    this.subscribe(id);
+  }
+
+  /** Done when the server has let go of it. */
+  async remove(interest: Interest): Promise<void> {
+    const id = this.idOf(interest);
+    const place = this.places[id];
+    if (!place || place.ended) return;
+    place.ended = true;
+    try {
+      await this.link?.request(m.UNSUBSCRIBE, (request) => new Writer().varint(request).varint(id));
+    } catch {
+      // The connection is gone, and the subscription with it.
+    }
+    if (this.places[id] === place) this.places[id] = undefined;
+  }
+
+  idOf(interest: Interest): number {
+    return this.places.findIndex((place) => place?.interest === interest && !place.ended);
+  }
+
+  up(link: Link, restarted: boolean): void {
+    this.link = link;
+    this.places.forEach((place, id) => {
+      if (!place || place.ended) return;
+      if (restarted && place.interest.confirmed) {
+        place.interest.confirmed = false;
+        place.interest.restarted();
+      }
+      this.subscribe(id);
+    });
+  }
+
+  down(): void {
+    this.link = undefined;
+    this.topics = [];
+    this.recovering.clear();
+    this.places.forEach((place, id) => {
+      if (place?.ended) this.places[id] = undefined;
+      else place?.interest.lost();
+    });
+  }
+
+  /** Nothing will come any more. */
+  close(error: TideraceError): void {
+    for (const place of this.places.splice(0)) if (place && !place.ended) place.interest.failed(error);
+  }
+
+  /** Takes a message, if it is about interests. */
+  message(type: number, input: Reader): void {
+    switch (type) {
+      case m.TOPIC: {
+        const id = input.varint();
+        const place = this.places[input.varint()];
+        if (!place) throw malformed();
+        this.topics[id] = { place, path: input.string() };
+        return;
+      }
+      case m.UPDATES:
+        while (!input.empty) this.update(input);
+        return;
+      case m.QUEUED: {
+        const { place, path } = this.find(input.u8() & m.ANNOUNCED, input.varint());
+        if (!place.ended) place.interest.queued(path, input);
+        return;
+      }
+      case m.RECOVERED:
+        return this.recovering.get(input.varint())?.recovered(input.u8() === 1);
+    }
+  }
+
+  /** Whose subscription or topic id that is; one that nobody knows would be a loss nobody notices. */
+  find(announced: number, id: number): { place: Place; path?: string } {
+    const place = this.places[id];
+    const found = announced ? this.topics[id] : place && { place };
+    if (!found) throw malformed();
+    return found;
+  }
+
+  private update(input: Reader): void {
+    const flags = input.u8();
+    if (flags & ~m.UPDATE_FLAGS) throw malformed();
+    const { place, path } = this.find(flags & m.ANNOUNCED, input.varint());
+    if (!place.ended) return place.interest.update(flags, path, input);
+    // What was on its way when the subscription ended.
+    if (flags & m.FULL_VERSION) input.varint();
+    else input.u16le();
+    if (flags & m.PROPERTIES) input.bytes();
+    input.bytes();
+  }
+
+  private subscribe(id: number): void {
+    const place = this.places[id];
+    const { link } = this;
+    if (!place || !link) return;
+    const { interest } = place;
+    const wish = interest.wish;
+    let { flags } = wish;
+    if (flags & m.RECOVERABLE && interest.confirmed) flags |= m.RESUME;
+    const build = (request: number): Writer => {
+      if (flags & m.RESUME) this.recovering.set(request, interest);
+      const out = new Writer().varint(request).varint(id).varint(flags).u8(wish.kind).string(wish.path);
+      if (flags & m.SELECTOR) out.string(wish.selector!);
+      if (flags & m.WINDOW) out.varint(wish.window!.messages).varint(wish.window!.bytes);
+      // The position of HELLO.
+      if (flags & m.RESUME) out.varint(0);
+      return out;
+    };
+    link.request(m.SUBSCRIBE, build).then(
+      () => {
+        // An answer that the next connection has overtaken says nothing any more.
+        if (this.link !== link || place.ended) return;
+        interest.confirmed = true;
+        interest.begun();
+      },
+      (error: TideraceError) => {
+        if (this.link !== link || error.code === "connection-lost") return;
+        this.places[id] = undefined;
+        if (place.ended) return;
+        place.ended = true;
+        interest.failed(error);
+        this.refused(error);
+      },
+    );
+  }
+}

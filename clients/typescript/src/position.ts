@@ -1,0 +1,28 @@
+/**
+ * How far the client has come (docs/protocol.md, section 7): the epoch, and by home the number of
+ * the last message. Kept as the server says it and sent back when the connection is made anew.
+ */
+import { Reader, Writer } from "./bytes.js";
+
+export class Position {
+  private readonly homes = new Map<number, number>();
+
+  constructor(readonly epoch: Uint8Array) {}
+
+  isOf(epoch: Uint8Array): boolean {
+    return this.epoch.length === epoch.length && this.epoch.every((byte, at) => byte === epoch[at]);
+  }
+
+  /** Takes in the payload of a POSITION. */
+  advance(input: Reader): void {
+    while (!input.empty) this.homes.set(input.varint(), input.varint());
+  }
+
+  encode(): Uint8Array {
+    const out = new Writer().raw(this.epoch).varint(this.homes.size);
+    for (const [home, number] of [...this.homes].sort(([a], [b]) => a - b)) {
+      out.varint(home).varint(number);
+    }
+    return out.done();
+  }
+}

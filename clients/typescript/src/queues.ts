@@ -1,0 +1,233 @@
+/** Queues: sending, and receiving with an outcome for each message. */
+import type { Reader } from "./bytes.js";
+import { decodeProperties, decodeValue, type Properties, type ValueOptions } from "./content.js";
+import { Emitter } from "./emitter.js";
+import { TideraceError } from "./error.js";
+import { Inbox } from "./inbox.js";
+import type { Interest, Wish } from "./interest.js";
+import * as m from "./messages.js";
+import type { Keeper } from "./topics.js";
+
+/** Settles messages of the connection they came by; does nothing when that is gone. */
+export type Settle = (home: number, number: number, accept: boolean) => void;
+
+/** One message of a queue. It is given back if the connection ends before it was settled. */
+export class QueueMessage<T = unknown> {
+  private settled = false;
+
+  constructor(
+    readonly queue: string,
+    readonly value: T,
+    readonly properties: Properties,
+    /** How often it was delivered before. */
+    readonly redeliveries: number,
+    private readonly settle: (accept: boolean) => void,
+  ) {}
+
+  /** It is dealt with. */
+  accept(): void {
+    this.finish(true);
+  }
+
+  /** It is given back, to be delivered again. */
+  reject(): void {
+    this.finish(false);
+  }
+
+  private finish(accept: boolean): void {
+    if (this.settled) return;
+    this.settled = true;
+    this.settle(accept);
+  }
+}
+
+export interface ReceiveOptions {
+  /** Unsettled messages that may be under way; default 16. */
+  prefetch?: number;
+  /** No other consumer gets anything while this one lives. */
+  exclusive?: boolean;
+  /** Only messages whose properties match this SQL-92 condition. */
+  selector?: string;
+}
+
+export type QueueHandler<T> = (value: T, message: QueueMessage<T>) => unknown;
+
+/** What a consumer asks of its client. */
+export interface QueueKeeper extends Keeper {
+  /** For messages of this interest that arrive now. */
+  settler(interest: Interest): Settle;
+}
+
+/** A consumer of a queue or of a pattern of queues; ends by `stop`. */
+export class Consumer<T = unknown>
+  extends Emitter<{ error: TideraceError }>
+  implements Interest, AsyncIterable<T>
+{
+  readonly wish: Wish;
+  confirmed = false;
+  /** Settles when the server has confirmed it. */
+  readonly ready: Promise<void>;
+  private outcome!: { resolve: () => void; reject: (error: Error) => void };
+  private readonly inbox = new Inbox<QueueMessage<T>>();
+  private settle: Settle | undefined;
+
+  constructor(
+    private readonly keeper: QueueKeeper,
+    readonly path: string,
+    private readonly handler: QueueHandler<T> | undefined,
+    options: ReceiveOptions = {},
+  ) {
+    super();
+    const { prefetch = 16, exclusive, selector } = options;
+    const flags =
+      m.EXPLICIT |
+      m.WINDOW |
+      (exclusive ? m.EXCLUSIVE : 0) |
+      (selector === undefined ? 0 : m.SELECTOR) |
+      (path.includes("*") ? m.PATTERN : 0);
+    const window = { messages: prefetch, bytes: 0 };
+    this.wish = { kind: m.QUEUE_KIND, path, flags, selector, window };
+    this.ready = new Promise((resolve, reject) => (this.outcome = { resolve, reject }));
+    this.ready.catch(() => {});
+  }
+
+  /** No more comes; what is not settled goes back to the queue. */
+  async stop(): Promise<void> {
+    this.inbox.end();
+    this.outcome.reject(new TideraceError("closed", "stopped"));
+    await this.keeper.remove(this);
+  }
+
+  /**
+   * The values, for consumers without a handler. One counts as dealt with when the loop asks for the
+   * next; leaving the loop gives the present one back and stops the consumer.
+   */
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void> {
+    let message: QueueMessage<T> | undefined;
+    try {
+      for await (message of this.inbox) {
+        yield message.value;
+        message.accept();
+      }
+    } finally {
+      message?.reject();
+      void this.stop();
+    }
+  }
+
+  begun(): void {
+    this.outcome.resolve();
+  }
+
+  failed(error: TideraceError): void {
+    this.outcome.reject(error);
+    this.inbox.end(error);
+    this.emit("error", error);
+  }
+
+  recovered(): void {}
+  restarted(): void {}
+  update(): void {}
+
+  lost(): void {
+    this.settle = undefined;
+  }
+
+  queued(path: string | undefined, input: Reader): void {
+    const home = input.varint();
+    const first = input.varint();
+    const redeliveries = input.varint();
+    const settle = (this.settle ??= this.keeper.settler(this));
+    for (let number = first; !input.empty; number++) {
+      const flags = input.u8();
+      const block = flags & m.PROPERTIES ? input.bytes() : undefined;
+      const value = decodeValue(flags & m.CONTENT, block, input.bytes()) as T;
+      const properties = block ? decodeProperties(block) : {};
+      const finish = (accept: boolean) => settle(home, number, accept);
+      const queue = path ?? this.path;
+      void this.give(new QueueMessage(queue, value, properties, redeliveries, finish));
+    }
+  }
+
+  private async give(message: QueueMessage<T>): Promise<void> {
+    if (!this.handler) return this.inbox.push(message);
+    try {
+      await this.handler(message.value, message);
+      message.accept();
+    } catch {
+      message.reject();
+    }
+  }
+}
+
+export interface SendOptions extends ValueOptions {
+  /** It is worthless after so many milliseconds. */
+  expires?: number;
+}
+
+/** What a queue asks of its client. */
+export interface Sender extends QueueKeeper {
+  publish(kind: m.Kind, path: string, flags: number, value: unknown, options: SendOptions): Promise<void>;
+}
+
+/** A queue: each message goes to one consumer. */
+export class Queue<T = unknown> {
+  constructor(
+    private readonly sender: Sender,
+    readonly path: string,
+  ) {}
+
+  /** Settles when the server has it. */
+  send(value: T, options: SendOptions = {}): Promise<void> {
+    return this.sender.publish(m.QUEUE_KIND, this.path, 0, value, options);
+  }
+
+  /**
+   * Consumes. A handler that returns, or whose promise resolves, accepts the message; one that throws,
+   * or whose promise rejects, gives it back. Without a handler, iterate over what is returned.
+   */
+  receive(handler?: QueueHandler<T> | ReceiveOptions, options?: ReceiveOptions): Consumer<T> {
+    const isHandler = typeof handler === "function";
+    const consumer = new Consumer<T>(
+      this.sender,
+      this.path,
+      isHandler ? handler : undefined,
+      isHandler ? options : handler,
+    );
+    this.sender.add(consumer);
+    return consumer;
+  }
+}
+
+/** Gathers outcomes of one turn and writes them as ranges. */
+export class Settler {
+  private readonly rows = new Map<string, { home: number; outcome: number; numbers: number[] }>();
+  private due = false;
+
+  constructor(private readonly write: (home: number, outcome: number, ranges: [number, number][]) => void) {}
+
+  add(home: number, number: number, accept: boolean): void {
+    const outcome = accept ? 0 : 1;
+    const key = `${home} ${outcome}`;
+    let row = this.rows.get(key);
+    if (!row) this.rows.set(key, (row = { home, outcome, numbers: [] }));
+    row.numbers.push(number);
+    if (this.due) return;
+    this.due = true;
+    queueMicrotask(() => this.flush());
+  }
+
+  private flush(): void {
+    this.due = false;
+    for (const { home, outcome, numbers } of this.rows.values()) {
+      const ranges: [number, number][] = [];
+      for (const number of numbers.sort((a, b) => a - b)) {
+        const last = ranges[ranges.length - 1];
+        if (last && last[0] + last[1] + 1 === number) last[1]++;
+        else ranges.push([number, 0]);
+      }
+      this.write(home, outcome, ranges);
+    }
+    this.rows.clear();
+  }
+}

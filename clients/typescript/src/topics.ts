@@ -1,0 +1,359 @@
+/**
+ * Topics: publishing, and subscriptions that miss nothing unnoticed. Of each topic of a subscription
+ * the version of the last message is kept across connections; a jump is told as a gap before the
+ * message behind it (docs/protocol.md, section 6).
+ */
+import type { Reader } from "./bytes.js";
+import { decodeProperties, decodeValue, type Properties, type ValueOptions } from "./content.js";
+import { applyDelta } from "./delta.js";
+import { Emitter, report } from "./emitter.js";
+import { TideraceError } from "./error.js";
+import { Inbox } from "./inbox.js";
+import type { Interest, Wish } from "./interest.js";
+import * as m from "./messages.js";
+
+/** One message of a topic. */
+export class Update<T = unknown> {
+  private decoded: { value: T } | undefined;
+
+  constructor(
+    /** The topic, also for subscriptions to patterns. */
+    readonly topic: string,
+    /** The topic's count of messages. */
+    readonly version: number,
+    /** The topic has no current value any more. */
+    readonly removed: boolean,
+    /** The body as it is; not to be changed. */
+    readonly bytes: Uint8Array,
+    private readonly content: number,
+    private readonly block: Uint8Array | undefined,
+  ) {}
+
+  /** The value: decoded when first asked for. `undefined` when removed. */
+  get value(): T {
+    this.decoded ??= {
+      value: (this.removed ? undefined : decodeValue(this.content, this.block, this.bytes)) as T,
+    };
+    return this.decoded.value;
+  }
+
+  get properties(): Properties {
+    return this.block ? decodeProperties(this.block) : {};
+  }
+}
+
+/** Messages were missed. */
+export interface Gap {
+  /**
+   * `skipped`: a topic's versions jumped, since the server left messages out for a slow client or
+   * since nobody recovered them. `not-recovered`: the client was away for too long. `restarted`: the
+   * server's numbers began anew. `defect`: a delta could not be applied; the subscription is renewed.
+   */
+  reason: "skipped" | "not-recovered" | "restarted" | "defect";
+  /** Which topic, if it is known. */
+  topic?: string;
+  /** How many messages, if it is known. */
+  missed?: number;
+}
+
+export interface SubscribeOptions {
+  /** The current value first; default true. */
+  snapshot?: boolean;
+  /** What is missed while the connection is away comes afterwards; default true. */
+  recoverable?: boolean;
+  /** Values may be sent as differences, which is not seen from outside; default true. */
+  deltas?: boolean;
+  /** Only messages whose properties match this SQL-92 condition. Jumps of versions then mean nothing. */
+  selector?: string;
+  /** `value` is then the body's bytes. */
+  raw?: boolean;
+}
+
+export interface SubscriptionEvents {
+  gap: Gap;
+  /** After a new connection: whether all that was missed comes now. */
+  recovered: { complete: boolean };
+  /** The subscription is over: refused by the server. */
+  error: TideraceError;
+}
+
+export type UpdateHandler<T> = (value: T, update: Update<T>) => unknown;
+
+/** Where one topic of a subscription stands. */
+interface Progress {
+  path: string;
+  /** Of the last message given to the application. */
+  version: number | undefined;
+  /** Of the last message on the present connection, and its body if deltas may refer to it. */
+  cursor: number | undefined;
+  base: Uint8Array | undefined;
+}
+
+/** What a subscription asks of its client. */
+export interface Keeper {
+  add(interest: Interest): void;
+  remove(interest: Interest): Promise<void>;
+  /** Bytes that begin, or cease, to wait for the application. */
+  held(bytes: number): void;
+  counters: TopicCounters;
+}
+
+export interface TopicCounters {
+  updates: number;
+  deltas: number;
+  /** What the bodies would have taken beyond what was sent in their place. */
+  deltaBytesSaved: number;
+  duplicates: number;
+  gaps: number;
+}
+
+/** A subscription to a topic or pattern; ends by `unsubscribe`. */
+export class Subscription<T = unknown>
+  extends Emitter<SubscriptionEvents>
+  implements Interest, AsyncIterable<Update<T>>
+{
+  readonly wish: Wish;
+  confirmed = false;
+  /** Settles when the server has confirmed it: every message published from then on comes. */
+  readonly ready: Promise<void>;
+  private settle!: { resolve: () => void; reject: (error: Error) => void };
+  private readonly progress = new Map<string, Progress>();
+  private readonly inboxes = new Set<Inbox<Update<T>>>();
+  private over = false;
+
+  constructor(
+    private readonly keeper: Keeper,
+    readonly path: string,
+    private readonly handler: UpdateHandler<T> | undefined,
+    private readonly options: SubscribeOptions = {},
+  ) {
+    super();
+    const { snapshot = true, recoverable = true, deltas = true, selector } = options;
+    const flags =
+      (snapshot ? m.SNAPSHOT : 0) |
+      (recoverable ? m.RECOVERABLE : 0) |
+      (deltas ? m.DELTAS : 0) |
+      (selector === undefined ? 0 : m.SELECTOR) |
+      (path.includes("*") ? m.PATTERN : 0);
+    this.wish = { kind: m.TOPIC_KIND, path, flags, selector };
+    this.ready = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
+    // Whoever does not ask is told by `error`.
+    this.ready.catch(() => {});
+  }
+
+  /** No more comes from now on; settles when the server knows. */
+  async unsubscribe(): Promise<void> {
+    this.end();
+    await this.keeper.remove(this);
+  }
+
+  /** The updates from now on. Ends with the subscription; leaving the loop does not end that. */
+  [Symbol.asyncIterator](): AsyncIterableIterator<Update<T>> {
+    const inbox: Inbox<Update<T>> = new Inbox(
+      (bytes) => this.keeper.held(bytes),
+      () => void this.inboxes.delete(inbox),
+    );
+    if (this.over) inbox.end();
+    else this.inboxes.add(inbox);
+    return inbox;
+  }
+
+  begun(): void {
+    this.settle.resolve();
+  }
+
+  failed(error: TideraceError): void {
+    this.settle.reject(error);
+    this.emit("error", error);
+    this.end(error);
+  }
+
+  recovered(complete: boolean): void {
+    if (!complete) {
+      this.forget();
+      this.gap({ reason: "not-recovered" });
+    }
+    this.emit("recovered", { complete });
+  }
+
+  lost(): void {
+    for (const progress of this.progress.values()) progress.cursor = progress.base = undefined;
+  }
+
+  restarted(): void {
+    this.forget();
+    this.gap({ reason: "restarted" });
+  }
+
+  queued(): void {}
+
+  update(flags: number, path: string | undefined, input: Reader): void {
+    const topic = path ?? this.path;
+    let progress = this.progress.get(topic);
+    if (!progress) {
+      progress = { path: topic, version: undefined, cursor: undefined, base: undefined };
+      this.progress.set(topic, progress);
+    }
+    const version = readVersion(flags, progress.cursor, input);
+    const block = flags & m.PROPERTIES ? input.bytes().slice() : undefined;
+    const data = input.bytes();
+    const body = this.body(flags, progress, data);
+    if (!body) return;
+    const repeated =
+      progress.version !== undefined &&
+      version <= progress.version &&
+      (progress.cursor === undefined || progress.cursor < progress.version);
+    progress.cursor = version;
+    if (this.wish.flags & m.DELTAS) progress.base = body;
+    if (repeated) {
+      // It came before the connection was lost, and the server could not know.
+      this.keeper.counters.duplicates++;
+      return;
+    }
+    const expected = (progress.version ?? version - 1) + 1;
+    progress.version = version;
+    if (version !== expected && !this.options.selector) {
+      const missed = version > expected ? { missed: version - expected } : {};
+      this.gap({ reason: "skipped", topic, ...missed });
+    }
+    this.give(new Update<T>(topic, version, !!(flags & m.REMOVED), body, flags & m.CONTENT, block));
+  }
+
+  /** The whole body, or nothing if the delta does not fit. */
+  private body(flags: number, progress: Progress, data: Uint8Array): Uint8Array | undefined {
+    const { counters } = this.keeper;
+    // A copy does not keep everything alive that arrived with it.
+    if (!(flags & m.DELTA)) return data.slice();
+    try {
+      if (!progress.base) throw new TideraceError("bad-frame", "a delta to nothing");
+      const body = applyDelta(progress.base, data);
+      counters.deltas++;
+      counters.deltaBytesSaved += body.length - data.length;
+      return body;
+    } catch {
+      this.renew();
+      return undefined;
+    }
+  }
+
+  /** Subscribes again under another id, without deltas. */
+  private renew(): void {
+    void this.keeper.remove(this);
+    this.wish.flags &= ~m.DELTAS;
+    this.confirmed = false;
+    this.progress.clear();
+    this.gap({ reason: "defect" });
+    if (!this.over) this.keeper.add(this);
+  }
+
+  private give(update: Update<T>): void {
+    this.keeper.counters.updates++;
+    for (const inbox of [...this.inboxes]) inbox.push(update, update.bytes.length);
+    if (!this.handler || this.over) return;
+    try {
+      const value = this.options.raw ? (update.bytes as unknown as T) : update.value;
+      const done = this.handler(value, update);
+      if (!isPromise(done)) return;
+      const size = update.bytes.length;
+      this.keeper.held(size);
+      const release = () => this.keeper.held(-size);
+      done.then(release, (thrown: unknown) => {
+        release();
+        report(thrown);
+      });
+    } catch (thrown) {
+      report(thrown);
+    }
+  }
+
+  private gap(gap: Gap): void {
+    this.keeper.counters.gaps++;
+    this.emit("gap", gap);
+  }
+
+  /** The next versions are compared with nothing. What this connection has sent stays known. */
+  private forget(): void {
+    for (const progress of this.progress.values()) progress.version = undefined;
+  }
+
+  private end(error?: TideraceError): void {
+    this.over = true;
+    this.settle.reject(error ?? new TideraceError("closed", "unsubscribed"));
+    for (const inbox of this.inboxes) inbox.end(error);
+    this.inboxes.clear();
+    this.progress.clear();
+  }
+}
+
+/** Section 6: whole, or its lowest 16 bits above the last one. */
+function readVersion(flags: number, last: number | undefined, input: Reader): number {
+  if (flags & m.FULL_VERSION) return input.varint();
+  const low = input.u16le();
+  if (last === undefined) throw new TideraceError("bad-frame", "a version without its beginning");
+  return last + ((low - (last % 0x10000) + 0x10000) % 0x10000 || 0x10000);
+}
+
+const isPromise = (value: unknown): value is Promise<unknown> =>
+  typeof (value as Promise<unknown> | undefined)?.then === "function";
+
+export interface PublishOptions extends ValueOptions {
+  /** It becomes the current value, also where the server would not keep one. */
+  retain?: boolean;
+  /** It is worthless after so many milliseconds. */
+  expires?: number;
+}
+
+/** What a topic asks of its client to publish. */
+export interface Publisher extends Keeper {
+  publish(kind: m.Kind, path: string, flags: number, value: unknown, options: PublishOptions): Promise<void>;
+  /** Settles when what the server had on its way has come. */
+  roundTrip(): Promise<void>;
+}
+
+/** A topic, or a pattern of topics. */
+export class Topic<T = unknown> {
+  constructor(
+    private readonly publisher: Publisher,
+    readonly path: string,
+  ) {}
+
+  /** Subscribes; values come to the handler, to asynchronous iterators of the subscription, or both. */
+  subscribe(handler?: UpdateHandler<T> | SubscribeOptions, options?: SubscribeOptions): Subscription<T> {
+    const isHandler = typeof handler === "function";
+    const subscription = new Subscription<T>(
+      this.publisher,
+      this.path,
+      isHandler ? handler : undefined,
+      isHandler ? options : handler,
+    );
+    this.publisher.add(subscription);
+    return subscription;
+  }
+
+  /** Settles when the server has it. What is not sent yet waits for a connection. */
+  publish(value: T, options: PublishOptions = {}): Promise<void> {
+    return this.publisher.publish(m.TOPIC_KIND, this.path, options.retain ? m.RETAIN : 0, value, options);
+  }
+
+  /** Removes the current value; subscribers get an update that says so. */
+  remove(options: ValueOptions = {}): Promise<void> {
+    return this.publisher.publish(m.TOPIC_KIND, this.path, m.REMOVE, undefined, options);
+  }
+
+  /** The current value, `undefined` if there is none. */
+  async value(): Promise<T | undefined> {
+    let found: Update<T> | undefined;
+    const subscription = this.subscribe((_, update) => void (found ??= update), {
+      recoverable: false,
+      deltas: false,
+      raw: true,
+    });
+    try {
+      await subscription.ready;
+      if (!found) await this.publisher.roundTrip();
+      return (found as Update<T> | undefined)?.value;
+    } finally {
+      void subscription.unsubscribe();
+    }
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * Engine.IO 4 long polling at `/engine.io/`, by fetch: one request is held by the server until there
+ * is something to say, another carries what is to be sent. Messages are binary packets, `b` and base64.
+ */
+import { text } from "../bytes.js";
+import type { Platform, Transport, TransportEvents } from "./transport.js";
+
+const SEPARATOR = "\x1e";
+
+export function openPolling(base: URL, platform: Platform, events: TransportEvents): Transport {
+  const polling = new Polling(base, platform.fetch, events);
+  void polling.run();
+  return polling;
+}
+
+class Polling implements Transport {
+  buffered = 0;
+  private readonly url: URL;
+  private readonly abort = new AbortController();
+  private payloadMax = 0;
+  private packets: string[] = [];
+  private posting = false;
+  private closing = false;
+  private over = false;
+
+  constructor(
+    base: URL,
+    private readonly fetch: Platform["fetch"],
+    private readonly events: TransportEvents,
+  ) {
+    this.url = new URL("engine.io/", base);
+    this.url.protocol = base.protocol.replace("ws", "http");
+    this.url.search = "?EIO=4&transport=polling";
+  }
+
+  /** The requests that the server holds, one after the other. */
+  async run(): Promise<void> {
+    try {
+      await this.handshake();
+      while (!this.over) {
+        for (const packet of (await this.request("GET")).split(SEPARATOR)) this.take(packet);
+      }
+    } catch (thrown) {
+      this.end(String((thrown as Error)?.message ?? thrown));
+    }
+  }
+
+  send(message: Uint8Array): void {
+    this.buffered += message.length;
+    this.packets.push("b" + toBase64(message));
+    void this.post();
+  }
+
+  close(): void {
+    if (this.closing) return;
+    this.closing = true;
+    this.packets.push("1");
+    void this.post();
+  }
+
+  cut(): void {
+    this.over = true;
+    this.abort.abort();
+  }
+
+  private end(reason: string): void {
+    if (this.over) return;
+    this.cut();
+    this.events.closed(reason);
+  }
+
+  private async handshake(): Promise<void> {
+    const packet = await this.request("GET");
+    if (packet[0] !== "0") throw new Error("no Engine.IO handshake");
+    const { sid, maxPayload } = JSON.parse(packet.slice(1)) as { sid: string; maxPayload?: number };
+    this.url.searchParams.set("sid", sid);
+    this.payloadMax = maxPayload || 1_000_000;
+    if (this.over) return;
+    this.events.opened();
+    void this.post();
+  }
+
+  private take(packet: string): void {
+    if (this.over) return;
+    switch (packet[0]) {
+      case "b":
+        return this.events.received(fromBase64(packet.slice(1)), packet.length);
+      case "2":
+        this.packets.push("3" + packet.slice(1));
+        return void this.post();
+      case "1":
+        return this.end("the server closed the session");
+      // 6 does nothing; text and what is unknown does not concern us.
+    }
+  }
+
+  /** Sends what there is, as much at once as the server takes. */
+  private async post(): Promise<void> {
+    if (this.posting || !this.payloadMax) return;
+    this.posting = true;
+    try {
+      while (this.packets.length && !this.over) {
+        let body = this.packets.shift()!;
+        while (this.packets.length && body.length + 1 + this.packets[0]!.length <= this.payloadMax) {
+          body += SEPARATOR + this.packets.shift()!;
+        }
+        await this.request("POST", body);
+        if (!this.packets.length) this.buffered = 0;
+      }
+      if (this.closing) this.end("closed");
+    } catch (thrown) {
+      this.end(String((thrown as Error)?.message ?? thrown));
+    }
+    this.posting = false;
+  }
+
+  private async request(method: "GET" | "POST", body?: string): Promise<string> {
+    const answer = await this.fetch(this.url, {
+      method,
+      // The default type of a text needs no permission asked beforehand across origins.
+      ...(body === undefined ? {} : { body }),
+      cache: "no-store",
+      signal: this.abort.signal,
+      // Lets the farewell out of a page that is being left.
+      keepalive: this.closing && method === "POST",
+    });
+    const bytes = new Uint8Array(await answer.arrayBuffer());
+    if (!answer.ok) throw new Error(`HTTP status ${answer.status}: ${text(bytes).slice(0, 200)}`);
+    return text(bytes);
+  }
+}
+
+type Base64 = typeof Uint8Array & { fromBase64?: (text: string) => Uint8Array };
+
+export function fromBase64(encoded: string): Uint8Array {
+  const known = (Uint8Array as Base64).fromBase64;
+  if (known) return known.call(Uint8Array, encoded);
+  const binary = atob(encoded);
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
+  return bytes;
+}
+
+export function toBase64(bytes: Uint8Array): string {
+  let binary = "";
+  for (let at = 0; at < bytes.length; at += 8192) {
+    binary += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  }
+  return btoa(binary);
+}

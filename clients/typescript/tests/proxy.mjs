@@ -1,0 +1,58 @@
+// A way to a running server that can be cut or made silent, as networks are.
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+
+const proxies = new Map();
+let count = 0;
+
+export async function create(target) {
+  const { hostname, port } = new URL(target);
+  const proxy = { pairs: new Set(), down: false, silent: false };
+  const server = createServer((near) => {
+    if (proxy.down) return near.destroy();
+    const far = connect(Number(port), hostname);
+    const pair = { near, far };
+    proxy.pairs.add(pair);
+    const end = () => {
+      near.destroy();
+      far.destroy();
+      proxy.pairs.delete(pair);
+    };
+    for (const [from, to] of [[near, far], [far, near]]) {
+      from.setNoDelay(true);
+      from.on("data", (bytes) => {
+        if (!pair.silent) to.write(bytes);
+      });
+      from.on("error", end).on("close", end);
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  proxies.set(++count, Object.assign(proxy, { server }));
+  return { id: count, url: `http://127.0.0.1:${server.address().port}` };
+}
+
+/** Drops all connections; while `down` no new one is taken. */
+export function cut(id, down = false) {
+  const proxy = proxies.get(id);
+  proxy.down = down;
+  for (const { near, far } of proxy.pairs) {
+    near.resetAndDestroy();
+    far.resetAndDestroy();
+  }
+}
+
+export function up(id) {
+  proxies.get(id).down = false;
+}
+
+/** The connections there are now carry nothing any more, without ending. */
+export function silence(id) {
+  for (const pair of proxies.get(id).pairs) pair.silent = true;
+}
+
+export async function destroy(id) {
+  cut(id, true);
+  proxies.get(id).server.close();
+  proxies.delete(id);
+}

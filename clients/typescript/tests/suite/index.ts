@@ -1,0 +1,8 @@
+/** All tests, for both places they run in. */
+import "./connection.js";
+import "./exchanges.js";
+import "./pieces.js";
+import "./real.js";
+import "./topics.js";
+
+export { run } from "../harness.js";

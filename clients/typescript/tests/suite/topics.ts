@@ -1,0 +1,311 @@
+/** Topics against a server that says exactly what it is told to. */
+import { Writer } from "../../src/bytes.js";
+import type { Gap } from "../../src/index.js";
+import * as m from "../../src/messages.js";
+import { equal, hex, ok, rejects, Seen, test, unhex } from "../harness.js";
+import { entry, Peer, subscribed } from "../peer.js";
+
+test("topics", "what is said is what the vectors say", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const vector = (name: string) => place.vectors.messages.find((known) => known.name === name)!.hex;
+  const client = peer.client(after, { login: "ann", password: "pw", name: "demo" });
+  await peer.opened();
+  equal((await peer.hears("HELLO")).hex, vector("hello with a password"));
+  await peer.bytes(vector("welcome"));
+  const values = new Seen<unknown>();
+  const one = client.topic("fx/EUR-USD").subscribe(values.push);
+  client.topic("news/**").subscribe(values.push, { recoverable: false, deltas: false });
+  equal((await peer.hears("SUBSCRIBE")).hex, vector("subscribe to one topic"));
+  equal((await peer.hears("SUBSCRIBE")).hex, vector("subscribe to a pattern"));
+  await peer.bytes(vector("two answers"));
+  await one.ready;
+  for (const name of ["a value in full", "a delta", "a topic is announced", "an announced topic's update", "a position"]) {
+    await peer.bytes(vector(name));
+  }
+  equal(await values.next(), { bid: 1.0845, ask: 1.0847 });
+  equal(await values.next(), { bid: 1.0846, ask: 1.0848 });
+  equal(await values.next(), "Hi");
+  const published = client.topic("fx/EUR-USD").publish({ bid: 1.0846, ask: 1.0848 }, { retain: true });
+  equal((await peer.hears("PUBLISH")).hex, vector("publish in full"));
+  await peer.ok(3);
+  await published;
+  equal(client.counts.deltas, 1);
+  equal(client.counts.gaps, 0);
+});
+
+test("topics", "versions are read from 16 bits, and a jump is a gap", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<[number, unknown]>();
+  const gaps = new Seen<Gap>();
+  const subscription = client.topic("a").subscribe((value, { version }) => seen.push([version, value]));
+  subscription.on("gap", gaps.push);
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  const short = (low: number, value: string) =>
+    peer.says(m.UPDATES, new Writer().u8(1).varint(0).u8(low & 255).u8(low >> 8).string(value));
+  await peer.update(0, 65_534, "1");
+  await short(65_535, "2");
+  await short(0, "3");
+  await short(1, "4");
+  await short(4, "5");
+  await short(4, "6");
+  for (const version of [65_534, 65_535, 65_536, 65_537, 65_540, 131_076]) equal((await seen.next())[0], version);
+  equal(gaps.all, [
+    { reason: "skipped", topic: "a", missed: 2 },
+    { reason: "skipped", topic: "a", missed: 65_535 },
+  ]);
+});
+
+test("topics", "a pattern's topics are told apart, whatever becomes of their ids", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<[string, unknown]>();
+  const subscription = client.topic("x/*").subscribe((value, { topic }) => seen.push([topic, value]));
+  subscription.on("gap", (gap) => seen.push(["gap", gap]));
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  const announce = (id: number, path: string) => peer.says(m.TOPIC, new Writer().varint(id).varint(0).string(path));
+  await announce(0, "x/a");
+  await peer.update(0, 1, "1", 1 | m.ANNOUNCED);
+  await announce(0, "x/b");
+  await peer.update(0, 9, "2", 1 | m.ANNOUNCED);
+  await announce(1, "x/a");
+  await peer.update(1, 2, "3", 1 | m.ANNOUNCED);
+  await peer.update(0, 10, "", m.ANNOUNCED | m.REMOVED);
+  for (const wanted of [["x/a", 1], ["x/b", 2], ["x/a", 3], ["x/b", undefined]]) equal(await seen.next(), wanted);
+});
+
+test("topics", "after a loss it goes on where it was: nothing twice, nothing missing", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<number>();
+  const subscription = client.topic<number>("a").subscribe(seen.push);
+  const recovered = new Seen<{ complete: boolean }>();
+  subscription.on("recovered", recovered.push);
+  equal(hex((await peer.welcomes()).input.block.slice(-1)), "00", "no position at first");
+  equal(subscribed(await peer.hears("SUBSCRIBE")).flags, m.SNAPSHOT | m.RECOVERABLE | m.DELTAS);
+  await peer.ok(1);
+  await peer.update(0, 10, "10");
+  await peer.says(m.POSITION, new Writer().varint(2).varint(99));
+  await peer.update(0, 11, "11");
+  equal([await seen.next(), await seen.next()], [10, 11]);
+  await peer.cut();
+  const hello = await peer.welcomes();
+  ok(hello.hex.endsWith(hex(new Writer().bytes(unhex("05010263")).done())), `position in ${hello.hex}`);
+  const again = await peer.hears("SUBSCRIBE");
+  const fields = subscribed(again);
+  equal(fields.flags & m.RESUME, m.RESUME);
+  equal(again.input.varint(), 0, "an empty position: that of HELLO");
+  await peer.says(m.RECOVERED, new Writer().varint(fields.request).u8(1));
+  await peer.update(0, 11, "11");
+  await peer.update(0, 12, "12");
+  await peer.ok(fields.request);
+  equal(await seen.next(), 12);
+  equal(await recovered.next(), { complete: true });
+  equal(client.counts.duplicates, 1);
+  equal(client.counts.gaps, 0);
+});
+
+test("topics", "what could not be recovered is told, and then the current value comes", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const subscription = client.topic("a").subscribe(seen.push);
+  subscription.on("gap", seen.push);
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.ok(1);
+  await peer.update(0, 3, "3");
+  equal(await seen.next(), 3);
+  await peer.cut();
+  await peer.welcomes();
+  const { request } = subscribed(await peer.hears("SUBSCRIBE"));
+  await peer.says(m.RECOVERED, new Writer().varint(request).u8(0));
+  await peer.update(0, 3000, "4");
+  equal(await seen.next(), { reason: "not-recovered" });
+  equal(await seen.next(), 4);
+  equal(seen.all.length, 3);
+});
+
+test("topics", "a jump that nobody explained is told after a loss as well", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const subscription = client.topic("a").subscribe(seen.push, { recoverable: false });
+  subscription.on("gap", seen.push);
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.ok(1);
+  await peer.update(0, 3, "3");
+  await seen.next();
+  await peer.cut();
+  await peer.welcomes();
+  equal(subscribed(await peer.hears("SUBSCRIBE")).flags & m.RESUME, 0);
+  await peer.update(0, 7, "7");
+  equal(await seen.next(), { reason: "skipped", topic: "a", missed: 3 });
+  equal(await seen.next(), 7);
+});
+
+test("topics", "another epoch is a gap, and the old position is forgotten", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const subscription = client.topic("a").subscribe(seen.push);
+  subscription.on("gap", seen.push);
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.ok(1);
+  await peer.update(0, 30, "3");
+  await peer.says(m.POSITION, new Writer().varint(0).varint(77));
+  await seen.next();
+  await peer.cut();
+  await peer.welcomes({ epoch: 6 });
+  equal(subscribed(await peer.hears("SUBSCRIBE")).flags & m.RESUME, 0);
+  await peer.update(0, 1, "1");
+  equal(await seen.next(), { reason: "restarted" });
+  equal(await seen.next(), 1);
+  await peer.cut();
+  const hello = await peer.welcomes({ epoch: 6 });
+  ok(hello.hex.endsWith("020600"), `the new epoch and no homes in ${hello.hex}`);
+});
+
+test("topics", "a delta that does not fit renews the subscription without deltas", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const subscription = client.topic("a").subscribe(seen.push);
+  subscription.on("gap", seen.push);
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.update(0, 1, "1");
+  await peer.says(m.UPDATES, entry(0, 2, unhex("0900"), 1 | m.DELTA));
+  equal(await seen.next(), 1);
+  equal(await seen.next(), { reason: "defect" });
+  equal((await peer.hears("UNSUBSCRIBE")).input.block.length > 0, true);
+  const { id, flags } = subscribed(await peer.hears("SUBSCRIBE"));
+  equal([id, flags & m.DELTAS], [1, 0]);
+  await peer.update(0, 3, "unheard");
+  await peer.update(1, 3, "3");
+  equal(await seen.next(), 3);
+});
+
+test("topics", "an id is used again when the server has let go of it", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const first = client.topic("a").subscribe(seen.push);
+  await peer.welcomes();
+  equal(subscribed(await peer.hears("SUBSCRIBE")).id, 0);
+  const gone = first.unsubscribe();
+  const request = (await peer.hears("UNSUBSCRIBE")).input.varint();
+  client.topic("b").subscribe(seen.push);
+  equal(subscribed(await peer.hears("SUBSCRIBE")).id, 1);
+  await peer.update(0, 1, "late");
+  await peer.ok(request);
+  await gone;
+  client.topic("c").subscribe(seen.push);
+  equal(subscribed(await peer.hears("SUBSCRIBE")).id, 0);
+  await peer.update(0, 5, "5");
+  equal(await seen.next(), 5);
+});
+
+test("topics", "a refused subscription says why and leaves its id", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const errors = new Seen<unknown>();
+  client.on("error", errors.push);
+  const subscription = client.topic("secret").subscribe();
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.error(m.ERROR, new Writer().varint(1), 401, "not-authorised");
+  await rejects(subscription.ready, "not-authorised");
+  await errors.next();
+  client.topic("b").subscribe();
+  equal(subscribed(await peer.hears("SUBSCRIBE")).id, 0);
+});
+
+test("topics", "updates can be iterated, and the loop ends with the subscription", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const subscription = client.topic<number>("a").subscribe({ snapshot: false });
+  const values: number[] = [];
+  const loop = (async () => {
+    for await (const { value } of subscription) {
+      values.push(value);
+      if (value === 2) void subscription.unsubscribe();
+    }
+  })();
+  await peer.welcomes();
+  equal(subscribed(await peer.hears("SUBSCRIBE")).flags & m.SNAPSHOT, 0);
+  await peer.update(0, 1, "1");
+  await peer.update(0, 2, "2");
+  await loop;
+  equal(values, [1, 2]);
+});
+
+test("topics", "a defect in one handler stops nothing else", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const { console } = globalThis;
+  const known = { error: console.error, report: (globalThis as { reportError?: unknown }).reportError };
+  const reported = new Seen<unknown>();
+  console.error = reported.push;
+  Object.assign(globalThis, { reportError: undefined });
+  after(() => {
+    console.error = known.error;
+    Object.assign(globalThis, { reportError: known.report });
+  });
+  const seen = new Seen<unknown>();
+  client.topic("a").subscribe(() => {
+    throw new Error("mine");
+  });
+  client.topic("b").subscribe(seen.push);
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.update(0, 1, "1");
+  await peer.update(1, 1, "2");
+  equal(await seen.next(), 2);
+  equal(((await reported.next()) as Error).message, "mine");
+});
+
+test("topics", "the current value is asked for, also when there is none", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const found = client.topic("a").value();
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.update(0, 1, '{"a":1}');
+  await peer.ok(1);
+  equal(await found, { a: 1 });
+  const ended = (await peer.hears("UNSUBSCRIBE")).input.varint();
+  await peer.ok(ended);
+  const none = client.topic("b").value();
+  await peer.hears("SUBSCRIBE");
+  await peer.ok(3);
+  await peer.hears("PING");
+  await peer.says(m.PONG, new Writer());
+  equal(await none, undefined);
+});
+
+test("topics", "credit is given back as bytes are taken, and not while they wait", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after, { window: 100 });
+  let release = () => {};
+  const slow = new Promise<void>((resolve) => (release = resolve));
+  client.topic("a").subscribe((_, { version }) => (version === 2 ? slow : undefined));
+  await peer.welcomes();
+  equal((await peer.hears("CREDIT")).input.varint(), 100);
+  await peer.hears("SUBSCRIBE");
+  const body = JSON.stringify("x".repeat(60));
+  await peer.update(0, 1, body);
+  equal((await peer.hears("CREDIT")).input.varint(), 68);
+  await peer.update(0, 2, body);
+  await peer.says(m.PONG, new Writer());
+  const published = client.topic("b").publish(1);
+  await peer.hears("PUBLISH");
+  await peer.ok(2);
+  await published;
+  release();
+  equal((await peer.hears("CREDIT")).input.varint(), 68);
+});
