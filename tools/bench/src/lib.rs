@@ -13,6 +13,7 @@ mod child;
 pub mod clock;
 pub mod connections;
 pub mod cpu;
+pub mod crowd;
 pub mod fanout;
 pub mod forwarder;
 pub mod latency;

@@ -1,0 +1,25 @@
+//! Crowds: very many clients on one thread, for load that looks like many people.
+//!
+//! ```text
+//!   socket ─▶ Carrier (WebSocket, or Engine.IO by polling or WebSocket) ─▶ Language (native, Socket.IO, STOMP) ─▶ Tally
+//! ```
+//! Bytes are walked where they were read; bodies are skipped over, not copied. A client keeps what a
+//! header lacks and nothing else. Its codecs are its own, so that a fault in the server's cannot hide
+//! itself. Invariant: a client that breaks is counted and named, and does not stop the others.
+
+pub mod carrier;
+pub mod client;
+pub mod crew;
+pub mod engineio;
+pub mod http;
+pub mod language;
+pub mod native;
+pub mod socketio;
+pub mod stomp;
+pub mod tally;
+pub mod websocket;
+
+pub use client::{Client, ClientSpec, Step};
+pub use crew::{Goal, run};
+pub use language::Speech;
+pub use tally::Tally;
