@@ -24,6 +24,8 @@ pub enum BenchCommand {
     Fanout(FanoutArgs),
     /// What this machine does without a server: a bare writer, or a copying forwarder.
     Bare(BareArgs),
+    /// Rubris's test: users who subscribe to many of very many topics, by polling or WebSocket.
+    Rubris(RubrisArgs),
     /// Many idle WebSocket connections with one subscription each: memory per connection.
     Connections(ConnectionsArgs),
     /// Millions of sessions in one process, without sockets: memory per session, latency inside.
@@ -183,6 +185,105 @@ pub struct FanoutArgs {
     /// Leave the bare baseline out.
     #[arg(long)]
     pub no_bare: bool,
+}
+
+/// `bench rubris`.
+#[derive(Debug, Clone, Args)]
+pub struct RubrisArgs {
+    /// Sets of users, each a thread of ours.
+    #[arg(long, default_value_t = 1)]
+    pub instances: usize,
+    /// Users of each instance.
+    #[arg(long, default_value_t = 1000)]
+    pub users: usize,
+    /// Topics each user subscribes to, chosen at random.
+    #[arg(long, default_value_t = 1000)]
+    pub subscriptions: usize,
+    /// Topics there are.
+    #[arg(long, default_value_t = 50_000)]
+    pub topics: usize,
+    /// Bytes of a message; the first 8 are its time.
+    #[arg(long, default_value_t = 1024)]
+    pub size: usize,
+    /// Seconds measured at each level of load.
+    #[arg(long, alias = "seconds", default_value_t = 10)]
+    pub duration: u64,
+    /// Messages for each user: measures for as long as these take instead of --duration.
+    #[arg(long, value_name = "MESSAGES", conflicts_with = "duration")]
+    pub messages: Option<u64>,
+    /// Seconds before measuring, at each level.
+    #[arg(long, default_value_t = 3)]
+    pub warm_up: u64,
+    /// How users are connected; several are measured one after the other.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [RubrisTransport::Polling, RubrisTransport::Websocket])]
+    pub transport: Vec<RubrisTransport>,
+    /// Revision of Engine.IO for polling: 3 as Rubris, with binary payloads, or 4, in base64.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(3..=4))]
+    pub eio: u8,
+    /// Who publishes.
+    #[arg(long, value_enum, default_value_t = RubrisFeed::Timed)]
+    pub feed: RubrisFeed,
+    /// Publishing connections with `--feed external`.
+    #[arg(long, default_value_t = 2)]
+    pub publishers: usize,
+    /// Further levels of load, as shares of what was reached flat out.
+    #[arg(long, value_delimiter = ',', default_values_t = [0.5])]
+    pub rate_of_saturation: Vec<f64>,
+    /// Further levels of load, in deliveries per second.
+    #[arg(long, value_delimiter = ',')]
+    pub rate: Vec<f64>,
+    /// A server that runs already; with `--feed timed` it needs a feed with `control`.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub target: Option<String>,
+    /// The server to start, if it is not this program.
+    #[arg(long, value_name = "PROGRAM")]
+    pub server: Option<PathBuf>,
+    /// Options of the server to start, such as `server.shards=1`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// What precedes the number of a topic.
+    #[arg(long, default_value = "bench")]
+    pub prefix: String,
+    /// Path of Engine.IO.
+    #[arg(long, default_value = "/engine.io/", value_name = "PATH")]
+    pub polling_path: String,
+    /// Path of the native protocol's WebSocket.
+    #[arg(long, default_value = "/tiderace", value_name = "PATH")]
+    pub ws_path: String,
+    /// Leave the bare loopback writer out.
+    #[arg(long)]
+    pub no_bare: bool,
+    /// The reports.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// How Rubris's users are connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RubrisTransport {
+    /// Engine.IO's long polling.
+    Polling,
+    /// WebSocket.
+    Websocket,
+}
+
+impl RubrisTransport {
+    /// Its name in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Polling => "polling",
+            Self::Websocket => "websocket",
+        }
+    }
+}
+
+/// Who publishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RubrisFeed {
+    /// The server itself, as Rubris's `timeHandler`.
+    Timed,
+    /// Connections of ours.
+    External,
 }
 
 /// `bench bare`.

@@ -20,6 +20,8 @@ pub mod latency;
 pub mod machine;
 pub mod matrix;
 pub mod report;
+pub mod rubris;
+mod server;
 pub mod sessions;
 pub mod stomp;
 pub mod target;
@@ -35,6 +37,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Stomp(stomp) => matrix::run(stomp),
         BenchCommand::Fanout(fanout) => fanout::run(fanout),
         BenchCommand::Bare(bare) => bare::run(bare),
+        BenchCommand::Rubris(rubris) => rubris::run(rubris),
         BenchCommand::Connections(connections) => connections::run(connections),
         BenchCommand::Sessions(sessions) => sessions::run(sessions),
         BenchCommand::Forwarder(forwarder) => forwarder::run(forwarder),

@@ -150,6 +150,17 @@ impl Client {
         Ok(())
     }
 
+    /// Sends a message of its language.
+    pub fn send(&mut self, message: &[u8]) {
+        self.carrier.send(message, self.language.is_text());
+        self.carrier.proceed();
+    }
+
+    /// Whether all it had to say has been written.
+    pub fn is_written(&self) -> bool {
+        self.carrier.out.is_empty()
+    }
+
     /// Takes the steps that what came allows.
     fn progress(&mut self, now_ns: u64) {
         if self.step == Step::Opening && self.carrier.is_open {

@@ -10,6 +10,8 @@
 pub mod carrier;
 pub mod client;
 pub mod crew;
+#[allow(clippy::module_inception)]
+pub mod crowd;
 pub mod engineio;
 pub mod http;
 pub mod language;
@@ -21,5 +23,6 @@ pub mod websocket;
 
 pub use client::{Client, ClientSpec, Step};
 pub use crew::{Goal, run};
+pub use crowd::{Crowd, CrowdSpec, Level};
 pub use language::Speech;
 pub use tally::Tally;

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crate::machine::Machine;
 use crate::report::svg::{Bar, Line, LineChart, bars, escape};
 use crate::report::table;
 use crate::report::text;
@@ -12,12 +13,7 @@ use crate::stomp::cell::Outcome;
 
 /// The whole page.
 pub fn document(run: &Run) -> String {
-    let mut body = format!(
-        "<header><h1>{}</h1><p><code>{}</code></p><p>{}</p></header>",
-        escape(&run.label),
-        escape(&run.command),
-        escape(&run.machine.summary())
-    );
+    let mut body = String::new();
     if !run.notes.is_empty() {
         body += "<section><h2>Figures</h2><dl>";
         for (name, text) in &run.notes {
@@ -29,11 +25,19 @@ pub fn document(run: &Run) -> String {
     for cell in &run.cells {
         body += &cell_section(run, cell);
     }
-    let title = escape(&run.label);
+    page(&run.label, &run.command, &run.machine, &body)
+}
+
+/// A page with head and style around sections.
+pub(crate) fn page(label: &str, command: &str, machine: &Machine, sections: &str) -> String {
+    let (title, command) = (escape(label), escape(command));
+    let machine = escape(&machine.summary());
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}</style></head><body>{body}</body></html>\n"
+         <title>{title}</title><style>{STYLE}</style></head><body>\
+         <header><h1>{title}</h1><p><code>{command}</code></p><p>{machine}</p></header>\
+         {sections}</body></html>\n"
     )
 }
 
@@ -193,7 +197,7 @@ fn over_time(run: &Run, cell: &Cell) -> String {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn nanoseconds(ns: f64) -> String {
+pub(crate) fn nanoseconds(ns: f64) -> String {
     match ns {
         _ if ns < 1e3 => format!("{ns:.0} ns"),
         _ if ns < 1e6 => format!("{:.0} µs", ns / 1e3),
@@ -202,7 +206,7 @@ fn nanoseconds(ns: f64) -> String {
     }
 }
 
-fn quantity(value: f64) -> String {
+pub(crate) fn quantity(value: f64) -> String {
     match value {
         _ if value >= 1e6 => format!("{:.1} M", value / 1e6),
         _ if value >= 1e3 => format!("{:.0} k", value / 1e3),

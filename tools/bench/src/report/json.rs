@@ -152,7 +152,7 @@ fn outcome_value(outcome: &Outcome) -> Value {
     })
 }
 
-fn quantiles(histogram: &Histogram<u64>) -> Value {
+pub(crate) fn quantiles(histogram: &Histogram<u64>) -> Value {
     if histogram.is_empty() {
         return Value::Null;
     }

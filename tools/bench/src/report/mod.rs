@@ -4,6 +4,7 @@
 
 pub mod html;
 pub mod json;
+pub mod levels;
 pub mod svg;
 pub mod table;
 pub mod text;
@@ -84,7 +85,7 @@ impl Run {
     }
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| {
         format!("cannot write {}: does its folder exist and may it be written?", path.display())
     })

@@ -1,0 +1,235 @@
+//! The other side of the load: tells the server's own feed its rate, or publishes over connections.
+//!
+//! Lives on a thread of its own. Invariant: a message carries the time it was due, so that a server
+//! that does not take it in time is charged for the delay.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, ensure};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::crowd::client::{Client, ClientSpec, Step};
+use crate::crowd::native;
+use crate::crowd::tally::{Tally, unix_ns};
+use crate::stomp::connect::dial;
+
+/// What to publish.
+#[derive(Debug, Clone)]
+pub(crate) struct PublisherSpec {
+    /// The server.
+    pub address: std::net::SocketAddr,
+    /// A client of the native protocol on a WebSocket.
+    pub client: ClientSpec,
+    /// What precedes the numbers of topics.
+    pub prefix: String,
+    /// How many topics.
+    pub topics: usize,
+    /// Bytes of a body.
+    pub size: usize,
+    /// Publishing connections; zero where the server publishes itself.
+    pub connections: usize,
+}
+
+/// Publications per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Rate {
+    /// None.
+    Stopped,
+    /// So many.
+    PerSecond(f64),
+    /// As many as are taken.
+    Unlimited,
+}
+
+/// The publishing thread.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    orders: Arc<Orders>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+#[derive(Debug)]
+struct Orders {
+    rate: Mutex<(u64, Rate)>,
+    stop: AtomicBool,
+}
+
+impl Publisher {
+    /// Connects and starts the thread.
+    ///
+    /// # Errors
+    /// A sentence when a connection fails.
+    pub(crate) fn start(spec: PublisherSpec) -> anyhow::Result<Publisher> {
+        let mut clients = Vec::new();
+        for _ in 0..spec.connections.max(1) {
+            let stream = dial(spec.address, None)?;
+            stream.set_nodelay(true)?;
+            clients.push(greet(Client::new(stream, &spec.client, Vec::new()))?);
+        }
+        let orders =
+            Arc::new(Orders { rate: Mutex::new((0, Rate::Stopped)), stop: AtomicBool::new(false) });
+        let shared = Arc::clone(&orders);
+        let thread = thread::Builder::new()
+            .name("bench-publishing".to_owned())
+            .spawn(move || run(&spec, &mut clients, &shared))
+            .context("cannot start a thread")?;
+        Ok(Publisher { orders, thread: Some(thread) })
+    }
+
+    /// Publishes at that rate from now on.
+    ///
+    /// # Errors
+    /// When the thread has ended.
+    pub(crate) fn set(&self, rate: Rate) -> anyhow::Result<()> {
+        let is_running = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        ensure!(is_running, "the publisher has lost its connection to the server");
+        let mut order = self.orders.rate.lock().map_err(|_| anyhow!("the publisher panicked"))?;
+        *order = (order.0 + 1, rate);
+        Ok(())
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.orders.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits until the server has greeted a client.
+fn greet(mut client: Client) -> anyhow::Result<Client> {
+    client.stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    client.write()?;
+    let mut buffer = vec![0; 64 * 1024];
+    while client.step != Step::Complete {
+        client.read(&mut buffer, || 0, &mut Tally::idle()).context("the publisher's login")?;
+    }
+    client.stream.set_nonblocking(true)?;
+    Ok(client)
+}
+
+fn run(spec: &PublisherSpec, clients: &mut [Client], orders: &Orders) -> io::Result<()> {
+    let mut poll = Poll::new()?;
+    for (index, client) in clients.iter().enumerate() {
+        let file = client.stream.as_raw_fd();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        poll.registry().register(&mut SourceFd(&file), Token(index), interest)?;
+    }
+    let mut schedule = Schedule::new(spec);
+    let (mut events, mut buffer, mut followed) = (Events::with_capacity(64), vec![0; 4096], 0);
+    while !orders.stop.load(Relaxed) {
+        let order = orders.rate.lock().map_or((followed, Rate::Stopped), |order| *order);
+        if order.0 != followed {
+            followed = order.0;
+            schedule.set(order.1);
+            if spec.connections == 0
+                && let Some(client) = clients.first_mut()
+            {
+                client.send(&schedule.control(order.1));
+            }
+        }
+        let mut has_written = false;
+        for client in clients.iter_mut() {
+            if spec.connections > 0 && client.is_written() {
+                let batch = schedule.batch();
+                if !batch.is_empty() {
+                    client.send(&batch);
+                    has_written = true;
+                }
+            }
+            client.write()?;
+        }
+        let timeout = if has_written { Duration::ZERO } else { Duration::from_millis(1) };
+        match poll.poll(&mut events, Some(timeout)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for event in &events {
+            if let Some(client) = clients.get_mut(event.token().0)
+                && event.is_readable()
+            {
+                client.read(&mut buffer, || 0, &mut Tally::idle())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is due when.
+struct Schedule<'a> {
+    spec: &'a PublisherSpec,
+    rate: Rate,
+    begun: Instant,
+    begun_unix_ns: u64,
+    taken: u64,
+    turn: u64,
+    body: Vec<u8>,
+}
+
+impl Schedule<'_> {
+    fn new(spec: &PublisherSpec) -> Schedule<'_> {
+        Schedule {
+            spec,
+            rate: Rate::Stopped,
+            begun: Instant::now(),
+            begun_unix_ns: unix_ns(),
+            taken: 0,
+            turn: 0,
+            body: vec![b'.'; spec.size],
+        }
+    }
+
+    fn set(&mut self, rate: Rate) {
+        (self.rate, self.begun, self.begun_unix_ns) = (rate, Instant::now(), unix_ns());
+        self.taken = 0;
+    }
+
+    /// Tells the server's feed.
+    fn control(&self, rate: Rate) -> Vec<u8> {
+        let word = match rate {
+            Rate::Stopped => "stop".to_owned(),
+            Rate::Unlimited => "max".to_owned(),
+            Rate::PerSecond(rate) => format!("{:.0}", rate.max(1.0)),
+        };
+        let mut out = Vec::new();
+        native::publish(&mut out, 1, &format!("{}/control", self.spec.prefix), word.as_bytes());
+        out
+    }
+
+    /// Messages that are due, as much as goes into one message of the carrier.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+    fn batch(&mut self) -> Vec<u8> {
+        let elapsed_ns = self.begun.elapsed().as_nanos() as u64;
+        let mut out = Vec::new();
+        while out.len() < BATCH_BYTES {
+            let due_ns = match self.rate {
+                Rate::Stopped => break,
+                Rate::Unlimited => elapsed_ns,
+                Rate::PerSecond(rate) => (self.taken as f64 * 1e9 / rate) as u64,
+            };
+            if due_ns > elapsed_ns {
+                break;
+            }
+            let stamp = (self.begun_unix_ns + due_ns).to_be_bytes();
+            if let Some(head) = self.body.first_chunk_mut::<8>() {
+                *head = stamp;
+            }
+            let topic = self.turn % self.spec.topics.max(1) as u64;
+            native::publish(&mut out, 0, &format!("{}/{topic}", self.spec.prefix), &self.body);
+            self.taken += 1;
+            self.turn += 1;
+        }
+        out
+    }
+}
+
+const BATCH_BYTES: usize = 48 * 1024;
