@@ -58,6 +58,12 @@ impl<T> Slab<T> {
         self.len == 0
     }
 
+    /// Slots that hold a record or have held one: all keys' slots are below.
+    pub fn slots(&self) -> u32 {
+        let last = self.pages.last().map_or(0, |page| page.len());
+        (self.pages.len().saturating_sub(1) * PAGE + last) as u32
+    }
+
     /// Takes a record in and names it.
     pub fn insert(&mut self, value: T) -> Key {
         self.len += 1;

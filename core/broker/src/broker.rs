@@ -23,6 +23,8 @@ pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 const QUEUE_TICK: Span = Span::from_millis(250);
 const SWEEP_TICK: Span = Span::from_secs(5);
+/// Topics looked at per tick: a tenth of a millisecond, and a million within thirteen seconds.
+const SWEEP_SLOTS: u32 = 4096;
 
 /// One shard's sessions, topics and queues; see the crate's documentation.
 #[derive(Debug)]
@@ -66,6 +68,8 @@ pub struct Broker {
     pub(crate) metrics: BrokerMetrics,
     queues_due: Time,
     sweep_due: Time,
+    /// The slot at which the sweep of topics goes on; zero between two of them.
+    sweep_at: u32,
 }
 
 impl Broker {
@@ -97,6 +101,7 @@ impl Broker {
             metrics: BrokerMetrics::default(),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
+            sweep_at: 0,
             options,
         }
     }
@@ -205,8 +210,9 @@ impl Broker {
             self.queue_tick(now, effects);
         }
         if now.time >= self.sweep_due {
-            self.sweep_due = now.time + SWEEP_TICK;
-            self.sweep_history(now);
+            if self.sweep_at == 0 {
+                self.sweep_history(now);
+            }
             self.sweep_topics(now);
         }
     }
@@ -259,33 +265,44 @@ impl Broker {
         }
     }
 
-    /// Forgets topics that nobody has used for long.
+    /// Forgets some of the topics that nobody has used for long and of the values whose time is over:
+    /// a part at a time, for looking at millions would hold up everything else.
     fn sweep_topics(&mut self, now: Now) {
-        let expired = |topic: &Topic| topic.retained_expired(now.wall_ms);
-        let stale = self.topics.iter().filter(|(_, topic)| expired(topic)).map(|(key, _)| key);
-        for key in stale.collect::<Vec<_>>() {
-            if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
-                let bytes = home.retained.take().map_or(0, |run| run.bytes());
-                self.retained_bytes = self.retained_bytes.saturating_sub(bytes);
-                self.metrics.retained -= 1;
+        let slots = self.topics.slots();
+        let end = self.sweep_at.saturating_add(SWEEP_SLOTS).min(slots);
+        for slot in self.sweep_at..end {
+            if let Some(key) = self.topics.key_of(slot) {
+                self.sweep_recording(now, key);
+                self.sweep_topic(now, key);
             }
         }
+        self.sweep_at = end;
+        if end == slots {
+            self.sweep_at = 0;
+            self.sweep_due = now.time + SWEEP_TICK;
+        }
+    }
+
+    fn sweep_topic(&mut self, now: Now, key: Key) {
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        if topic.retained_expired(now.wall_ms)
+            && let Some(home) = &mut topic.home
+        {
+            let bytes = home.retained.take().map_or(0, |run| run.bytes());
+            self.retained_bytes = self.retained_bytes.saturating_sub(bytes);
+            self.metrics.retained -= 1;
+        }
         let (idle, age) = (self.options.topic_idle, self.options.history_age);
-        let idle: Vec<Key> = self
-            .topics
-            .iter()
-            .filter(|(_, topic)| {
-                let idle = if topic.is_recorded() { idle.max(age) } else { idle };
-                topic.is_idle() && now.time.since(topic.used) >= idle
-            })
-            .map(|(key, _)| key)
-            .collect();
-        for key in idle {
-            if let Some(topic) = self.topics.remove(key) {
-                self.topic_names.remove(&topic.path);
-                if let Some(home) = &topic.home {
-                    self.history.forget(&topic.path, home);
-                }
+        let idle = if topic.is_recorded() { idle.max(age) } else { idle };
+        if !topic.is_idle() || now.time.since(topic.used) < idle {
+            return;
+        }
+        if let Some(topic) = self.topics.remove(key) {
+            self.topic_names.remove(&topic.path);
+            if let Some(home) = &topic.home {
+                self.history.forget(&topic.path, home);
             }
         }
     }

@@ -262,29 +262,25 @@ impl Broker {
         if self.history.sweep_patterns(now.time, age) {
             self.remote_patterns_at += 1;
         }
-        let at = self.remote_patterns_at;
-        let recorded: Vec<Key> = self
-            .topics
-            .iter()
-            .filter(|(_, topic)| topic.home.as_ref().is_some_and(|home| home.history.is_some()))
-            .map(|(key, _)| key)
-            .collect();
-        for key in recorded {
-            let Some(topic) = self.topics.get_mut(key) else { continue };
-            let Some(home) = topic.home.as_mut() else { continue };
-            let named = match home.patterns_at == at {
-                true => home.recorded_by_pattern,
-                false => self.history.names(&topic.path),
-            };
-            let Some(history) = home.history.as_mut() else { continue };
-            if named || home.recorders != 0 {
-                history.wanted = now.time;
-            } else if now.time.since(history.wanted) >= age {
-                while !history.is_empty() {
-                    self.history.shorten(history);
-                }
-                home.history = None;
+    }
+
+    /// Gives up a topic's history if nobody may come back to it.
+    pub(crate) fn sweep_recording(&mut self, now: Now, key: Key) {
+        let (age, at) = (self.options.history_age, self.remote_patterns_at);
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        let Some(home) = topic.home.as_mut().filter(|home| home.history.is_some()) else { return };
+        let named = match home.patterns_at == at {
+            true => home.recorded_by_pattern,
+            false => self.history.names(&topic.path),
+        };
+        let Some(history) = home.history.as_mut() else { return };
+        if named || home.recorders != 0 {
+            history.wanted = now.time;
+        } else if now.time.since(history.wanted) >= age {
+            while !history.is_empty() {
+                self.history.shorten(history);
             }
+            home.history = None;
         }
     }
 }
