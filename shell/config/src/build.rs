@@ -15,6 +15,7 @@ use crate::problem::{Origin, Problems};
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
 };
+use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::limits::LimitsConfig;
@@ -48,6 +49,7 @@ pub(crate) fn build(
         feeds: repeated(tables, "feed", FeedConfig::from_values),
         development: single(tables, "development", DevelopmentConfig::from_values)?,
         stomp: single(tables, "stomp", StompConfig::from_values)?,
+        engineio: single(tables, "engineio", EngineIoConfig::from_values)?,
         events: single(tables, "events", EventsConfig::from_values)?,
         websocket: single(tables, "websocket", WebSocketConfig::from_values)?,
         auth: build_auth::build(tables, sources, problems)?,

@@ -6,6 +6,7 @@ use crate::sections::auth::AuthConfig;
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
 };
+use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::limits::LimitsConfig;
@@ -44,6 +45,8 @@ pub struct Config {
     pub development: DevelopmentConfig,
     /// STOMP.
     pub stomp: StompConfig,
+    /// Engine.IO.
+    pub engineio: EngineIoConfig,
     /// REST and Server-Sent Events.
     pub events: EventsConfig,
     /// WebSocket.

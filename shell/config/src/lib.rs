@@ -40,6 +40,7 @@ pub use sections::auth::{
 pub use sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, SlowConsumer, TopicConfig, TopicsConfig,
 };
+pub use sections::engineio::EngineIoConfig;
 pub use sections::events::EventsConfig;
 pub use sections::feed::{DevelopmentConfig, FeedConfig, FeedKind};
 pub use sections::limits::LimitsConfig;

@@ -18,6 +18,7 @@ use tiderace_config::{
     QueuesConfig, RuleConfig, RuleKind, ServicesConfig, SlowConsumer as SlowConsumerWord,
     TokenSecret, TopicsConfig, UserPassword,
 };
+use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_queues::QueueOptions;
 use tiderace_reactor::{Deadlines, ListenerOptions, Options, SocketOptions};
 use tiderace_stomp::StompOptions;
@@ -147,6 +148,27 @@ pub(crate) fn stomp(config: &Config) -> StompOptions {
         next_session: Arc::new(AtomicU64::new(1)),
         ..StompOptions::default()
     }
+}
+
+/// The options of Engine.IO, for each protocol inside it.
+pub(crate) fn engineio(config: &Config) -> anyhow::Result<EngineOptions> {
+    let engineio = &config.engineio;
+    let origins = origins("websocket.origins", &config.websocket.origins)?;
+    Ok(EngineOptions {
+        ping_interval: engineio.ping_interval,
+        ping_timeout: engineio.ping_timeout,
+        upgrade_timeout: engineio.upgrade_timeout,
+        payload_bytes_max: engineio.payload_bytes_max,
+        packets_max: engineio.packets_max,
+        upgrades: engineio.upgrades,
+        polling: engineio.polling,
+        websocket: engineio.websocket,
+        revision_3: engineio.revision_3,
+        jsonp: engineio.jsonp,
+        cookie: engineio.cookie.clone().map(|name| CookieOptions { name }),
+        origins: Arc::new(move |origin, host| origins.allows(origin, host)),
+        credentials: engineio.credentials,
+    })
 }
 
 /// The identities. Passwords in clear are hashed here.

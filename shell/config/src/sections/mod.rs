@@ -5,6 +5,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod destinations;
+pub(crate) mod engineio;
 pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod limits;
@@ -31,6 +32,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     feed::FeedConfig::SECTION,
     feed::DevelopmentConfig::SECTION,
     protocols::StompConfig::SECTION,
+    engineio::EngineIoConfig::SECTION,
     events::EventsConfig::SECTION,
     protocols::WebSocketConfig::SECTION,
     auth::AuthSection::SECTION,
