@@ -136,6 +136,13 @@ impl Backlog {
         if let (Some(newest), Some(topic)) = (&mut self.newest, topic) {
             newest.insert((pending.key, topic), self.taken + self.entries.len() as u64);
         }
+        // The same run for another subscription: it has not been given before both are.
+        let same = |waiting: &&mut Pending| Rc::ptr_eq(&waiting.run, &pending.run);
+        for waiting in self.entries.iter_mut().rev().take_while(same) {
+            if waiting.key != pending.key {
+                waiting.reached = waiting.reached.min(pending.run.run().first().saturating_sub(1));
+            }
+        }
         self.entries.push_back(pending);
     }
 

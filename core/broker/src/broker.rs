@@ -62,6 +62,9 @@ pub struct Broker {
     pub(crate) next_sequence: u64,
     /// The epoch of the next subscription; see [`crate::Asker`].
     pub(crate) next_epoch: u32,
+    /// Whether recoverable subscriptions began in the present call of [`Broker::handle`]: those that
+    /// begin together count as one, so that no position passes what another of them has missed.
+    pub(crate) recoveries_begun: bool,
     pub(crate) backlog_bytes: usize,
     /// Bytes of the retained values of topics whose home this is.
     pub(crate) retained_bytes: usize,
@@ -96,6 +99,7 @@ impl Broker {
             slow: Vec::new(),
             next_sequence: 1,
             next_epoch: 0,
+            recoveries_begun: false,
             backlog_bytes: 0,
             retained_bytes: 0,
             metrics: BrokerMetrics::default(),
@@ -123,6 +127,9 @@ impl Broker {
     ) {
         for command in commands.drain() {
             self.command(now, session, command, effects);
+        }
+        if std::mem::take(&mut self.recoveries_begun) {
+            self.end_recovering(session, Vec::new(), effects);
         }
     }
 

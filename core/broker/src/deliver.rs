@@ -37,8 +37,8 @@ impl Broker {
         if backlog.is_empty() {
             record.backlog = None;
         }
-        if record.rare.as_ref().is_some_and(|rare| rare.recovering > 0) {
-            pending.reached = 0;
+        if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
+            rare.note_reached(pending.run.run().home(), std::mem::take(&mut pending.reached));
         }
         let short = after == 0 || after < self.options.backlog_bytes_low;
         let relaxed = record.slow().is_some() && short;

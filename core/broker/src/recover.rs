@@ -6,7 +6,6 @@
 //! gets the first message. Invariants: of each home messages are given in the order of their
 //! numbers, each once; a delivery's `reached` never passes a message that was not given.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tiderace_base::{Key, Now, SessionId, ShardId};
@@ -28,7 +27,7 @@ pub(crate) struct Recovery {
     complete: bool,
     /// Whether what was missed is still held, and not given up for its size.
     fits: bool,
-    held: VecDeque<Held>,
+    held: Vec<Held>,
     /// Bytes held, without what is there instead.
     bytes: usize,
     /// Which homes have answered, where the client left off there, and the number of the last
@@ -61,7 +60,7 @@ impl Recovery {
             token: subscribe.confirm,
             complete: true,
             fits: true,
-            held: VecDeque::new(),
+            held: Vec::new(),
             bytes: 0,
             answers: Vec::new(),
         }))
@@ -72,7 +71,7 @@ impl Recovery {
             return;
         }
         self.bytes += if what == What::Instead { 0 } else { pending.bytes() };
-        self.held.push_back(Held { pending, what });
+        self.held.push(Held { pending, what });
     }
 
     /// Gives up what was missed.
@@ -83,22 +82,41 @@ impl Recovery {
         self.bytes = live.map(|held| held.pending.bytes()).sum();
     }
 
-    /// Holds a message that came after its home's answer; how many older ones had to go for it.
-    pub(crate) fn hold_live(&mut self, pending: Pending, bytes_max: usize) -> u64 {
-        self.hold(pending, What::Live);
-        if self.bytes > bytes_max && self.fits {
+    /// Holds a message that came after its home's answer. When that gets too much, what was missed
+    /// is given up, and then all but the newest message of each topic; how many of these.
+    pub(crate) fn hold_live(&mut self, mut pending: Pending, bytes_max: usize) -> u64 {
+        if self.bytes + pending.bytes() > bytes_max && self.fits {
             self.give_up();
         }
-        let mut dropped = 0;
-        while self.bytes > bytes_max && self.held.len() > 1 {
-            let Some(held) = self.held.pop_front() else { break };
-            if held.what == What::Live {
-                self.bytes -= held.pending.bytes();
-                self.complete = false;
-                dropped += u64::from(held.pending.len());
-            }
+        let mut conflated = 0;
+        if self.bytes + pending.bytes() > bytes_max {
+            self.complete = false;
+            conflated = u64::from(pending.len()) - 1;
+            pending.from = pending.to - 1;
+            let destination = pending.run.run().destination();
+            self.held.retain(|held| {
+                let kept =
+                    held.what != What::Live || held.pending.run.run().destination() != destination;
+                conflated += if kept { 0 } else { u64::from(held.pending.len()) };
+                self.bytes -= if kept { 0 } else { held.pending.bytes() };
+                kept
+            });
         }
-        dropped
+        self.hold(pending, What::Live);
+        conflated
+    }
+
+    /// What is to be delivered, in the order of each home's numbers.
+    fn release(self, fits: bool) -> Vec<Pending> {
+        let unwanted = if fits { What::Instead } else { What::Missed };
+        let wanted = self.held.into_iter().filter(|held| held.what != unwanted);
+        let mut released: Vec<Pending> = wanted.map(|held| held.pending).collect();
+        // Targets with the same home have each had an answer of their own.
+        released.sort_by_key(|pending| {
+            let run = pending.run.run();
+            (run.home(), run.first() + u64::from(pending.from))
+        });
+        released
     }
 }
 
@@ -274,12 +292,11 @@ impl Broker {
         }
         let complete = recovery.complete && fits;
         self.say_recovered(session, recovery.token, complete, effects);
-        let unwanted = if fits { What::Instead } else { What::Missed };
-        for held in recovery.held.into_iter().filter(|held| held.what != unwanted) {
-            let topic = self.ensure_topic(now, &held.pending.run.run().destination().path);
-            self.push_topic(now, topic, key_of(session), held.pending, effects);
+        let answers: Vec<_> = recovery.answers.iter().map(|(home, _, at)| (*home, *at)).collect();
+        for pending in recovery.release(fits) {
+            let topic = self.ensure_topic(now, &pending.run.run().destination().path);
+            self.push_topic(now, topic, key_of(session), pending, effects);
         }
-        let answers = recovery.answers.iter().map(|(home, _, at)| (*home, *at));
         self.end_recovering(session, answers, effects);
     }
 
@@ -291,7 +308,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         self.say_recovered(session, recovery.token, false, effects);
-        self.end_recovering(session, std::iter::empty(), effects);
+        self.end_recovering(session, Vec::new(), effects);
     }
 
     fn say_recovered(
@@ -309,10 +326,10 @@ impl Broker {
     }
 
     /// One recovery less in a session; the last one lets positions go on.
-    fn end_recovering(
+    pub(crate) fn end_recovering(
         &mut self,
         session: SessionId,
-        answers: impl Iterator<Item = (ShardId, u64)>,
+        answers: Vec<(ShardId, u64)>,
         effects: &mut Effects,
     ) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
@@ -321,7 +338,9 @@ impl Broker {
         let Some(rare) = &mut record.rare else {
             return;
         };
-        rare.reached.extend(answers);
+        for (home, number) in answers {
+            rare.note_reached(home, number);
+        }
         rare.recovering = rare.recovering.saturating_sub(1);
         if rare.recovering > 0 {
             return;
@@ -347,8 +366,7 @@ impl Broker {
             return;
         };
         if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
-            rare.reached.push((home, number));
-            return;
+            return rare.note_reached(home, number);
         }
         let backlog = record.backlog.as_mut();
         if number > 0 && !backlog.is_some_and(|backlog| backlog.reach(home, number)) {
@@ -369,7 +387,7 @@ impl Broker {
         let record = self.sessions.get_mut(session);
         let subscription = record.and_then(|record| record.subscription_mut(pending.key));
         match subscription.and_then(|known| known.recovery.as_mut()) {
-            Some(recovery) => self.metrics.dropped_oldest += recovery.hold_live(pending, high),
+            Some(recovery) => self.metrics.conflated += recovery.hold_live(pending, high),
             None => self.push_topic(now, topic, session, pending, effects),
         }
     }

@@ -40,8 +40,8 @@ pub(crate) struct Rare {
     pub(crate) may_publish: Option<(Kind, Path)>,
     /// Its open exchanges, if it has any.
     pub(crate) exchanges: Option<Box<Open>>,
-    /// How many of its subscriptions wait for what they missed: until they have it, deliveries of
-    /// others say nothing about its position.
+    /// For how many of its subscriptions old messages may still come from some home: until then
+    /// deliveries say nothing about its position.
     pub(crate) recovering: u32,
     /// Numbers up to which homes have answered meanwhile.
     pub(crate) reached: Vec<(ShardId, u64)>,
@@ -54,6 +54,16 @@ impl Rare {
             && self.may_publish.is_none()
             && self.exchanges.is_none()
             && self.recovering == 0
+    }
+}
+
+impl Rare {
+    /// Keeps a number for when it may be said.
+    pub(crate) fn note_reached(&mut self, home: ShardId, number: u64) {
+        match self.reached.iter_mut().find(|(known, _)| *known == home) {
+            Some((_, known)) => *known = number.max(*known),
+            None => self.reached.push((home, number)),
+        }
     }
 }
 

@@ -69,8 +69,9 @@ impl Broker {
             extras: Extras::of(&subscribe),
             recovery: Recovery::of(&subscribe),
         };
-        if subscription.recovery.is_some() {
-            record.rare.get_or_insert_default().recovering += 1;
+        if subscription.recovery.is_some() || (subscribe.recoverable && waiting > 0) {
+            let first = !std::mem::replace(&mut self.recoveries_begun, true);
+            record.rare.get_or_insert_default().recovering += 1 + u32::from(first);
         }
         record.subscriptions.insert(key, Entry::Full(Box::new(subscription)));
         self.metrics.subscriptions += 1;
@@ -107,6 +108,8 @@ impl Broker {
             // Its client still waits for this answer, and perhaps for others behind it.
             if let Some(recovery) = &subscription.recovery {
                 self.abandon_recovery(session, recovery, effects);
+            } else if subscription.extras.recoverable() && subscription.waiting > 0 {
+                self.end_recovering(session, Vec::new(), effects);
             }
             self.confirm(session, subscription.confirm, effects);
         }
@@ -337,6 +340,9 @@ impl Broker {
         } else {
             self.go_live(asker, false);
             self.deliver_retained(now, from, asker, recoverable, answer, effects);
+            if complete && recoverable {
+                self.end_recovering(asker.session, Vec::new(), effects);
+            }
         }
         if let Some(token) = confirm {
             self.reply(asker.session, Reply::Confirmed(Confirm::one(token)), effects);

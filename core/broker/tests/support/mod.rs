@@ -8,7 +8,7 @@
 
 mod random;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Call, Command, Commands, Credentials, Destination, Exchange, ExchangeKey, Flags, Kind, Meta,
-    Outcome, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token, Window, properties,
+    Outcome, Position, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token, Window,
+    properties,
 };
 
 pub use random::Random;
@@ -33,6 +34,9 @@ pub struct Received {
     pub body: String,
     pub redeliveries: u32,
     pub properties: Vec<u8>,
+    pub version: u64,
+    /// The body of the message before it, if the delivery knows it.
+    pub previous: Option<String>,
 }
 
 /// A message of an exchange as a client got it.
@@ -61,6 +65,10 @@ pub struct Client {
     pub ended: Vec<(ExchangeKey, CloseCode)>,
     pub closed: Option<CloseCode>,
     pub tokens: Token,
+    /// How far it has come.
+    pub position: Position,
+    /// By token of the subscription: whether nothing was missing, and how many messages had come.
+    pub recovered: BTreeMap<Token, (bool, usize)>,
 }
 
 /// Brokers, mail and clients under one clock.
@@ -69,6 +77,7 @@ pub struct World {
     pub brokers: Vec<Broker>,
     pub clients: Vec<Client>,
     pub now: Now,
+    pub epoch: u64,
     pub verify: Vec<(SessionId, Credentials)>,
     mail: Vec<Vec<VecDeque<Mail>>>,
     effects: Effects,
@@ -86,6 +95,7 @@ impl World {
                 .collect(),
             clients: Vec::new(),
             now: Now::default(),
+            epoch: options.epoch,
             verify: Vec::new(),
             mail: (0..shards).map(|_| mailboxes()).collect(),
             effects: Effects::default(),
@@ -110,6 +120,8 @@ impl World {
             ended: Vec::new(),
             closed: None,
             tokens: 0,
+            position: Position::new(self.epoch),
+            recovered: BTreeMap::new(),
         });
         link
     }
@@ -165,20 +177,42 @@ impl World {
     }
 
     pub fn subscribe(&mut self, client: usize, key: u32, wish: Wish) -> Token {
+        let (token, subscribe) = self.wished(client, key, wish);
+        self.command(client, Command::Subscribe(Box::new(subscribe)));
+        token
+    }
+
+    /// Subscribes with keys from zero, all in one turn.
+    pub fn subscribe_all(&mut self, client: usize, wishes: Vec<Wish>) -> Vec<Token> {
+        let mut commands = Commands::new();
+        let mut tokens = Vec::new();
+        for (wish, key) in wishes.into_iter().zip(0..) {
+            let (token, subscribe) = self.wished(client, key, wish);
+            commands.push(Command::Subscribe(Box::new(subscribe)));
+            tokens.push(token);
+        }
+        self.commands(client, &mut commands);
+        tokens
+    }
+
+    fn wished(&mut self, client: usize, key: u32, wish: Wish) -> (Token, Subscribe) {
         let token = self.token(client);
         let subscribe = Subscribe {
             selector: wish.selector.map(|text| Selector::parse(text).unwrap()),
             explicit: wish.explicit,
             window: wish.window.map(|messages| Window { messages, bytes: 0 }),
             exclusive: wish.exclusive,
+            retained: !wish.unretained,
+            recoverable: wish.recoverable,
+            deltas: wish.deltas,
+            since: wish.since,
             confirm: Some(token),
             ..Subscribe::new(
                 SubscriptionKey(key),
                 wish.targets.iter().map(|text| target(text)).collect(),
             )
         };
-        self.command(client, Command::Subscribe(Box::new(subscribe)));
-        token
+        (token, subscribe)
     }
 
     pub fn unsubscribe(&mut self, client: usize, key: u32) -> Token {
@@ -279,7 +313,14 @@ impl World {
                 body: String::from_utf8(message.body.to_vec()).unwrap(),
                 redeliveries: delivery.redeliveries,
                 properties: message.properties.to_vec(),
+                version: run.version() + index as u64,
+                previous: delivery.run.previous().filter(|_| index == 0).map(|previous| {
+                    String::from_utf8(previous.body.to_vec()).expect("bodies are text")
+                }),
             });
+        }
+        if delivery.reached > 0 {
+            self.clients[client].position.advance(run.home(), delivery.reached);
         }
         let count = delivery.to - delivery.from;
         self.absorb(shard);
@@ -389,7 +430,12 @@ impl World {
         for (link, session, reply) in effects.replies {
             let client = self.client(link, session);
             match reply {
-                Reply::Recovered { .. } | Reply::Reached { .. } => {}
+                Reply::Recovered { token, complete } => {
+                    let known = client.recovered.insert(token, (complete, client.received.len()));
+                    assert!(known.is_none(), "recovered twice");
+                    assert!(!client.confirmed.contains(&token), "recovered after the confirmation");
+                }
+                Reply::Reached { home, sequence } => client.position.advance(home, sequence),
                 Reply::ExchangeEnded { exchange, close } => {
                     client.ended.push((exchange, close.code));
                 }
@@ -434,6 +480,10 @@ pub struct Wish {
     pub explicit: bool,
     pub window: Option<u32>,
     pub exclusive: bool,
+    pub unretained: bool,
+    pub recoverable: bool,
+    pub deltas: bool,
+    pub since: Option<Position>,
 }
 
 impl Wish {
@@ -541,5 +591,9 @@ fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.queue_messages += right.queue_messages;
     left.queue_bytes += right.queue_bytes;
     left.backlog_bytes += right.backlog_bytes;
+    left.history_bytes += right.history_bytes;
+    left.history_messages += right.history_messages;
+    left.recoveries_complete += right.recoveries_complete;
+    left.recoveries_incomplete += right.recoveries_incomplete;
     left
 }
