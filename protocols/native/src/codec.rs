@@ -1,0 +1,99 @@
+//! The bytes of `docs/protocol.md`, both ways: for the session here, for clients and load generators
+//! in Rust.
+//!
+//! Relies on nothing but slices. Invariants: reading never panics and allocates by bytes at hand, never
+//! by declared lengths; what is written is read back as it was.
+
+mod client;
+mod content;
+mod entry;
+mod fields;
+mod server;
+
+pub use client::{
+    Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SettleMessage, SpeakMessage,
+    SubscribeMessage,
+};
+pub use content::{Content, check_properties, split_content};
+pub use entry::{QueuedEntries, QueuedEntry, Update, Updates, Version};
+pub use fields::{CodecError, Messages, Reader, begin_message, end_message, write_bytes};
+pub use server::{ExchangeMessage, Queued, ServerMessage, Welcome};
+
+/// The version of the protocol.
+pub const VERSION: u64 = 1;
+
+/// The delta codec of `tiderace-delta`.
+pub const CODEC_TIDERACE: u64 = 1;
+
+/// What the first byte of a message says it is.
+pub mod kind {
+    #![allow(missing_docs, reason = "the names are those of the specification")]
+    pub const HELLO: u8 = 0x01;
+    pub const LOGIN: u8 = 0x02;
+    pub const SUBSCRIBE: u8 = 0x03;
+    pub const UNSUBSCRIBE: u8 = 0x04;
+    pub const DECLARE: u8 = 0x05;
+    pub const PUBLISH: u8 = 0x06;
+    pub const SETTLE: u8 = 0x07;
+    pub const CALL: u8 = 0x08;
+    pub const SPEAK: u8 = 0x09;
+    pub const HANGUP: u8 = 0x0a;
+    pub const CREDIT: u8 = 0x0b;
+    pub const PING: u8 = 0x0c;
+    pub const BYE: u8 = 0x0d;
+    pub const WELCOME: u8 = 0x41;
+    pub const OK: u8 = 0x42;
+    pub const ERROR: u8 = 0x43;
+    pub const TOPIC: u8 = 0x44;
+    pub const UPDATES: u8 = 0x45;
+    pub const QUEUED: u8 = 0x46;
+    pub const EXCHANGE: u8 = 0x47;
+    pub const POSITION: u8 = 0x48;
+    pub const RECOVERED: u8 = 0x49;
+    pub const ENDED: u8 = 0x4a;
+    pub const PONG: u8 = 0x4b;
+    pub const CLOSE: u8 = 0x4c;
+    pub const LOGGED_IN: u8 = 0x4d;
+    /// Servers skip unknown types from here on.
+    pub const OPTIONAL: u8 = 0x80;
+}
+
+/// Flags of messages and entries; each message has those that its line in the specification names.
+pub mod flag {
+    #![allow(missing_docs, reason = "the names are those of the specification")]
+    /// The two bits of [`super::Content`].
+    pub const CONTENT: u8 = 0x03;
+    pub const PROPERTIES: u8 = 0x04;
+
+    // PUBLISH
+    pub const RETAIN: u8 = 0x08;
+    pub const REMOVE: u8 = 0x10;
+    pub const EXPIRES: u8 = 0x20;
+
+    // UPDATES, QUEUED, EXCHANGE
+    pub const ANNOUNCED: u8 = 0x08;
+    pub const FULL_VERSION: u8 = 0x10;
+    pub const DELTA: u8 = 0x20;
+    pub const REMOVED: u8 = 0x40;
+
+    // CALL, SPEAK, EXCHANGE
+    pub const LAST: u8 = 0x08;
+    pub const RESPONDER: u8 = 0x10;
+    pub const FIRST: u8 = 0x20;
+    pub const SERVICE_ANNOUNCED: u8 = 0x40;
+}
+
+/// Flags of SUBSCRIBE.
+pub mod subscribe {
+    #![allow(missing_docs, reason = "the names are those of the specification")]
+    pub const SNAPSHOT: u64 = 0x001;
+    pub const RECOVERABLE: u64 = 0x002;
+    pub const DELTAS: u64 = 0x004;
+    pub const SELECTOR: u64 = 0x008;
+    pub const WINDOW: u64 = 0x010;
+    pub const RESUME: u64 = 0x020;
+    pub const EXPLICIT: u64 = 0x040;
+    pub const EXCLUSIVE: u64 = 0x080;
+    pub const PATTERN: u64 = 0x100;
+    pub const ALL: u64 = 0x1ff;
+}

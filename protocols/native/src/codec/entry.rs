@@ -1,0 +1,205 @@
+//! Entries: the messages inside UPDATES and QUEUED, written in the hottest loop there is.
+
+use tiderace_wire::write_varint;
+
+use super::{CodecError, Reader, flag, write_bytes};
+
+/// The version of an update as it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Whole.
+    Full(u64),
+    /// The lowest 16 bits.
+    Low(u16),
+}
+
+impl Version {
+    /// The whole version, if the last one known was that.
+    pub fn after(self, last: u64) -> u64 {
+        match self {
+            Version::Full(version) => version,
+            Version::Low(low) => {
+                // One more and one less, so that 0 stands for 65,536.
+                let step = low.wrapping_sub(last as u16).wrapping_sub(1);
+                last.wrapping_add(u64::from(step)).wrapping_add(1)
+            }
+        }
+    }
+}
+
+/// One update of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update<'a> {
+    /// Content, ANNOUNCED, DELTA, REMOVED.
+    pub flags: u8,
+    /// A subscription id, or a topic id if announced.
+    pub id: u32,
+    /// Its version.
+    pub version: Version,
+    /// Its properties, in the neutral form.
+    pub properties: &'a [u8],
+    /// The body, or a delta.
+    pub data: &'a [u8],
+}
+
+impl<'a> Update<'a> {
+    #[inline]
+    fn read(from: &mut Reader<'a>) -> Result<Update<'a>, CodecError> {
+        let flags = from.flags(
+            flag::CONTENT
+                | flag::PROPERTIES
+                | flag::ANNOUNCED
+                | flag::FULL_VERSION
+                | flag::DELTA
+                | flag::REMOVED,
+        )?;
+        let id = from.number()?;
+        let version = if flags & flag::FULL_VERSION == 0 {
+            Version::Low(from.short()?)
+        } else {
+            Version::Full(from.varint()?)
+        };
+        let properties = if flags & flag::PROPERTIES == 0 { b"" } else { from.bytes()? };
+        let data = from.bytes()?;
+        let flags = flags & !(flag::PROPERTIES | flag::FULL_VERSION);
+        Ok(Update { flags, id, version, properties, data })
+    }
+
+    /// Appends it.
+    #[inline]
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_head(self.data.len(), out);
+        out.extend_from_slice(self.data);
+    }
+
+    /// Appends it up to its data, of which `len` bytes follow by other means.
+    #[inline]
+    pub fn write_head(&self, len: usize, out: &mut Vec<u8>) {
+        let mut flags = self.flags;
+        if !self.properties.is_empty() {
+            flags |= flag::PROPERTIES;
+        }
+        match self.version {
+            Version::Low(low) => {
+                out.push(flags);
+                write_varint(out, u64::from(self.id));
+                out.extend_from_slice(&low.to_le_bytes());
+            }
+            Version::Full(version) => {
+                out.push(flags | flag::FULL_VERSION);
+                write_varint(out, u64::from(self.id));
+                write_varint(out, version);
+            }
+        }
+        if !self.properties.is_empty() {
+            write_bytes(out, self.properties);
+        }
+        write_varint(out, len as u64);
+    }
+}
+
+/// The entries of an UPDATES message.
+#[derive(Clone, Copy, Debug)]
+pub struct Updates<'a>(Reader<'a>);
+
+impl<'a> Updates<'a> {
+    /// Those in a payload.
+    pub fn new(payload: &'a [u8]) -> Updates<'a> {
+        Updates(Reader::new(payload))
+    }
+}
+
+impl<'a> Iterator for Updates<'a> {
+    type Item = Result<Update<'a>, CodecError>;
+
+    /// After an error there is nothing more.
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let update = Update::read(&mut self.0);
+        if update.is_err() {
+            self.0.rest();
+        }
+        Some(update)
+    }
+}
+
+/// One message of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuedEntry<'a> {
+    /// Content.
+    pub flags: u8,
+    /// Its properties, in the neutral form.
+    pub properties: &'a [u8],
+    /// Its body.
+    pub body: &'a [u8],
+}
+
+impl<'a> QueuedEntry<'a> {
+    fn read(from: &mut Reader<'a>) -> Result<QueuedEntry<'a>, CodecError> {
+        let flags = from.flags(flag::CONTENT | flag::PROPERTIES)?;
+        let properties = if flags & flag::PROPERTIES == 0 { b"" } else { from.bytes()? };
+        Ok(QueuedEntry { flags: flags & flag::CONTENT, properties, body: from.bytes()? })
+    }
+
+    /// Appends it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_head(self.body.len(), out);
+        out.extend_from_slice(self.body);
+    }
+
+    /// Appends it up to its body, of which `len` bytes follow by other means.
+    pub fn write_head(&self, len: usize, out: &mut Vec<u8>) {
+        if self.properties.is_empty() {
+            out.push(self.flags);
+        } else {
+            out.push(self.flags | flag::PROPERTIES);
+            write_bytes(out, self.properties);
+        }
+        write_varint(out, len as u64);
+    }
+}
+
+/// The entries of a QUEUED message.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuedEntries<'a>(Reader<'a>);
+
+impl<'a> QueuedEntries<'a> {
+    /// Those in what follows the head of a payload.
+    pub fn new(entries: &'a [u8]) -> QueuedEntries<'a> {
+        QueuedEntries(Reader::new(entries))
+    }
+}
+
+impl<'a> Iterator for QueuedEntries<'a> {
+    type Item = Result<QueuedEntry<'a>, CodecError>;
+
+    /// After an error there is nothing more.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let entry = QueuedEntry::read(&mut self.0);
+        if entry.is_err() {
+            self.0.rest();
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_versions_find_the_next_one_above_the_last() {
+        for (last, version) in
+            [(0, 1), (5, 6), (5, 70), (65_535, 65_536), (70_000, 131_000), (9, 65_545)]
+        {
+            assert_eq!(Version::Low(version as u16).after(last), version, "{last} {version}");
+        }
+        assert_eq!(Version::Full(3).after(9), 3);
+    }
+}

@@ -1,0 +1,44 @@
+//! The native protocol `tiderace.v1` as a sans-I/O session; `docs/protocol.md` specifies it.
+//!
+//! ```text
+//!            HELLO                LoggedIn                  BYE
+//!   Fresh ──────────▶ LoggingIn ────────────▶ Established ──────▶ Leaving ─▶ end
+//!     │ else               │ Refused               │ malformed bytes
+//!     └────────────────────┴───── CLOSE, end ──────┘
+//! ```
+//! Relies on the contract in `tiderace-wire` alone: messages, replies and time come in, commands and
+//! bytes go out. Invariants: no bytes panic; nothing grows without a limit from [`NativeOptions`];
+//! a refused request costs its client that request and not the connection.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+pub mod codec;
+mod options;
+mod session;
+
+use std::sync::Arc;
+
+use tiderace_wire::{Detect, Opening, Protocol, Session};
+
+pub use options::NativeOptions;
+
+/// The WebSocket subprotocols.
+pub const SUBPROTOCOLS: &[&str] = &["tiderace.v1"];
+
+/// The registration value: what the server needs to know to speak it.
+pub fn protocol(options: Arc<NativeOptions>, websocket_paths: Arc<[String]>) -> Protocol {
+    Protocol {
+        name: "native",
+        // It lives inside messages only.
+        detect: |_| Detect::No,
+        subprotocols: SUBPROTOCOLS,
+        websocket_paths,
+        http: None,
+        open: Arc::new(move |opening| open(&options, opening)),
+    }
+}
+
+/// Begins a session, also inside a packet layer such as Engine.IO.
+pub fn open(options: &Arc<NativeOptions>, opening: &Opening<'_>) -> Box<dyn Session> {
+    Box::new(session::NativeSession::new(options.clone(), opening))
+}

@@ -1,0 +1,61 @@
+//! What the server's owner can set, shared by all sessions.
+//!
+//! Invariant: everything a client can make grow has a field here or a constant in this file.
+
+use tiderace_base::Span;
+
+/// Limits and offers of native sessions.
+#[derive(Clone, Debug)]
+pub struct NativeOptions {
+    /// What WELCOME calls the server: `name/version`.
+    pub server: String,
+    /// Bytes of one body.
+    pub message_bytes_max: usize,
+    /// Subscription ids are below this.
+    pub subscriptions_max: usize,
+    /// Declared ids are at most this.
+    pub declarations_max: usize,
+    /// Topics of patterns that have an id at the same time; beyond, ids are given anew.
+    pub topics_max: usize,
+    /// Time from the opening of the session to a complete HELLO.
+    pub login_timeout: Span,
+    /// How often a client is to send PING if it sees no other sign of life; zero for never.
+    pub ping_interval: Span,
+    /// Within which random time clients are to connect again.
+    pub reconnect_jitter: Span,
+    /// How long a responder may be silent if the caller does not say.
+    pub patience: Span,
+    /// Whether updates may be sent as deltas; needs the feature `delta` as well.
+    pub deltas: bool,
+    /// Bytes of the largest body of which a delta is made.
+    pub delta_bytes_max: usize,
+}
+
+impl Default for NativeOptions {
+    fn default() -> NativeOptions {
+        NativeOptions {
+            server: concat!("tiderace/", env!("CARGO_PKG_VERSION")).to_owned(),
+            message_bytes_max: 16 << 20,
+            subscriptions_max: 10_000,
+            declarations_max: 1_000,
+            topics_max: 65_536,
+            login_timeout: Span::from_secs(5),
+            ping_interval: Span::from_secs(30),
+            reconnect_jitter: Span::from_secs(5),
+            patience: Span::from_secs(30),
+            deltas: true,
+            delta_bytes_max: 64 << 10,
+        }
+    }
+}
+
+/// Bytes that may come behind HELLO before the login is done.
+pub(crate) const EARLY_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a batch, so that the usual length of a frame's header does.
+pub(crate) const BATCH_BYTES_MAX: usize = 60_000;
+/// Messages from this size on are sent in a frame of their own, by reference where that is possible.
+pub(crate) const APART_BYTES_MIN: usize = 16 << 10;
+/// Bytes of a reason that a client gives for hanging up.
+pub(crate) const SENTENCE_BYTES_MAX: usize = 1 << 10;
+/// Versions that are multiples of this are told whole.
+pub(crate) const FULL_VERSION_EVERY: u64 = 64;

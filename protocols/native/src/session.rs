@@ -1,0 +1,390 @@
+//! The session: one client's conversation, from HELLO to the last word.
+//!
+//! Relies on `codec` for the bytes and on the modules below for what messages mean. Invariants: nothing
+//! but a login is asked of the broker before the login is answered; what is rarely used costs eight
+//! bytes; whatever is said ends the open batch first.
+
+mod batch;
+mod deliver;
+#[cfg_attr(not(feature = "delta"), path = "session/no_deltas.rs")]
+mod deltas;
+mod exchange;
+mod login;
+mod publish;
+mod rare;
+mod subscribe;
+mod subscriptions;
+mod topics;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Context, Delivery, Incoming, Kind, Opening, Output, Progress, Reply, Session, Side, Token,
+};
+
+use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
+use crate::options::{EARLY_BYTES_MAX, NativeOptions};
+use batch::Batch;
+use rare::Rare;
+use subscriptions::Subscriptions;
+
+/// Where the conversation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Waiting for HELLO.
+    Fresh,
+    /// The broker is looking at the credentials.
+    LoggingIn,
+    /// In order.
+    Established,
+    /// BYE has come.
+    Leaving,
+}
+
+/// One client's conversation.
+pub(crate) struct NativeSession {
+    options: Arc<NativeOptions>,
+    subscriptions: Subscriptions,
+    rare: Option<Box<Rare>>,
+    /// Who the client is, once that is known.
+    name: Option<Arc<str>>,
+    /// When the login has to be done.
+    login_until: Time,
+    batch: Batch,
+    /// The request id that has to come next.
+    next_request: u32,
+    state: State,
+    shards: u8,
+    /// Whether the client can decode deltas.
+    deltas: bool,
+}
+
+const _: () = assert!(size_of::<NativeSession>() <= 96, "there may be millions of idle ones");
+
+impl NativeSession {
+    /// Begins a conversation.
+    pub(crate) fn new(options: Arc<NativeOptions>, opening: &Opening<'_>) -> NativeSession {
+        NativeSession {
+            login_until: opening.now.time + options.login_timeout,
+            options,
+            subscriptions: Subscriptions::default(),
+            rare: Some(Box::new(Rare::new(opening.epoch))),
+            name: None,
+            batch: Batch::default(),
+            next_request: 1,
+            state: State::Fresh,
+            shards: opening.shards as u8,
+            deltas: false,
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Gives memory back that is not needed any more.
+    fn tidy(&mut self) {
+        if self.state == State::Established && self.rare.as_ref().is_some_and(|rare| rare.is_idle())
+        {
+            self.rare = None;
+        }
+    }
+
+    /// Reads the messages of one transport message.
+    fn read(&mut self, now: Now, bytes: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
+        let mut messages = Messages::new(bytes);
+        loop {
+            match self.state {
+                State::LoggingIn => return self.keep_early(messages.rest()),
+                State::Leaving => return Ok(()),
+                State::Fresh | State::Established => {}
+            }
+            let Some(message) = messages.next() else { return Ok(()) };
+            let (kind, payload) = message.map_err(malformed)?;
+            let message = ClientMessage::read(kind, payload).map_err(malformed)?;
+            self.handle(now, message, context)?;
+        }
+    }
+
+    fn keep_early(&mut self, bytes: &[u8]) -> Result<(), Close> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let early = &mut self.rare().early;
+        if early.len() + bytes.len() > EARLY_BYTES_MAX {
+            let reason = format!(
+                "more than {EARLY_BYTES_MAX} bytes came before the login was done; wait for WELCOME"
+            );
+            return Err(Close::new(CloseCode::FrameTooLarge, reason));
+        }
+        early.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn handle(
+        &mut self,
+        now: Now,
+        message: ClientMessage<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        if (self.state == State::Fresh) != matches!(message, ClientMessage::Hello(_)) {
+            let reason = "HELLO has to be the first message, and to come once";
+            return Err(Close::new(CloseCode::UnexpectedFrame, reason));
+        }
+        match message {
+            ClientMessage::Hello(hello) => self.hello(&hello, context),
+            ClientMessage::Login { request, auth } => self.login(request, auth, context),
+            ClientMessage::Subscribe(subscribe) => self.subscribe(&subscribe, context),
+            ClientMessage::Unsubscribe { request, subscription } => {
+                self.unsubscribe(request, subscription, context)
+            }
+            ClientMessage::Declare { declared, kind, path } => self.declare(declared, kind, path),
+            ClientMessage::Publish(publish) => self.publish(now, &publish, context),
+            ClientMessage::Settle(settle) => self.settle(settle, context),
+            ClientMessage::Call(call) => self.call(&call, context),
+            ClientMessage::Speak(speak) => self.speak(&speak, context),
+            ClientMessage::HangUp { responder, number, code, sentence } => {
+                self.hang_up(responder, number, code, sentence, context)
+            }
+            ClientMessage::Credit { bytes } => {
+                let credit = self.rare().credit.get_or_insert(0);
+                *credit = credit.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+                Ok(())
+            }
+            ClientMessage::Ping(bytes) => {
+                say(&ServerMessage::Pong(bytes), &mut context.output);
+                Ok(())
+            }
+            ClientMessage::Bye => {
+                self.state = State::Leaving;
+                context.finished = Some(CloseCode::Done.into());
+                Ok(())
+            }
+            ClientMessage::Other(kind::OPTIONAL..) => Ok(()),
+            ClientMessage::Other(kind) => {
+                let reason = format!("no client's message has the type {kind:#04x}");
+                Err(Close::new(CloseCode::UnexpectedFrame, reason))
+            }
+        }
+    }
+
+    /// The token of a request that wants an answer.
+    fn token(&mut self, request: u32) -> Result<Option<Token>, Close> {
+        if request == 0 {
+            return Ok(None);
+        }
+        if request != self.next_request {
+            let reason = format!(
+                "request id {request} came where {} was due; ids begin at 1 and rise by one",
+                self.next_request
+            );
+            return Err(Close::new(CloseCode::BadHeader, reason));
+        }
+        self.next_request = request.wrapping_add(1).max(1);
+        Ok(Some(request))
+    }
+
+    /// The token of a request that always wants one.
+    fn answered(&mut self, request: u32) -> Result<Token, Close> {
+        self.token(request)?.ok_or_else(|| {
+            Close::new(CloseCode::BadHeader, "this request needs an id, since it is answered")
+        })
+    }
+
+    /// A path or pattern in full.
+    fn spelled<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Close> {
+        let Some(rest) = text.strip_prefix("~/") else { return Ok(Cow::Borrowed(text)) };
+        let name = self.name.as_deref().unwrap_or_default();
+        // A name that is more than one level, or a wildcard, would reach what is not its own.
+        if Path::parse(name).map_or(true, |path| path.levels().count() != 1) {
+            let reason =
+                format!("`~/` cannot be used, since the name `{name}` is no level of a path");
+            return Err(Close::new(CloseCode::BadDestination, reason));
+        }
+        Ok(Cow::Owned(format!("user/{name}/{rest}")))
+    }
+
+    fn path(&self, text: &str) -> Result<Path, Close> {
+        Path::parse(&self.spelled(text)?)
+            .map_err(|error| Close::new(CloseCode::BadDestination, format!("`{text}`: {error}")))
+    }
+
+    fn refused(&mut self, token: Option<Token>, close: &Close, context: &mut Context<'_>) {
+        if let Some(rare) = &mut self.rare {
+            if let Some(token) = token
+                && let Some(key) = rare.unanswered.answer(token)
+            {
+                self.subscriptions.end(key);
+            }
+            // Whatever else is refused without an id was not asked for an answer.
+            if token.is_none()
+                && is_login(close.code)
+                && let Some(login) = rare.login.take()
+            {
+                return error(login, close, &mut context.output);
+            }
+        }
+        error(token.unwrap_or_default(), close, &mut context.output);
+    }
+}
+
+impl Session for NativeSession {
+    fn receive(&mut self, _: Now, _: &[u8], _: &mut Context<'_>) -> Result<Progress, Close> {
+        let reason = "the native protocol needs a transport that marks messages";
+        Err(Close::new(CloseCode::UnexpectedFrame, reason))
+    }
+
+    fn takes_messages(&self) -> bool {
+        true
+    }
+
+    fn message(
+        &mut self,
+        now: Now,
+        message: Incoming<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        self.batch.close(&mut context.output);
+        if message.text {
+            let reason = "messages of the native protocol are binary";
+            return Err(Close::new(CloseCode::BadFrame, reason));
+        }
+        self.read(now, message.bytes, context)
+    }
+
+    fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
+        self.batch.close(&mut context.output);
+        match reply {
+            Reply::LoggedIn { name } => return self.logged_in(now, name, context),
+            Reply::Confirmed(confirm) => {
+                if let Some(rare) = &mut self.rare {
+                    rare.confirm(confirm);
+                }
+                let answer = ServerMessage::Ok { first: confirm.from, last: confirm.to };
+                say(&answer, &mut context.output);
+            }
+            Reply::Recovered { token, complete } => {
+                let answer = ServerMessage::Recovered { request: token, complete };
+                say(&answer, &mut context.output);
+            }
+            Reply::ExchangeEnded { exchange, close } => {
+                let ended = ServerMessage::Ended {
+                    responder: exchange.side == Side::Responder,
+                    number: exchange.number,
+                    code: close.code as u16,
+                    slug: close.code.slug(),
+                    sentence: &close.reason,
+                };
+                say(&ended, &mut context.output);
+            }
+            Reply::Refused { close, .. } if self.state == State::LoggingIn => return Err(close),
+            Reply::Refused { token, close } => self.refused(token, &close, context),
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        if let Some(exchange) = &delivery.exchange {
+            self.deliver_exchange(exchange, delivery, output);
+        } else if delivery.run.run().destination().kind == Kind::Topic {
+            self.deliver_updates(delivery, output);
+        } else {
+            self.deliver_queued(delivery, output);
+        }
+        if let Some(rare) = &mut self.rare
+            && let Some(credit) = &mut rare.credit
+        {
+            *credit -= i64::from(self.batch.take_spent());
+        }
+    }
+
+    fn wants_deliveries(&self) -> bool {
+        self.rare.as_ref().and_then(|rare| rare.credit).is_none_or(|credit| credit > 0)
+    }
+
+    fn drained(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.drained();
+        }
+    }
+
+    fn flush(&mut self, _now: Now, output: &mut Output<'_>) {
+        if let Some(rare) = &mut self.rare {
+            rare.write_position(&mut self.batch, output);
+        }
+        self.batch.close(output);
+        self.tidy();
+    }
+
+    fn deadline(&self) -> Time {
+        match self.state {
+            State::Fresh | State::LoggingIn => self.login_until,
+            State::Established | State::Leaving => Time::NEVER,
+        }
+    }
+
+    fn expire(&mut self, now: Now, _: &mut Context<'_>) -> Result<(), Close> {
+        if self.deadline() > now.time {
+            return Ok(());
+        }
+        let span = self.options.login_timeout;
+        let reason = format!("no complete HELLO came, or no login was done, within {span:?}");
+        Err(Close::new(CloseCode::LoginTimeout, reason))
+    }
+
+    fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
+        self.batch.close(output);
+        if matches!(close.code, CloseCode::Done | CloseCode::PeerGone | CloseCode::TransportError) {
+            return;
+        }
+        let row = CLOSE_CODES.get(close.code.index());
+        let last = ServerMessage::Close {
+            code: close.code as u16,
+            slug: close.code.slug(),
+            sentence: &close.reason,
+            reconnect: row.is_some_and(|row| row.reconnect),
+            jitter_ms: self.options.reconnect_jitter.as_millis() as u64,
+        };
+        say(&last, output);
+    }
+
+    fn is_established(&self) -> bool {
+        matches!(self.state, State::Established | State::Leaving)
+    }
+}
+
+/// Writes one message in a frame of its own.
+fn say(message: &ServerMessage<'_>, output: &mut Output<'_>) {
+    let mut bytes = Vec::new();
+    message.write(&mut bytes);
+    output.frame(&bytes, false);
+}
+
+fn error(request: u32, close: &Close, output: &mut Output<'_>) {
+    let message = ServerMessage::Error {
+        request,
+        code: close.code as u16,
+        slug: close.code.slug(),
+        sentence: &close.reason,
+    };
+    say(&message, output);
+}
+
+fn malformed(error: CodecError) -> Close {
+    let code = match error {
+        CodecError::BadText => CloseCode::BadText,
+        CodecError::BadProperties => CloseCode::BadHeader,
+        _ => CloseCode::BadFrame,
+    };
+    Close::new(code, error.to_string())
+}
+
+/// Whether a refusal is an answer to a login.
+fn is_login(code: CloseCode) -> bool {
+    use CloseCode::{LoginFailed, LoginRequired, TooManyLogins};
+    matches!(code, LoginFailed | LoginRequired | TooManyLogins)
+}

@@ -1,0 +1,149 @@
+//! CALL, SPEAK, HANGUP, and the messages of exchanges.
+
+use tiderace_base::{CLOSE_CODES, Close, CloseCode, Span};
+use tiderace_wire::{
+    Call, Command, Context, Delivery, Exchange, ExchangeKey, Kind, Output, Side, Speak,
+};
+
+use super::NativeSession;
+use super::subscriptions::Mark;
+use crate::codec::{
+    CallMessage, Content, ExchangeMessage, ServerMessage, SpeakMessage, flag, kind, split_content,
+};
+use crate::options::{APART_BYTES_MIN, SENTENCE_BYTES_MAX};
+
+impl NativeSession {
+    pub(super) fn call(
+        &mut self,
+        message: &CallMessage<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        self.check_size(message.body)?;
+        let destination = match self.declared(message.destination)? {
+            Some(known) => Ok(known.clone()),
+            None => self.in_full(message.destination),
+        };
+        let destination = destination.and_then(|destination| match destination.kind {
+            Kind::Service => Ok(destination),
+            _ => Err(Close::new(CloseCode::BadDestination, "only services are called")),
+        });
+        let service = match destination {
+            Ok(destination) => destination.path,
+            Err(close) => {
+                let ended = ServerMessage::Ended {
+                    responder: false,
+                    number: message.number,
+                    code: close.code as u16,
+                    slug: close.code.slug(),
+                    sentence: &close.reason,
+                };
+                super::say(&ended, &mut context.output);
+                return Ok(());
+            }
+        };
+        let patience = match message.patience_ms {
+            0 => self.options.patience,
+            spoken => Span::from_millis(spoken),
+        };
+        context.commands.push(Command::Call(Box::new(Call {
+            number: message.number,
+            service,
+            properties: properties(message.flags, message.properties),
+            body: message.body.to_vec(),
+            last: message.flags & flag::LAST != 0,
+            patience,
+        })));
+        Ok(())
+    }
+
+    pub(super) fn speak(
+        &mut self,
+        message: &SpeakMessage<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        self.check_size(message.body)?;
+        context.commands.push(Command::Speak(Box::new(Speak {
+            exchange: exchange_key(message.flags & flag::RESPONDER != 0, message.number),
+            properties: properties(message.flags, message.properties),
+            body: message.body.to_vec(),
+            last: message.flags & flag::LAST != 0,
+        })));
+        Ok(())
+    }
+
+    pub(super) fn hang_up(
+        &mut self,
+        responder: bool,
+        number: u32,
+        code: u16,
+        sentence: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let row = CLOSE_CODES.iter().find(|row| row.number == code);
+        let (Some(row), 0..=SENTENCE_BYTES_MAX) = (row, sentence.len()) else {
+            let reason = format!(
+                "an exchange ends with one of the known codes and at most {SENTENCE_BYTES_MAX} bytes"
+            );
+            return Err(Close::new(CloseCode::BadHeader, reason));
+        };
+        let exchange = exchange_key(responder, number);
+        let close = Close::new(row.code, sentence.to_owned());
+        context.commands.push(Command::HangUp { exchange, close });
+        Ok(())
+    }
+
+    pub(super) fn deliver_exchange(
+        &mut self,
+        exchange: &Exchange,
+        delivery: &Delivery<'_>,
+        output: &mut Output<'_>,
+    ) {
+        let run = delivery.run.run();
+        let Some(message) = run.message(delivery.from) else { return };
+        let (content, properties) = split_content(message.properties);
+        let bit = |flag, is| if is { flag } else { 0 };
+        let responder = exchange.key.side == Side::Responder;
+        let mut flags = content.bits()
+            | bit(flag::LAST, exchange.last)
+            | bit(flag::RESPONDER, responder)
+            | bit(flag::FIRST, exchange.first);
+        let mut id = None;
+        if responder && exchange.first {
+            let key = delivery.key.0;
+            let mark = self.subscriptions.get(key).unwrap_or_default();
+            id = Some(key);
+            if mark.has(Mark::PATTERN) {
+                let path = &run.destination().path;
+                let most = self.options.topics_max;
+                let (announced, is_new) = self.rare().topics.find(key, path, most);
+                let topic = announced.id;
+                if is_new {
+                    self.announce(topic, key, path, output);
+                }
+                id = Some(topic);
+                flags |= flag::SERVICE_ANNOUNCED;
+            }
+        }
+        let body = message.body;
+        let message = ExchangeMessage { flags, number: exchange.key.number, id, properties, body };
+        if properties.len() + body.len() < APART_BYTES_MIN {
+            let out = self.batch.whole(properties.len() + body.len() + HEAD_BYTES, output);
+            return ServerMessage::Exchange(message).write(out);
+        }
+        let mut head = Vec::new();
+        message.write_head(&mut head);
+        let body = run.body_bytes(delivery.from).unwrap_or_default();
+        self.batch.apart(kind::EXCHANGE, &head, body, output);
+    }
+}
+
+fn exchange_key(responder: bool, number: u32) -> ExchangeKey {
+    if responder { ExchangeKey::responder(number) } else { ExchangeKey::caller(number) }
+}
+
+fn properties(flags: u8, block: &[u8]) -> Vec<u8> {
+    [Content::of(flags).line(), block].concat()
+}
+
+/// What precedes properties and body, at most.
+const HEAD_BYTES: usize = 32;

@@ -1,0 +1,108 @@
+//! HELLO and LOGIN: who the client is and what both sides can do.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{Command, Context, Credentials, Position, write_varint};
+
+use super::{NativeSession, State, say};
+use crate::codec::{Auth, CODEC_TIDERACE, Hello, ServerMessage, VERSION, Welcome};
+
+impl NativeSession {
+    pub(super) fn hello(
+        &mut self,
+        hello: &Hello<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        if hello.version < VERSION {
+            let reason = format!("the server speaks version {VERSION}");
+            return Err(Close::new(CloseCode::UnsupportedVersion, reason));
+        }
+        if !hello.position.is_empty() {
+            let position = position(hello.position)?;
+            self.rare().position = Some(position);
+        }
+        let possible = cfg!(feature = "delta") && self.options.deltas;
+        self.deltas = possible && hello.codecs.contains(&CODEC_TIDERACE);
+        self.state = State::LoggingIn;
+        context.commands.push(Command::Login(credentials(hello.auth)));
+        Ok(())
+    }
+
+    pub(super) fn login(
+        &mut self,
+        request: u32,
+        auth: Auth<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let token = self.answered(request)?;
+        if self.rare().login.replace(token).is_some() {
+            let reason = "a LOGIN came while the one before was not answered yet";
+            return Err(Close::new(CloseCode::UnexpectedFrame, reason));
+        }
+        context.commands.push(Command::Login(credentials(auth)));
+        Ok(())
+    }
+
+    /// A login was accepted.
+    pub(super) fn logged_in(
+        &mut self,
+        now: Now,
+        name: Arc<str>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        if self.state == State::LoggingIn {
+            self.welcome(&name, context);
+            self.name = Some(name);
+            self.state = State::Established;
+            let early = std::mem::take(&mut self.rare().early);
+            self.read(now, &early, context)?;
+        } else if let Some(request) = self.rare.as_mut().and_then(|rare| rare.login.take()) {
+            say(&ServerMessage::LoggedIn { request, name: &name }, &mut context.output);
+            self.name = Some(name);
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    fn welcome(&mut self, name: &str, context: &mut Context<'_>) {
+        let mut epoch = Vec::new();
+        write_varint(&mut epoch, self.rare().epoch);
+        let options = &*self.options;
+        let welcome = Welcome {
+            version: VERSION,
+            name,
+            epoch: &epoch,
+            ping_ms: options.ping_interval.as_millis() as u64,
+            message_bytes_max: options.message_bytes_max as u64,
+            subscriptions_max: options.subscriptions_max as u64,
+            declarations_max: options.declarations_max as u64,
+            jitter_ms: options.reconnect_jitter.as_millis() as u64,
+            codecs: if self.deltas { vec![CODEC_TIDERACE] } else { Vec::new() },
+            server: &options.server,
+        };
+        say(&ServerMessage::Welcome(welcome), &mut context.output);
+    }
+}
+
+/// The position in these bytes.
+pub(super) fn position(bytes: &[u8]) -> Result<Position, Close> {
+    match Position::read(bytes) {
+        Some((position, [])) => Ok(position),
+        _ => Err(Close::new(CloseCode::BadHeader, "that is no position; send it as it was built")),
+    }
+}
+
+fn credentials(auth: Auth<'_>) -> Credentials {
+    match auth {
+        Auth::Anonymous => Credentials::default(),
+        Auth::Password { user, password } => Credentials {
+            login: Some(user.to_owned()),
+            passcode: Some(password.to_owned()),
+            token: None,
+        },
+        Auth::Token(token) => {
+            Credentials { token: Some(token.to_owned()), ..Credentials::default() }
+        }
+    }
+}

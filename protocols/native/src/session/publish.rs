@@ -1,0 +1,115 @@
+//! DECLARE and PUBLISH.
+
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{Context, Destination, Flags, Kind, Meta};
+
+use super::{NativeSession, error};
+use crate::codec::{self, Content, Publish, flag};
+
+impl NativeSession {
+    pub(super) fn declare(&mut self, declared: u32, kind: Kind, path: &str) -> Result<(), Close> {
+        let most = self.options.declarations_max;
+        let place = (declared as usize).checked_sub(1).filter(|place| *place < most);
+        let Some(place) = place else {
+            let reason = format!("declared ids are 1 to {most}");
+            return Err(Close::new(CloseCode::BadHeader, reason));
+        };
+        // There is no answer that could say so in a milder way.
+        let destination = Destination { kind, path: self.path(path)? };
+        let known = &mut self.rare().declared;
+        if known.len() <= place {
+            known.resize(place + 1, None);
+        }
+        if let Some(slot) = known.get_mut(place) {
+            *slot = Some(destination);
+        }
+        Ok(())
+    }
+
+    pub(super) fn publish(
+        &mut self,
+        now: Now,
+        message: &Publish<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let token = self.token(message.request)?;
+        self.check_size(message.body)?;
+        let has = |flag| message.flags & flag != 0;
+        if has(flag::RETAIN) && has(flag::REMOVE) {
+            let reason = "a message cannot become the current value and remove it";
+            return Err(Close::new(CloseCode::BadFrame, reason));
+        }
+        let parsed;
+        let destination = match self.declared(message.destination)? {
+            Some(destination) => destination,
+            None => match self.in_full(message.destination) {
+                Ok(destination) => {
+                    parsed = destination;
+                    &parsed
+                }
+                Err(close) => {
+                    error(message.request, &close, &mut context.output);
+                    return Ok(());
+                }
+            },
+        };
+        if destination.kind == Kind::Service {
+            let reason = "a service is called, not published to";
+            let close = Close::new(CloseCode::BadDestination, reason);
+            error(message.request, &close, &mut context.output);
+            return Ok(());
+        }
+        let mut flags = Flags::NONE;
+        for (bit, mark) in [(flag::RETAIN, Flags::RETAIN), (flag::REMOVE, Flags::RETAIN_REMOVE)] {
+            if has(bit) {
+                flags = flags | mark;
+            }
+        }
+        if message.properties.contains(&b'\\') {
+            flags = flags | Flags::ESCAPED;
+        }
+        let block = context.commands.message(destination);
+        block.extend_from_slice(Content::of(message.flags).line());
+        block.extend_from_slice(message.properties);
+        let expires_ms = message.expires_ms.map(|span| now.wall_ms.saturating_add(span));
+        context.commands.publish(message.body, Meta { flags, expires_ms }, token);
+        Ok(())
+    }
+
+    pub(super) fn check_size(&self, body: &[u8]) -> Result<(), Close> {
+        let most = self.options.message_bytes_max;
+        if body.len() <= most {
+            return Ok(());
+        }
+        let reason = format!("a body has {} bytes; the limit is {most}", body.len());
+        Err(Close::new(CloseCode::FrameTooLarge, reason))
+    }
+
+    /// The destination that an id was declared for; `None` if it is given in full.
+    pub(super) fn declared(
+        &self,
+        destination: codec::Destination<'_>,
+    ) -> Result<Option<&Destination>, Close> {
+        let codec::Destination::Declared(declared) = destination else { return Ok(None) };
+        let place = (declared as usize).wrapping_sub(1);
+        let known = self.rare.as_ref().and_then(|rare| rare.declared.get(place)?.as_ref());
+        if known.is_some() {
+            return Ok(known);
+        }
+        let reason = format!("the id {declared} was not declared");
+        Err(Close::new(CloseCode::BadHeader, reason))
+    }
+
+    /// A destination that is given in full.
+    pub(super) fn in_full(
+        &self,
+        destination: codec::Destination<'_>,
+    ) -> Result<Destination, Close> {
+        match destination {
+            codec::Destination::Path(kind, path) => {
+                Ok(Destination { kind, path: self.path(path)? })
+            }
+            codec::Destination::Declared(_) => Err(CloseCode::BadDestination.into()),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What most sessions never need, or need for a moment only.
+
+use tiderace_wire::{Confirm, Destination, Output, Position, write_varint};
+
+use super::batch::Batch;
+use super::subscriptions::Unanswered;
+use super::topics::Topics;
+use crate::codec::{begin_message, end_message, kind};
+
+/// Kept apart from the session, and given back when it is idle.
+#[derive(Default)]
+pub(super) struct Rare {
+    /// The node's, until it is told.
+    pub(super) epoch: u64,
+    /// What came before the login was done.
+    pub(super) early: Vec<u8>,
+    /// The request of a LOGIN that is looked at.
+    pub(super) login: Option<u32>,
+    /// The position of HELLO, until the subscriptions that may need it are answered.
+    pub(super) position: Option<Position>,
+    pub(super) unanswered: Unanswered,
+    /// By declared id, from 1.
+    pub(super) declared: Vec<Option<Destination>>,
+    pub(super) topics: Topics,
+    /// The version sent last, by subscription, one higher so that 0 is none; for deltas.
+    pub(super) versions: Vec<u64>,
+    /// Bytes that may still be sent, if the client counts.
+    pub(super) credit: Option<i64>,
+    /// By home the highest number sent since positions were told.
+    seen: Vec<(u16, u64)>,
+    /// What was missed is on its way: positions are not told, since some of it may come later than
+    /// messages with higher numbers.
+    catching_up: bool,
+}
+
+impl Rare {
+    /// For the beginning of a session.
+    pub(super) fn new(epoch: u64) -> Rare {
+        Rare { epoch, ..Rare::default() }
+    }
+
+    /// Whether there is nothing to remember.
+    pub(super) fn is_idle(&self) -> bool {
+        self.login.is_none()
+            && self.position.is_none()
+            && self.unanswered.is_empty()
+            && self.declared.is_empty()
+            && self.topics.is_empty()
+            && self.versions.is_empty()
+            && self.credit.is_none()
+            && self.seen.is_empty()
+            && !self.catching_up
+    }
+
+    /// Requests are answered.
+    pub(super) fn confirm(&mut self, confirm: Confirm) {
+        let resumed = self.unanswered.resumes();
+        self.unanswered.confirm(confirm);
+        if self.unanswered.is_empty() && resumed {
+            self.position = None;
+        }
+    }
+
+    /// A subscription is to get what it missed.
+    pub(super) fn resume(&mut self) {
+        self.catching_up = true;
+    }
+
+    /// All that was put in the session's way is on its way to the client.
+    pub(super) fn drained(&mut self) {
+        self.catching_up &= self.unanswered.resumes();
+    }
+
+    /// Notes the number of a message that is sent.
+    pub(super) fn note(&mut self, home: u16, number: u64) {
+        match self.seen.iter_mut().find(|(known, _)| *known == home) {
+            Some((_, known)) => *known = number.max(*known),
+            None => self.seen.push((home, number)),
+        }
+    }
+
+    /// Tells the client how far it has come, behind everything that it covers.
+    pub(super) fn write_position(&mut self, batch: &mut Batch, output: &mut Output<'_>) {
+        if self.seen.is_empty() || self.catching_up {
+            return;
+        }
+        let out = batch.whole(self.seen.len() * ROW_BYTES_MAX, output);
+        let start = begin_message(kind::POSITION, out);
+        for (home, number) in self.seen.drain(..) {
+            write_varint(out, u64::from(home));
+            write_varint(out, number);
+        }
+        end_message(start, out);
+    }
+}
+
+/// A home and a number.
+const ROW_BYTES_MAX: usize = 3 + 10;

@@ -1,0 +1,149 @@
+//! SUBSCRIBE, UNSUBSCRIBE, SETTLE.
+
+use tiderace_base::{Close, CloseCode, ShardId};
+use tiderace_filter::Selector;
+use tiderace_topics::Pattern;
+use tiderace_wire::{
+    Command, Context, Destination, Outcome, Position, Settle, Subscribe, SubscriptionKey, Target,
+};
+
+use super::login::position;
+use super::subscriptions::Mark;
+use super::{NativeSession, error};
+use crate::codec::{SettleMessage, SubscribeMessage, subscribe};
+
+impl NativeSession {
+    pub(super) fn subscribe(
+        &mut self,
+        message: &SubscribeMessage<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let token = self.answered(message.request)?;
+        let since = message.position.map(|bytes| self.since(bytes)).transpose()?;
+        let subscribe = match self.wish(message, since) {
+            Ok(subscribe) => subscribe,
+            Err(close) => {
+                error(token, &close, &mut context.output);
+                return Ok(());
+            }
+        };
+        let mark = Mark::default()
+            .with(Mark::PATTERN, message.flags & subscribe::PATTERN != 0)
+            .with(Mark::DELTAS, subscribe.deltas)
+            .with(Mark::RECOVERABLE, subscribe.recoverable);
+        let (key, resumes) = (message.subscription, subscribe.since.is_some());
+        self.subscriptions.begin(key, mark);
+        let rare = self.rare();
+        rare.unanswered.push(token, key, resumes);
+        if resumes {
+            rare.resume();
+        }
+        if let Some(version) = rare.versions.get_mut(key as usize) {
+            *version = 0;
+        }
+        let subscribe = Subscribe { confirm: Some(token), ..subscribe };
+        context.commands.push(Command::Subscribe(Box::new(subscribe)));
+        Ok(())
+    }
+
+    /// What the message asks for, if that can be.
+    fn wish(
+        &self,
+        message: &SubscribeMessage<'_>,
+        since: Option<Position>,
+    ) -> Result<Subscribe, Close> {
+        let key = message.subscription;
+        let most = self.options.subscriptions_max;
+        if key as usize >= most {
+            let reason = format!("subscription ids are below {most}; use the lowest free one");
+            return Err(Close::new(CloseCode::TooManySubscriptions, reason));
+        }
+        if self.subscriptions.get(key).is_some() {
+            let reason = format!("subscription {key} exists already");
+            return Err(Close::new(CloseCode::DuplicateSubscription, reason));
+        }
+        let has = |flag| message.flags & flag != 0;
+        let target = if has(subscribe::PATTERN) {
+            let pattern = Pattern::parse(&self.spelled(message.path)?).map_err(|error| {
+                Close::new(CloseCode::BadDestination, format!("`{}`: {error}", message.path))
+            })?;
+            Target::Pattern(message.kind, pattern)
+        } else {
+            let path = self.path(message.path)?;
+            Target::Exact(Destination { kind: message.kind, path })
+        };
+        let selector = message.selector.map(Selector::parse).transpose().map_err(|error| {
+            Close::new(CloseCode::BadSelector, format!("the selector cannot be used: {error}"))
+        })?;
+        Ok(Subscribe {
+            selector,
+            explicit: has(subscribe::EXPLICIT),
+            window: message.window,
+            exclusive: has(subscribe::EXCLUSIVE),
+            retained: has(subscribe::SNAPSHOT),
+            recoverable: has(subscribe::RECOVERABLE),
+            deltas: has(subscribe::DELTAS) && self.deltas,
+            since,
+            ..Subscribe::new(SubscriptionKey(key), vec![target])
+        })
+    }
+
+    /// Where to go on. Without any position all that can be said is that something is missing, which
+    /// is what an epoch that never was leads to.
+    fn since(&self, bytes: &[u8]) -> Result<Position, Close> {
+        if !bytes.is_empty() {
+            return position(bytes);
+        }
+        let known = self.rare.as_ref().and_then(|rare| rare.position.clone());
+        Ok(known.unwrap_or_default())
+    }
+
+    pub(super) fn unsubscribe(
+        &mut self,
+        request: u32,
+        key: u32,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let confirm = self.token(request)?;
+        let Some(mark) = self.subscriptions.get(key) else {
+            unknown(request, key, context);
+            return Ok(());
+        };
+        self.subscriptions.end(key);
+        if let Some(rare) = &mut self.rare
+            && mark.has(Mark::PATTERN)
+        {
+            rare.topics.forget(key);
+        }
+        context.commands.push(Command::Unsubscribe { key: SubscriptionKey(key), confirm });
+        Ok(())
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        message: SettleMessage,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let confirm = self.token(message.request)?;
+        if message.home >= u16::from(self.shards) {
+            return Err(Close::new(CloseCode::BadHeader, "no message has come from that home"));
+        }
+        if self.subscriptions.get(message.subscription).is_none() {
+            unknown(message.request, message.subscription, context);
+            return Ok(());
+        }
+        context.commands.push(Command::Settle(Settle {
+            key: SubscriptionKey(message.subscription),
+            home: ShardId(message.home),
+            ranges: message.ranges,
+            outcome: if message.reject { Outcome::Reject } else { Outcome::Accept },
+            confirm,
+        }));
+        Ok(())
+    }
+}
+
+fn unknown(request: u32, key: u32, context: &mut Context<'_>) {
+    let reason = format!("there is no subscription {key}");
+    error(request, &Close::new(CloseCode::UnknownSubscription, reason), &mut context.output);
+}

@@ -1,0 +1,251 @@
+//! The vectors that the clients in other languages are tested with hold here as well.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use serde_json::{Map, Value, json};
+use tiderace_native::codec::{
+    Auth, ClientMessage, Destination, Messages, QueuedEntries, ServerMessage, Update, Updates,
+    Version, flag, subscribe,
+};
+use tiderace_wire::Kind;
+
+#[test]
+fn the_vectors_are_read_and_written() {
+    let rows: Vec<Value> = serde_json::from_str(include_str!("vectors/messages.json")).unwrap();
+    assert!(rows.len() >= 38);
+    for row in rows {
+        let bytes = unhex(row["hex"].as_str().unwrap());
+        let (kind, payload) = Messages::new(&bytes).next().unwrap().unwrap();
+        let mut written = Vec::new();
+        let (name, fields) = if row["from"] == "client" {
+            let message = ClientMessage::read(kind, payload).unwrap();
+            message.write(&mut written);
+            client(&message)
+        } else {
+            let message = ServerMessage::read(kind, payload).unwrap();
+            message.write(&mut written);
+            server(&message)
+        };
+        assert_eq!((json!(name), fields), (row["type"].clone(), row["fields"].clone()), "{row}");
+        // Lengths may have been padded; the payload is the same.
+        assert_eq!(Messages::new(&written).next(), Some(Ok((kind, payload))), "{row}");
+    }
+}
+
+fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
+    match message {
+        ClientMessage::Hello(hello) => {
+            let fields = json!({
+                "version": hello.version, "codecs": hello.codecs, "client": hello.client,
+                "position": hex(hello.position),
+            });
+            ("HELLO", with(fields, auth(hello.auth)))
+        }
+        ClientMessage::Login { request, auth: who } => {
+            ("LOGIN", with(json!({"request": request}), auth(*who)))
+        }
+        ClientMessage::Subscribe(message) => {
+            let mut flags = message.flags;
+            let mut more = json!({});
+            if let Some(selector) = message.selector {
+                flags |= subscribe::SELECTOR;
+                more["selector"] = json!(selector);
+            }
+            if let Some(window) = message.window {
+                flags |= subscribe::WINDOW;
+                more["window"] = json!([window.messages, window.bytes]);
+            }
+            if let Some(position) = message.position {
+                flags |= subscribe::RESUME;
+                more["position"] = json!(hex(position));
+            }
+            let fields = json!({
+                "request": message.request, "subscription": message.subscription, "flags": flags,
+                "kind": kind_number(message.kind), "path": message.path,
+            });
+            ("SUBSCRIBE", with(fields, more))
+        }
+        ClientMessage::Unsubscribe { request, subscription } => {
+            ("UNSUBSCRIBE", json!({"request": request, "subscription": subscription}))
+        }
+        ClientMessage::Declare { declared, kind, path } => {
+            ("DECLARE", json!({"declared": declared, "kind": kind_number(*kind), "path": path}))
+        }
+        ClientMessage::Publish(message) => {
+            let mut more = destination(message.destination);
+            let mut flags = message.flags;
+            if let Some(expires_ms) = message.expires_ms {
+                flags |= flag::EXPIRES;
+                more["expires_ms"] = json!(expires_ms);
+            }
+            let (flags, more) = properties(flags, message.properties, more);
+            let fields =
+                json!({"request": message.request, "flags": flags, "body": hex(message.body)});
+            ("PUBLISH", with(fields, more))
+        }
+        ClientMessage::Settle(message) => (
+            "SETTLE",
+            json!({
+                "request": message.request, "subscription": message.subscription,
+                "home": message.home, "reject": message.reject, "ranges": message.ranges,
+            }),
+        ),
+        ClientMessage::Call(message) => {
+            let (flags, more) =
+                properties(message.flags, message.properties, destination(message.destination));
+            let fields = json!({
+                "number": message.number, "flags": flags, "patience_ms": message.patience_ms,
+                "body": hex(message.body),
+            });
+            ("CALL", with(fields, more))
+        }
+        ClientMessage::Speak(message) => {
+            let (flags, more) = properties(message.flags, message.properties, json!({}));
+            let fields =
+                json!({"number": message.number, "flags": flags, "body": hex(message.body)});
+            ("SPEAK", with(fields, more))
+        }
+        ClientMessage::HangUp { responder, number, code, sentence } => (
+            "HANGUP",
+            json!({"responder": responder, "number": number, "code": code, "sentence": sentence}),
+        ),
+        ClientMessage::Credit { bytes } => ("CREDIT", json!({"bytes": bytes})),
+        ClientMessage::Ping(bytes) => ("PING", json!({"bytes": hex(bytes)})),
+        ClientMessage::Bye => ("BYE", json!({})),
+        ClientMessage::Other(_) => ("", json!({})),
+    }
+}
+
+fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
+    match message {
+        ServerMessage::Welcome(welcome) => (
+            "WELCOME",
+            json!({
+                "version": welcome.version, "name": welcome.name, "epoch": hex(welcome.epoch),
+                "ping_ms": welcome.ping_ms, "message_bytes_max": welcome.message_bytes_max,
+                "subscriptions_max": welcome.subscriptions_max,
+                "declarations_max": welcome.declarations_max, "jitter_ms": welcome.jitter_ms,
+                "codecs": welcome.codecs, "server": welcome.server,
+            }),
+        ),
+        ServerMessage::Ok { first, last } => ("OK", json!({"first": first, "more": last - first})),
+        ServerMessage::Error { request, code, slug, sentence } => {
+            ("ERROR", json!({"request": request, "code": code, "slug": slug, "sentence": sentence}))
+        }
+        ServerMessage::Topic { topic, subscription, path } => {
+            ("TOPIC", json!({"topic": topic, "subscription": subscription, "path": path}))
+        }
+        ServerMessage::Updates(entries) => {
+            let entries: Vec<Value> =
+                Updates::new(entries).map(|one| update(&one.unwrap())).collect();
+            ("UPDATES", json!({"entries": entries}))
+        }
+        ServerMessage::Queued(queued) => {
+            let entries: Vec<Value> = QueuedEntries::new(queued.entries)
+                .map(|entry| {
+                    let entry = entry.unwrap();
+                    let (flags, more) = properties(entry.flags, entry.properties, json!({}));
+                    with(json!({"flags": flags, "body": hex(entry.body)}), more)
+                })
+                .collect();
+            let fields = json!({
+                "flags": queued.flags, "id": queued.id, "home": queued.home, "first": queued.first,
+                "redeliveries": queued.redeliveries, "entries": entries,
+            });
+            ("QUEUED", fields)
+        }
+        ServerMessage::Exchange(message) => {
+            let mut more = json!({});
+            if let Some(id) = message.id {
+                more["id"] = json!(id);
+            }
+            let (flags, more) = properties(message.flags, message.properties, more);
+            let fields =
+                json!({"number": message.number, "flags": flags, "body": hex(message.body)});
+            ("EXCHANGE", with(fields, more))
+        }
+        ServerMessage::Position(homes) => ("POSITION", json!({"homes": homes})),
+        ServerMessage::Recovered { request, complete } => {
+            ("RECOVERED", json!({"request": request, "complete": complete}))
+        }
+        ServerMessage::Ended { responder, number, code, slug, sentence } => (
+            "ENDED",
+            json!({
+                "responder": responder, "number": number, "code": code, "slug": slug,
+                "sentence": sentence,
+            }),
+        ),
+        ServerMessage::Pong(bytes) => ("PONG", json!({"bytes": hex(bytes)})),
+        ServerMessage::Close { code, slug, sentence, reconnect, jitter_ms } => (
+            "CLOSE",
+            json!({
+                "code": code, "slug": slug, "sentence": sentence, "reconnect": reconnect,
+                "jitter_ms": jitter_ms,
+            }),
+        ),
+        ServerMessage::LoggedIn { request, name } => {
+            ("LOGGED_IN", json!({"request": request, "name": name}))
+        }
+        ServerMessage::Other(_) => ("", json!({})),
+    }
+}
+
+fn update(update: &Update<'_>) -> Value {
+    let (flags, more) = properties(update.flags, update.properties, json!({}));
+    let (flags, version) = match update.version {
+        Version::Full(version) => (flags | flag::FULL_VERSION, version),
+        Version::Low(low) => (flags, u64::from(low)),
+    };
+    let fields =
+        json!({"flags": flags, "id": update.id, "version": version, "data": hex(update.data)});
+    with(fields, more)
+}
+
+fn auth(auth: Auth<'_>) -> Value {
+    match auth {
+        Auth::Anonymous => json!({"auth": "anonymous"}),
+        Auth::Password { user, password } => {
+            json!({"auth": "password", "user": user, "password": password})
+        }
+        Auth::Token(token) => json!({"auth": "token", "token": token}),
+    }
+}
+
+fn destination(destination: Destination<'_>) -> Value {
+    match destination {
+        Destination::Declared(declared) => json!({"declared": declared}),
+        Destination::Path(kind, path) => json!({"kind": kind_number(kind), "path": path}),
+    }
+}
+
+fn properties(flags: u8, block: &[u8], mut more: Value) -> (u8, Value) {
+    if block.is_empty() {
+        return (flags, more);
+    }
+    more["properties"] = json!(std::str::from_utf8(block).unwrap());
+    (flags | flag::PROPERTIES, more)
+}
+
+fn kind_number(kind: Kind) -> u8 {
+    match kind {
+        Kind::Topic => 0,
+        Kind::Queue => 1,
+        Kind::Service => 2,
+    }
+}
+
+fn with(a: Value, b: Value) -> Value {
+    let both: Map<String, Value> =
+        [a, b].into_iter().flat_map(|value| value.as_object().unwrap().clone()).collect();
+    Value::Object(both)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+        .collect()
+}
