@@ -1,0 +1,127 @@
+//! Deltas (section 8): made once, sent only to those who have what they change, always exact.
+#![cfg(feature = "delta")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{Rig, run, topic};
+use tiderace_native::NativeOptions;
+use tiderace_native::codec::{Messages, ServerMessage, flag, subscribe as flags};
+use tiderace_wire::{Framing, Kind, Run, SharedRun};
+
+/// Successive values that differ in a digit or two.
+fn body(at: u64) -> Vec<u8> {
+    format!("{{\"bid\":1.08{at:03},\"ask\":1.09{at:03},\"name\":\"euro against dollar\"}}")
+        .into_bytes()
+}
+
+fn quote(first: u64, version: u64, count: u64, previous: Option<&SharedRun>) -> SharedRun {
+    let bodies: Vec<Vec<u8>> = (version..version + count).map(body).collect();
+    let bodies: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
+    let run = run(Kind::Topic, "fx/a", first, version, &bodies);
+    SharedRun::after(Arc::new(run), previous.map(|known: &SharedRun| known.run_arc().clone()))
+}
+
+/// What the updates say, applied to what was there before, and how many of them were deltas.
+fn applied(rig: &mut Rig, value: &mut Vec<u8>) -> (Vec<Vec<u8>>, usize) {
+    let (mut values, mut deltas) = (Vec::new(), 0);
+    for frame in rig.frames() {
+        for message in Messages::new(&frame) {
+            let (kind, payload) = message.unwrap();
+            let ServerMessage::Updates(entries) = ServerMessage::read(kind, payload).unwrap()
+            else {
+                continue;
+            };
+            for update in ServerMessage::updates(entries) {
+                let update = update.unwrap();
+                if update.flags & flag::DELTA == 0 {
+                    *value = update.data.to_vec();
+                } else {
+                    assert!(update.data.len() < value.len() / 2);
+                    *value = tiderace_delta::decode(value, update.data, 1 << 20).unwrap();
+                    deltas += 1;
+                }
+                values.push(value.clone());
+            }
+        }
+    }
+    (values, deltas)
+}
+
+#[test]
+fn deltas_are_sent_to_those_who_have_the_value_before() {
+    for (wish, path) in [(flags::DELTAS, "fx/a"), (flags::DELTAS | flags::PATTERN, "fx/*")] {
+        let mut rig = Rig::new();
+        let mut value = Vec::new();
+        rig.subscribe(1, 2, wish, path);
+        let first = quote(10, 1, 1, None);
+        let second = quote(11, 2, 3, Some(&first));
+        let third = quote(14, 5, 2, Some(&second));
+        let fourth = quote(16, 7, 1, Some(&third));
+        rig.deliver(2, &first);
+        rig.deliver(2, &second);
+        rig.flush();
+        assert_eq!(applied(&mut rig, &mut value), ((1..5).map(body).collect(), 3), "{path}");
+        // Conflation skips one: its first message is sent whole, the next is a delta to that.
+        rig.deliver_part(2, &third, 1, 2);
+        rig.deliver(2, &fourth);
+        rig.flush();
+        assert_eq!(applied(&mut rig, &mut value), (vec![body(6), body(7)], 1), "{path}");
+        // The same again is no continuation.
+        rig.deliver(2, &fourth);
+        rig.flush();
+        assert_eq!(applied(&mut rig, &mut value), (vec![body(7)], 0), "{path}");
+    }
+}
+
+#[test]
+fn a_new_subscription_begins_with_a_whole_value() {
+    let mut rig = Rig::new();
+    let mut value = Vec::new();
+    rig.subscribe(1, 0, flags::DELTAS, "fx/a");
+    let first = quote(10, 1, 1, None);
+    rig.deliver(0, &first);
+    let end = tiderace_native::codec::ClientMessage::Unsubscribe { request: 0, subscription: 0 };
+    rig.send(&end);
+    rig.subscribe(2, 0, flags::DELTAS, "fx/a");
+    applied(&mut rig, &mut value);
+    rig.deliver(0, &quote(11, 2, 1, Some(&first)));
+    rig.flush();
+    assert_eq!(applied(&mut rig, &mut value), (vec![body(2)], 0));
+}
+
+#[test]
+fn deltas_can_be_switched_off() {
+    let options = [
+        (NativeOptions { deltas: false, ..NativeOptions::default() }, flags::DELTAS),
+        (NativeOptions { delta_bytes_max: 20, ..NativeOptions::default() }, flags::DELTAS),
+        (NativeOptions::default(), 0),
+    ];
+    for (options, wish) in options {
+        let mut rig = Rig::with(options, Framing::Messages(&support::MESSAGES));
+        let mut value = Vec::new();
+        rig.subscribe(1, 0, wish, "fx/a");
+        let first = quote(10, 1, 1, None);
+        rig.deliver(0, &first);
+        rig.deliver(0, &quote(11, 2, 1, Some(&first)));
+        rig.flush();
+        assert_eq!(applied(&mut rig, &mut value).1, 0);
+    }
+}
+
+#[test]
+fn values_with_nothing_in_common_are_sent_whole() {
+    let mut rig = Rig::new();
+    rig.subscribe(1, 0, flags::DELTAS, "fx/a");
+    let first = topic("fx/a", 1, 1, &[b"0123456789abcdefghij"]);
+    let other: Run = run(Kind::Topic, "fx/a", 2, 2, &[b"ABCDEFGHIJKLMNOPQRST"]);
+    let second = SharedRun::after(Arc::new(other), Some(first.run_arc().clone()));
+    rig.deliver(0, &first);
+    rig.deliver(0, &second);
+    rig.flush();
+    let mut value = Vec::new();
+    assert_eq!(applied(&mut rig, &mut value).1, 0);
+    assert_eq!(value, b"ABCDEFGHIJKLMNOPQRST");
+}

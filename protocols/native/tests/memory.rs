@@ -1,0 +1,86 @@
+//! What an idle session costs, counted by the allocator.
+#![allow(clippy::unwrap_used, unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use tiderace_base::Now;
+use tiderace_native::codec::{Auth, ClientMessage, Hello, SubscribeMessage, subscribe};
+use tiderace_native::{NativeOptions, protocol};
+use tiderace_wire::{
+    Commands, Confirm, Context, Framing, Incoming, Kind, MessageFraming, Opening, OutQueue, Output,
+    Reply, Session,
+};
+
+struct Counting;
+
+thread_local! {
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static MESSAGES: MessageFraming =
+    MessageFraming { id: 1, text: |_, _| {}, binary: |_, _| {}, armour: None };
+
+fn turn(session: &mut dyn Session, act: impl FnOnce(&mut dyn Session, &mut Context<'_>)) {
+    let (mut commands, mut queue) = (Commands::new(), OutQueue::new());
+    let output = Output { framing: Framing::Messages(&MESSAGES), queue: &mut queue };
+    act(session, &mut Context::new(&mut commands, output));
+}
+
+fn send(session: &mut dyn Session, message: &ClientMessage<'_>) {
+    let mut bytes = Vec::new();
+    message.write(&mut bytes);
+    turn(session, |session, context| {
+        let message = Incoming { text: false, bytes: &bytes };
+        session.message(Now::default(), message, context).unwrap();
+    });
+}
+
+#[test]
+fn an_idle_session_with_a_subscription_takes_little() {
+    let native = protocol(Arc::new(NativeOptions::default()), [].into());
+    let peer = "127.0.0.1:1".parse().unwrap();
+    let opening = Opening::new(Framing::Messages(&MESSAGES), peer, Now::default());
+    let name: Arc<str> = "anonymous".into();
+    let before = BYTES.get();
+    let mut session = (native.open)(&opening);
+    let hello =
+        Hello { version: 1, auth: Auth::Anonymous, codecs: vec![1], client: "", position: b"" };
+    send(&mut *session, &ClientMessage::Hello(hello));
+    turn(&mut *session, |session, context| {
+        session.reply(Now::default(), Reply::LoggedIn { name: name.clone() }, context).unwrap();
+    });
+    let wish = SubscribeMessage {
+        request: 1,
+        subscription: 0,
+        flags: subscribe::SNAPSHOT | subscribe::RECOVERABLE,
+        kind: Kind::Topic,
+        path: "load/1",
+        selector: None,
+        window: None,
+        position: None,
+    };
+    send(&mut *session, &ClientMessage::Subscribe(wish));
+    turn(&mut *session, |session, context| {
+        session.reply(Now::default(), Reply::Confirmed(Confirm::one(1)), context).unwrap();
+    });
+    let idle = BYTES.get() - before;
+    assert!(idle > 0 && idle <= 100, "an idle session takes {idle} bytes of heap");
+}

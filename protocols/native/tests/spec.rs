@@ -1,0 +1,506 @@
+//! What `docs/protocol.md` says, sentence by sentence where a test can.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{Rig, hello, run, subscribe, topic};
+use tiderace_base::{Close, CloseCode, Span};
+use tiderace_native::NativeOptions;
+use tiderace_native::codec::{
+    Auth, CallMessage, ClientMessage, Destination, Hello, Publish, SettleMessage, SpeakMessage,
+    SubscribeMessage, flag, subscribe as flags,
+};
+use tiderace_wire::{
+    Command, Confirm, Exchange, ExchangeKey, Framing, Kind, Outcome, Position, Reply, SharedRun,
+    Target, Window,
+};
+
+fn publish(request: u32, path: &'static str, body: &'static [u8]) -> ClientMessage<'static> {
+    ClientMessage::Publish(Publish {
+        request,
+        flags: 0,
+        destination: Destination::Path(Kind::Topic, path),
+        expires_ms: None,
+        properties: b"",
+        body,
+    })
+}
+
+fn code(rig: &Rig) -> Option<CloseCode> {
+    rig.end.as_ref().map(|close| close.code)
+}
+
+// Section 4: "HELLO comes first and once."
+#[test]
+fn hello_comes_first_and_once() {
+    let mut rig = Rig::fresh(NativeOptions::default());
+    rig.send(&ClientMessage::Bye);
+    assert_eq!(code(&rig), Some(CloseCode::UnexpectedFrame));
+    assert!(rig.heard()[0].starts_with("Close { code: 323, slug: \"unexpected-frame\""));
+    let mut rig = Rig::new();
+    rig.send(&hello());
+    assert_eq!(code(&rig), Some(CloseCode::UnexpectedFrame));
+}
+
+// "More may follow at once, without waiting for WELCOME."
+#[test]
+fn what_follows_hello_waits_for_the_login() {
+    let mut rig = Rig::fresh(NativeOptions::default());
+    let mut bytes = Vec::new();
+    hello().write(&mut bytes);
+    publish(1, "a", b"x").write(&mut bytes);
+    rig.send_bytes(&bytes);
+    rig.send(&publish(2, "b", b"y"));
+    assert!(matches!(&rig.commands[..], [Command::Login(_)]));
+    assert!(!rig.session.is_established());
+    rig.reply(Reply::LoggedIn { name: "ann".into() });
+    assert_eq!(rig.commands.len(), 3);
+    let welcome = &rig.heard()[0];
+    assert!(welcome.contains("name: \"ann\", epoch: [172, 2]"), "{welcome}");
+    assert!(welcome.contains("codecs: [1]"), "{welcome}");
+    assert!(rig.session.is_established());
+    let mut rig = Rig::fresh(NativeOptions::default());
+    rig.send(&hello());
+    rig.send_bytes(&vec![0x0c; 70_000]);
+    assert_eq!(code(&rig), Some(CloseCode::FrameTooLarge));
+}
+
+// Section 5: "a refused login is answered by CLOSE."
+#[test]
+fn a_refused_login_ends_the_connection() {
+    let mut rig = Rig::fresh(NativeOptions::default());
+    rig.send(&hello());
+    rig.reply(Reply::Refused { token: None, close: CloseCode::LoginFailed.into() });
+    assert!(rig.heard()[0].contains("Close { code: 400, slug: \"login-failed\""));
+    let mut rig = Rig::fresh(NativeOptions::default());
+    let deadline = rig.session.deadline();
+    rig.now.time = deadline;
+    rig.call(|session, now, context| session.expire(now, context));
+    assert_eq!(code(&rig), Some(CloseCode::LoginTimeout));
+}
+
+// "LOGIN renews a token ... If it is refused, the connection goes on as it was."
+#[test]
+fn a_session_can_log_in_again() {
+    let mut rig = Rig::new();
+    rig.send(&ClientMessage::Login { request: 1, auth: Auth::Token("t") });
+    assert!(
+        matches!(&rig.commands[..], [Command::Login(who)] if who.token.as_deref() == Some("t"))
+    );
+    rig.reply(Reply::Refused { token: None, close: Close::new(CloseCode::LoginFailed, "no") });
+    assert_eq!(
+        rig.heard(),
+        ["Error { request: 1, code: 400, slug: \"login-failed\", sentence: \"no\" }"]
+    );
+    rig.send(&ClientMessage::Login {
+        request: 2,
+        auth: Auth::Password { user: "bob", password: "p" },
+    });
+    rig.reply(Reply::LoggedIn { name: "bob".into() });
+    assert_eq!(rig.heard(), ["LoggedIn { request: 2, name: \"bob\" }"]);
+    rig.commands.clear();
+    rig.send(&publish(0, "~/inbox", b""));
+    let [Command::Publish { run, .. }] = &rig.commands[..] else { panic!() };
+    assert_eq!(run.destination().path.as_str(), "user/bob/inbox");
+}
+
+// Section 3: request ids.
+#[test]
+fn request_ids_rise_by_one() {
+    let mut rig = Rig::new();
+    rig.send(&publish(1, "a", b""));
+    rig.send(&publish(2, "a", b""));
+    rig.reply(Reply::Confirmed(Confirm { from: 1, to: 2 }));
+    assert_eq!(rig.heard(), ["Ok { first: 1, last: 2 }"]);
+    rig.send(&publish(4, "a", b""));
+    assert_eq!(code(&rig), Some(CloseCode::BadHeader));
+    let mut rig = Rig::new();
+    rig.send(&ClientMessage::Subscribe(subscribe(0, 0, 0, "a")));
+    assert_eq!(code(&rig), Some(CloseCode::BadHeader));
+}
+
+#[test]
+fn subscribe_says_what_it_means() {
+    let mut rig = Rig::new();
+    let position = {
+        let mut bytes = Vec::new();
+        Position::new(7).write(&mut bytes);
+        bytes
+    };
+    rig.send(&ClientMessage::Subscribe(SubscribeMessage {
+        kind: Kind::Queue,
+        flags: flags::EXPLICIT | flags::EXCLUSIVE | flags::PATTERN | flags::RECOVERABLE,
+        selector: Some("x > 1"),
+        window: Some(Window { messages: 5, bytes: 6 }),
+        position: Some(&position),
+        ..subscribe(1, 3, 0, "~/jobs/*")
+    }));
+    let [Command::Subscribe(wish)] = &rig.commands[..] else { panic!() };
+    assert!(wish.explicit && wish.exclusive && wish.recoverable);
+    assert!(!wish.retained && !wish.deltas && wish.selector.is_some());
+    assert_eq!((wish.key.0, wish.confirm), (3, Some(1)));
+    assert_eq!(wish.window, Some(Window { messages: 5, bytes: 6 }));
+    assert_eq!(wish.since, Some(Position::new(7)));
+    let [Target::Pattern(Kind::Queue, pattern)] = &wish.targets[..] else { panic!() };
+    assert_eq!(pattern.as_str(), "user/ann/jobs/*");
+}
+
+// "It is free again ... when its SUBSCRIBE was refused."
+#[test]
+fn refused_requests_cost_no_more_than_themselves() {
+    let mut rig = Rig::new();
+    rig.send(&ClientMessage::Subscribe(subscribe(1, 0, 0, "a//b")));
+    rig.send(&ClientMessage::Subscribe(subscribe(2, 99_999, 0, "a")));
+    rig.send(&ClientMessage::Subscribe(subscribe(3, 0, 0, "a")));
+    rig.send(&ClientMessage::Subscribe(subscribe(4, 0, 0, "b")));
+    rig.reply(Reply::Refused { token: Some(3), close: CloseCode::NotAuthorised.into() });
+    rig.send(&ClientMessage::Subscribe(subscribe(5, 0, 0, "b")));
+    rig.send(&ClientMessage::Unsubscribe { request: 6, subscription: 1 });
+    rig.send(&publish(7, "a/*", b""));
+    let mut selector = subscribe(8, 1, 0, "b");
+    selector.selector = Some("x >");
+    rig.send(&ClientMessage::Subscribe(selector));
+    let heard = rig.heard();
+    let slugs: Vec<&str> = heard.iter().map(|line| line.split('"').nth(1).unwrap()).collect();
+    assert_eq!(
+        slugs,
+        [
+            "bad-destination",
+            "too-many-subscriptions",
+            "duplicate-subscription",
+            "not-authorised",
+            "unknown-subscription",
+            "bad-destination",
+            "bad-selector"
+        ]
+    );
+    assert_eq!(rig.commands.len(), 2);
+    assert_eq!(rig.end, None);
+}
+
+// Section 6 and "instead of paths": exact subscriptions use their own id; versions.
+#[test]
+fn updates_of_one_path_use_the_subscription_id() {
+    let mut rig = Rig::new();
+    rig.subscribe(1, 5, 0, "a");
+    rig.deliver(5, &topic("a", 1, 62, &[b"one", b"two"]));
+    rig.deliver(5, &topic("a", 3, 64, &[b"three"]));
+    rig.deliver(5, &topic("a", 4, 65, &[b"four"]));
+    rig.flush();
+    assert_eq!(
+        rig.heard(),
+        ["Updates 0:5 Full(62) one, 0:5 Low(63) two, 0:5 Full(64) three, 0:5 Low(65) four"]
+    );
+    rig.deliver(9, &topic("a", 5, 66, &[b"not mine"]));
+    rig.flush();
+    assert_eq!(rig.heard(), [""; 0]);
+}
+
+// Section 5: "TOPIC comes before the first message that uses the id."
+#[test]
+fn topics_of_patterns_are_announced() {
+    let mut rig = Rig::new();
+    rig.subscribe(1, 0, flags::PATTERN, "fx/*");
+    rig.deliver(0, &topic("fx/a", 1, 1, &[b"one"]));
+    rig.deliver(0, &topic("fx/b", 2, 9, &[b"two"]));
+    rig.deliver(0, &topic("fx/a", 3, 2, &[b"three"]));
+    rig.flush();
+    assert_eq!(
+        rig.heard(),
+        [
+            "Topic { topic: 0, subscription: 0, path: \"fx/a\" }",
+            "Updates 8:0 Full(1) one",
+            "Topic { topic: 1, subscription: 0, path: \"fx/b\" }",
+            "Updates 8:1 Full(9) two, 8:0 Low(2) three"
+        ]
+    );
+}
+
+// Section 4: SETTLE "names queue messages by home and number, as QUEUED gave them."
+#[test]
+fn queue_messages_are_settled_by_number() {
+    let mut rig = Rig::new();
+    rig.send(&ClientMessage::Subscribe(SubscribeMessage {
+        kind: Kind::Queue,
+        ..subscribe(1, 2, flags::EXPLICIT, "jobs")
+    }));
+    rig.confirm(1);
+    rig.heard();
+    rig.commands.clear();
+    let jobs = SharedRun::new(Arc::new(run(Kind::Queue, "jobs", 7, 0, &[b"a", b"b", b"c"])));
+    rig.deliver_part(2, &jobs, 1, 3);
+    rig.deliver_part(2, &jobs, 0, 1);
+    rig.flush();
+    assert_eq!(
+        rig.heard(),
+        ["Queued 0:2 home 1 from 8 again 0: b, c", "Queued 0:2 home 1 from 7 again 0: a"]
+    );
+    rig.send(&ClientMessage::Settle(SettleMessage {
+        request: 2,
+        subscription: 2,
+        home: 1,
+        reject: true,
+        ranges: vec![(7, 7), (9, 9)],
+    }));
+    let [Command::Settle(settle)] = &rig.commands[..] else { panic!() };
+    assert_eq!((settle.outcome, settle.confirm), (Outcome::Reject, Some(2)));
+    assert_eq!(settle.ranges, [(7, 7), (9, 9)]);
+    rig.send(&ClientMessage::Settle(SettleMessage {
+        request: 0,
+        subscription: 2,
+        home: 9,
+        reject: false,
+        ranges: vec![],
+    }));
+    assert_eq!(code(&rig), Some(CloseCode::BadHeader));
+}
+
+// Section 2, content; section 4, PUBLISH and DECLARE.
+#[test]
+fn publishing_to_declared_and_spelled_paths() {
+    let mut rig = Rig::new();
+    rig.send(&ClientMessage::Declare { declared: 2, kind: Kind::Queue, path: "jobs" });
+    rig.send(&ClientMessage::Publish(Publish {
+        request: 0,
+        flags: 1 | flag::RETAIN,
+        destination: Destination::Declared(2),
+        expires_ms: Some(50),
+        properties: b"k:v\n",
+        body: b"{}",
+    }));
+    let [Command::Publish { run, .. }] = &rig.commands[..] else { panic!() };
+    assert_eq!((run.destination().kind, run.destination().path.as_str()), (Kind::Queue, "jobs"));
+    let message = run.message(0).unwrap();
+    assert_eq!(message.properties, b"content-type:application/json\nk:v\n");
+    assert_eq!((message.body, message.expires_ms), (&b"{}"[..], Some(1_000_050)));
+    rig.send(&ClientMessage::Publish(Publish {
+        request: 1,
+        flags: 0,
+        destination: Destination::Path(Kind::Service, "s"),
+        expires_ms: None,
+        properties: b"",
+        body: b"",
+    }));
+    assert!(rig.heard()[0].contains("bad-destination"));
+    rig.send(&ClientMessage::Publish(Publish {
+        request: 0,
+        flags: 0,
+        destination: Destination::Declared(1),
+        expires_ms: None,
+        properties: b"",
+        body: b"",
+    }));
+    assert_eq!(code(&rig), Some(CloseCode::BadHeader));
+}
+
+// Section 7.
+#[test]
+fn positions_are_told_behind_what_they_cover() {
+    let mut rig = Rig::new();
+    rig.subscribe(1, 0, 0, "a");
+    rig.subscribe(2, 1, flags::RECOVERABLE, "b");
+    rig.deliver(0, &topic("a", 7, 1, &[b"x"]));
+    rig.flush();
+    assert_eq!(rig.heard(), ["Updates 0:0 Full(1) x"]);
+    rig.deliver(1, &topic("b", 8, 1, &[b"y", b"z"]));
+    rig.flush();
+    assert_eq!(rig.heard(), ["Updates 0:1 Full(1) y, 0:1 Low(2) z", "Position([(1, 9)])"]);
+}
+
+#[test]
+fn no_position_is_told_while_something_catches_up() {
+    let mut rig = Rig::fresh(NativeOptions::default());
+    let mut position = Vec::new();
+    Position::new(300).write(&mut position);
+    let ClientMessage::Hello(hello) = hello() else { panic!() };
+    rig.send(&ClientMessage::Hello(Hello { position: &position, ..hello }));
+    rig.reply(Reply::LoggedIn { name: "ann".into() });
+    for (request, key) in [(1, 0), (2, 1)] {
+        let path = if key == 0 { "a" } else { "b" };
+        rig.send(&ClientMessage::Subscribe(SubscribeMessage {
+            position: Some(b""),
+            ..subscribe(request, key, flags::RECOVERABLE, path)
+        }));
+    }
+    for command in &rig.commands[1..] {
+        let Command::Subscribe(wish) = command else { panic!() };
+        assert_eq!(wish.since, Some(Position::new(300)));
+    }
+    rig.heard();
+    rig.reply(Reply::Recovered { token: 1, complete: false });
+    rig.confirm(1);
+    rig.deliver(0, &topic("a", 9, 1, &[b"x"]));
+    rig.session.drained();
+    rig.flush();
+    rig.confirm(2);
+    rig.flush();
+    let heard = rig.heard();
+    assert_eq!(heard[0], "Recovered { request: 1, complete: false }");
+    assert!(!heard.iter().any(|line| line.starts_with("Position")), "{heard:?}");
+    rig.deliver(1, &topic("b", 8, 1, &[b"y"]));
+    rig.session.drained();
+    rig.flush();
+    assert_eq!(rig.heard(), ["Updates 0:1 Full(1) y", "Position([(1, 9)])"]);
+}
+
+// Section 9.
+#[test]
+fn exchanges_have_two_sides() {
+    let mut rig = Rig::new();
+    rig.send(&ClientMessage::Call(CallMessage {
+        number: 4,
+        flags: 1 | flag::LAST,
+        patience_ms: 0,
+        destination: Destination::Path(Kind::Service, "quotes"),
+        properties: b"",
+        body: b"{}",
+    }));
+    rig.send(&ClientMessage::Speak(SpeakMessage {
+        number: 9,
+        flags: flag::RESPONDER,
+        properties: b"k:v\n",
+        body: b"x",
+    }));
+    rig.send(&ClientMessage::HangUp { responder: true, number: 9, code: 100, sentence: "done" });
+    let [Command::Call(call), Command::Speak(speak), Command::HangUp { exchange, close }] =
+        &rig.commands[..]
+    else {
+        panic!()
+    };
+    assert_eq!((call.number, call.last, call.patience), (4, true, Span::from_secs(30)));
+    assert_eq!(call.properties, b"content-type:application/json\n");
+    assert_eq!((speak.exchange, speak.last), (ExchangeKey::responder(9), false));
+    assert_eq!((*exchange, close.code), (ExchangeKey::responder(9), CloseCode::Done));
+
+    let called = SharedRun::new(Arc::new(run(Kind::Service, "quotes", 1, 0, &[b"hi"])));
+    let first = Exchange { key: ExchangeKey::responder(9), first: true, last: false };
+    rig.deliver_exchange(3, &called, first);
+    let last = Exchange { key: ExchangeKey::caller(4), first: false, last: true };
+    rig.deliver_exchange(0, &called, last);
+    rig.flush();
+    rig.reply(Reply::ExchangeEnded {
+        exchange: ExchangeKey::responder(9),
+        close: Close::new(CloseCode::PeerGone, "gone"),
+    });
+    assert_eq!(
+        rig.heard(),
+        [
+            "Exchange(ExchangeMessage { flags: 48, number: 9, id: Some(3), properties: [], body: [104, 105] })",
+            "Exchange(ExchangeMessage { flags: 8, number: 4, id: None, properties: [], body: [104, 105] })",
+            "Ended { responder: true, number: 9, code: 101, slug: \"peer-gone\", sentence: \"gone\" }"
+        ]
+    );
+    rig.send(&ClientMessage::Call(CallMessage {
+        number: 5,
+        flags: 0,
+        patience_ms: 9,
+        destination: Destination::Path(Kind::Topic, "a"),
+        properties: b"",
+        body: b"",
+    }));
+    assert!(rig.heard()[0].starts_with("Ended { responder: false, number: 5, code: 500"));
+}
+
+// Section 4: CREDIT.
+#[test]
+fn credit_is_spent_by_what_is_sent() {
+    let mut rig = Rig::new();
+    rig.subscribe(1, 0, 0, "a");
+    assert!(rig.session.wants_deliveries());
+    rig.send(&ClientMessage::Credit { bytes: 10 });
+    rig.deliver(0, &topic("a", 1, 1, &[b"x"]));
+    assert!(rig.session.wants_deliveries());
+    rig.deliver(0, &topic("a", 2, 2, &[b"x"]));
+    assert!(!rig.session.wants_deliveries());
+    rig.flush();
+    let sent: usize = rig.frames().iter().map(Vec::len).sum();
+    rig.send(&ClientMessage::Credit { bytes: sent as u64 - 10 });
+    assert!(!rig.session.wants_deliveries());
+    rig.send(&ClientMessage::Credit { bytes: 1 });
+    assert!(rig.session.wants_deliveries());
+}
+
+// Section 2: extension, refusal of what is unknown.
+#[test]
+fn unknown_things_are_skipped_or_refused() {
+    let mut rig = Rig::new();
+    rig.send_bytes(b"\x90\x03abc\x0c\x02hi");
+    assert_eq!(rig.heard(), ["Pong([104, 105])"]);
+    // Bytes behind the last known field.
+    rig.send_bytes(b"\x0b\x03\x05xx");
+    assert_eq!(rig.end, None);
+    for (bytes, code) in [
+        (&b"\x20\x00"[..], CloseCode::UnexpectedFrame),
+        (b"\x06\x02\x00\x80", CloseCode::BadFrame),
+        (b"\x03\x06\x01\x00\x80\x40\x00\x00", CloseCode::BadFrame),
+        (b"\x0c", CloseCode::BadFrame),
+        (b"\x0c\x05hi", CloseCode::BadFrame),
+        (b"\x05\x04\x01\x00\x01\xff", CloseCode::BadText),
+        (b"\x05\x05\x01\x07\x01ab", CloseCode::BadFrame),
+        (b"\x06\x09\x00\x04\x00\x00\x01a\x02k:", CloseCode::BadHeader),
+    ] {
+        let mut rig = Rig::new();
+        rig.send_bytes(bytes);
+        assert_eq!(rig.end.map(|close| close.code), Some(code), "{}", bytes.escape_ascii());
+    }
+    let mut rig = Rig::new();
+    let text = tiderace_wire::Incoming { text: true, bytes: b"hi" };
+    rig.call(|session, now, context| session.message(now, text, context));
+    assert_eq!(code(&rig), Some(CloseCode::BadFrame));
+}
+
+// "BYE ends the session"; section 5: "CLOSE renews the advice."
+#[test]
+fn ends_say_whether_to_come_back() {
+    let mut rig = Rig::new();
+    rig.send(&ClientMessage::Bye);
+    assert_eq!((code(&rig), rig.heard().len()), (Some(CloseCode::Done), 0));
+    let mut rig = Rig::new();
+    rig.call(|_, _, _| Err(CloseCode::ShuttingDown.into()));
+    assert!(rig.heard()[0].ends_with("reconnect: true, jitter_ms: 5000 }"));
+}
+
+#[test]
+fn large_bodies_have_frames_of_their_own() {
+    for framing in [Framing::Messages(&support::MESSAGES), Framing::Messages(&support::ARMOURED)] {
+        let mut rig = Rig::with(NativeOptions::default(), framing);
+        rig.subscribe(1, 0, 0, "a");
+        let large = vec![b'x'; 200_000];
+        rig.deliver(0, &topic("a", 1, 1, &[b"small", &large, b"small again"]));
+        rig.flush();
+        let frames = rig.frames();
+        assert_eq!(
+            frames.iter().map(|frame| frame.len() > 200_000).collect::<Vec<_>>(),
+            [false, true, false]
+        );
+        for _ in 0..100 {
+            rig.deliver(0, &topic("a", 4, 4, &[&large[..1000]]));
+        }
+        rig.flush();
+        assert!(rig.frames().iter().all(|frame| frame.len() <= 60_000));
+    }
+}
+
+// The bound of the first page: at most 8 bytes besides the payload in a batch of 1-KB messages.
+#[test]
+fn a_message_of_a_batch_costs_eight_bytes_at_most() {
+    let mut rig = Rig::new();
+    let body = vec![7; 1024];
+    for key in 0..1000 {
+        rig.subscribe(key + 1, key, flags::RECOVERABLE, "a");
+    }
+    let mut spent = 0;
+    for round in 0..10u64 {
+        for key in 0..1000 {
+            let version = 100_000_000 + round;
+            rig.deliver(key, &topic("a", round * 1000 + u64::from(key), version, &[&body]));
+        }
+        rig.flush();
+        // With the header that WebSocket has for frames of that size.
+        spent += rig.frames().iter().map(|frame| frame.len() + 4).sum::<usize>();
+    }
+    let overhead = (spent - 10_000 * 1024) as f64 / 10_000.0;
+    assert!(overhead <= 8.0, "{overhead} bytes");
+}
