@@ -185,10 +185,6 @@ pub trait Session: Send {
         true
     }
 
-    /// Nothing waits for the session any more: what was put in its way so far has been delivered.
-    /// Precedes [`Session::flush`].
-    fn drained(&mut self) {}
-
     /// The turn's deliveries have been given: writes what was kept back to be sent together.
     fn flush(&mut self, _now: Now, _output: &mut Output<'_>) {}
 

@@ -6,10 +6,12 @@
 
 mod batch;
 mod deliver;
-#[cfg_attr(not(feature = "delta"), path = "session/no_deltas.rs")]
+#[cfg(feature = "delta")]
 mod deltas;
 mod exchange;
 mod login;
+#[cfg(not(feature = "delta"))]
+mod no_deltas;
 mod publish;
 mod rare;
 mod subscribe;
@@ -28,6 +30,8 @@ use tiderace_wire::{
 use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
 use crate::options::{EARLY_BYTES_MAX, NativeOptions};
 use batch::Batch;
+#[cfg(not(feature = "delta"))]
+use no_deltas as deltas;
 use rare::Rare;
 use subscriptions::Subscriptions;
 
@@ -270,6 +274,10 @@ impl Session for NativeSession {
                 let answer = ServerMessage::Recovered { request: token, complete };
                 say(&answer, &mut context.output);
             }
+            Reply::Reached { home, sequence } => {
+                let position = ServerMessage::Position(vec![(home.0, sequence)]);
+                say(&position, &mut context.output);
+            }
             Reply::ExchangeEnded { exchange, close } => {
                 let ended = ServerMessage::Ended {
                     responder: exchange.side == Side::Responder,
@@ -304,12 +312,6 @@ impl Session for NativeSession {
 
     fn wants_deliveries(&self) -> bool {
         self.rare.as_ref().and_then(|rare| rare.credit).is_none_or(|credit| credit > 0)
-    }
-
-    fn drained(&mut self) {
-        if let Some(rare) = &mut self.rare {
-            rare.drained();
-        }
     }
 
     fn flush(&mut self, _now: Now, output: &mut Output<'_>) {

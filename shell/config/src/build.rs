@@ -19,6 +19,7 @@ use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::limits::LimitsConfig;
+use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
 use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection, ServerConfig};
@@ -50,6 +51,7 @@ pub(crate) fn build(
         development: single(tables, "development", DevelopmentConfig::from_values)?,
         stomp: single(tables, "stomp", StompConfig::from_values)?,
         engineio: single(tables, "engineio", EngineIoConfig::from_values)?,
+        native: single(tables, "native", NativeConfig::from_values)?,
         events: single(tables, "events", EventsConfig::from_values)?,
         websocket: single(tables, "websocket", WebSocketConfig::from_values)?,
         auth: build_auth::build(tables, sources, problems)?,

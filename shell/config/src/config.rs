@@ -10,6 +10,7 @@ use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::limits::LimitsConfig;
+use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
 use crate::sections::server::{ListenerConfig, ServerConfig};
@@ -47,6 +48,8 @@ pub struct Config {
     pub stomp: StompConfig,
     /// Engine.IO.
     pub engineio: EngineIoConfig,
+    /// The native protocol.
+    pub native: NativeConfig,
     /// REST and Server-Sent Events.
     pub events: EventsConfig,
     /// WebSocket.

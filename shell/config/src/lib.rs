@@ -44,6 +44,7 @@ pub use sections::engineio::EngineIoConfig;
 pub use sections::events::EventsConfig;
 pub use sections::feed::{DevelopmentConfig, FeedConfig, FeedKind};
 pub use sections::limits::LimitsConfig;
+pub use sections::native::NativeConfig;
 pub use sections::operations::{
     LogConfig, LogFormat, LogLevel, MonitoringAccess, MonitoringConfig,
 };

@@ -98,7 +98,6 @@ impl<D: Driver> Shard<D> {
                 }
                 let Some(pending) = broker.next(now, live.id, effects) else {
                     flags.clear(Flags::BACKLOG);
-                    session.drained();
                     break;
                 };
                 let delivery = pending.delivery();

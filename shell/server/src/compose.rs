@@ -19,6 +19,7 @@ use tiderace_config::{
     TokenSecret, TopicsConfig, UserPassword,
 };
 use tiderace_engineio::{CookieOptions, EngineOptions};
+use tiderace_native::NativeOptions;
 use tiderace_queues::QueueOptions;
 use tiderace_reactor::{Deadlines, ListenerOptions, Options, SocketOptions};
 use tiderace_stomp::StompOptions;
@@ -169,6 +170,21 @@ pub(crate) fn engineio(config: &Config) -> anyhow::Result<EngineOptions> {
         origins: Arc::new(move |origin, host| origins.allows(origin, host)),
         credentials: engineio.credentials,
     })
+/// The native protocol's options.
+pub(crate) fn native(config: &Config) -> NativeOptions {
+    let limits = &config.limits;
+    NativeOptions {
+        message_bytes_max: limits.message_bytes_max,
+        subscriptions_max: limits.subscriptions_per_session_max,
+        login_timeout: limits.login_timeout,
+        declarations_max: config.native.declarations_max,
+        topics_max: config.native.topics_max,
+        ping_interval: config.native.ping_interval,
+        reconnect_jitter: config.native.reconnect_jitter,
+        deltas: config.native.deltas,
+        delta_bytes_max: config.native.delta_bytes_max,
+        ..NativeOptions::default()
+    }
 }
 
 /// The identities. Passwords in clear are hashed here.

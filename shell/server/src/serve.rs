@@ -47,6 +47,10 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     });
     let mut protocols = vec![
         // One line per protocol.
+        tiderace_native::protocol(
+            Arc::new(compose::native(config)),
+            config.native.websocket_paths.clone().into(),
+        ),
         tiderace_stomp::protocol(
             Arc::new(compose::stomp(config)),
             config.stomp.websocket_paths.clone().into(),

@@ -52,8 +52,7 @@ impl NativeSession {
             Form { flags: 0, id: key, is_new: !self.subscriptions.introduce(key) }
         };
         if mark.has(Mark::RECOVERABLE) {
-            let last = run.first() + delivery.to as u64 - 1;
-            self.rare().note(run.home().0, last);
+            self.rare().reach(run.home().0, delivery.reached);
         }
         for index in delivery.from..delivery.to {
             let Some(message) = run.message(index) else { break };
@@ -85,7 +84,7 @@ impl NativeSession {
             flags |= flag::DELTA;
             data = delta;
         }
-        let whole = form.is_new || version % FULL_VERSION_EVERY == 0;
+        let whole = form.is_new || version.is_multiple_of(FULL_VERSION_EVERY);
         let version = if whole { Version::Full(version) } else { Version::Low(version as u16) };
         let update = Update { flags, id: form.id, version, properties, data };
         let room = data.len() + properties.len() + ENTRY_BYTES;

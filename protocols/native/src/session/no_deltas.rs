@@ -6,7 +6,7 @@ use super::NativeSession;
 
 /// None.
 #[derive(Debug, Default)]
-pub(super) struct Deltas;
+pub(super) struct Deltas {}
 
 impl Deltas {
     pub(super) fn of(&self, _index: usize) -> Option<&[u8]> {
@@ -16,7 +16,7 @@ impl Deltas {
 
 impl NativeSession {
     pub(super) fn deltas(&self, _delivery: &Delivery<'_>, _is_next: bool) -> Deltas {
-        Deltas
+        Deltas {}
     }
 
     pub(super) fn replace_version(&mut self, _key: u32, _next: u64) -> u64 {

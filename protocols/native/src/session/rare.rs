@@ -26,11 +26,8 @@ pub(super) struct Rare {
     pub(super) versions: Vec<u64>,
     /// Bytes that may still be sent, if the client counts.
     pub(super) credit: Option<i64>,
-    /// By home the highest number sent since positions were told.
-    seen: Vec<(u16, u64)>,
-    /// What was missed is on its way: positions are not told, since some of it may come later than
-    /// messages with higher numbers.
-    catching_up: bool,
+    /// By home how far the client has come since positions were told.
+    reached: Vec<(u16, u64)>,
 }
 
 impl Rare {
@@ -48,8 +45,7 @@ impl Rare {
             && self.topics.is_empty()
             && self.versions.is_empty()
             && self.credit.is_none()
-            && self.seen.is_empty()
-            && !self.catching_up
+            && self.reached.is_empty()
     }
 
     /// Requests are answered.
@@ -61,32 +57,22 @@ impl Rare {
         }
     }
 
-    /// A subscription is to get what it missed.
-    pub(super) fn resume(&mut self) {
-        self.catching_up = true;
-    }
-
-    /// All that was put in the session's way is on its way to the client.
-    pub(super) fn drained(&mut self) {
-        self.catching_up &= self.unanswered.resumes();
-    }
-
-    /// Notes the number of a message that is sent.
-    pub(super) fn note(&mut self, home: u16, number: u64) {
-        match self.seen.iter_mut().find(|(known, _)| *known == home) {
+    /// Notes how far the client will have come.
+    pub(super) fn reach(&mut self, home: u16, number: u64) {
+        match self.reached.iter_mut().find(|(known, _)| *known == home) {
             Some((_, known)) => *known = number.max(*known),
-            None => self.seen.push((home, number)),
+            None => self.reached.push((home, number)),
         }
     }
 
     /// Tells the client how far it has come, behind everything that it covers.
     pub(super) fn write_position(&mut self, batch: &mut Batch, output: &mut Output<'_>) {
-        if self.seen.is_empty() || self.catching_up {
+        if self.reached.is_empty() {
             return;
         }
-        let out = batch.whole(self.seen.len() * ROW_BYTES_MAX, output);
+        let out = batch.whole(self.reached.len() * ROW_BYTES_MAX, output);
         let start = begin_message(kind::POSITION, out);
-        for (home, number) in self.seen.drain(..) {
+        for (home, number) in self.reached.drain(..) {
             write_varint(out, u64::from(home));
             write_varint(out, number);
         }

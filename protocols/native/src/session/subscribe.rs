@@ -35,9 +35,6 @@ impl NativeSession {
         self.subscriptions.begin(key, mark);
         let rare = self.rare();
         rare.unanswered.push(token, key, resumes);
-        if resumes {
-            rare.resume();
-        }
         if let Some(version) = rare.versions.get_mut(key as usize) {
             *version = 0;
         }

@@ -134,15 +134,27 @@ impl Rig {
     }
 
     pub fn deliver_part(&mut self, key: u32, run: &SharedRun, from: usize, to: usize) {
+        self.deliver_reaching(key, run, from, to, run.run().first() + to as u64 - 1);
+    }
+
+    pub fn deliver_reaching(
+        &mut self,
+        key: u32,
+        run: &SharedRun,
+        from: usize,
+        to: usize,
+        reached: u64,
+    ) {
         let (key, redeliveries) = (SubscriptionKey(key), 0);
-        let delivery = Delivery { key, run, from, to, redeliveries, exchange: None };
+        let delivery = Delivery { key, run, from, to, redeliveries, reached, exchange: None };
         self.hand(&delivery);
     }
 
     pub fn deliver_exchange(&mut self, key: u32, run: &SharedRun, exchange: Exchange) {
         let exchange = Some(exchange);
         let key = SubscriptionKey(key);
-        self.hand(&Delivery { key, run, from: 0, to: 1, redeliveries: 0, exchange });
+        let (redeliveries, reached) = (0, 0);
+        self.hand(&Delivery { key, run, from: 0, to: 1, redeliveries, reached, exchange });
     }
 
     fn hand(&mut self, delivery: &Delivery<'_>) {

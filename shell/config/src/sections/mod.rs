@@ -9,6 +9,7 @@ pub(crate) mod engineio;
 pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod limits;
+pub(crate) mod native;
 pub(crate) mod operations;
 pub(crate) mod protocols;
 pub(crate) mod server;
@@ -33,6 +34,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     feed::DevelopmentConfig::SECTION,
     protocols::StompConfig::SECTION,
     engineio::EngineIoConfig::SECTION,
+    native::NativeConfig::SECTION,
     events::EventsConfig::SECTION,
     protocols::WebSocketConfig::SECTION,
     auth::AuthSection::SECTION,

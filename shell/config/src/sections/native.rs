@@ -1,0 +1,29 @@
+//! The native protocol.
+
+use std::time::Duration;
+
+use crate::kind::Kind;
+use crate::spec::DefaultValue::Is;
+use crate::spec::section;
+
+const MIB: u64 = 1 << 20;
+
+section! {
+    /// The native protocol, `tiderace.v1` (see `docs/protocol.md`).
+    "native" TABLE NativeConfig {
+        /// URL paths on which a WebSocket speaks it although the client offers no subprotocol. One that offers `tiderace.v1` is accepted on every path; `websocket.origins` holds on all of them.
+        "websocket_paths" websocket_paths: Vec<String> = Is("/tiderace"), Kind::List(&Kind::UrlPath);
+        /// Send updates as differences to the value before, to clients that ask for it.
+        "deltas" deltas: bool = Is("true"), Kind::Boolean;
+        /// The largest body of which a difference is made: making one takes time in proportion.
+        "delta_bytes_max" delta_bytes_max: usize = Is("64 KiB"), Kind::Bytes { min: 16, max: 16 * MIB };
+        /// How often a client that cannot see WebSocket's pings is asked to send its own.
+        "ping_interval" ping_interval: Duration = Is("30s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(3_600) }, zero("never");
+        /// Clients that lost their connection are asked to come back at a random time within this.
+        "reconnect_jitter" reconnect_jitter: Duration = Is("5s"), Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(3_600) }, zero("at once");
+        /// Paths for which one session may declare a number to publish to.
+        "declarations_max" declarations_max: usize = Is("1000"), Kind::Integer { min: 0, max: 1_000_000 };
+        /// Topics found by wildcards that have a number in one session at the same time; beyond, numbers are given anew.
+        "topics_max" topics_max: usize = Is("65536"), Kind::Integer { min: 16, max: 100_000_000 };
+    }
+}
