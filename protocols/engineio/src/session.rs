@@ -315,10 +315,6 @@ impl Session for EngineSession {
         }
     }
 
-    fn drained(&mut self) {
-        self.inner.drained();
-    }
-
     fn flush(&mut self, now: Now, output: &mut Output<'_>) {
         self.write_inner(output, |inner, output| inner.flush(now, output));
         if let Carrier::Polling(polling) = &mut self.carrier {

@@ -170,6 +170,8 @@ pub(crate) fn engineio(config: &Config) -> anyhow::Result<EngineOptions> {
         origins: Arc::new(move |origin, host| origins.allows(origin, host)),
         credentials: engineio.credentials,
     })
+}
+
 /// The native protocol's options.
 pub(crate) fn native(config: &Config) -> NativeOptions {
     let limits = &config.limits;
