@@ -18,6 +18,7 @@ use crate::sections::destinations::{
 use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
+use crate::sections::history::HistoryConfig;
 use crate::sections::limits::LimitsConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
@@ -46,6 +47,7 @@ pub(crate) fn build(
         queues: single(tables, "queues", QueuesConfig::from_values)?,
         queue_rules: repeated(tables, "queue", QueueConfig::from_values),
         services: single(tables, "services", ServicesConfig::from_values)?,
+        history: single(tables, "history", HistoryConfig::from_values)?,
         memory: single(tables, "memory", MemoryConfig::from_values)?,
         feeds: repeated(tables, "feed", FeedConfig::from_values),
         development: single(tables, "development", DevelopmentConfig::from_values)?,

@@ -9,6 +9,7 @@ use crate::sections::destinations::{
 use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
+use crate::sections::history::HistoryConfig;
 use crate::sections::limits::LimitsConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
@@ -38,6 +39,8 @@ pub struct Config {
     pub queue_rules: Vec<QueueConfig>,
     /// Calls of services.
     pub services: ServicesConfig,
+    /// Recent messages for clients that come back.
+    pub history: HistoryConfig,
     /// Memory of the whole server.
     pub memory: MemoryConfig,
     /// Made-up data that the server publishes itself.

@@ -127,6 +127,7 @@ impl<D: Driver> Shard<D> {
             subprotocol,
             request,
             ticket: Ticket { shard: self.id, key, secret },
+            epoch: shared.services.broker.epoch,
             shard: self.id,
             shards: shared.doors.len(),
             ..Opening::new(transport.framing(), connection.peer.socket(), self.now)

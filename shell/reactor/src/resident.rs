@@ -31,6 +31,7 @@ impl<D: Driver> Shard<D> {
         let record = Connection::carried(Peer::from(nowhere), NO_LISTENER, Time::NEVER);
         let key = self.connections.insert(record);
         let opening = Opening {
+            epoch: self.shared.services.broker.epoch,
             shard: self.id,
             shards: self.shared.doors.len(),
             ..Opening::new(Framing::Stream, nowhere, self.now)

@@ -70,6 +70,9 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
             .collect(),
         queue_default: queue_options(&config.queues, None),
         services: service_options(&config.services),
+        history_bytes_max: config.history.bytes_max / shards,
+        history_bytes_per_topic: config.history.topic_bytes_max,
+        history_age: config.history.age_max,
         ..BrokerOptions::default()
     }
 }

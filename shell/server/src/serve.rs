@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tiderace_auth::AuthWorker;
+use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
 use tiderace_reactor::{Services, spawn};
 use tiderace_wire::Request;
@@ -36,7 +37,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         LOGINS_WAITING_MAX,
     )
     .context("the login worker's thread could not be started")?;
-    let broker = Arc::new(compose::broker(config, memory_bytes()));
+    let broker =
+        Arc::new(BrokerOptions { epoch: epoch()?, ..compose::broker(config, memory_bytes()) });
     let monitor = Arc::new(Monitor {
         name: config.server.node.clone(),
         access: config.monitoring.clone(),
@@ -114,6 +116,14 @@ fn announce(request: &ServeRequest, config: &Config, addresses: &[std::net::Sock
             print!("{}", development_banner(&program, &listeners));
         }
     }
+}
+
+/// A number for this life of the server, unlike those of others: what clients remember of another
+/// life means nothing in this one.
+fn epoch() -> anyhow::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).context("the operating system has no random numbers")?;
+    Ok(u64::from_ne_bytes(bytes))
 }
 
 /// Sends the name of each signal that asks for an end. The second one ends the process at once.

@@ -8,6 +8,7 @@ pub(crate) mod destinations;
 pub(crate) mod engineio;
 pub(crate) mod events;
 pub(crate) mod feed;
+pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod native;
 pub(crate) mod operations;
@@ -29,6 +30,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     destinations::QueuesConfig::SECTION,
     destinations::QueueConfig::SECTION,
     services::ServicesConfig::SECTION,
+    history::HistoryConfig::SECTION,
     destinations::MemoryConfig::SECTION,
     feed::FeedConfig::SECTION,
     feed::DevelopmentConfig::SECTION,
