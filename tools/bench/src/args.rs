@@ -26,12 +26,15 @@ pub enum BenchCommand {
     Bare(BareArgs),
     /// Rubris's test: users who subscribe to many of very many topics, by polling or WebSocket.
     Rubris(RubrisArgs),
-    /// Many idle WebSocket connections with one subscription each: memory per connection.
+    /// Very many connections with one subscription each: memory per connection, latency of each message.
     Connections(ConnectionsArgs),
     /// Millions of sessions in one process, without sockets: memory per session, latency inside.
     Sessions(SessionsArgs),
     /// A bare copying STOMP forwarder to measure against: parse, re-frame, copy, nothing else.
     Forwarder(ForwarderArgs),
+    /// Some of the clients of `connections`, started by it.
+    #[command(hide = true)]
+    Crew(CrewArgs),
     /// The writing half of `bare`, started by it.
     #[command(hide = true)]
     BareWriter(BareWriterArgs),
@@ -217,6 +220,9 @@ pub struct RubrisArgs {
     /// How users are connected; several are measured one after the other.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [RubrisTransport::Polling, RubrisTransport::Websocket])]
     pub transport: Vec<RubrisTransport>,
+    /// What users speak; STOMP over WebSocket alone.
+    #[arg(long, value_enum, default_value_t = RubrisSpeech::Native)]
+    pub speech: RubrisSpeech,
     /// Revision of Engine.IO for polling: 3 as Rubris, with binary payloads, or 4, in base64.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(3..=4))]
     pub eio: u8,
@@ -247,9 +253,9 @@ pub struct RubrisArgs {
     /// Path of Engine.IO.
     #[arg(long, default_value = "/engine.io/", value_name = "PATH")]
     pub polling_path: String,
-    /// Path of the native protocol's WebSocket.
-    #[arg(long, default_value = "/tiderace", value_name = "PATH")]
-    pub ws_path: String,
+    /// Path of the WebSocket; that of the protocol by default.
+    #[arg(long, value_name = "PATH")]
+    pub ws_path: Option<String>,
     /// Leave the bare loopback writer out.
     #[arg(long)]
     pub no_bare: bool,
@@ -275,6 +281,15 @@ impl RubrisTransport {
             Self::Websocket => "websocket",
         }
     }
+}
+
+/// What Rubris's users speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RubrisSpeech {
+    /// The native protocol.
+    Native,
+    /// STOMP 1.2.
+    Stomp,
 }
 
 /// Who publishes.
@@ -338,21 +353,85 @@ pub struct BareWriterArgs {
 /// `bench connections`.
 #[derive(Debug, Clone, Args)]
 pub struct ConnectionsArgs {
-    /// The server.
-    #[command(flatten)]
-    pub target: TargetArgs,
-    /// The reports.
-    #[command(flatten)]
-    pub output: OutputArgs,
     /// Connections to open.
     #[arg(long, default_value_t = 10_000)]
     pub count: usize,
-    /// Seconds to hold them before measuring.
+    /// What they speak.
+    #[arg(long, value_enum, default_value_t = ConnectionsSpeech::Native)]
+    pub speech: ConnectionsSpeech,
+    /// How they are connected: polling is Engine.IO 4, with one request under way each.
+    #[arg(long, value_enum, default_value_t = RubrisTransport::Websocket)]
+    pub transport: RubrisTransport,
+    /// Messages per connection and minute, after the memory was read (0: none).
+    #[arg(long, default_value_t = 1.0)]
+    pub rate: f64,
+    /// Bytes of a message.
+    #[arg(long, default_value_t = 512)]
+    pub size: usize,
+    /// Seconds measured.
+    #[arg(long, alias = "seconds", default_value_t = 60)]
+    pub duration: u64,
+    /// Seconds to hold the connections before their memory is read.
     #[arg(long, default_value_t = 5)]
     pub hold: u64,
-    /// Subscribe all to one topic instead of one topic each.
+    /// Topics per server; one for each connection if 0.
+    #[arg(long, default_value_t = 0)]
+    pub topics: usize,
+    /// Servers to start; as many as it takes at 19,000 connections each if 0.
+    #[arg(long, default_value_t = 0)]
+    pub servers: usize,
+    /// Servers that run already, instead; repeat for several.
+    #[arg(long = "target", value_name = "HOST:PORT")]
+    pub targets: Vec<String>,
+    /// The server to start, if it is not this program.
+    #[arg(long, value_name = "PROGRAM")]
+    pub server: Option<PathBuf>,
+    /// Options of the servers to start, such as `server.shards=1`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Path of the WebSocket or of Engine.IO; that of the protocol by default.
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// The reports.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What idle connections speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ConnectionsSpeech {
+    /// The native protocol.
+    Native,
+    /// Socket.IO 5.
+    Socketio,
+    /// STOMP 1.2, over WebSocket alone.
+    Stomp,
+}
+
+/// The hidden child of `connections`.
+#[derive(Debug, Clone, Args)]
+pub struct CrewArgs {
+    /// The server.
     #[arg(long)]
-    pub one_topic: bool,
+    pub address: std::net::SocketAddr,
+    /// Connections to open.
+    #[arg(long)]
+    pub count: usize,
+    /// The number of the first.
+    #[arg(long)]
+    pub first: usize,
+    /// What they speak.
+    #[arg(long, value_enum)]
+    pub speech: ConnectionsSpeech,
+    /// How they are connected.
+    #[arg(long, value_enum)]
+    pub transport: RubrisTransport,
+    /// Topics there are.
+    #[arg(long)]
+    pub topics: usize,
+    /// Path of the WebSocket or of Engine.IO.
+    #[arg(long)]
+    pub path: String,
 }
 
 /// `bench sessions`.

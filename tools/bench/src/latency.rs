@@ -63,7 +63,8 @@ impl Recorder {
     }
 }
 
-fn histogram(significant_digits: u8) -> Histogram<u64> {
+/// An empty histogram of latencies, ns.
+pub(crate) fn histogram(significant_digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, significant_digits)
         .unwrap_or_else(|_| unreachable!("the bounds are constants that fit"))
 }

@@ -40,6 +40,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Rubris(rubris) => rubris::run(rubris),
         BenchCommand::Connections(connections) => connections::run(connections),
         BenchCommand::Sessions(sessions) => sessions::run(sessions),
+        BenchCommand::Crew(crew) => connections::crew::run(crew),
         BenchCommand::Forwarder(forwarder) => forwarder::run(forwarder),
         BenchCommand::BareWriter(writer) => bare::run_writer(writer),
     }

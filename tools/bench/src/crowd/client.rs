@@ -150,6 +150,11 @@ impl Client {
         Ok(())
     }
 
+    /// What it speaks.
+    pub fn language(&self) -> &Language {
+        &self.language
+    }
+
     /// Sends a message of its language.
     pub fn send(&mut self, message: &[u8]) {
         self.carrier.send(message, self.language.is_text());

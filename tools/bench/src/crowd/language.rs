@@ -80,6 +80,15 @@ impl Language {
         messages
     }
 
+    /// Appends a message to publish, as one message of the carrier can hold it.
+    pub fn publish(&self, out: &mut Vec<u8>, path: &str, body: &[u8]) {
+        match self {
+            Language::Native(_) => native::publish(out, 0, path, body),
+            Language::SocketIo(_) => crate::crowd::socketio::control(out, body),
+            Language::Stomp(_) => crate::crowd::stomp::send(out, path, body),
+        }
+    }
+
     /// Walks bytes of one message of the carrier; `is_end` says that it ends with them. What is not
     /// consumed has to come again with more behind it.
     ///

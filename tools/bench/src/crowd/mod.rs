@@ -16,6 +16,7 @@ pub mod engineio;
 pub mod http;
 pub mod language;
 pub mod native;
+pub mod publisher;
 pub mod socketio;
 pub mod stomp;
 pub mod tally;

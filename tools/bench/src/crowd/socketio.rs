@@ -45,6 +45,12 @@ pub fn subscribe(out: &mut Vec<u8>, id: usize, path: &str) {
     out.extend_from_slice(format!("2{id}[\"subscribe\",\"{path}\"]").as_bytes());
 }
 
+/// Appends the event by which the peers in `tools/bench/peers` are told their rate.
+pub fn control(out: &mut Vec<u8>, word: &[u8]) {
+    let word = String::from_utf8_lossy(word);
+    out.extend_from_slice(format!("2[\"control\",\"{word}\"]").as_bytes());
+}
+
 /// The first 16 hexadecimal digits that follow a quotation mark.
 pub(crate) fn stamp(text: &[u8]) -> Option<u64> {
     let head = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();

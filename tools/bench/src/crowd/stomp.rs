@@ -51,6 +51,14 @@ pub fn subscribe(out: &mut Vec<u8>, id: usize, path: &str) {
     out.extend_from_slice(frame.as_bytes());
 }
 
+/// Appends SEND to a topic.
+pub fn send(out: &mut Vec<u8>, path: &str, body: &[u8]) {
+    let head = format!("SEND\ndestination:/topic/{path}\ncontent-length:{}\n\n", body.len());
+    out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(body);
+    out.push(0);
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -5,7 +5,6 @@
 //! compare; clients and server stay the same throughout a transport's levels.
 
 mod phases;
-mod publisher;
 mod report;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -15,11 +14,12 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
 
-use crate::args::{RubrisArgs, RubrisFeed, RubrisTransport};
+use crate::args::{RubrisArgs, RubrisFeed, RubrisSpeech, RubrisTransport};
 use crate::bare::{self, BareSpec};
 use crate::cpu::{self, Usage};
 use crate::crowd::carrier::{Place, Transport};
 use crate::crowd::client::ClientSpec;
+use crate::crowd::publisher::{Publisher, PublisherSpec, Rate};
 use crate::crowd::{Crowd, CrowdSpec, Level, Speech};
 use crate::machine::{self, Machine};
 use crate::matrix;
@@ -28,7 +28,6 @@ use crate::stomp::cell::CONNECTIONS_MAX;
 use crate::stomp::watch::Observation;
 
 use phases::Phases;
-use publisher::{Publisher, PublisherSpec, Rate};
 use report::Report;
 
 /// Everything that was measured by one transport.
@@ -184,16 +183,17 @@ fn address(args: &RubrisArgs, server: Option<&Server>) -> anyhow::Result<SocketA
 }
 
 fn client_spec(args: &RubrisArgs, transport: RubrisTransport, address: SocketAddr) -> ClientSpec {
-    let (transport, path) = match transport {
-        RubrisTransport::Polling => (Transport::Polling(args.eio), &args.polling_path),
-        RubrisTransport::Websocket => (Transport::WebSocket, &args.ws_path),
+    let (speech, path, subprotocol) = match args.speech {
+        RubrisSpeech::Native => (Speech::Native, "/tiderace", "tiderace.v1"),
+        RubrisSpeech::Stomp => (Speech::Stomp, "/stomp", "v12.stomp"),
     };
-    let place = Place {
-        authority: address.to_string(),
-        path: path.clone(),
-        subprotocol: (transport == Transport::WebSocket).then_some("tiderace.v1"),
+    let websocket = args.ws_path.clone().unwrap_or_else(|| path.to_owned());
+    let (transport, path, subprotocol) = match transport {
+        RubrisTransport::Polling => (Transport::Polling(args.eio), args.polling_path.clone(), None),
+        RubrisTransport::Websocket => (Transport::WebSocket, websocket, Some(subprotocol)),
     };
-    ClientSpec { transport, place: Arc::new(place), speech: Speech::Native, credentials: None }
+    let place = Place { authority: address.to_string(), path, subprotocol };
+    ClientSpec { transport, place: Arc::new(place), speech, credentials: None }
 }
 
 fn publisher_spec(args: &RubrisArgs, address: SocketAddr) -> PublisherSpec {

@@ -16,16 +16,16 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::crowd::client::{Client, ClientSpec, Step};
-use crate::crowd::native;
+use crate::crowd::language::Language;
 use crate::crowd::tally::{Tally, unix_ns};
 use crate::stomp::connect::dial;
 
 /// What to publish.
 #[derive(Debug, Clone)]
-pub(crate) struct PublisherSpec {
+pub struct PublisherSpec {
     /// The server.
     pub address: std::net::SocketAddr,
-    /// A client of the native protocol on a WebSocket.
+    /// What publishes: a client on a WebSocket.
     pub client: ClientSpec,
     /// What precedes the numbers of topics.
     pub prefix: String,
@@ -39,7 +39,7 @@ pub(crate) struct PublisherSpec {
 
 /// Publications per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Rate {
+pub enum Rate {
     /// None.
     Stopped,
     /// So many.
@@ -50,7 +50,7 @@ pub(crate) enum Rate {
 
 /// The publishing thread.
 #[derive(Debug)]
-pub(crate) struct Publisher {
+pub struct Publisher {
     orders: Arc<Orders>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -66,7 +66,7 @@ impl Publisher {
     ///
     /// # Errors
     /// A sentence when a connection fails.
-    pub(crate) fn start(spec: PublisherSpec) -> anyhow::Result<Publisher> {
+    pub fn start(spec: PublisherSpec) -> anyhow::Result<Publisher> {
         let mut clients = Vec::new();
         for _ in 0..spec.connections.max(1) {
             let stream = dial(spec.address, None)?;
@@ -87,7 +87,7 @@ impl Publisher {
     ///
     /// # Errors
     /// When the thread has ended.
-    pub(crate) fn set(&self, rate: Rate) -> anyhow::Result<()> {
+    pub fn set(&self, rate: Rate) -> anyhow::Result<()> {
         let is_running = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         ensure!(is_running, "the publisher has lost its connection to the server");
         let mut order = self.orders.rate.lock().map_err(|_| anyhow!("the publisher panicked"))?;
@@ -134,13 +134,14 @@ fn run(spec: &PublisherSpec, clients: &mut [Client], orders: &Orders) -> io::Res
             if spec.connections == 0
                 && let Some(client) = clients.first_mut()
             {
-                client.send(&schedule.control(order.1));
+                let control = schedule.control(client.language(), order.1);
+                client.send(&control);
             }
         }
         let mut has_written = false;
         for client in clients.iter_mut() {
             if spec.connections > 0 && client.is_written() {
-                let batch = schedule.batch();
+                let batch = schedule.batch(client.language());
                 if !batch.is_empty() {
                     client.send(&batch);
                     has_written = true;
@@ -194,20 +195,20 @@ impl Schedule<'_> {
     }
 
     /// Tells the server's feed.
-    fn control(&self, rate: Rate) -> Vec<u8> {
+    fn control(&self, language: &Language, rate: Rate) -> Vec<u8> {
         let word = match rate {
             Rate::Stopped => "stop".to_owned(),
             Rate::Unlimited => "max".to_owned(),
             Rate::PerSecond(rate) => format!("{:.0}", rate.max(1.0)),
         };
         let mut out = Vec::new();
-        native::publish(&mut out, 1, &format!("{}/control", self.spec.prefix), word.as_bytes());
+        language.publish(&mut out, &format!("{}/control", self.spec.prefix), word.as_bytes());
         out
     }
 
     /// Messages that are due, as much as goes into one message of the carrier.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
-    fn batch(&mut self) -> Vec<u8> {
+    fn batch(&mut self, language: &Language) -> Vec<u8> {
         let elapsed_ns = self.begun.elapsed().as_nanos() as u64;
         let mut out = Vec::new();
         while out.len() < BATCH_BYTES {
@@ -224,7 +225,7 @@ impl Schedule<'_> {
                 *head = stamp;
             }
             let topic = self.turn % self.spec.topics.max(1) as u64;
-            native::publish(&mut out, 0, &format!("{}/{topic}", self.spec.prefix), &self.body);
+            language.publish(&mut out, &format!("{}/{topic}", self.spec.prefix), &self.body);
             self.taken += 1;
             self.turn += 1;
         }
