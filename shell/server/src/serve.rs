@@ -11,7 +11,7 @@ use tiderace_auth::AuthWorker;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
 use tiderace_reactor::{Services, spawn};
-use tiderace_wire::Request;
+use tiderace_wire::{Opening, Request};
 use tracing::info;
 
 use crate::cli::{ServeRequest, development_banner};
@@ -47,11 +47,15 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         node: OnceLock::new(),
         ready: AtomicBool::new(true),
     });
+    let native = Arc::new(compose::native(config));
     let mut protocols = vec![
         // One line per protocol.
-        tiderace_native::protocol(
-            Arc::new(compose::native(config)),
-            config.native.websocket_paths.clone().into(),
+        tiderace_native::protocol(native.clone(), config.native.websocket_paths.clone().into()),
+        tiderace_engineio::protocol(
+            "native-engineio",
+            Arc::new(compose::engineio(config)?),
+            config.native.engineio_paths.clone().into(),
+            Arc::new(move |opening: &Opening<'_>| tiderace_native::open(&native, opening)),
         ),
         tiderace_stomp::protocol(
             Arc::new(compose::stomp(config)),

@@ -13,6 +13,8 @@ section! {
     "native" TABLE NativeConfig {
         /// URL paths on which a WebSocket speaks it although the client offers no subprotocol. One that offers `tiderace.v1` is accepted on every path; `websocket.origins` holds on all of them.
         "websocket_paths" websocket_paths: Vec<String> = Is("/tiderace"), Kind::List(&Kind::UrlPath);
+        /// URL paths on which it is spoken inside Engine.IO, for clients that need long polling; each with and without its last slash.
+        "engineio_paths" engineio_paths: Vec<String> = Is("/engine.io"), Kind::List(&Kind::UrlPath);
         /// Send updates as differences to the value before, to clients that ask for it.
         "deltas" deltas: bool = Is("true"), Kind::Boolean;
         /// The largest body of which a difference is made: making one takes time in proportion.
