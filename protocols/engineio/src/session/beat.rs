@@ -2,7 +2,7 @@
 //!
 //! Whatever carries the session, they go on. Silence of a client that is held back is no fault of it.
 
-use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_base::{Close, CloseCode, Now, Span, Time};
 use tiderace_wire::Context;
 
 use super::EngineSession;
@@ -43,7 +43,7 @@ impl EngineSession {
         if now.time < self.due {
             return Ok(());
         }
-        let waits = self.pinged || self.revision == Revision::Three;
+        let waits = self.waits();
         if waits && context.reading_paused {
             self.due = self.silence_ends(now.time);
             return Ok(());
@@ -56,9 +56,21 @@ impl EngineSession {
             return Err(Close::new(CloseCode::HeartBeatTimeout, reason));
         }
         self.pinged = true;
-        self.due = self.silence_ends(now.time);
+        // From when it was due, so that a timer's delay does not add up; but never without a chance.
+        let from = if now.time.since(self.due) < TIMER_DELAY { self.due } else { now.time };
+        self.due = self.silence_ends(from);
         self.write(PacketType::Ping, "", &mut context.output);
         Ok(())
+    }
+
+    /// Whether a heartbeat of the client's is overdue.
+    pub(super) fn is_silent(&self, now: Now) -> bool {
+        self.waits() && now.time >= self.due
+    }
+
+    /// Whether the next heartbeat is the client's.
+    fn waits(&self) -> bool {
+        self.pinged || self.revision == Revision::Three
     }
 
     /// When silence from now on is too long.
@@ -69,6 +81,9 @@ impl EngineSession {
         }
     }
 }
+
+/// What timers may be late.
+const TIMER_DELAY: Span = Span::from_millis(100);
 
 fn wrong_direction() -> Close {
     let reason =
