@@ -448,7 +448,6 @@ impl Node {
             let mut output = Output { framing, queue: &mut record.queue };
             record.session.deliver(now, &delivery, &mut output);
         }
-        record.session.drained();
         record.session.flush(now, &mut Output { framing, queue: &mut record.queue });
     }
 
