@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::{Consume, Settlement};
-use tiderace_topics::Pattern;
+use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Confirm, Destination, Kind, Reply, SharedRun, Subscribe, SubscriptionKey, Target, Token, Window,
 };
@@ -237,33 +237,19 @@ impl Broker {
         target: &Target,
         effects: &mut Effects,
     ) {
-        let (session, index) = (asker.session, asker.target);
+        let session = asker.session;
         let entry = Subscriber {
             session: key_of(session),
             key: subscribe.key,
-            target: index,
+            target: asker.target,
             plain: false,
             extras: Extras::of(subscribe),
         };
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
-                let topic = self.ensure_topic(now, &destination.path);
-                let mut recorded = false;
-                if let Some(topic) = self.topics.get_mut(topic) {
-                    topic.list(entry);
-                    recorded = topic.recoverable > 0;
-                    let place = topic.subscribers.len() - 1;
-                    self.set_place(key_of(session), subscribe.key, index, place);
-                }
-                let home = self.home(&destination.path);
-                let path = destination.path.clone();
-                let ask = Some(Ask { asker, first: self.first(subscribe, home) });
-                let interest = Interest { on: true, recorded, ask };
-                if home == self.shard {
-                    self.interest(now, self.shard, path, interest, effects);
-                } else {
-                    effects.mail.push((home, Mail::Interest { path, interest }));
-                }
+                let path = &destination.path;
+                let ask = Ask { asker, first: self.first(subscribe, self.home(path)) };
+                self.listen_to_topic(now, ask, entry, path, effects);
             }
             Target::Pattern(Kind::Topic, pattern) => {
                 self.patterns.insert(pattern, entry);
@@ -302,6 +288,31 @@ impl Broker {
                     }
                 }
             }
+        }
+    }
+
+    fn listen_to_topic(
+        &mut self,
+        now: Now,
+        ask: Ask,
+        entry: Subscriber,
+        path: &Path,
+        effects: &mut Effects,
+    ) {
+        let topic = self.ensure_topic(now, path);
+        let mut recorded = false;
+        if let Some(topic) = self.topics.get_mut(topic) {
+            topic.list(entry);
+            recorded = topic.recoverable > 0;
+            let place = topic.subscribers.len() - 1;
+            self.set_place(entry.session, entry.key, entry.target, place);
+        }
+        let (home, path) = (self.home(path), path.clone());
+        let interest = Interest { on: true, recorded, ask: Some(ask) };
+        if home == self.shard {
+            self.interest(now, self.shard, path, interest, effects);
+        } else {
+            effects.mail.push((home, Mail::Interest { path, interest }));
         }
     }
 

@@ -6,7 +6,7 @@ mod support;
 
 use support::{Outgoing, Wish, World, path_at};
 use tiderace_base::{ShardId, Span};
-use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
+use tiderace_broker::{Action, BrokerOptions, Rule, Rules, SlowConsumer, Who};
 use tiderace_topics::Pattern;
 use tiderace_wire::{Flags, Position};
 
@@ -275,4 +275,30 @@ fn the_message_before_is_known_where_somebody_wants_changes() {
             world.quiesce();
         }
     }
+}
+
+#[test]
+fn a_message_conflated_into_an_older_place_hides_none_that_waits_behind_it() {
+    let mut options = options(1);
+    (options.backlog_bytes_high, options.backlog_bytes_low) = (500, 400);
+    options.topic_default.slow_consumer = SlowConsumer::Conflate;
+    options.topic_default.grace = Span::ZERO;
+    let mut world = World::new(1, options);
+    let (reader, writer) = (world.connect(0, "reader"), world.connect(0, "writer"));
+    world.subscribe(reader, 0, recoverable("topic:*"));
+    for _ in 0..10 {
+        world.publish(writer, "topic:old", "old");
+    }
+    world.advance(Span::from_millis(50));
+    for (topic, body) in [("a", "a1"), ("b", "b"), ("a", "a2")] {
+        world.publish(writer, &format!("topic:{topic}"), body);
+    }
+    while world.clients[reader].received.last().is_none_or(|last| last.body != "a2") {
+        assert!(world.pull(reader) > 0);
+    }
+    assert!(world.clients[reader].received.iter().all(|message| message.body != "b"));
+    let position = world.clients[reader].position.clone();
+    world.close(reader);
+    let (_, bodies) = come_back(&mut world, "topic:*", &position);
+    assert!(bodies.contains(&"b".to_owned()), "{bodies:?}");
 }

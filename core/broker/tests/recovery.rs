@@ -80,8 +80,8 @@ impl Run {
             }
             Case::Conflating => {
                 options.topic_default.slow_consumer = SlowConsumer::Conflate;
-                options.topic_default.grace = Span::from_millis(50);
-                (options.backlog_bytes_high, options.backlog_bytes_low) = (600, 200);
+                options.topic_default.grace = Span::ZERO;
+                (options.backlog_bytes_high, options.backlog_bytes_low) = (1_000, 900);
             }
         }
         let mut kept = options.topic_default;
@@ -216,7 +216,12 @@ impl Run {
     fn act(&mut self, case: Case) {
         let who = self.world.random.below(self.people.len());
         match self.world.random.below(20) {
-            0..=4 => self.publish(),
+            0..=4 => {
+                let times = if case == Case::Conflating { 4 } else { 1 };
+                for _ in 0..times {
+                    self.publish();
+                }
+            }
             5 | 6 => self.vanish(who),
             7..=9 => {
                 if self.people[who].client.is_none() {
