@@ -78,9 +78,16 @@ fn status(code: CloseCode) -> u16 {
         CloseCode::TooManyLogins
         | CloseCode::TooManyConnections
         | CloseCode::TooManySubscriptions
-        | CloseCode::TooManyReceipts => 429,
+        | CloseCode::TooManyReceipts
+        | CloseCode::TooManyCalls => 429,
         CloseCode::InternalError | CloseCode::TransportError => 500,
-        CloseCode::ShuttingDown | CloseCode::MemoryFull | CloseCode::SlowConsumer => 503,
+        CloseCode::ResponderGone | CloseCode::CallCancelled => 502,
+        CloseCode::ShuttingDown
+        | CloseCode::MemoryFull
+        | CloseCode::SlowConsumer
+        | CloseCode::NoResponder
+        | CloseCode::ServiceBusy => 503,
+        CloseCode::CallTimeout => 504,
         _ => 400,
     }
 }

@@ -102,6 +102,10 @@ pub(crate) fn resolve(name: &str, who: Who<'_>) -> Result<String, Fault> {
         let text = "`~` stands for topics of a user of your own: log in to use it";
         return Err(Fault::new(401, CloseCode::LoginRequired.slug(), text));
     }
+    if who.name.contains(['/', '*', '+', '#']) {
+        let text = "your name cannot be a level of a path, so `~` does not work for you";
+        return Err(Fault::new(400, CloseCode::BadDestination.slug(), text));
+    }
     Ok(format!("user/{}/{rest}", who.name))
 }
 
@@ -428,6 +432,7 @@ mod tests {
         let who = Who { name: "ann", anonymous: false };
         assert_eq!(resolve("~/a/b", who), Ok("user/ann/a/b".to_owned()));
         assert_eq!(resolve("~b", who), Ok("~b".to_owned()));
+        assert!(resolve("~/a", Who { name: "a/b", anonymous: false }).is_err());
         assert_eq!(
             resolve("~/a", Who { anonymous: true, ..who }).map_err(|fault| fault.status),
             Err(401)
