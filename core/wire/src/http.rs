@@ -101,7 +101,8 @@ pub enum Answer {
     /// The answer comes with a later call, in [`crate::Context::respond`].
     Later,
     /// The head is written at once and what the session sends follows it until the session ends. The
-    /// body of the response comes first. The connection is the session's from now on.
+    /// body of the response comes first. The connection is the session's from now on, and its framing
+    /// that of the answer: every piece is to be written by [`crate::Framing::write`].
     Stream(Response),
 }
 

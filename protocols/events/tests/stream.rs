@@ -265,3 +265,24 @@ fn a_client_that_leaves_takes_its_session_along() {
     world.network.finish(stream);
     world.run_until("the end", |world| world.connections() == 0);
 }
+
+#[test]
+fn clients_of_old_get_no_chunks() {
+    let mut world = World::new();
+    let stream = world.network.connect(0);
+    let head = format!("GET /events?topic=a HTTP/1.0\r\n{ANN}\r\n\r\n");
+    world.network.send(stream, head.as_bytes());
+    let text = world.wait(stream, "event: ready");
+    assert!(!text.contains("chunked") && body(&text).starts_with("retry: 2000\n"), "{text}");
+    world.ask("POST /topics/a", &[ANN], b"x");
+    world.wait(stream, "data: x\nid: ");
+}
+
+#[test]
+fn the_end_of_a_stream_can_be_told_from_a_cut() {
+    let mut world = World::new();
+    let stream = world.send("GET /events?topic=a", &[ANN], b"");
+    world.wait(stream, "event: ready");
+    world.stop();
+    assert!(world.network.received(stream).ends_with(b"0\r\n\r\n"));
+}

@@ -17,6 +17,7 @@ use tiderace_base::{Close, CloseCode, Key};
 use tiderace_websocket::encode_close;
 use tiderace_wire::Output;
 
+use crate::chunked::LAST_CHUNK;
 use crate::connection::{Flags, NO_LISTENER, Stage, Transport};
 use crate::driver::Driver;
 use crate::http::Work;
@@ -67,6 +68,9 @@ impl<D: Driver> Shard<D> {
             if live.is_websocket() && farewell != Farewell::Silent {
                 let queue = self.pool.queue(&mut connection.outgoing);
                 encode_close(queue.tail(), Some(close.code.websocket()), &close.reason, None);
+            }
+            if matches!(live.transport, Transport::Chunked) && farewell != Farewell::Silent {
+                self.pool.queue(&mut connection.outgoing).tail().extend_from_slice(LAST_CHUNK);
             }
             self.broker.close(self.now, live.id, &mut self.effects);
             if let Transport::Requests(requests) = live.transport {

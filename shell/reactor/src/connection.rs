@@ -17,6 +17,7 @@ use tiderace_base::{SessionId, Time};
 use tiderace_websocket::Decoder;
 use tiderace_wire::{Framing, Session};
 
+use crate::chunked::CHUNKS;
 use crate::http::{HttpStage, KeptRequest};
 use crate::options::Deadlines;
 use crate::pool::Outgoing;
@@ -108,9 +109,11 @@ impl<S> Connection<S> {
             return;
         };
         match &mut live.transport {
-            Transport::Stream if !live.session.is_established() => {}
-            Transport::Stream if partial => self.deadline = now + deadlines.frame,
-            Transport::Stream => self.deadline = Time::NEVER,
+            Transport::Stream | Transport::Chunked if !live.session.is_established() => {}
+            Transport::Stream | Transport::Chunked if partial => {
+                self.deadline = now + deadlines.frame;
+            }
+            Transport::Stream | Transport::Chunked => self.deadline = Time::NEVER,
             Transport::Requests(_) | Transport::Resident => {}
             Transport::WebSocket { decoder, rest } => {
                 let fragments = decoder.heap_bytes() > 0;
@@ -211,6 +214,8 @@ pub(crate) struct Live {
 pub(crate) enum Transport {
     /// As they are.
     Stream,
+    /// In chunks of one answer; what the client sends is taken as it is.
+    Chunked,
     /// In WebSocket messages.
     WebSocket {
         decoder: Decoder,
@@ -279,6 +284,7 @@ impl Transport {
         match self {
             Transport::Stream | Transport::Requests(_) | Transport::Resident => Framing::Stream,
             Transport::WebSocket { .. } => Framing::Messages(&FRAMING),
+            Transport::Chunked => Framing::Messages(&CHUNKS),
         }
     }
 }

@@ -64,6 +64,7 @@ pub(crate) struct Collected {
     request: KeptRequest,
     rest: Option<BodyRest>,
     persists: bool,
+    chunks: bool,
     /// When the whole body is due.
     by: Time,
 }
@@ -75,6 +76,8 @@ pub(crate) struct Asked {
     pub(crate) session: Key,
     pub(crate) is_head: bool,
     pub(crate) persists: bool,
+    /// Whether the client understands chunks.
+    pub(crate) chunks: bool,
 }
 
 /// A request apart from the bytes it came in.
@@ -250,6 +253,7 @@ impl<D: Driver> Shard<D> {
         let Some(face) = &face.http else { return Step::Wait(bytes.len()) };
         let most = face.body_bytes_max;
         let persists = head.keep_alive() && self.stopping.is_none();
+        let chunks = head.minor_version() > 0;
         let rest = match head.body() {
             Body::None => None,
             Body::Length(length) if length > most as u64 => {
@@ -267,7 +271,8 @@ impl<D: Driver> Shard<D> {
         };
         if let Some(body) = behind.get(..length) {
             let request = Request { body, ..*request };
-            let asked = Asked { session: key, is_head: head.method() == "HEAD", persists };
+            let is_head = head.method() == "HEAD";
+            let asked = Asked { session: key, is_head, persists, chunks };
             if !self.ask(key, protocol, &route, &request, asked) {
                 return Step::Wait(0);
             }
@@ -286,7 +291,7 @@ impl<D: Driver> Shard<D> {
         connection.deadline = by.min(self.now.time + deadlines.frame);
         if let Stage::Http(stage) = &mut connection.stage {
             let request = KeptRequest::of(request);
-            let collected = Collected { protocol, route, request, rest, persists, by };
+            let collected = Collected { protocol, route, request, rest, persists, chunks, by };
             stage.work = Work::Collect(Box::new(collected));
         }
         Step::Next(head.consumed())
@@ -335,7 +340,8 @@ impl<D: Driver> Shard<D> {
             return Step::Next(consumed);
         };
         let is_head = collected.request.method == "HEAD";
-        let asked = Asked { session: key, is_head, persists: collected.persists };
+        let Collected { persists, chunks, .. } = *collected;
+        let asked = Asked { session: key, is_head, persists, chunks };
         let (protocol, route) = (collected.protocol, &collected.route);
         let done = collected.request.with(|request| self.ask(key, protocol, route, request, asked));
         if done {

@@ -23,6 +23,7 @@
 #![allow(clippy::box_collection, clippy::vec_box)]
 
 mod accept;
+mod chunked;
 mod close;
 mod connection;
 mod date;

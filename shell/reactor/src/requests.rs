@@ -412,13 +412,18 @@ impl<D: Driver> Shard<D> {
         };
         let out = self.pool.queue(&mut connection.outgoing).tail();
         let (status, headers) = (response.status, &response.headers);
-        if !write_head(out, status, headers, &date, false, ResponseBody::UntilClose) {
+        let (transport, body) = if asked.chunks {
+            (Transport::Chunked, ResponseBody::Chunked)
+        } else {
+            (Transport::Stream, ResponseBody::UntilClose)
+        };
+        if !write_head(out, status, headers, &date, false, body) {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
             return self.end(key, &crate::session::internal_error(), Farewell::Silent);
         }
-        out.extend_from_slice(&response.body);
+        transport.framing().write(&response.body, false, out);
         self.set_work(key, Work::Idle);
-        self.adopt(key, session, Transport::Stream);
+        self.adopt(key, session, transport);
     }
 
     /// The client has hung up while its request waited.

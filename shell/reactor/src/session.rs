@@ -311,7 +311,7 @@ impl Gauge {
         match stage {
             Stage::Http(_) => Gauge::HTTP,
             Stage::Live(live) => match live.transport {
-                Transport::Stream => Gauge::protocol(live.protocol, 0),
+                Transport::Stream | Transport::Chunked => Gauge::protocol(live.protocol, 0),
                 Transport::WebSocket { .. } => Gauge::protocol(live.protocol, 1),
                 Transport::Requests(_) => Gauge::protocol(live.protocol, 2),
                 Transport::Resident => Gauge::NONE,

@@ -127,6 +127,9 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
         http: tiderace_http1::Limits {
             head_bytes_max: limits.header_bytes_max,
             headers_max: limits.headers_max.min(tiderace_http1::HEADERS_CAPACITY),
+            // Each protocol has a limit of its own; this one only bounds what they all refuse.
+            body_bytes_max: limits.message_bytes_max.max(config.events.batch_bytes_max) as u64
+                + (1 << 20),
             ..defaults.http
         },
         ..defaults

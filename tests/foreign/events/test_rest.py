@@ -1,5 +1,6 @@
 """REST by requests: every row of the table in protocols/events/README.md."""
 
+import http.client
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -101,8 +102,12 @@ def test_who_asks(topic, options, status, code):
 
 @pytest.mark.parametrize("path", ["a//b", "a/", "%", "%zz", "%ff", "a%00b", "*", "a/%23", "x" * 1025])
 def test_bad_names(path):
-    got = call("GET", f"/topics/{path}")
-    assert got.status_code == 400 and got.json()["code"] in ("bad-destination", "bad-request"), got.text
+    # By the standard library: requests mends paths.
+    connection = http.client.HTTPConnection(BASE.removeprefix("http://"), timeout=WAIT)
+    connection.request("GET", f"/topics/{path}", headers=BEARER)
+    got = connection.getresponse()
+    assert got.status == 400 and json.load(got)["code"] in ("bad-destination", "bad-request")
+    connection.close()
 
 
 def test_methods_and_preflights(topic):

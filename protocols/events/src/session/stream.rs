@@ -86,18 +86,22 @@ impl Stream {
         let run = delivery.run.run();
         let form = self.form;
         if std::mem::replace(&mut self.open, true) {
-            encode::end(form, None, output.queue.tail());
+            piece(output, |out| encode::end(form, None, out));
         }
         self.position.advance(run.home(), delivery.reached);
         if delivery.is_whole() {
             let form_key = EncodingKey::form(LETTER, form.id(), output.framing.id());
             let key = EncodingKey { form: form_key, variant: &[] };
-            let block = delivery.run.encoded(key, |out| encode::run(form, run, 0, run.len(), out));
+            let block = delivery.run.encoded(key, |out| {
+                let mut events = Vec::with_capacity(out.capacity());
+                encode::run(form, run, 0, run.len(), &mut events);
+                output.framing.write(&events, true, out);
+            });
             if let Some(block) = block {
                 return output.queue.share(block);
             }
         }
-        encode::run(form, run, delivery.from, delivery.to, output.queue.tail());
+        piece(output, |out| encode::run(form, run, delivery.from, delivery.to, out));
     }
 
     /// Ends the turn's last event; says whether there was one.
@@ -106,14 +110,15 @@ impl Stream {
             return false;
         }
         self.moved = false;
-        encode::end(self.form, Some(&self.position.encode()), output.queue.tail());
+        let position = self.position.encode();
+        piece(output, |out| encode::end(self.form, Some(&position), out));
         true
     }
 
     pub(super) fn heart_beat(&mut self, output: &mut Output<'_>) {
         let moved = std::mem::take(&mut self.moved);
         let position = moved.then(|| self.position.encode());
-        encode::heart_beat(self.form, position.as_deref(), output.queue.tail());
+        piece(output, |out| encode::heart_beat(self.form, position.as_deref(), out));
     }
 
     pub(super) fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
@@ -122,8 +127,15 @@ impl Stream {
         append_text(&mut members, close.code.slug());
         members.extend_from_slice(b",\"message\":");
         append_text(&mut members, &close.reason);
-        encode::notice(self.form, "end", &members, None, output.queue.tail());
+        piece(output, |out| encode::notice(self.form, "end", &members, None, out));
     }
+}
+
+/// Writes a piece of the answer in the framing of what carries it.
+fn piece(output: &mut Output<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = Vec::new();
+    write(&mut bytes);
+    output.frame(&bytes, true);
 }
 
 impl EventsSession {

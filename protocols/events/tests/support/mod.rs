@@ -179,7 +179,13 @@ impl World {
 
     /// What a client has received, as text.
     pub fn text(&self, client: Client) -> String {
-        String::from_utf8_lossy(&self.network.received(client)).into_owned()
+        let text = String::from_utf8_lossy(&self.network.received(client)).into_owned();
+        match text.split_once("\r\n\r\n") {
+            Some((head, body)) if head.contains("Transfer-Encoding: chunked") => {
+                format!("{head}\r\n\r\n{}", unchunked(body))
+            }
+            _ => text,
+        }
     }
 
     /// Waits until a client has received that text.
@@ -197,6 +203,23 @@ impl World {
     pub fn connections(&self) -> usize {
         self.control.connections()
     }
+}
+
+/// What has come of a chunked body; characters stand for bytes here, so chunks are counted in bytes.
+fn unchunked(body: &str) -> String {
+    let mut rest = body.as_bytes();
+    let mut plain = Vec::new();
+    while let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
+        let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
+        let Some(chunk) = rest.get(end + 2..end + 2 + length + 2) else { break };
+        assert_eq!(&chunk[length..], b"\r\n", "a chunk ends with a line break");
+        plain.extend_from_slice(&chunk[..length]);
+        rest = &rest[end + 2 + length + 2..];
+        if length == 0 {
+            assert!(rest.is_empty(), "nothing follows the last chunk");
+        }
+    }
+    String::from_utf8(plain).unwrap()
 }
 
 pub const ANN: &str = "Authorization: Bearer secret";
