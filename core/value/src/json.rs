@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::scan::{self, JsonError, JsonProblem};
 use crate::write::decode;
-use crate::{Elements, Fields};
+use crate::{Elements, Fields, Objects};
 
 /// A piece of text that is one JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +110,12 @@ impl<'a> Json<'a> {
     /// The names and values of an object in order; nothing of any other value.
     pub fn fields(self) -> Fields<'a> {
         Fields::of(self.0)
+    }
+
+    /// Every object in it, itself included, in the order in which they begin. Takes time in
+    /// proportion to size and nesting.
+    pub fn objects(self) -> Objects<'a> {
+        Objects::of(self.0)
     }
 
     /// The value of that name; of equal names the last counts, as in JavaScript.

@@ -22,6 +22,6 @@ mod scan;
 mod write;
 
 pub use json::{Json, JsonKind};
-pub use look::{Elements, Fields};
+pub use look::{Elements, Fields, Objects};
 pub use scan::{DEPTH_MAX, JsonError, JsonProblem};
 pub use write::{append_text, append_text_lossy};

@@ -133,3 +133,10 @@ fn the_rest_of_an_array_is_told_as_it_was_written() {
     elements.next();
     assert_eq!(elements.rest().trim(), r#"1, {"a" : 2}]"#);
 }
+
+#[test]
+fn objects_are_found_at_any_depth_and_not_in_texts() {
+    let json = Json::parse(br#"{"a":[{"b":"{}"},{"c":{}}],"{\"":1}"#, 8).unwrap();
+    let found: Vec<&str> = json.objects().map(Json::text).collect();
+    assert_eq!(found, [json.text(), r#"{"b":"{}"}"#, r#"{"c":{}}"#, "{}"]);
+}

@@ -1,0 +1,375 @@
+//! The session: one client's conversation over one connection, in one or several namespaces.
+//!
+//! Relies on `packet` for what may come and on the modules below for what it means. Invariants:
+//! attachments follow their packet with nothing in between; an answer goes to the event that asked
+//! for it; what is rarely used costs eight bytes.
+
+mod answer;
+mod assembly;
+mod connect;
+mod deliver;
+mod event;
+mod exchange;
+mod held;
+mod listen;
+mod namespace;
+mod publish;
+mod recover;
+mod room;
+mod subscriptions;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
+use tiderace_wire::{
+    Context, Credentials, Delivery, ExchangeKey, Incoming, Opening, Output, Position, Progress,
+    Reply, Session, Side, Token,
+};
+
+use crate::options::SocketOptions;
+use crate::packet::{self, Bounds, Packet, PacketKind};
+use crate::query;
+use crate::write::Text;
+use answer::Waiting;
+use assembly::Assembly;
+use connect::LoginFor;
+use event::Event;
+use exchange::{Asked, Talk};
+use held::HeldMessages;
+use namespace::{Namespaces, Standing};
+use recover::Resume;
+pub(crate) use subscriptions::Subscription;
+use subscriptions::Subscriptions;
+
+/// Which protocol is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// Socket.IO 1 and 2, over Engine.IO 3: `/` is connected from the beginning.
+    V4,
+    /// Socket.IO 3 and 4, over Engine.IO 4.
+    V5,
+}
+
+/// How far the login has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Login {
+    /// Nothing was asked for.
+    None,
+    /// The broker is looking at credentials.
+    Pending,
+    /// The client is known.
+    Done,
+}
+
+/// One client's conversation in Socket.IO.
+pub(crate) struct SocketSession {
+    options: Arc<SocketOptions>,
+    namespaces: Namespaces,
+    subscriptions: Subscriptions,
+    rare: Option<Box<Rare>>,
+    principal: Option<Arc<str>>,
+    /// What recoverable subscriptions have been sent.
+    position: Position,
+    /// Two words, so that the session needs no alignment to sixteen bytes.
+    secret: [u64; 2],
+    /// When a client that connects to nothing is given up.
+    deadline: Time,
+    tokens: Token,
+    calls: u32,
+    asks: u64,
+    /// Connects to namespaces so far.
+    connects: u32,
+    version: Version,
+    login: Login,
+    /// Whether what needs no asking has been done.
+    begun: bool,
+    /// Whether the session said itself that it is over.
+    over: bool,
+}
+
+const _: () = assert!(size_of::<SocketSession>() <= 176, "there may be millions of idle ones");
+
+/// What most sessions need only for moments.
+#[derive(Default)]
+struct Rare {
+    /// The credentials of the request the session began with.
+    credentials: Option<Credentials>,
+    /// Whose login is under way, in order.
+    logins: VecDeque<LoginFor>,
+    /// What namespaces asked to go on with.
+    resumes: BTreeMap<u8, Resume>,
+    /// Questions to the broker.
+    waiting: BTreeMap<Token, Waiting>,
+    /// Open calls, requests and conversations.
+    exchanges: BTreeMap<ExchangeKey, Talk>,
+    /// Questions to the client, by ack id.
+    asked: BTreeMap<u64, Asked>,
+    /// The packet whose attachments are coming.
+    assembly: Option<Assembly>,
+    held: HeldMessages,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        self.credentials.is_none()
+            && self.logins.is_empty()
+            && self.resumes.is_empty()
+            && self.waiting.is_empty()
+            && self.exchanges.is_empty()
+            && self.asked.is_empty()
+            && self.assembly.is_none()
+            && self.held.is_empty()
+    }
+}
+
+impl SocketSession {
+    /// Begins a conversation.
+    pub(crate) fn new(options: Arc<SocketOptions>, opening: &Opening<'_>) -> SocketSession {
+        let revision = opening.request.and_then(|request| request.query_value("EIO"));
+        let version = if revision == Some("3") { Version::V4 } else { Version::V5 };
+        let credentials =
+            opening.request.and_then(|request| query::of_request(request, version == Version::V4));
+        let rare = credentials.is_some().then(|| Box::new(Rare { credentials, ..Rare::default() }));
+        let secret = opening.ticket.secret;
+        let now = opening.now.time;
+        SocketSession {
+            namespaces: Namespaces::default(),
+            subscriptions: Subscriptions::default(),
+            rare,
+            principal: None,
+            position: Position::new(opening.epoch),
+            secret: [(secret >> 64) as u64, secret as u64],
+            // The older protocol connects `/` without being asked, as soon as the session is called.
+            deadline: if version == Version::V4 { now } else { now + options.connect_timeout },
+            options,
+            tokens: 0,
+            calls: 0,
+            asks: 0,
+            connects: 0,
+            version,
+            login: Login::None,
+            begun: version == Version::V5,
+            over: false,
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    fn secret(&self) -> u128 {
+        let [high, low] = self.secret;
+        u128::from(high) << 64 | u128::from(low)
+    }
+
+    fn token(&mut self) -> Token {
+        self.tokens = self.tokens.wrapping_add(1);
+        self.tokens
+    }
+
+    /// Forgets what is not needed any more.
+    fn tidy(&mut self) {
+        if self.rare.as_ref().is_some_and(|rare| rare.is_empty()) {
+            self.rare = None;
+        }
+    }
+
+    fn text(&mut self, now: Now, text: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
+        if self.rare.as_ref().is_some_and(|rare| rare.assembly.is_some()) {
+            return Err(packet::bad("text came where an attachment was due"));
+        }
+        if text.len() > self.options.message_bytes_max {
+            return Err(too_large());
+        }
+        let bounds = Bounds {
+            attachments_max: self.options.attachments_max,
+            depth_max: self.options.depth_max,
+        };
+        let packet = packet::decode(text, bounds)?;
+        if packet.attachments > 0 {
+            let deadline = now.time + self.options.attachments_timeout;
+            self.rare().assembly = Some(Assembly::new(text, packet.attachments, deadline));
+            return Ok(());
+        }
+        self.packet(now, &packet, &[], context)
+    }
+
+    fn binary(&mut self, now: Now, bytes: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
+        let max = self.options.message_bytes_max;
+        let assembly = self.rare.as_mut().and_then(|rare| rare.assembly.as_mut());
+        let Some(assembly) = assembly else {
+            return Err(packet::bad("an attachment came without its packet"));
+        };
+        if assembly.bytes() + bytes.len() > max {
+            return Err(too_large());
+        }
+        if !assembly.push(bytes) {
+            return Ok(());
+        }
+        let Some(assembly) = self.rare().assembly.take() else { return Ok(()) };
+        let bounds = Bounds {
+            attachments_max: self.options.attachments_max,
+            depth_max: self.options.depth_max,
+        };
+        let packet = packet::decode(assembly.head(), bounds)?;
+        self.packet(now, &packet, assembly.attachments(), context)
+    }
+
+    fn packet(
+        &mut self,
+        now: Now,
+        packet: &Packet<'_>,
+        attachments: &[Vec<u8>],
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        if packet.kind == PacketKind::Connect {
+            return self.connect(packet, context);
+        }
+        let namespace = self.namespaces.find(packet.namespace);
+        let standing = namespace.and_then(|number| self.namespaces.get(number));
+        let connected = standing.is_some_and(|known| known.standing == Standing::Connected);
+        let Some(namespace) =
+            namespace.filter(|_| connected || packet.kind == PacketKind::Disconnect)
+        else {
+            let reason = "a packet came for a namespace that is not connected";
+            return Err(Close::new(CloseCode::UnexpectedFrame, reason));
+        };
+        match (packet.kind, packet.data) {
+            (PacketKind::Event, Some(data)) => {
+                let event = Event::new(namespace, packet.ack, data, attachments);
+                self.event(now, &event, context)
+            }
+            (PacketKind::Ack, Some(data)) => {
+                self.answered(packet.ack.unwrap_or_default(), data, attachments, context);
+                Ok(())
+            }
+            _ => {
+                self.leave_namespace(namespace, context);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Session for SocketSession {
+    fn receive(
+        &mut self,
+        _now: Now,
+        _input: &[u8],
+        _context: &mut Context<'_>,
+    ) -> Result<Progress, Close> {
+        Err(CloseCode::UnexpectedFrame.into())
+    }
+
+    fn takes_messages(&self) -> bool {
+        true
+    }
+
+    fn message(
+        &mut self,
+        now: Now,
+        message: Incoming<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        self.begin(now, context);
+        if message.text {
+            self.text(now, message.bytes, context)?;
+        } else {
+            self.binary(now, message.bytes, context)?;
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    fn reply(&mut self, _now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
+        match reply {
+            Reply::LoggedIn { name } => self.logged_in(name, context),
+            Reply::Confirmed(confirm) => self.confirmed(confirm, context),
+            Reply::Recovered { token, complete } => self.recovered(token, complete),
+            Reply::ExchangeEnded { exchange, close } => {
+                self.exchange_ended(exchange, &close, &mut context.output);
+            }
+            Reply::Refused { token, close } => self.refused(token, close, context),
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    fn deliver(&mut self, now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        if let Some(exchange) = delivery.exchange {
+            if self.rare_has(exchange.key) {
+                self.exchange_message(delivery, output);
+                return self.tidy();
+            }
+            // What is left of an exchange that is over here.
+            if exchange.key.side == Side::Caller || !exchange.first {
+                return;
+            }
+        }
+        let namespace = self.subscriptions.get(delivery.key).map(|known| known.namespace);
+        let standing = namespace.and_then(|number| self.namespaces.get(number));
+        match standing.map(|known| known.standing) {
+            Some(Standing::Connected) => self.pass_on(now, delivery, output),
+            Some(_) => self.rare().held.keep(delivery),
+            None => {}
+        }
+    }
+
+    fn deadline(&self) -> Time {
+        let assembly = self.rare.as_ref().and_then(|rare| rare.assembly.as_ref());
+        assembly.map_or(self.deadline, |assembly| self.deadline.min(assembly.deadline()))
+    }
+
+    fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        let assembly = self.rare.as_ref().and_then(|rare| rare.assembly.as_ref());
+        if assembly.is_some_and(|assembly| assembly.deadline() <= now.time) {
+            let reason = "the attachments of a packet did not come in time";
+            return Err(Close::new(CloseCode::FrameTimeout, reason));
+        }
+        if self.begin(now, context) {
+            return Ok(());
+        }
+        if self.deadline <= now.time {
+            let reason = "the client connected to no namespace in time";
+            return Err(Close::new(CloseCode::LoginTimeout, reason));
+        }
+        Ok(())
+    }
+
+    /// A client that hears "disconnected by the server" stays away, so it hears this only if it
+    /// should; others see the connection end and come back.
+    fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
+        let row = CLOSE_CODES.get(close.code.index());
+        if close.code == CloseCode::Done || row.is_none_or(|row| row.reconnect) {
+            return;
+        }
+        self.over = true;
+        for known in self.namespaces.iter() {
+            if known.standing != Standing::Connected {
+                continue;
+            }
+            let mut problem = Text::event(0, known.name(), None, "problem");
+            problem.raw(",{\"event\":\"disconnect\"");
+            problem.problem(close);
+            problem.raw("}]");
+            output.frame(problem.bytes(), true);
+            output.frame(Text::new(b'1', known.name(), None).bytes(), true);
+        }
+    }
+
+    fn is_established(&self) -> bool {
+        self.login == Login::Done
+    }
+}
+
+impl Drop for SocketSession {
+    fn drop(&mut self) {
+        self.leave_records();
+    }
+}
+
+fn too_large() -> Close {
+    let reason = "a packet and its attachments are larger than the limit";
+    Close::new(CloseCode::FrameTooLarge, reason)
+}

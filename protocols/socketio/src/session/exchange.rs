@@ -1,0 +1,349 @@
+//! Calls, requests and conversations.
+//!
+//! ```text
+//!   call(service, value, ack)      one answer, in the ack
+//!   open(service, value, ack)      a conversation: say ⇄ said, until both sides said the last
+//!   serve(service) ─▶ request      answered by its ack, or by say if it is a conversation
+//! ```
+//! Relies on the broker for who serves and for patience. Invariant: an exchange is known here from
+//! its first message until both sides said all, it ended otherwise, or its namespace was left.
+
+use tiderace_base::{Close, CloseCode, ShardId, Span};
+use tiderace_value::Json;
+use tiderace_wire::{
+    Call, Command, Context, Delivery, ExchangeKey, Outcome, Output, Settle, Side, Speak,
+    SubscriptionKey, properties,
+};
+
+use super::SocketSession;
+use super::event::Event;
+use super::publish::append_headers;
+use crate::body::{Shown, body_of};
+use crate::write::Text;
+
+/// One open exchange.
+#[derive(Debug)]
+pub(super) struct Talk {
+    /// The number of its namespace.
+    namespace: u8,
+    /// The ack id of a call; conversations and requests have none.
+    call: Option<u64>,
+    /// By which ack id the client may answer a request.
+    asked: Option<u64>,
+    said_last: bool,
+    heard_last: bool,
+}
+
+/// What the client's answer to an event means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// What becomes of a queue's message.
+    Job { key: SubscriptionKey, home: ShardId, sequence: u64 },
+    /// The answer to a request.
+    Request(ExchangeKey),
+}
+
+impl Asked {
+    /// Whether it belongs to one of these subscriptions.
+    pub(super) fn is_of(&self, keys: &[SubscriptionKey]) -> bool {
+        matches!(self, Asked::Job { key, .. } if keys.contains(key))
+    }
+}
+
+impl SocketSession {
+    pub(super) fn rare_has(&self, key: ExchangeKey) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.exchanges.contains_key(&key))
+    }
+
+    /// `call(service, value, {timeout, headers}?, ack)` and `open(service, value, …, ack?)`.
+    pub(super) fn call(
+        &mut self,
+        event: &Event<'_>,
+        once: bool,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let service = self.path(&event.text(0)?)?;
+        let value = event.value(1)?;
+        let options = event.options(2)?;
+        if once && event.ack.is_none() {
+            return Err(event.wrong("a call needs an ack, in which the answer comes"));
+        }
+        let patience = match event.number(options, "timeout")? {
+            None => self.options.call_timeout,
+            Some(millis) => Span::from_millis(millis.clamp(1, CALL_MILLIS_MAX)),
+        };
+        let mut block = Vec::new();
+        let (body, content_type) = body_of(value, event.attachments);
+        properties::append(&mut block, "content-type", content_type);
+        append_headers(event, options, &mut block)?;
+        let max = self.options.exchanges_max;
+        if self.rare().exchanges.len() >= max {
+            let reason = format!("more than {max} calls and conversations are open");
+            return Err(Close::new(CloseCode::TooManyReceipts, reason));
+        }
+        let key = self.new_call();
+        let talk = Talk {
+            namespace: event.namespace,
+            call: event.ack.filter(|_| once),
+            asked: None,
+            said_last: once,
+            heard_last: false,
+        };
+        self.rare().exchanges.insert(key, talk);
+        context.commands.push(Command::Call(Box::new(Call {
+            number: key.number,
+            service,
+            properties: block,
+            body: body.into_owned(),
+            last: once,
+            patience,
+        })));
+        if !once {
+            self.succeed(event.namespace, event.ack, Some(spell(key)), &mut context.output);
+        }
+        Ok(())
+    }
+
+    fn new_call(&mut self) -> ExchangeKey {
+        loop {
+            self.calls = self.calls.wrapping_add(1);
+            let key = ExchangeKey::caller(self.calls);
+            if !self.rare_has(key) {
+                return key;
+            }
+        }
+    }
+
+    /// `say(id, value, {last}?, ack?)`.
+    pub(super) fn say(
+        &mut self,
+        event: &Event<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let key = self.talk_of(event)?;
+        let value = event.value(1)?;
+        let last = event.truth(event.options(2)?, "last", false)?;
+        self.speak(key, value, event.attachments, last, context);
+        self.succeed(event.namespace, event.ack, None, &mut context.output);
+        Ok(())
+    }
+
+    /// `end(id, message?, ack?)`.
+    pub(super) fn end(
+        &mut self,
+        event: &Event<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let key = self.talk_of(event)?;
+        let reason =
+            event.argument(1).and_then(Json::as_text).unwrap_or("the other side ended it".into());
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        self.forget_talk(key);
+        let close = Close::new(CloseCode::Done, reason);
+        context.commands.push(Command::HangUp { exchange: key, close });
+        self.succeed(event.namespace, event.ack, None, &mut context.output);
+        Ok(())
+    }
+
+    /// The conversation an event names, if the client may still speak in it.
+    fn talk_of(&mut self, event: &Event<'_>) -> Result<ExchangeKey, Close> {
+        let key = event.value(0)?.as_unsigned().and_then(parse);
+        let key =
+            key.ok_or_else(|| event.wrong("its first argument is the id of a conversation"))?;
+        let talk = self.rare().exchanges.get(&key).filter(|talk| talk.namespace == event.namespace);
+        match talk {
+            Some(talk) if !talk.said_last => Ok(key),
+            Some(_) => Err(event.wrong("you have said the last word already")),
+            None => Err(event.wrong("there is no such conversation")),
+        }
+    }
+
+    fn speak(
+        &mut self,
+        key: ExchangeKey,
+        value: Json<'_>,
+        attachments: &[Vec<u8>],
+        last: bool,
+        context: &mut Context<'_>,
+    ) {
+        let Some(talk) = self.rare().exchanges.get_mut(&key) else { return };
+        talk.said_last = last;
+        if last && talk.heard_last {
+            self.forget_talk(key);
+        }
+        let (body, content_type) = body_of(value, attachments);
+        let mut block = Vec::new();
+        properties::append(&mut block, "content-type", content_type);
+        context.commands.push(Command::Speak(Box::new(Speak {
+            exchange: key,
+            properties: block,
+            body: body.into_owned(),
+            last,
+        })));
+    }
+
+    fn forget_talk(&mut self, key: ExchangeKey) -> Option<Talk> {
+        let rare = self.rare();
+        let talk = rare.exchanges.remove(&key)?;
+        if let Some(asked) = talk.asked {
+            rare.asked.remove(&asked);
+        }
+        Some(talk)
+    }
+
+    /// The client has answered an event.
+    pub(super) fn answered(
+        &mut self,
+        id: u64,
+        data: Json<'_>,
+        attachments: &[Vec<u8>],
+        context: &mut Context<'_>,
+    ) {
+        // Answers to what is over are no fault: the end may have crossed them.
+        let Some(asked) = self.rare().asked.remove(&id) else { return };
+        let value = data.elements().next().unwrap_or(Json::NULL);
+        match asked {
+            Asked::Job { key, home, sequence } => {
+                let reject = value.field("reject").and_then(Json::as_bool) == Some(true);
+                let outcome = if reject { Outcome::Reject } else { Outcome::Accept };
+                let ranges = vec![(sequence, sequence)];
+                let settle = Settle { key, home, ranges, outcome, confirm: None };
+                context.commands.push(Command::Settle(settle));
+            }
+            Asked::Request(key) => {
+                let open = self.rare().exchanges.get(&key).is_some_and(|talk| !talk.said_last);
+                if open {
+                    self.speak(key, value, attachments, true, context);
+                }
+            }
+        }
+    }
+
+    /// A question to the client: the ack id by which it will answer.
+    pub(super) fn ask_client(&mut self, asked: Asked) -> u64 {
+        let id = self.asks;
+        self.asks = self.asks.wrapping_add(1);
+        self.rare().asked.insert(id, asked);
+        id
+    }
+
+    /// A message of an exchange.
+    pub(super) fn exchange_message(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        let Some(exchange) = delivery.exchange else { return };
+        let Some(message) = delivery.run.run().message(delivery.from) else { return };
+        let shown = Shown::of(message.properties, message.body, self.options.depth_max);
+        let key = exchange.key;
+        let Some(talk) = self.rare().exchanges.get_mut(&key) else { return };
+        talk.heard_last |= exchange.last;
+        let (namespace, call) = (talk.namespace, talk.call);
+        if call.is_some() || (talk.heard_last && talk.said_last) {
+            self.forget_talk(key);
+        }
+        let name = self.namespaces.name(namespace);
+        let attachments = shown.attachments();
+        let text = match call {
+            Some(id) => {
+                let mut text = Text::answer(attachments.len(), name, id, true);
+                text.raw(",\"value\":");
+                text.value(&shown);
+                text.raw("}]");
+                text
+            }
+            None => {
+                let mut text = Text::event(attachments.len(), name, None, "said");
+                text.raw(",");
+                text.number(spell(key));
+                text.raw(",");
+                text.value(&shown);
+                text.raw(if exchange.last { ",{\"last\":true" } else { ",{\"last\":false" });
+                text.properties(message.properties, &["last"]);
+                text.raw("}]");
+                text
+            }
+        };
+        text.write(attachments, output.framing, output.queue.tail());
+    }
+
+    /// The first message of an exchange with a client that serves.
+    pub(super) fn request(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+        let (Some(exchange), Some(namespace)) =
+            (delivery.exchange, self.subscriptions.get(delivery.key).map(|known| known.namespace))
+        else {
+            return;
+        };
+        let key = exchange.key;
+        let Some(message) = delivery.run.run().message(delivery.from) else { return };
+        let ack = self.ask_client(Asked::Request(key));
+        let heard_last = exchange.last;
+        let talk = Talk { namespace, call: None, asked: Some(ack), said_last: false, heard_last };
+        self.rare().exchanges.insert(key, talk);
+        let shown = Shown::of(message.properties, message.body, self.options.depth_max);
+        let attachments = shown.attachments();
+        let name = self.namespaces.name(namespace);
+        let mut text = Text::event(attachments.len(), name, Some(ack), "request");
+        text.raw(",");
+        text.text(delivery.run.run().destination().path.as_str());
+        text.raw(",");
+        text.value(&shown);
+        text.raw(",{\"id\":");
+        text.number(spell(key));
+        text.raw(if heard_last { ",\"last\":true" } else { ",\"last\":false" });
+        text.properties(message.properties, &["id", "last"]);
+        text.raw("}]");
+        text.write(attachments, output.framing, output.queue.tail());
+    }
+
+    /// An exchange is over before all was said.
+    pub(super) fn exchange_ended(
+        &mut self,
+        key: ExchangeKey,
+        close: &Close,
+        output: &mut Output<'_>,
+    ) {
+        let Some(talk) = self.rare.is_some().then(|| self.forget_talk(key)).flatten() else {
+            return;
+        };
+        if talk.call.is_some() {
+            return self.fail(talk.namespace, talk.call, "call", close, output);
+        }
+        let Some(known) = self.namespaces.get(talk.namespace) else { return };
+        let mut text = Text::event(0, known.name(), None, "ended");
+        text.raw(",");
+        text.number(spell(key));
+        text.raw(",{\"ok\":false");
+        text.problem(close);
+        text.raw("}]");
+        output.frame(text.bytes(), true);
+    }
+
+    /// Ends all exchanges of a namespace.
+    pub(super) fn hang_up_all(&mut self, namespace: u8, context: &mut Context<'_>) {
+        let Some(rare) = &self.rare else { return };
+        let keys: Vec<ExchangeKey> = rare
+            .exchanges
+            .iter()
+            .filter(|(_, talk)| talk.namespace == namespace)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in keys {
+            self.forget_talk(key);
+            let close = Close::new(CloseCode::Done, "the other side has left");
+            context.commands.push(Command::HangUp { exchange: key, close });
+        }
+    }
+}
+
+/// An exchange's id as clients see it: even for those it began, odd for those begun with it.
+fn spell(key: ExchangeKey) -> u64 {
+    u64::from(key.number) << 1 | u64::from(key.side == Side::Responder)
+}
+
+fn parse(id: u64) -> Option<ExchangeKey> {
+    let number = u32::try_from(id >> 1).ok()?;
+    Some(if id & 1 == 1 { ExchangeKey::responder(number) } else { ExchangeKey::caller(number) })
+}
+
+/// The longest a caller may be willing to wait: an hour.
+const CALL_MILLIS_MAX: u64 = 3_600_000;
+/// Characters of the reason that one side gives the other.
+const REASON_CHARS_MAX: usize = 256;

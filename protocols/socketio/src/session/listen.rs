@@ -1,0 +1,184 @@
+//! Subscribing: topics, queues and services, and their ends.
+//!
+//! Relies on the broker to allow it. Invariant: what the broker has been asked for is exactly what
+//! stands among the subscriptions.
+
+use tiderace_base::{Close, CloseCode};
+use tiderace_filter::Selector;
+use tiderace_value::Json;
+use tiderace_wire::{
+    Command, Context, Destination, Kind, Position, Subscribe, SubscriptionKey, Target, Token,
+    Window,
+};
+
+use super::SocketSession;
+use super::answer::What;
+use super::event::{Event, shown};
+use super::subscriptions::{Choices, Listening, Subscription};
+
+impl SocketSession {
+    /// `subscribe(name, {snapshot, selector, recoverable}?, ack?)`.
+    pub(super) fn subscribe(
+        &mut self,
+        event: &Event<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let name = event.text(0)?;
+        let options = event.options(1)?;
+        let selector = match options.field("selector").filter(|value| !value.is_null()) {
+            None => None,
+            Some(text) => {
+                let text = text.as_text();
+                Some(text.ok_or_else(|| event.wrong("its option `selector` is a string"))?)
+            }
+        };
+        let choices = selector
+            .map(|text| Box::new(Choices { selector: Some((&*text).into()), prefetch: None }));
+        let subscription = Subscription {
+            name: (&*name).into(),
+            choices,
+            namespace: event.namespace,
+            listening: Listening::Topic,
+            recoverable: event.truth(options, "recoverable", false)? && self.remembers(),
+            explicit: false,
+            snapshot: event.truth(options, "snapshot", true)?,
+        };
+        self.listen(subscription, event.ack, "subscribe", context)
+    }
+
+    /// `receive(name, {prefetch, acks}?, ack?)` and `serve(name, {prefetch}?, ack?)`.
+    pub(super) fn consume(
+        &mut self,
+        event: &Event<'_>,
+        name: &'static str,
+        listening: Listening,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let destination = event.text(0)?;
+        let options = event.options(1)?;
+        let prefetch = match event.number(options, "prefetch")? {
+            None => None,
+            Some(number @ 1..=PREFETCH_MAX) => Some(number as u32),
+            Some(_) => return Err(event.wrong("its option `prefetch` is 1 to 10000")),
+        };
+        let acks = event.truth(options, "acks", true)?;
+        let subscription = Subscription {
+            name: (&*destination).into(),
+            choices: prefetch.map(|_| Box::new(Choices { selector: None, prefetch })),
+            namespace: event.namespace,
+            listening,
+            recoverable: false,
+            explicit: listening == Listening::Queue && acks,
+            snapshot: false,
+        };
+        self.listen(subscription, event.ack, name, context)
+    }
+
+    /// Makes a subscription.
+    pub(super) fn listen(
+        &mut self,
+        subscription: Subscription,
+        ack: Option<u64>,
+        event: &'static str,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let (namespace, listening) = (subscription.namespace, subscription.listening);
+        if self.subscriptions.find(namespace, listening, &subscription.name).is_some() {
+            let reason = format!("`{}` is subscribed to already", shown(&subscription.name));
+            return Err(Close::new(CloseCode::DuplicateSubscription, reason));
+        }
+        if self.subscriptions.len() >= self.options.subscriptions_max {
+            return Err(CloseCode::TooManySubscriptions.into());
+        }
+        let own = listening == Listening::Room && subscription.name.is_empty();
+        let key = self.subscriptions.insert(subscription);
+        let what = if own { What::Join(key) } else { What::Listen(key) };
+        let asked = self.ask(namespace, ack, event, what).and_then(|token| {
+            let asked = self.ask_to_listen(key, token, None, context);
+            if asked.is_err() {
+                self.rare().waiting.remove(&token);
+            }
+            asked
+        });
+        if asked.is_err() {
+            self.subscriptions.remove(key);
+        }
+        asked
+    }
+
+    /// Asks the broker for a subscription that stands among the others.
+    pub(super) fn ask_to_listen(
+        &mut self,
+        key: SubscriptionKey,
+        token: Token,
+        since: Option<Position>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let Some(known) = self.subscriptions.get(key) else { return Ok(()) };
+        let exact = |kind, path| Target::Exact(Destination { kind, path });
+        let target = match known.listening {
+            Listening::Topic => self.topics(&known.name)?,
+            Listening::Queue => exact(Kind::Queue, self.path(&known.name)?),
+            Listening::Service => exact(Kind::Service, self.path(&known.name)?),
+            Listening::Room => {
+                let namespace = self.namespaces.name(known.namespace);
+                exact(Kind::Topic, self.room_path(namespace, &known.name)?)
+            }
+        };
+        let choices = known.choices.as_deref();
+        let selector = match choices.and_then(|choices| choices.selector.as_deref()) {
+            None => None,
+            Some(text) => Some(
+                Selector::parse(text)
+                    .map_err(|error| Close::new(CloseCode::BadSelector, format!("{error}")))?,
+            ),
+        };
+        let prefetch = choices.and_then(|choices| choices.prefetch);
+        let window = prefetch.map(|messages| Window { messages, bytes: 0 });
+        context.commands.push(Command::Subscribe(Box::new(Subscribe {
+            selector,
+            explicit: known.explicit,
+            window,
+            confirm: Some(token),
+            retained: known.snapshot,
+            recoverable: known.recoverable,
+            since,
+            ..Subscribe::new(key, vec![target])
+        })));
+        Ok(())
+    }
+
+    /// `unsubscribe(name, ack?)`, `cancel(name, ack?)`, `unserve(name, ack?)`; the id will do as well.
+    pub(super) fn stop_listening(
+        &mut self,
+        event: &Event<'_>,
+        name: &'static str,
+        listening: Listening,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let namespace = event.namespace;
+        let fits = |key: &SubscriptionKey| {
+            let known = self.subscriptions.get(*key);
+            known.is_some_and(|known| (known.namespace, known.listening) == (namespace, listening))
+        };
+        let key = match event.argument(0).and_then(Json::as_unsigned) {
+            Some(id) => u32::try_from(id).ok().map(SubscriptionKey).filter(fits),
+            None => self.subscriptions.find(namespace, listening, &event.text(0)?),
+        };
+        let key = key.ok_or_else(|| Close::from(CloseCode::UnknownSubscription))?;
+        let confirm = match event.ack {
+            Some(_) => Some(self.ask(namespace, event.ack, name, What::Plain)?),
+            None => None,
+        };
+        self.subscriptions.remove(key);
+        let rare = self.rare();
+        rare.asked.retain(|_, asked| !asked.is_of(&[key]));
+        // One that was never confirmed is answered by its end.
+        rare.waiting.retain(|_, waiting| waiting.what != What::Listen(key));
+        context.commands.push(Command::Unsubscribe { key, confirm });
+        Ok(())
+    }
+}
+
+/// Unsettled messages that a client may ask to have under way.
+const PREFETCH_MAX: u64 = 10_000;

@@ -1,0 +1,118 @@
+//! Publishing to topics and sending to queues.
+//!
+//! Relies on `body` for values. Invariant: a message whose publisher waits for an answer is
+//! published by itself, so that the answer is about nothing else.
+
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_value::{Json, JsonKind};
+use tiderace_wire::{Context, Destination, Flags, Kind, Meta, properties};
+
+use super::SocketSession;
+use super::answer::What;
+use super::event::Event;
+use crate::body::body_of;
+use crate::options::HEADERS_MAX;
+
+impl SocketSession {
+    /// `publish(topic, value, {retain, headers, ttl}?, ack?)`, `send(queue, value, …)`.
+    pub(super) fn publish(
+        &mut self,
+        now: Now,
+        event: &Event<'_>,
+        name: &'static str,
+        kind: Kind,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let path = self.path(&event.text(0)?)?;
+        let value = event.value(1)?;
+        let options = event.options(2)?;
+        let mut meta = Meta { flags: retain(event, options)?, expires_ms: None };
+        if let Some(ttl) = event.number(options, "ttl")?.filter(|ttl| *ttl > 0) {
+            meta.expires_ms = Some(now.wall_ms.saturating_add(ttl));
+        }
+        let (body, content_type) = body_of(value, event.attachments);
+        let mut block = Vec::with_capacity(64);
+        properties::append(&mut block, "content-type", content_type);
+        append_headers(event, options, &mut block)?;
+        let destination = Destination { kind, path };
+        self.put(event, name, &destination, &block, &body, meta, context)
+    }
+
+    /// Hands a message over.
+    #[allow(clippy::too_many_arguments, reason = "they are the message's parts")]
+    pub(super) fn put(
+        &mut self,
+        event: &Event<'_>,
+        name: &'static str,
+        destination: &Destination,
+        block: &[u8],
+        body: &[u8],
+        mut meta: Meta,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let token = match event.ack {
+            Some(_) => Some(self.ask(event.namespace, event.ack, name, What::Plain)?),
+            None => None,
+        };
+        if block.contains(&b'\\') {
+            meta.flags = meta.flags | Flags::ESCAPED;
+        }
+        if token.is_some() {
+            context.commands.seal();
+        }
+        context.commands.message(destination).extend_from_slice(block);
+        context.commands.publish(body, meta, token);
+        if token.is_some() {
+            context.commands.seal();
+        }
+        Ok(())
+    }
+}
+
+/// The option `retain`: true, false, or `"remove"`.
+fn retain(event: &Event<'_>, options: Json<'_>) -> Result<Flags, Close> {
+    let Some(retain) = options.field("retain").filter(|value| !value.is_null()) else {
+        return Ok(Flags::NONE);
+    };
+    match (retain.as_bool(), retain.as_text().as_deref()) {
+        (Some(true), _) => Ok(Flags::RETAIN),
+        (Some(false), _) => Ok(Flags::NONE),
+        (_, Some("remove")) => Ok(Flags::RETAIN_REMOVE),
+        _ => Err(event.wrong("its option `retain` is true, false or \"remove\"")),
+    }
+}
+
+/// The option `headers`: names and texts, numbers or truth values, as properties.
+pub(super) fn append_headers(
+    event: &Event<'_>,
+    options: Json<'_>,
+    block: &mut Vec<u8>,
+) -> Result<(), Close> {
+    let Some(headers) = options.field("headers").filter(|value| !value.is_null()) else {
+        return Ok(());
+    };
+    if headers.kind() != JsonKind::Object {
+        return Err(event.wrong("its option `headers` is an object"));
+    }
+    for (count, (name, value)) in headers.fields().enumerate() {
+        if count == HEADERS_MAX {
+            let reason = format!("a message has more headers than {HEADERS_MAX}");
+            return Err(Close::new(CloseCode::FrameTooLarge, reason));
+        }
+        let name = name.as_text().unwrap_or_default();
+        if name.eq_ignore_ascii_case("content-type") {
+            return Err(event.wrong("the value says its `content-type` itself"));
+        }
+        match value.kind() {
+            JsonKind::Text => {
+                properties::append(block, &name, &value.as_text().unwrap_or_default());
+            }
+            JsonKind::Number | JsonKind::Bool => properties::append(block, &name, value.text()),
+            JsonKind::Null => {}
+            JsonKind::Array | JsonKind::Object => {
+                return Err(event.wrong("headers are strings, numbers, true or false"));
+            }
+        }
+    }
+    Ok(())
+}

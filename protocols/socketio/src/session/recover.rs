@@ -1,0 +1,153 @@
+//! Coming back: what a session leaves behind when it breaks off, and how another goes on with it.
+//!
+//! Relies on the table of records for what was, and on the broker's histories for what was missed.
+//! Invariant: a namespace is told to be recovered only if nothing is missing; else it begins anew.
+
+use tiderace_wire::{Context, Position, Token};
+
+use super::answer::{Waiting, What};
+use super::namespace::Standing;
+use super::subscriptions::Listening;
+use super::{SocketSession, Version};
+use crate::records::Record;
+
+/// What a namespace asked to go on with.
+#[derive(Debug)]
+pub(super) struct Resume {
+    pid: u128,
+    /// The last message received; none if there was no message yet.
+    offset: Option<Position>,
+    /// Subscriptions that are being made.
+    left: usize,
+    complete: bool,
+}
+
+impl Resume {
+    pub(super) fn new(pid: u128, offset: Option<Position>) -> Resume {
+        Resume { pid, offset, left: 0, complete: true }
+    }
+}
+
+impl SocketSession {
+    /// Whether this session may be gone on with.
+    pub(super) fn remembers(&self) -> bool {
+        self.version == Version::V5 && self.options.recovery.is_some()
+    }
+
+    /// Goes on with what the namespace was, if that is known; says whether it does.
+    pub(super) fn resume(&mut self, number: u8, context: &mut Context<'_>) -> bool {
+        let Some(rare) = &mut self.rare else { return false };
+        let Some(resume) = rare.resumes.get_mut(&number) else { return false };
+        let (pid, offset) = (resume.pid, resume.offset.take());
+        let principal = self.principal.as_deref().unwrap_or_default();
+        let table = self.options.recovery.as_ref();
+        let record = table.and_then(|table| table.take(pid, principal));
+        let here = self.namespaces.get_mut(number);
+        let (Some(record), Some(namespace)) = (record, here) else {
+            rare.resumes.remove(&number);
+            return false;
+        };
+        if *record.namespace != *namespace.name() {
+            rare.resumes.remove(&number);
+            return false;
+        }
+        namespace.sid = record.sid;
+        namespace.set_pid(pid);
+        namespace.standing = Standing::Joining;
+        let since = offset.unwrap_or_else(|| Position::new(self.position.epoch));
+        if since.epoch == self.position.epoch {
+            for (home, sequence) in since.seen() {
+                self.position.advance(*home, *sequence);
+            }
+        }
+        for (key, mut subscription) in record.subscriptions {
+            subscription.namespace = number;
+            let since = subscription.recoverable.then(|| since.clone());
+            let key = self.subscriptions.insert_at(key, subscription);
+            let token = self.token();
+            let waiting = Waiting {
+                namespace: number,
+                ack: None,
+                event: "connect",
+                what: What::Restore(key),
+            };
+            self.rare().waiting.insert(token, waiting);
+            if let Some(resume) = self.rare().resumes.get_mut(&number) {
+                resume.left += 1;
+            }
+            if self.ask_to_listen(key, token, since, context).is_err() {
+                self.rare().waiting.remove(&token);
+                self.subscriptions.remove(key);
+                self.restored(number, false, context);
+            }
+        }
+        true
+    }
+
+    /// What a subscription missed is on its way, all of it or not.
+    pub(super) fn recovered(&mut self, token: Token, complete: bool) {
+        let Some(rare) = &mut self.rare else { return };
+        if let Some(waiting) = rare.waiting.get(&token)
+            && let Some(resume) = rare.resumes.get_mut(&waiting.namespace)
+        {
+            resume.complete &= complete;
+        }
+    }
+
+    /// One subscription of a namespace is made again, or could not be.
+    pub(super) fn restored(&mut self, number: u8, made: bool, context: &mut Context<'_>) {
+        let Some(rare) = &mut self.rare else { return };
+        let Some(resume) = rare.resumes.get_mut(&number) else { return };
+        resume.complete &= made;
+        resume.left -= 1;
+        if resume.left > 0 {
+            return;
+        }
+        let complete = resume.complete && !rare.held.overflowed();
+        rare.resumes.remove(&number);
+        if complete {
+            return self.connected(number, context);
+        }
+        self.drop_subscriptions(number, context);
+        let (sid, pid) = self.new_ids();
+        if let Some(namespace) = self.namespaces.get_mut(number) {
+            namespace.sid = sid;
+            namespace.set_pid(pid);
+        }
+        self.admit(number, context);
+    }
+
+    /// The session ends: leaves a record of each namespace that can be gone on with.
+    pub(super) fn leave_records(&mut self) {
+        if self.over || !self.remembers() {
+            return;
+        }
+        let (Some(table), Some(principal)) = (self.options.recovery.clone(), &self.principal)
+        else {
+            return;
+        };
+        for number in 0..=u8::MAX {
+            let Some(namespace) = self.namespaces.get(number) else { continue };
+            let keys = self.subscriptions.of(number);
+            let mut worth = false;
+            let mut subscriptions = Vec::with_capacity(keys.len());
+            for key in keys {
+                if let Some(subscription) = self.subscriptions.remove(key) {
+                    worth |= subscription.recoverable
+                        && matches!(subscription.listening, Listening::Topic | Listening::Room);
+                    subscriptions.push((key.0, subscription));
+                }
+            }
+            if namespace.standing == Standing::Asked || !worth {
+                continue;
+            }
+            table.keep(Record {
+                pid: namespace.pid(),
+                principal: principal.clone(),
+                namespace: namespace.name().into(),
+                sid: namespace.sid,
+                subscriptions,
+            });
+        }
+    }
+}
