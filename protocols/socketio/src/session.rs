@@ -296,7 +296,7 @@ impl Session for SocketSession {
         Ok(())
     }
 
-    fn deliver(&mut self, now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+    fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         if let Some(exchange) = delivery.exchange {
             if self.rare_has(exchange.key) {
                 self.exchange_message(delivery, output);
@@ -310,7 +310,7 @@ impl Session for SocketSession {
         let namespace = self.subscriptions.get(delivery.key).map(|known| known.namespace);
         let standing = namespace.and_then(|number| self.namespaces.get(number));
         match standing.map(|known| known.standing) {
-            Some(Standing::Connected) => self.pass_on(now, delivery, output),
+            Some(Standing::Connected) => self.pass_on(delivery, output),
             Some(_) => self.rare().held.keep(delivery),
             None => {}
         }

@@ -184,7 +184,7 @@ impl SocketSession {
             None => Vec::new(),
         };
         for held in held {
-            self.pass_on(Now::default(), &held.delivery(), &mut context.output);
+            held.pass(|delivery| self.pass_on(delivery, &mut context.output));
         }
     }
 

@@ -4,7 +4,6 @@
 //! share one encoding. An offset is equal for all who received from one home alone; for others it is
 //! appended to what is shared.
 
-use tiderace_base::Now;
 use tiderace_wire::{
     Delivery, EncodingKey, Flags, Framing, Message, Output, Position, Run, properties,
 };
@@ -36,7 +35,7 @@ struct Form<'a> {
 
 impl SocketSession {
     /// Encodes the messages of one delivery.
-    pub(super) fn pass_on(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
+    pub(super) fn pass_on(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         let Some(known) = self.subscriptions.get(delivery.key) else { return };
         match known.listening {
             Listening::Topic | Listening::Room => self.topic(delivery, output),

@@ -12,8 +12,8 @@ use crate::options::HELD_BYTES_MAX;
 /// One delivery, kept.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) key: SubscriptionKey,
-    run: SharedRun,
+    key: SubscriptionKey,
+    run: Arc<Run>,
     from: usize,
     to: usize,
     redeliveries: u32,
@@ -21,22 +21,23 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn delivery(&self) -> Delivery<'_> {
-        Delivery {
+    /// Gives it on.
+    pub(super) fn pass(&self, take: impl FnOnce(&Delivery<'_>)) {
+        take(&Delivery {
             key: self.key,
-            run: &self.run,
+            run: &SharedRun::new(self.run.clone()),
             from: self.from,
             to: self.to,
             redeliveries: self.redeliveries,
             exchange: self.exchange,
-        }
+        });
     }
 }
 
 /// Deliveries kept, in order.
 #[derive(Default)]
 pub(super) struct HeldMessages {
-    list: Vec<(SubscriptionKey, Arc<Run>, [usize; 2], u32, Option<Exchange>)>,
+    list: Vec<Held>,
     bytes: usize,
     overflowed: bool,
 }
@@ -49,9 +50,14 @@ impl HeldMessages {
             self.list = Vec::new();
             return;
         }
-        let place = [delivery.from, delivery.to];
-        let run = delivery.run.run_arc().clone();
-        self.list.push((delivery.key, run, place, delivery.redeliveries, delivery.exchange));
+        self.list.push(Held {
+            key: delivery.key,
+            run: delivery.run.run_arc().clone(),
+            from: delivery.from,
+            to: delivery.to,
+            redeliveries: delivery.redeliveries,
+            exchange: delivery.exchange,
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -65,16 +71,9 @@ impl HeldMessages {
 
     /// Takes those of some subscriptions out, in order.
     pub(super) fn take(&mut self, fits: impl Fn(SubscriptionKey) -> bool) -> Vec<Held> {
-        let mut taken = Vec::new();
-        let mut kept = Vec::new();
-        for (key, run, [from, to], redeliveries, exchange) in std::mem::take(&mut self.list) {
-            if fits(key) {
-                let run = SharedRun::new(run);
-                taken.push(Held { key, run, from, to, redeliveries, exchange });
-            } else {
-                kept.push((key, run, [from, to], redeliveries, exchange));
-            }
-        }
+        let all = std::mem::take(&mut self.list);
+        let (taken, kept): (Vec<Held>, Vec<Held>) =
+            all.into_iter().partition(|held| fits(held.key));
         self.list = kept;
         if self.list.is_empty() {
             (self.bytes, self.overflowed) = (0, false);

@@ -101,7 +101,7 @@ impl SocketSession {
                 let all = format!("[{}", event.rest);
                 let arguments = parsed(event, &all)?;
                 let mut elements = arguments.elements();
-                (elements.next(), elements.next());
+                elements.nth(1);
                 self.emit(event, &room, &name, elements.rest(), context)
             }
             _ => self.emit(event, "", &event.name, event.rest, context),
