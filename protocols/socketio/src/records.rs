@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tiderace_base::{Span, Time};
+use tiderace_wire::Position;
 
 use crate::session::Subscription;
 
@@ -23,13 +24,18 @@ pub struct Record {
     pub(crate) sid: u64,
     /// Its subscriptions there and their keys.
     pub(crate) subscriptions: Vec<(u32, Subscription)>,
+    /// Where the connection began.
+    pub(crate) beginning: Position,
 }
 
 impl Record {
     /// About what it takes in memory.
     fn bytes(&self) -> usize {
         let subscriptions = self.subscriptions.iter().map(|(_, known)| known.bytes() + 16);
-        256 + self.namespace.len() + self.principal.len() + subscriptions.sum::<usize>()
+        256 + self.beginning.seen().len() * 16
+            + self.namespace.len()
+            + self.principal.len()
+            + subscriptions.sum::<usize>()
     }
 }
 
@@ -129,6 +135,7 @@ mod tests {
             namespace: "/".into(),
             sid: 1,
             subscriptions: Vec::new(),
+            beginning: Position::new(1),
         }
     }
 

@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
 use tiderace_wire::{
-    Context, Credentials, Delivery, ExchangeKey, Incoming, Opening, Output, Position, Progress,
-    Reply, Session, Side, Token,
+    Context, Credentials, Delivery, ExchangeKey, Incoming, Opening, Output, Progress, Reply,
+    Session, Side, Token,
 };
 
 use crate::options::SocketOptions;
@@ -38,7 +38,7 @@ use event::Event;
 use exchange::{Asked, Talk};
 use held::HeldMessages;
 use namespace::{Namespaces, Standing};
-use recover::Resume;
+use recover::{Resume, Trail};
 pub(crate) use subscriptions::Subscription;
 use subscriptions::Subscriptions;
 
@@ -69,8 +69,10 @@ pub(crate) struct SocketSession {
     subscriptions: Subscriptions,
     rare: Option<Box<Rare>>,
     principal: Option<Arc<str>>,
-    /// What recoverable subscriptions have been sent.
-    position: Position,
+    /// How far the client has come, once that matters.
+    trail: Option<Box<Trail>>,
+    /// The node's present life.
+    epoch: u64,
     /// Two words, so that the session needs no alignment to sixteen bytes.
     secret: [u64; 2],
     /// When a client that connects to nothing is given up.
@@ -82,8 +84,6 @@ pub(crate) struct SocketSession {
     connects: u32,
     version: Version,
     login: Login,
-    /// Whether what needs no asking has been done.
-    begun: bool,
     /// Whether the session said itself that it is over.
     over: bool,
 }
@@ -132,16 +132,15 @@ impl SocketSession {
             opening.request.and_then(|request| query::of_request(request, version == Version::V4));
         let rare = credentials.is_some().then(|| Box::new(Rare { credentials, ..Rare::default() }));
         let secret = opening.ticket.secret;
-        let now = opening.now.time;
         SocketSession {
             namespaces: Namespaces::default(),
             subscriptions: Subscriptions::default(),
             rare,
             principal: None,
-            position: Position::new(opening.epoch),
+            trail: None,
+            epoch: opening.epoch,
             secret: [(secret >> 64) as u64, secret as u64],
-            // The older protocol connects `/` without being asked, as soon as the session is called.
-            deadline: if version == Version::V4 { now } else { now + options.connect_timeout },
+            deadline: opening.now.time + options.connect_timeout,
             options,
             tokens: 0,
             calls: 0,
@@ -149,7 +148,6 @@ impl SocketSession {
             connects: 0,
             version,
             login: Login::None,
-            begun: version == Version::V5,
             over: false,
         }
     }
@@ -262,6 +260,14 @@ impl Session for SocketSession {
         Err(CloseCode::UnexpectedFrame.into())
     }
 
+    /// The older protocol connects `/` without being asked.
+    fn begin(&mut self, _now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        if self.version == Version::V4 {
+            self.enter("/", None, None, context);
+        }
+        Ok(())
+    }
+
     fn takes_messages(&self) -> bool {
         true
     }
@@ -272,7 +278,6 @@ impl Session for SocketSession {
         message: Incoming<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        self.begin(now, context);
         if message.text {
             self.text(now, message.bytes, context)?;
         } else {
@@ -287,6 +292,7 @@ impl Session for SocketSession {
             Reply::LoggedIn { name } => self.logged_in(name, context),
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Recovered { token, complete } => self.recovered(token, complete),
+            Reply::Reached { home, sequence } => self.reached(home, sequence),
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, &mut context.output);
             }
@@ -321,14 +327,11 @@ impl Session for SocketSession {
         assembly.map_or(self.deadline, |assembly| self.deadline.min(assembly.deadline()))
     }
 
-    fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+    fn expire(&mut self, now: Now, _context: &mut Context<'_>) -> Result<(), Close> {
         let assembly = self.rare.as_ref().and_then(|rare| rare.assembly.as_ref());
         if assembly.is_some_and(|assembly| assembly.deadline() <= now.time) {
             let reason = "the attachments of a packet did not come in time";
             return Err(Close::new(CloseCode::FrameTimeout, reason));
-        }
-        if self.begin(now, context) {
-            return Ok(());
         }
         if self.deadline <= now.time {
             let reason = "the client connected to no namespace in time";

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_base::{Close, CloseCode, Time};
 use tiderace_value::Json;
 use tiderace_wire::{Command, Context, Credentials, Output, Position};
 
@@ -34,17 +34,6 @@ pub(super) enum LoginFor {
 }
 
 impl SocketSession {
-    /// In the older protocol, connects `/` without being asked; says whether it did.
-    pub(super) fn begin(&mut self, now: Now, context: &mut Context<'_>) -> bool {
-        if self.begun {
-            return false;
-        }
-        self.begun = true;
-        self.deadline = now.time + self.options.connect_timeout;
-        self.enter("/", None, None, context);
-        true
-    }
-
     pub(super) fn connect(
         &mut self,
         packet: &Packet<'_>,
@@ -78,7 +67,8 @@ impl SocketSession {
         Ok(())
     }
 
-    fn enter(
+    /// Comes into a namespace, as soon as the client is known.
+    pub(super) fn enter(
         &mut self,
         name: &str,
         credentials: Option<Credentials>,

@@ -10,6 +10,7 @@ use tiderace_wire::{
 
 use super::SocketSession;
 use super::exchange::Asked;
+use super::recover::Trail;
 use super::subscriptions::Listening;
 use crate::body::Shown;
 use crate::ids;
@@ -52,22 +53,28 @@ impl SocketSession {
         let recoverable = known.recoverable;
         let last = run.first() + (delivery.to as u64).saturating_sub(1);
         if room && !self.options.application_echo && is_own(run, delivery.from, namespace.sid) {
-            return self.position.advance(run.home(), last);
+            if recoverable {
+                self.trail().position.advance(run.home(), delivery.reached);
+            }
+            return;
         }
         let form = Form { namespace: namespace.name(), room, depth_max: self.options.depth_max };
         if !recoverable {
             return whole(form, delivery, output);
         }
-        // The position moves with each message; it is compared and copied, not kept.
-        let mut position = std::mem::take(&mut self.position);
+        let epoch = self.epoch;
+        let mut trail = self.trail.take().unwrap_or_else(|| Trail::new(epoch));
+        trail.begin(run.home(), run.first().saturating_sub(1));
+        let position = &mut trail.position;
         let alone = position.seen().iter().all(|(home, _)| *home == run.home());
-        if alone && position.of(run.home()) < run.first() && delivery.is_whole() {
-            with_equal_offsets(form, position.epoch, delivery, output);
-            position.advance(run.home(), last);
+        let in_order = position.of(run.home()) < run.first() && delivery.reached >= last;
+        if alone && in_order && delivery.is_whole() {
+            with_equal_offsets(form, epoch, delivery, output);
         } else {
-            with_own_offsets(form, &mut position, delivery, output);
+            with_own_offsets(form, position, delivery, output);
         }
-        self.position = position;
+        position.advance(run.home(), delivery.reached);
+        self.trail = Some(trail);
     }
 
     fn jobs(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
@@ -149,7 +156,7 @@ fn with_own_offsets(
     let shared = run.len() == 1 && delivery.is_whole();
     for index in delivery.from..delivery.to {
         let Some(message) = run.message(index) else { continue };
-        position.advance(run.home(), message.sequence);
+        position.advance(run.home(), message.sequence.min(delivery.reached));
         let suffix = format!(",\"{}\"]", position.encode());
         let block = shared.then(|| {
             delivery.run.encoded(form.key(UP_TO_OFFSET, Framing::Stream), |out| {

@@ -17,6 +17,7 @@ pub(super) struct Held {
     from: usize,
     to: usize,
     redeliveries: u32,
+    reached: u64,
     exchange: Option<Exchange>,
 }
 
@@ -29,6 +30,7 @@ impl Held {
             from: self.from,
             to: self.to,
             redeliveries: self.redeliveries,
+            reached: self.reached,
             exchange: self.exchange,
         });
     }
@@ -56,6 +58,7 @@ impl HeldMessages {
             from: delivery.from,
             to: delivery.to,
             redeliveries: delivery.redeliveries,
+            reached: delivery.reached,
             exchange: delivery.exchange,
         });
     }

@@ -3,6 +3,7 @@
 //! Relies on the table of records for what was, and on the broker's histories for what was missed.
 //! Invariant: a namespace is told to be recovered only if nothing is missing; else it begins anew.
 
+use tiderace_base::ShardId;
 use tiderace_wire::{Context, Position, Token};
 
 use super::answer::{Waiting, What};
@@ -28,7 +29,45 @@ impl Resume {
     }
 }
 
+/// How far a client has come, and where it began.
+#[derive(Debug)]
+pub(super) struct Trail {
+    /// What recoverable subscriptions have been sent.
+    pub(super) position: Position,
+    /// For each home the number at which the client came: what holds for a client that has not
+    /// received anything from it.
+    beginning: Position,
+}
+
+impl Trail {
+    pub(super) fn new(epoch: u64) -> Box<Trail> {
+        Box::new(Trail { position: Position::new(epoch), beginning: Position::new(epoch) })
+    }
+
+    /// Messages of a home up to that number were before the client's time.
+    pub(super) fn begin(&mut self, home: ShardId, sequence: u64) {
+        if self.beginning.of(home) == 0 {
+            self.beginning.advance(home, sequence);
+        }
+    }
+}
+
 impl SocketSession {
+    pub(super) fn trail(&mut self) -> &mut Trail {
+        let epoch = self.epoch;
+        self.trail.get_or_insert_with(|| Trail::new(epoch))
+    }
+
+    /// Nothing of a home up to that number is missing.
+    pub(super) fn reached(&mut self, home: ShardId, sequence: u64) {
+        if !self.remembers() {
+            return;
+        }
+        let trail = self.trail();
+        trail.begin(home, sequence);
+        trail.position.advance(home, sequence);
+    }
+
     /// Whether this session may be gone on with.
     pub(super) fn remembers(&self) -> bool {
         self.version == Version::V5 && self.options.recovery.is_some()
@@ -54,10 +93,12 @@ impl SocketSession {
         namespace.sid = record.sid;
         namespace.set_pid(pid);
         namespace.standing = Standing::Joining;
-        let since = offset.unwrap_or_else(|| Position::new(self.position.epoch));
-        if since.epoch == self.position.epoch {
+        let since = since(offset, record.beginning);
+        if since.epoch == self.epoch {
+            let trail = self.trail();
             for (home, sequence) in since.seen() {
-                self.position.advance(*home, *sequence);
+                trail.begin(*home, *sequence);
+                trail.position.advance(*home, *sequence);
             }
         }
         for (key, mut subscription) in record.subscriptions {
@@ -126,6 +167,10 @@ impl SocketSession {
         else {
             return;
         };
+        let beginning = match self.trail.take() {
+            Some(trail) => trail.beginning,
+            None => Position::new(self.epoch),
+        };
         for number in 0..=u8::MAX {
             let Some(namespace) = self.namespaces.get(number) else { continue };
             let keys = self.subscriptions.of(number);
@@ -147,7 +192,22 @@ impl SocketSession {
                 namespace: namespace.name().into(),
                 sid: namespace.sid,
                 subscriptions,
+                beginning: beginning.clone(),
             });
         }
     }
+}
+
+/// Where a client goes on: where it says that it is, and where it began with homes from which it has
+/// not received anything.
+fn since(offset: Option<Position>, beginning: Position) -> Position {
+    let Some(mut since) = offset.filter(|offset| offset.epoch == beginning.epoch) else {
+        return beginning;
+    };
+    for (home, sequence) in beginning.seen() {
+        if since.of(*home) == 0 {
+            since.advance(*home, *sequence);
+        }
+    }
+    since
 }
