@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn queries_are_decoded() {
         let token = |text: &str| of_query(text).and_then(|known| known.token);
-        assert_eq!(token("EIO=3&token=a%20b%2B+c"), Some("a b+c".to_owned()));
+        assert_eq!(token("EIO=3&token=a%20b%2B+c"), Some("a b+ c".to_owned()));
         assert_eq!(token("token=%"), None);
         assert_eq!(token("token=%+1"), None);
         assert_eq!(token("token=%ff"), None);

@@ -1,0 +1,7 @@
+//! One packet.
+#![no_main]
+
+#[path = "../check.rs"]
+mod check;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check::packet(data));

@@ -1,0 +1,7 @@
+//! Messages of a connected client.
+#![no_main]
+
+#[path = "../check.rs"]
+mod check;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check::session(data));

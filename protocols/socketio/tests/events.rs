@@ -1,0 +1,304 @@
+//! The event API of `/`, event by event.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::Node;
+use tiderace_base::{CloseCode, Span};
+use tiderace_socketio::SocketOptions;
+use tiderace_wire::{Kind, Outcome};
+
+#[test]
+fn what_is_published_is_heard_by_subscribers() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    assert_eq!(node.say(ann, r#"20["subscribe","fx/*"]"#), [r#"30[{"ok":true,"id":0}]"#]);
+    assert_eq!(
+        node.say(bob, r#"27["publish","fx/eur",{"bid":1.5},{"headers":{"who":"a\"b","n":1}}]"#),
+        [r#"37[{"ok":true}]"#]
+    );
+    assert_eq!(
+        node.heard(ann),
+        [r#"2["message","fx/eur",{"bid":1.5},{"version":1,"who":"a\"b","n":"1"}]"#]
+    );
+    node.say(bob, r#"2["publish","fx/eur","text"]"#);
+    assert_eq!(node.heard(ann), [r#"2["message","fx/eur","text",{"version":2}]"#]);
+    assert_eq!(node.say(ann, r#"21["unsubscribe","fx/*"]"#), [r#"31[{"ok":true}]"#]);
+    node.say(bob, r#"2["publish","fx/eur",1]"#);
+    assert!(node.heard(ann).is_empty());
+}
+
+#[test]
+fn options_become_marks() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    node.say(ann, r#"2["publish","a",1,{"retain":true,"ttl":500}]"#);
+    node.say(ann, r#"2["publish","a",null,{"retain":"remove"}]"#);
+    node.say(ann, r#"2["send","q",[],{"headers":{"a:b":true}}]"#);
+    let log = node.broker.log.join("\n");
+    assert!(
+        log.contains("publish topic a [content-type:application/json|] 1 Flags(10) Some(1000500)"),
+        "{log}"
+    );
+    assert!(log.contains("null Flags(4) None"), "{log}");
+    assert!(
+        log.contains(r"publish queue q [content-type:application/json|a\cb:true|] [] Flags(16)"),
+        "{log}"
+    );
+}
+
+#[test]
+fn retained_values_come_first_unless_they_are_not_wanted() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    node.say(ann, r#"2["publish","a",1,{"retain":true}]"#);
+    assert_eq!(
+        node.say(ann, r#"20["subscribe","a",{"selector":"x IS NULL"}]"#),
+        [r#"2["message","a",1,{"version":1,"retained":true}]"#, r#"30[{"ok":true,"id":0}]"#]
+    );
+    let bob = node.connected();
+    assert_eq!(
+        node.say(bob, r#"20["subscribe","a",{"snapshot":false}]"#),
+        [r#"30[{"ok":true,"id":0}]"#]
+    );
+}
+
+#[test]
+fn buffers_travel_as_attachments() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    node.say(ann, r#"20["subscribe","a"]"#);
+    node.send(bob, true, br#"51-["publish","a",{"_placeholder":true,"num":0}]"#);
+    node.send(bob, false, b"\x00\xff");
+    assert!(node.broker.log.last().unwrap().contains("application/octet-stream"));
+    let whole = node.heard(ann);
+    assert_eq!(whole[0], r#"51-["message","a",{"_placeholder":true,"num":0},{"version":1}]"#);
+    assert_eq!(whole[1], "#\u{0}\u{fffd}");
+    node.send(
+        bob,
+        true,
+        br#"52-["publish","a",[{"_placeholder":true,"num":1},{"_placeholder":true,"num":0}]]"#,
+    );
+    node.send(bob, false, b"one");
+    node.send(bob, false, b"two");
+    assert_eq!(
+        node.heard(ann),
+        [
+            r#"52-["message","a",[{"_placeholder":true,"num":1},{"_placeholder":true,"num":0}],{"version":2}]"#,
+            "#one",
+            "#two"
+        ]
+    );
+}
+
+#[test]
+fn bodies_of_other_protocols_are_shown_as_what_they_are() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    node.say(ann, r#"20["subscribe","a"]"#);
+    let mut shown = |properties: &str, body: &[u8]| {
+        node.broker.publish(Kind::Topic, "a", properties, body);
+        node.run();
+        node.heard(ann)
+    };
+    assert_eq!(
+        shown("content-type:text/plain\n", b"42"),
+        [r#"2["message","a","42",{"version":1}]"#]
+    );
+    assert_eq!(shown("", b"a\"b"), [r#"2["message","a","a\"b",{"version":2}]"#]);
+    assert_eq!(
+        shown("content-type:application/json\n", b"{\"a\":1}"),
+        [r#"2["message","a",{"a":1},{"version":3}]"#]
+    );
+    assert_eq!(
+        shown("content-type:application/json\n", b"{broken"),
+        [r#"2["message","a","{broken",{"version":4}]"#]
+    );
+    assert_eq!(shown("", b"\xff").len(), 2);
+    let names = "version:9\n__proto__:x\nkey\\c:v\n";
+    assert_eq!(
+        shown(names, b"x"),
+        [r#"2["message","a","x",{"version":6,"__proto__":"x","key:":"v"}]"#]
+    );
+}
+
+#[test]
+fn jobs_are_settled_by_answers() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    assert_eq!(
+        node.say(ann, r#"20["receive","jobs",{"prefetch":5}]"#),
+        [r#"30[{"ok":true,"id":0}]"#]
+    );
+    node.say(bob, r#"2["send","jobs",{"n":1},{"headers":{"k":"v"}}]"#);
+    assert_eq!(node.heard(ann), [r#"20["job","jobs",{"n":1},{"redelivered":false,"k":"v"}]"#]);
+    assert_eq!(
+        node.say(ann, r#"30[{"reject":true}]"#),
+        [r#"21["job","jobs",{"n":1},{"redelivered":true,"redeliveries":1,"k":"v"}]"#]
+    );
+    node.say(ann, "31[]");
+    assert_eq!(node.broker.settled, [(1, Outcome::Reject), (1, Outcome::Accept)]);
+    // A second answer, or one to a question that was never asked, is no fault.
+    node.say(ann, "31[]");
+    node.say(ann, "3999[]");
+    assert_eq!(node.broker.settled.len(), 2);
+    assert_eq!(node.say(ann, r#"21["cancel","jobs"]"#), [r#"31[{"ok":true}]"#]);
+    node.say(ann, r#"2["receive","jobs",{"acks":false}]"#);
+    node.say(bob, r#"2["send","jobs",2]"#);
+    assert_eq!(node.heard(ann), [r#"2["job","jobs",2,{"redelivered":false}]"#]);
+    assert_eq!(node.end(ann), None);
+}
+
+#[test]
+fn calls_are_answered_by_whoever_serves() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    assert_eq!(
+        node.say(ann, r#"20["call","sum",[1,2]]"#),
+        [r#"30[{"ok":false,"code":"bad-destination","message":"nobody serves this"}]"#]
+    );
+    assert_eq!(node.say(bob, r#"20["serve","sum"]"#), [r#"30[{"ok":true,"id":0}]"#]);
+    assert!(
+        node.say(ann, r#"21["call","sum",[1,2],{"timeout":5000,"headers":{"h":"v"}}]"#).is_empty()
+    );
+    assert!(node.broker.log.last().unwrap().ends_with("call sum 5s"));
+    assert_eq!(node.heard(bob), [r#"20["request","sum",[1,2],{"id":3,"last":true,"h":"v"}]"#]);
+    node.say(bob, "30[3]");
+    assert_eq!(node.heard(ann), [r#"31[{"ok":true,"value":3}]"#]);
+    // Buffers both ways.
+    node.send(ann, true, br#"51-2["call","sum",{"_placeholder":true,"num":0}]"#);
+    node.send(ann, false, b"in");
+    assert_eq!(node.heard(bob)[1], "#in");
+    node.send(bob, true, br#"61-1[{"_placeholder":true,"num":0}]"#);
+    node.send(bob, false, b"out");
+    assert_eq!(
+        node.heard(ann),
+        [r#"61-2[{"ok":true,"value":{"_placeholder":true,"num":0}}]"#, "#out"]
+    );
+    assert!(
+        node.say(ann, r#"2["call","sum",1]"#)[0]
+            .starts_with(r#"2["problem",{"event":"call","code":"bad-frame""#)
+    );
+}
+
+#[test]
+fn conversations_go_both_ways_until_both_said_the_last() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    node.say(bob, r#"20["serve","chat"]"#);
+    assert_eq!(node.say(ann, r#"20["open","chat","hi"]"#), [r#"30[{"ok":true,"id":2}]"#]);
+    assert_eq!(node.heard(bob), [r#"20["request","chat","hi",{"id":3,"last":false}]"#]);
+    assert_eq!(node.say(bob, r#"21["say",3,"hello"]"#), [r#"31[{"ok":true}]"#]);
+    assert_eq!(node.heard(ann), [r#"2["said",2,"hello",{"last":false}]"#]);
+    node.say(ann, r#"2["say",2,{"a":1},{"last":true}]"#);
+    assert_eq!(node.heard(bob), [r#"2["said",3,{"a":1},{"last":true}]"#]);
+    assert!(node.say(ann, r#"21["say",2,1]"#)[0].contains(r#""ok":false"#));
+    node.say(bob, "30[\"bye\"]");
+    assert_eq!(node.heard(ann), [r#"2["said",2,"bye",{"last":true}]"#]);
+    assert!(node.say(bob, r#"21["say",3,1]"#)[0].contains(r#""ok":false"#), "it is over");
+    node.say(ann, r#"20["open","chat",1]"#);
+    node.heard(bob);
+    assert_eq!(node.say(bob, r#"22["end",5,"enough"]"#), [r#"32[{"ok":true}]"#]);
+    assert_eq!(node.heard(ann), [r#"2["ended",4,{"ok":false,"code":"done","message":"enough"}]"#]);
+}
+
+#[test]
+fn trouble_is_told_in_the_answer_or_by_an_event() {
+    let mut node = Node::with(SocketOptions { subscriptions_max: 1, ..SocketOptions::default() });
+    let ann = node.connected();
+    let rows = [
+        (r#"["subscribe","secret/x"]"#, "not-authorised"),
+        (r#"["subscribe","a//b"]"#, "bad-destination"),
+        (r#"["subscribe",1]"#, "bad-frame"),
+        (r#"["subscribe"]"#, "bad-frame"),
+        (r#"["subscribe","a",5]"#, "bad-frame"),
+        (r#"["subscribe","a",{"snapshot":"x"}]"#, "bad-frame"),
+        (r#"["subscribe","a",{"selector":"(("}]"#, "bad-selector"),
+        (r#"["publish","secret/x",1]"#, "not-authorised"),
+        (r#"["publish","a/*",1]"#, "bad-destination"),
+        (r#"["publish","a"]"#, "bad-frame"),
+        (r#"["publish","a",1,{"retain":"x"}]"#, "bad-frame"),
+        (r#"["publish","a",1,{"ttl":-1}]"#, "bad-frame"),
+        (r#"["publish","a",1,{"headers":{"x":{}}}]"#, "bad-frame"),
+        (r#"["publish","a",1,{"headers":{"Content-Type":"x"}}]"#, "bad-frame"),
+        (r#"["receive","q",{"prefetch":0}]"#, "bad-frame"),
+        (r#"["unsubscribe","never"]"#, "unknown-subscription"),
+        (r#"["say",2,1]"#, "bad-frame"),
+        (r#"["nonsense"]"#, "unexpected-frame"),
+        (r#"[5]"#, "unexpected-frame"),
+        (r#"["__proto__"]"#, "unexpected-frame"),
+        (r#"["login",{}]"#, "bad-frame"),
+    ];
+    for (event, code) in rows {
+        let heard = node.say(ann, &format!("29{event}"));
+        assert!(
+            heard[0].starts_with(&format!(r#"39[{{"ok":false,"code":"{code}","message":""#)),
+            "{event}: {heard:?}"
+        );
+        let heard = node.say(ann, &format!("2{event}"));
+        assert!(heard[0].starts_with(r#"2["problem",{"event":""#), "{event}: {heard:?}");
+        assert!(heard[0].contains(code), "{event}: {heard:?}");
+    }
+    assert_eq!(node.end(ann), None);
+    node.say(ann, r#"20["subscribe","a"]"#);
+    assert!(node.say(ann, r#"20["subscribe","a"]"#)[0].contains("duplicate-subscription"));
+    assert!(node.say(ann, r#"20["subscribe","b"]"#)[0].contains("too-many-subscriptions"));
+}
+
+#[test]
+fn a_refused_publish_is_blamed_on_nobody_else() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    node.say(ann, r#"2["publish","secret",1]"#);
+    assert!(node.say(ann, r#"21["publish","secret",1]"#)[0].contains("not-authorised"));
+    assert_eq!(node.say(ann, r#"22["publish","open",1]"#), [r#"32[{"ok":true}]"#]);
+}
+
+#[test]
+fn own_topics_have_a_short_spelling() {
+    let mut node = Node::new();
+    let ann = node.open("EIO=4");
+    node.say(ann, r#"0{"token":"ann"}"#);
+    node.say(ann, r#"2["publish","~/mail",1]"#);
+    assert!(node.broker.log.last().unwrap().starts_with("publish topic user/ann/mail "));
+    let odd = node.open("EIO=4");
+    node.say(odd, r#"0{"user":"a*"}"#);
+    assert!(node.say(odd, r#"20["subscribe","~/mail"]"#)[0].contains("bad-destination"));
+}
+
+#[test]
+fn a_token_is_renewed_in_place() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    assert_eq!(node.say(ann, r#"20["login",{"token":"fresh"}]"#), [r#"30[{"ok":true}]"#]);
+    assert!(
+        node.say(ann, r#"21["login",{"token":"wrong"}]"#)[0].contains(r#""code":"login-failed""#)
+    );
+    assert_eq!(node.end(ann), None);
+    assert!(node.is_established(ann));
+}
+
+#[test]
+fn answers_wait_within_a_limit() {
+    let mut node = Node::with(SocketOptions { answers_max: 0, ..SocketOptions::default() });
+    let ann = node.connected();
+    assert!(node.say(ann, r#"20["publish","a",1]"#)[0].contains("too-many-receipts"));
+    assert!(node.say(ann, r#"20["subscribe","a"]"#)[0].contains("too-many-receipts"));
+    let mut node = Node::with(SocketOptions { exchanges_max: 0, ..SocketOptions::default() });
+    let ann = node.connected();
+    assert!(node.say(ann, r#"20["call","a",1]"#)[0].contains("too-many-receipts"));
+}
+
+#[test]
+fn a_client_that_should_not_come_back_is_told_why() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    node.close(ann, CloseCode::LoginFailed.into());
+    let heard = node.heard(ann);
+    assert!(heard[0].starts_with(r#"2["problem",{"event":"disconnect","code":"login-failed""#));
+    assert_eq!(heard[1], "1");
+    let bob = node.connected();
+    node.close(bob, CloseCode::ShuttingDown.into());
+    assert!(node.heard(bob).is_empty(), "it would not come back by itself");
+    node.wait(Span::from_secs(100_000));
+}
