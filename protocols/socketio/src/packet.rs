@@ -205,7 +205,9 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { attachments_max: 10, depth_max: 16 };
 
-    fn read(text: &str) -> Option<(PacketKind, usize, &str, Option<u64>, Option<&str>)> {
+    type Row<'a> = (PacketKind, usize, &'a str, Option<u64>, Option<&'a str>);
+
+    fn read(text: &str) -> Option<Row<'_>> {
         let packet = decode(text.as_bytes(), BOUNDS).ok()?;
         let data = packet.data.map(Json::text);
         Some((packet.kind, packet.attachments, packet.namespace, packet.ack, data))

@@ -212,7 +212,7 @@ fn rooms_are_recovered_where_that_is_chosen() {
         &format!("0/app,{{\"token\":\"ann\",\"pid\":\"{pid}\",\"offset\":\"{offset}\"}}"),
     );
     assert_eq!(heard[0], hello);
-    let mut events: Vec<&str> = heard[1..].iter().map(|event| &event[..16]).collect();
+    let mut events: Vec<&str> = heard[1..].iter().map(|event| &event[..15]).collect();
     events.sort_unstable();
     assert_eq!(events, [r#"2/app,["e","y","#, r#"2/app,["e","z","#]);
 }

@@ -26,6 +26,7 @@ use crate::sections::protocols::{StompConfig, WebSocketConfig};
 use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection, ServerConfig};
 use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
+use crate::sections::socketio::SocketIoConfig;
 use crate::spec::Values;
 use crate::units;
 
@@ -53,6 +54,7 @@ pub(crate) fn build(
         development: single(tables, "development", DevelopmentConfig::from_values)?,
         stomp: single(tables, "stomp", StompConfig::from_values)?,
         engineio: single(tables, "engineio", EngineIoConfig::from_values)?,
+        socketio: single(tables, "socketio", SocketIoConfig::from_values)?,
         native: single(tables, "native", NativeConfig::from_values)?,
         events: single(tables, "events", EventsConfig::from_values)?,
         websocket: single(tables, "websocket", WebSocketConfig::from_values)?,

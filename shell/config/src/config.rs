@@ -17,6 +17,7 @@ use crate::sections::protocols::{StompConfig, WebSocketConfig};
 use crate::sections::server::{ListenerConfig, ServerConfig};
 use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
+use crate::sections::socketio::SocketIoConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +52,8 @@ pub struct Config {
     pub stomp: StompConfig,
     /// Engine.IO.
     pub engineio: EngineIoConfig,
+    /// Socket.IO.
+    pub socketio: SocketIoConfig,
     /// The native protocol.
     pub native: NativeConfig,
     /// REST and Server-Sent Events.

@@ -53,6 +53,7 @@ pub use sections::protocols::{StompConfig, WebSocketConfig};
 pub use sections::server::{ListenerConfig, ListenerProtocol, ServerConfig};
 pub use sections::services::ServicesConfig;
 pub use sections::session::SessionConfig;
+pub use sections::socketio::SocketIoConfig;
 pub use sections::{SECTIONS, find_option, single_options};
 pub use show::{show_json, show_toml};
 pub use spec::{DefaultValue, OptionSpec, SectionSpec};

@@ -12,6 +12,7 @@ mod logging;
 mod login;
 mod monitor;
 mod serve;
+mod socketio;
 
 use std::process::ExitCode;
 

@@ -17,7 +17,7 @@ use tracing::info;
 use crate::cli::{ServeRequest, development_banner};
 use crate::login::Logins;
 use crate::monitor::Monitor;
-use crate::{compose, events, logging};
+use crate::{compose, events, logging, socketio};
 
 /// Logins that may wait for the worker: about a second's work.
 const LOGINS_WAITING_MAX: usize = 64;
@@ -56,6 +56,12 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
             Arc::new(compose::engineio(config)?),
             config.native.engineio_paths.clone().into(),
             Arc::new(move |opening: &Opening<'_>| tiderace_native::open(&native, opening)),
+        ),
+        tiderace_engineio::protocol(
+            "socketio",
+            Arc::new(compose::engineio(config)?),
+            config.socketio.paths.clone().into(),
+            tiderace_socketio::inner(Arc::new(socketio::options(config))),
         ),
         tiderace_stomp::protocol(
             Arc::new(compose::stomp(config)),

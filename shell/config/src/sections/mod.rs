@@ -16,6 +16,7 @@ pub(crate) mod protocols;
 pub(crate) mod server;
 pub(crate) mod services;
 pub(crate) mod session;
+pub(crate) mod socketio;
 
 use crate::spec::{OptionSpec, SectionSpec};
 
@@ -36,6 +37,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     feed::DevelopmentConfig::SECTION,
     protocols::StompConfig::SECTION,
     engineio::EngineIoConfig::SECTION,
+    socketio::SocketIoConfig::SECTION,
     native::NativeConfig::SECTION,
     events::EventsConfig::SECTION,
     protocols::WebSocketConfig::SECTION,

@@ -1,0 +1,117 @@
+//! Published defects of other implementations, one test each.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::Node;
+use tiderace_base::CloseCode;
+
+/// CVE-2022-2421, CVE-2023-32695: `num` of a placeholder was trusted.
+#[test]
+fn placeholders_name_attachments_and_nothing_else() {
+    for number in
+        ["1", "-1", "0.5", "1e1", "\"splice\"", "null", "true", "{}", "99999999999999999999"]
+    {
+        let mut node = Node::new();
+        let ann = node.connected();
+        node.say(ann, &format!(r#"51-["publish","a",{{"_placeholder":true,"num":{number}}}]"#));
+        assert_eq!(node.end(ann), Some(CloseCode::BadFrame), "{number}");
+    }
+}
+
+/// The same, hidden from a search for the word and among equal names.
+#[test]
+fn placeholders_are_found_however_they_are_spelt() {
+    for value in [
+        r#"{"_placehol\u0064er":true,"num":7}"#,
+        r#"{"_placeholder":true,"num":0,"num":7}"#,
+        r#"{"_placeholder":false,"_placeholder":true,"num":7}"#,
+        r#"{"a":[[{"b":{"_placeholder" : true , "n\u0075m" : 7}}]]}"#,
+    ] {
+        let mut node = Node::new();
+        let ann = node.connected();
+        node.say(ann, &format!(r#"51-["publish","a",{value}]"#));
+        assert_eq!(node.end(ann), Some(CloseCode::BadFrame), "{value}");
+    }
+}
+
+/// CVE-2026-33151: attachments without limit.
+#[test]
+fn announced_attachments_have_a_limit_and_cost_nothing() {
+    for count in ["11", "4294967296", "999999999999999999999999"] {
+        let mut node = Node::new();
+        let ann = node.connected();
+        node.say(ann, &format!(r#"5{count}-["a"]"#));
+        assert!(node.end(ann).is_some(), "{count}");
+    }
+    // Empty attachments count as well: the packet is over when all have come.
+    let mut node = Node::new();
+    let ann = node.connected();
+    node.send(ann, true, br#"510-["publish","a",{"_placeholder":true,"num":9}]"#);
+    for _ in 0..10 {
+        node.send(ann, false, b"");
+    }
+    assert!(node.broker.log.last().unwrap().starts_with("publish topic a "));
+    node.send(ann, false, b"");
+    assert_eq!(node.end(ann), Some(CloseCode::BadFrame));
+}
+
+/// CVE-2024-38355: an event named `error` ended the process.
+#[test]
+fn no_name_of_an_event_is_special_inside() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    for name in ["error", "__proto__", "constructor", "toString", "", "\\u0000", "message"] {
+        let heard = node.say(ann, &format!(r#"2["{name}",1]"#));
+        assert!(heard[0].starts_with(r#"2["problem","#), "{name}");
+    }
+    node.say(ann, "0/app");
+    for name in ["error", "__proto__", "constructor"] {
+        assert_eq!(node.say(ann, &format!(r#"2/app,1["{name}",1]"#)), [r#"3/app,1[{"ok":true}]"#]);
+    }
+    assert_eq!(node.end(ann), None);
+}
+
+/// CVE-2020-36049: a parser that took memory in proportion to the square of the packet.
+#[test]
+fn large_packets_take_one_pass() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    let list = "{},".repeat(100_000);
+    assert_eq!(node.say(ann, &format!(r#"20["publish","a",[{list}1]]"#)), [r#"30[{"ok":true}]"#]);
+    let digits = "1".repeat(1_000_000);
+    node.say(ann, &format!("2{digits}[\"a\"]"));
+    assert!(node.end(ann).is_some());
+    let ann = node.connected();
+    node.say(ann, &"[".repeat(1_000_000));
+    assert!(node.end(ann).is_some());
+    let ann = node.connected();
+    node.say(ann, &format!("2[\"a\",{}", "[".repeat(1_000_000)));
+    assert!(node.end(ann).is_some());
+}
+
+/// A published event may not make other clients end their connections.
+#[test]
+fn what_one_publishes_does_no_harm_to_another() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    node.say(ann, "0/app");
+    node.say(ann, r#"2["subscribe","io/app"]"#);
+    node.say(
+        bob,
+        r#"2["publish","io/app",1,{"headers":{"event":"disconnect","arguments":"list"}}]"#,
+    );
+    node.say(bob, r#"2["publish","io/app",{"_placeholder":true,"num":5}]"#);
+    let heard = node.heard(ann);
+    assert!(heard.contains(&r#"2/app,["message",1]"#.to_owned()), "{heard:?}");
+    // Not a binary packet, so its reader takes it for the object it is.
+    assert!(heard.iter().all(|packet| packet.starts_with('2')), "{heard:?}");
+    node.broker.publish(
+        tiderace_wire::Kind::Topic,
+        "io/app",
+        "content-type:application/vnd.tiderace.attachments\n",
+        b"\x1e{\"_placeholder\":true,\"num\":9}\x01x",
+    );
+    node.run();
+    assert!(node.heard(ann)[0].starts_with(r#"51-/app,["message",{"_placeholder":true,"num":0}]"#));
+}
