@@ -120,6 +120,13 @@ impl Node {
         self.answers.remove(&asked.0)
     }
 
+    /// Whether a request has not been answered yet.
+    pub fn is_waiting(&self, asked: Asked) -> bool {
+        let waits = |record: &Record| matches!(record.pending, Some((id, _)) if id == asked.0);
+        self.records.values().any(waits)
+    }
+
+    /// Sends a request.
     pub fn begin(
         &mut self,
         method: &str,
