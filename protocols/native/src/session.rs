@@ -64,6 +64,8 @@ pub(crate) struct NativeSession {
     shards: u8,
     /// Whether the client can decode deltas.
     deltas: bool,
+    /// Whether some subscription was recoverable, so that positions are told.
+    recoverable: bool,
 }
 
 const _: () = assert!(size_of::<NativeSession>() <= 96, "there may be millions of idle ones");
@@ -82,6 +84,7 @@ impl NativeSession {
             state: State::Fresh,
             shards: opening.shards as u8,
             deltas: false,
+            recoverable: false,
         }
     }
 

@@ -300,10 +300,10 @@ fn publishing_to_declared_and_spelled_paths() {
 fn positions_are_told_behind_what_they_cover() {
     let mut rig = Rig::new();
     rig.subscribe(1, 0, 0, "a");
-    rig.subscribe(2, 1, flags::RECOVERABLE, "b");
     rig.deliver(0, &topic("a", 7, 1, &[b"x"]));
     rig.flush();
     assert_eq!(rig.heard(), ["Updates 0:0 Full(1) x"]);
+    rig.subscribe(2, 1, flags::RECOVERABLE, "b");
     rig.deliver(1, &topic("b", 8, 1, &[b"y", b"z"]));
     rig.flush();
     assert_eq!(rig.heard(), ["Updates 0:1 Full(1) y, 0:1 Low(2) z", "Position([(1, 9)])"]);

@@ -27,7 +27,7 @@ const ROWS: &[Row] = &[
         "protocols/*",
         &["core/base", "core/filter", "core/topics", "core/value", "core/wire", "core/delta"],
     ),
-    row("clients/*", &["core/base", "core/delta", "protocols/*"]),
+    row("clients/*", &["core/base", "core/delta", "core/wire", "protocols/*"]),
     row(
         "shell/reactor",
         &["core/base", "core/filter", "core/topics", "core/wire", "core/broker", "transports/*"],

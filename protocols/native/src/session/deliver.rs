@@ -51,7 +51,8 @@ impl NativeSession {
             }
             Form { flags: 0, id: key, is_new: !self.subscriptions.introduce(key) }
         };
-        if mark.has(Mark::RECOVERABLE) {
+        // Of any subscription: where several get a message, the last of them has reached it.
+        if self.recoverable {
             self.rare().reach(run.home().0, delivery.reached);
         }
         for index in delivery.from..delivery.to {

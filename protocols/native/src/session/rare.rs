@@ -59,6 +59,10 @@ impl Rare {
 
     /// Notes how far the client will have come.
     pub(super) fn reach(&mut self, home: u16, number: u64) {
+        // While something is recovered nothing is reached yet.
+        if number == 0 {
+            return;
+        }
         match self.reached.iter_mut().find(|(known, _)| *known == home) {
             Some((_, known)) => *known = number.max(*known),
             None => self.reached.push((home, number)),

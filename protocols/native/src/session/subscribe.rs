@@ -29,8 +29,8 @@ impl NativeSession {
         };
         let mark = Mark::default()
             .with(Mark::PATTERN, message.flags & subscribe::PATTERN != 0)
-            .with(Mark::DELTAS, subscribe.deltas)
-            .with(Mark::RECOVERABLE, subscribe.recoverable);
+            .with(Mark::DELTAS, subscribe.deltas);
+        self.recoverable |= subscribe.recoverable;
         let (key, resumes) = (message.subscription, subscribe.since.is_some());
         self.subscriptions.begin(key, mark);
         let rare = self.rare();

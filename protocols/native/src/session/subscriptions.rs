@@ -19,8 +19,6 @@ impl Mark {
     pub(super) const INTRODUCED: Mark = Mark(4);
     /// Deltas may be sent.
     pub(super) const DELTAS: Mark = Mark(8);
-    /// The client may come back for what it missed.
-    pub(super) const RECOVERABLE: Mark = Mark(16);
 
     pub(super) fn has(self, other: Mark) -> bool {
         self.0 & other.0 != 0

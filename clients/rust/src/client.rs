@@ -1,0 +1,326 @@
+//! The state machine.
+
+use std::collections::HashMap;
+
+use tiderace_base::ShardId;
+use tiderace_delta::DeltaError;
+use tiderace_native::codec::{
+    self, Auth, CODEC_TIDERACE, ClientMessage, CodecError, Content, Hello, Messages, Publish,
+    ServerMessage, SettleMessage, Updates, VERSION, flag, subscribe,
+};
+use tiderace_wire::{Position, read_varint};
+
+use crate::subscription::{Subscription, Topic};
+use crate::{Event, Update, Wish};
+
+/// Why what the server sent cannot be used: a defect of one of the two. Connecting again mends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// A message is malformed.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// A delta is malformed.
+    #[error(transparent)]
+    Delta(#[from] DeltaError),
+    /// A delta to a value that is not there.
+    #[error("a delta came without the value that it changes")]
+    NoBase,
+    /// The first version of a topic was not told whole.
+    #[error("a topic began without a version")]
+    NoVersion,
+    /// An id that was not announced, or no subscription of that id.
+    #[error("an id came that is not known")]
+    UnknownId,
+}
+
+/// A client. What it says is appended to the transport message that its caller collects.
+#[derive(Debug)]
+pub struct Client {
+    name: String,
+    next_request: u32,
+    position: Option<Position>,
+    subscriptions: Vec<Option<Subscription>>,
+    /// SUBSCRIBEs and UNSUBSCRIBEs that have not been answered, by request.
+    unanswered: HashMap<u32, u32>,
+    /// By topic id: the subscription and the path.
+    announced: Vec<Option<(u32, String)>>,
+    bytes_max: usize,
+}
+
+impl Client {
+    /// A client that calls itself that.
+    pub fn new(name: &str) -> Client {
+        Client {
+            name: name.to_owned(),
+            next_request: 1,
+            position: None,
+            subscriptions: Vec::new(),
+            unanswered: HashMap::new(),
+            announced: Vec::new(),
+            bytes_max: 64 << 20,
+        }
+    }
+
+    /// Begins on a new connection. Subscriptions that were there are made again under their ids, and
+    /// recoverable ones go on where they left off.
+    pub fn connect(&mut self, auth: Auth<'_>, out: &mut Vec<u8>) {
+        self.next_request = 1;
+        self.unanswered.clear();
+        self.announced.clear();
+        let mut position = Vec::new();
+        if let Some(known) = &self.position {
+            known.write(&mut position);
+        }
+        let hello = Hello {
+            version: VERSION,
+            auth,
+            codecs: vec![CODEC_TIDERACE],
+            client: &self.name,
+            position: &position,
+        };
+        ClientMessage::Hello(hello).write(out);
+        let (next, unanswered) = (&mut self.next_request, &mut self.unanswered);
+        for (id, slot) in (0u32..).zip(&mut self.subscriptions) {
+            slot.take_if(|known| known.ended);
+            let Some(known) = slot else { continue };
+            known.restart();
+            let resume = self.position.is_some() && known.wish.has(subscribe::RECOVERABLE);
+            let message = known.wish.message(*next, id, resume);
+            ClientMessage::Subscribe(message).write(out);
+            unanswered.insert(*next, id);
+            *next += 1;
+        }
+    }
+
+    /// Where it is; kept by itself over reconnections, or by the caller over restarts.
+    pub fn position(&self) -> Option<&Position> {
+        self.position.as_ref()
+    }
+
+    /// Begins at a position that was kept elsewhere; to be told before [`Client::connect`].
+    pub fn set_position(&mut self, position: Position) {
+        self.position = Some(position);
+    }
+
+    /// The id of the next request that wants an answer.
+    pub fn next_request(&mut self) -> u32 {
+        let request = self.next_request;
+        self.next_request += 1;
+        request
+    }
+
+    /// Subscribes; the subscription's id.
+    pub fn subscribe(&mut self, wish: Wish, out: &mut Vec<u8>) -> u32 {
+        let request = self.next_request();
+        let free = self.subscriptions.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.subscriptions.len());
+        let id = place as u32;
+        ClientMessage::Subscribe(wish.message(request, id, false)).write(out);
+        self.unanswered.insert(request, id);
+        let subscription = Some(Subscription::new(wish));
+        match self.subscriptions.get_mut(place) {
+            Some(slot) => *slot = subscription,
+            None => self.subscriptions.push(subscription),
+        }
+        id
+    }
+
+    /// Ends a subscription; the request. Nothing more is told of it.
+    pub fn unsubscribe(&mut self, subscription: u32, out: &mut Vec<u8>) -> u32 {
+        let request = self.next_request();
+        ClientMessage::Unsubscribe { request, subscription }.write(out);
+        if let Some(Some(known)) = self.subscriptions.get_mut(subscription as usize) {
+            known.ended = true;
+            self.unanswered.insert(request, subscription);
+        }
+        request
+    }
+
+    /// Publishes; the request if an answer is wanted.
+    pub fn publish(
+        &mut self,
+        message: Publish<'_>,
+        confirmed: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<u32> {
+        let request = confirmed.then(|| self.next_request());
+        let message = Publish { request: request.unwrap_or_default(), ..message };
+        ClientMessage::Publish(message).write(out);
+        request
+    }
+
+    /// Settles messages of a queue; the request.
+    pub fn settle(&mut self, settle: SettleMessage, out: &mut Vec<u8>) -> u32 {
+        let request = self.next_request();
+        ClientMessage::Settle(SettleMessage { request, ..settle }).write(out);
+        request
+    }
+
+    /// Takes a transport message in and tells what it says.
+    ///
+    /// # Errors
+    /// When it cannot be used; the connection is to be ended then.
+    pub fn receive(
+        &mut self,
+        message: &[u8],
+        mut tell: impl FnMut(Event<'_>),
+    ) -> Result<(), ClientError> {
+        for message in Messages::new(message) {
+            let (kind, payload) = message?;
+            self.take(ServerMessage::read(kind, payload)?, &mut tell)?;
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        message: ServerMessage<'_>,
+        tell: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), ClientError> {
+        match message {
+            ServerMessage::Welcome(welcome) => {
+                self.welcomed(welcome.epoch)?;
+                self.bytes_max = usize::try_from(welcome.message_bytes_max).unwrap_or(usize::MAX);
+                tell(Event::Welcome(welcome));
+            }
+            ServerMessage::Ok { first, last } => {
+                self.answered(first, last);
+                tell(Event::Done { first, last });
+            }
+            ServerMessage::Error { request, code, slug, sentence } => {
+                if let Some(id) = self.unanswered.remove(&request)
+                    && let Some(slot) = self.subscriptions.get_mut(id as usize)
+                {
+                    *slot = None;
+                }
+                tell(Event::Refused { request, code, slug, sentence });
+            }
+            ServerMessage::Topic { topic, subscription, path } => {
+                self.announce(topic, subscription, path)?;
+            }
+            ServerMessage::Updates(entries) => {
+                for update in Updates::new(entries) {
+                    self.update(&update?, tell)?;
+                }
+            }
+            ServerMessage::Queued(queued) => {
+                let path = self.path(queued.flags & flag::ANNOUNCED != 0, queued.id)?;
+                tell(Event::Queued(queued, path));
+            }
+            ServerMessage::Exchange(message) => {
+                let announced = message.flags & flag::SERVICE_ANNOUNCED != 0;
+                let path = self.path(announced, message.id.unwrap_or_default())?;
+                tell(Event::Exchange(message, path));
+            }
+            ServerMessage::Position(homes) => {
+                for (home, number) in homes {
+                    let position = self.position.get_or_insert_default();
+                    position.advance(ShardId(home), number);
+                }
+            }
+            ServerMessage::Recovered { request, complete } => {
+                let subscription = self.unanswered.get(&request).copied();
+                let subscription = subscription.ok_or(ClientError::UnknownId)?;
+                tell(Event::Recovered { subscription, complete });
+            }
+            ServerMessage::Ended { responder, number, slug, sentence, .. } => {
+                tell(Event::Ended { responder, number, slug, sentence });
+            }
+            ServerMessage::Pong(bytes) => tell(Event::Pong(bytes)),
+            ServerMessage::Close { code, slug, sentence, reconnect, jitter_ms } => {
+                let reconnect_ms = reconnect.then_some(jitter_ms);
+                tell(Event::Closed { code, slug, sentence, reconnect_ms });
+            }
+            ServerMessage::LoggedIn { name, .. } => tell(Event::LoggedIn(name)),
+            ServerMessage::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Subscriptions that have begun or ended for good.
+    fn answered(&mut self, first: u32, last: u32) {
+        let subscriptions = &mut self.subscriptions;
+        self.unanswered.retain(|request, id| {
+            let stays = !(first..=last).contains(request);
+            if !stays && let Some(slot) = subscriptions.get_mut(*id as usize) {
+                slot.take_if(|known| known.ended);
+            }
+            stays
+        });
+    }
+
+    /// A position of another epoch has been told by HELLO and is of no further use.
+    fn welcomed(&mut self, mut epoch: &[u8]) -> Result<(), ClientError> {
+        let epoch = read_varint(&mut epoch).ok_or(CodecError::Cut)?;
+        if self.position.as_ref().is_none_or(|known| known.epoch != epoch) {
+            self.position = Some(Position::new(epoch));
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self, topic: u32, subscription: u32, path: &str) -> Result<(), ClientError> {
+        let place = topic as usize;
+        // Ids are given in order, so a far one is a defect and no reason to take memory.
+        if place > self.announced.len() + ANNOUNCED_AHEAD_MAX {
+            return Err(ClientError::UnknownId);
+        }
+        if place >= self.announced.len() {
+            self.announced.resize(place + 1, None);
+        }
+        if let Some(slot) = self.announced.get_mut(place) {
+            *slot = Some((subscription, path.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The path of an announced id.
+    fn path(&self, announced: bool, id: u32) -> Result<Option<&str>, ClientError> {
+        if !announced {
+            return Ok(None);
+        }
+        let known = self.announced.get(id as usize).and_then(Option::as_ref);
+        Ok(Some(&known.ok_or(ClientError::UnknownId)?.1))
+    }
+
+    fn update(
+        &mut self,
+        update: &codec::Update<'_>,
+        tell: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), ClientError> {
+        let (id, path) = if update.flags & flag::ANNOUNCED == 0 {
+            (update.id, None)
+        } else {
+            let known = self.announced.get(update.id as usize).and_then(Option::as_ref);
+            let (id, path) = known.ok_or(ClientError::UnknownId)?;
+            (*id, Some(path.as_str()))
+        };
+        // What was under way when a subscription ended.
+        let known = self.subscriptions.get_mut(id as usize).and_then(Option::as_mut);
+        let Some(known) = known.filter(|known| !known.ended) else { return Ok(()) };
+        let keeps = known.wish.has(subscribe::DELTAS);
+        let topic = match path {
+            None => &mut known.topic,
+            Some(path) if known.topics.contains_key(path) => {
+                known.topics.get_mut(path).ok_or(ClientError::UnknownId)?
+            }
+            Some(path) => known.topics.entry(path.to_owned()).or_insert_with(Topic::default),
+        };
+        let (version, missed) = topic.update(update, keeps, self.bytes_max)?;
+        let is_delta = update.flags & flag::DELTA != 0;
+        tell(Event::Update(Update {
+            subscription: id,
+            path,
+            version,
+            missed,
+            content: Content::of(update.flags),
+            removed: update.flags & flag::REMOVED != 0,
+            properties: update.properties,
+            body: if is_delta { topic.value() } else { update.data },
+            delta_bytes: is_delta.then_some(update.data.len()),
+        }));
+        Ok(())
+    }
+}
+
+/// How far ahead of those known an announced id may be: those of ended subscriptions stay unused.
+const ANNOUNCED_AHEAD_MAX: usize = 1 << 16;

@@ -1,0 +1,90 @@
+//! What a client is told.
+
+use tiderace_native::codec::{Content, ExchangeMessage, Queued, Welcome};
+
+/// Something that came from the server.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// The session has begun.
+    Welcome(Welcome<'a>),
+    /// Requests were done; both ends included.
+    Done {
+        /// The first.
+        first: u32,
+        /// The last.
+        last: u32,
+    },
+    /// A request was refused.
+    Refused {
+        /// Which; 0 for one without id.
+        request: u32,
+        /// The code's number.
+        code: u16,
+        /// Its name.
+        slug: &'a str,
+        /// What to tell people.
+        sentence: &'a str,
+    },
+    /// A topic has changed.
+    Update(Update<'a>),
+    /// Messages of a queue, with its path if the subscription is a pattern.
+    Queued(Queued<'a>, Option<&'a str>),
+    /// A message of an exchange, with the service's path if the subscription is a pattern.
+    Exchange(ExchangeMessage<'a>, Option<&'a str>),
+    /// An exchange is over.
+    Ended {
+        /// Whether the client was its responder.
+        responder: bool,
+        /// Its number.
+        number: u32,
+        /// The name of the code.
+        slug: &'a str,
+        /// What to tell people.
+        sentence: &'a str,
+    },
+    /// A subscription was made again after a break.
+    Recovered {
+        /// Which.
+        subscription: u32,
+        /// Whether nothing is missing.
+        complete: bool,
+    },
+    /// The identity has changed.
+    LoggedIn(&'a str),
+    /// The answer to PING.
+    Pong(&'a [u8]),
+    /// The last word of the server.
+    Closed {
+        /// The code's number.
+        code: u16,
+        /// Its name.
+        slug: &'a str,
+        /// What to tell people.
+        sentence: &'a str,
+        /// Within which random time to connect again; `None` if that is no use.
+        reconnect_ms: Option<u64>,
+    },
+}
+
+/// A change of a topic.
+#[derive(Clone, Debug)]
+pub struct Update<'a> {
+    /// Which subscription.
+    pub subscription: u32,
+    /// Which topic, if the subscription is a pattern.
+    pub path: Option<&'a str>,
+    /// The topic's version.
+    pub version: u64,
+    /// How many versions were left out before it, since the last that was told.
+    pub missed: u64,
+    /// What the body is.
+    pub content: Content,
+    /// Whether the topic has no current value any more.
+    pub removed: bool,
+    /// Properties, in the neutral form.
+    pub properties: &'a [u8],
+    /// The body, whole.
+    pub body: &'a [u8],
+    /// Bytes that came for it instead of the body, if it came as a delta.
+    pub delta_bytes: Option<usize>,
+}

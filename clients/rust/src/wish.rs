@@ -1,0 +1,103 @@
+//! What a subscription is to be: kept, so that it can be made again on a new connection.
+
+use tiderace_native::codec::{SubscribeMessage, subscribe};
+use tiderace_wire::{Kind, Window};
+
+/// A subscription to be.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    pub(crate) kind: Kind,
+    pub(crate) path: String,
+    pub(crate) flags: u64,
+    pub(crate) selector: Option<String>,
+    pub(crate) window: Option<Window>,
+}
+
+impl Wish {
+    fn new(kind: Kind, path: &str, flags: u64) -> Wish {
+        Wish { kind, path: path.to_owned(), flags, selector: None, window: None }
+    }
+
+    /// One topic.
+    pub fn topic(path: &str) -> Wish {
+        Wish::new(Kind::Topic, path, 0)
+    }
+
+    /// One queue, whose messages count as consumed when they are sent.
+    pub fn queue(path: &str) -> Wish {
+        Wish::new(Kind::Queue, path, 0)
+    }
+
+    /// A service, to answer its calls.
+    pub fn serve(path: &str) -> Wish {
+        Wish::new(Kind::Service, path, 0)
+    }
+
+    /// Take the path for a pattern.
+    #[must_use]
+    pub fn pattern(self) -> Wish {
+        self.with(subscribe::PATTERN)
+    }
+
+    /// The current value first.
+    #[must_use]
+    pub fn snapshot(self) -> Wish {
+        self.with(subscribe::SNAPSHOT)
+    }
+
+    /// What is missed during a break comes after it.
+    #[must_use]
+    pub fn recoverable(self) -> Wish {
+        self.with(subscribe::RECOVERABLE)
+    }
+
+    /// Updates may be deltas, which are applied before they are told.
+    #[must_use]
+    pub fn deltas(self) -> Wish {
+        self.with(subscribe::DELTAS)
+    }
+
+    /// Messages of queues are settled by [`crate::Client::settle`].
+    #[must_use]
+    pub fn explicit(self) -> Wish {
+        self.with(subscribe::EXPLICIT)
+    }
+
+    /// Only messages that match.
+    #[must_use]
+    pub fn selector(self, selector: &str) -> Wish {
+        Wish { selector: Some(selector.to_owned()), ..self }
+    }
+
+    /// What may be under way: messages of queues, exchanges of services.
+    #[must_use]
+    pub fn window(self, window: Window) -> Wish {
+        Wish { window: Some(window), ..self }
+    }
+
+    fn with(self, flag: u64) -> Wish {
+        Wish { flags: self.flags | flag, ..self }
+    }
+
+    pub(crate) fn has(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(crate) fn message(
+        &self,
+        request: u32,
+        subscription: u32,
+        resume: bool,
+    ) -> SubscribeMessage<'_> {
+        SubscribeMessage {
+            request,
+            subscription,
+            flags: self.flags,
+            kind: self.kind,
+            path: &self.path,
+            selector: self.selector.as_deref(),
+            window: self.window,
+            position: resume.then_some(b""),
+        }
+    }
+}
