@@ -3,7 +3,8 @@
 //! A resident is a record without a stream and without anybody to carry it: it speaks to the broker
 //! alone, when its deadline comes, and hears answers and deliveries as every session does. There are
 //! few and they are part of the server: their deadlines are looked at every turn, not by the wheel's
-//! coarse ticks, and one that is always due publishes every turn. While the broker holds it back, or
+//! coarse ticks. One whose deadline is the beginning of time is called whenever everything has been
+//! written, so that it fills connections as fast as they are emptied. While the broker holds it back, or
 //! some shard is behind with its mail, its deadline does not come.
 
 use std::net::SocketAddr;
@@ -57,7 +58,12 @@ impl<D: Driver> Shard<D> {
         }
         for at in 0..self.residents.len() {
             let Some(key) = self.residents.get(at).copied() else { return };
-            if self.resident_deadline(key) <= self.now.time {
+            let deadline = self.resident_deadline(key);
+            // Who wants every turn gets those in which what it published before has been written.
+            if deadline == Time::ZERO && !self.lists.write.is_empty() {
+                continue;
+            }
+            if deadline <= self.now.time {
                 let outcome = self.call(key, |session, now, context| session.expire(now, context));
                 self.after_call(key, outcome);
                 self.drain_effects();

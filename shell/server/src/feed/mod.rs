@@ -233,7 +233,7 @@ impl Session for Feed {
 const LOOK_INTERVAL: Span = Span::from_millis(20);
 /// Bytes published per turn at most: with twenty subscribers per topic a turn's writing, and a few
 /// milliseconds' work.
-const BURST_BYTES: usize = 256 * 1024;
+const BURST_BYTES: usize = 1024 * 1024;
 /// What a message costs at least, in bytes.
 const MESSAGE_COST_BYTES: usize = 128;
 
