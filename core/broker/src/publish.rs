@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
-use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Reply, Run, Token};
+use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Run, Token};
 
 use crate::Action;
 use crate::broker::{Broker, key_of};
@@ -24,7 +24,7 @@ impl Broker {
     ) {
         if let Err(close) = self.may_publish(session, run.destination()) {
             self.metrics.denied += 1;
-            return self.reply(session, Reply::Refused { token: blame, close }, effects);
+            return self.refuse_run(Some(session), confirm, blame, &close, effects);
         }
         self.metrics.messages_received += run.len() as u64;
         if !self.held.is_empty() {
@@ -66,20 +66,38 @@ impl Broker {
         match run.destination().kind {
             Kind::Queue => self.enqueue(now, from, Arc::new(run), effects),
             Kind::Service => {
-                let token = confirm.map(|confirm| confirm.from);
+                let blame = confirm.map(|confirm| confirm.from);
                 let reason = "a service is called, not published to";
                 let close = Close::new(CloseCode::BadDestination, reason);
-                return self.refuse_anywhere(origin, token, close, effects);
+                return self.refuse_run(origin, confirm, blame, &close, effects);
             }
             Kind::Topic => {
                 if let Err(close) = self.distribute(now, from, run, effects) {
-                    let token = confirm.map(|confirm| confirm.from);
-                    return self.refuse_anywhere(origin, token, close, effects);
+                    let blame = confirm.map(|confirm| confirm.from);
+                    return self.refuse_run(origin, confirm, blame, &close, effects);
                 }
             }
         }
         if let (Some(session), Some(confirm)) = (origin, confirm) {
             self.confirm_anywhere(session, confirm, effects);
+        }
+    }
+
+    /// Every message of a run that was to be confirmed is refused, the one to blame first: where a
+    /// refusal does not end the session, its client waits for each answer.
+    fn refuse_run(
+        &self,
+        origin: Option<SessionId>,
+        confirm: Option<Confirm>,
+        blame: Option<Token>,
+        close: &Close,
+        effects: &mut Effects,
+    ) {
+        self.refuse_anywhere(origin, blame, close.clone(), effects);
+        for token in confirm.into_iter().flat_map(|confirm| confirm.from..=confirm.to) {
+            if Some(token) != blame {
+                self.refuse_anywhere(origin, Some(token), close.clone(), effects);
+            }
         }
     }
 
