@@ -104,16 +104,6 @@ impl<D: Driver> Shard<D> {
         record.stream = Some(stream);
         (record.peer, record.listener) = (donor.peer, donor.listener);
         record.input = donor.input.take();
-        if let Some(mut before) = donor.outgoing.take() {
-            before.counted = 0;
-            match &mut record.outgoing {
-                None => record.outgoing = Some(before),
-                Some(outgoing) => {
-                    outgoing.queue.swap_behind(&mut before.queue);
-                    self.pool.give_queue(before);
-                }
-            }
-        }
         let kept = Flags::READABLE | Flags::PEER_ENDING | Flags::PEER_ENDED | Flags::HEARD;
         record.flags.set(donor.flags.only(kept) | Flags::WRITABLE);
         self.lists.read(to, &mut record.flags);
@@ -133,6 +123,19 @@ impl<D: Driver> Shard<D> {
         self.change_gauge(Some(before), Some(after));
         if let Some(requests) = requests {
             self.dismiss_requests(to, requests, &CloseCode::Done.into());
+        }
+        // What was meant for a held request has gone with it; this is the connection's own.
+        if let Some(mut before) = donor.outgoing.take()
+            && let Some(record) = self.connections.get_mut(to)
+        {
+            before.counted = 0;
+            match &mut record.outgoing {
+                None => record.outgoing = Some(before),
+                Some(outgoing) => {
+                    outgoing.queue.swap_behind(&mut before.queue);
+                    self.pool.give_queue(before);
+                }
+            }
         }
         if !registered {
             self.discard(to, CloseCode::TransportError);
