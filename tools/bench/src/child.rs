@@ -21,9 +21,8 @@ impl Child {
     pub(crate) fn start(arguments: &[String]) -> anyhow::Result<Self> {
         let program =
             std::env::current_exe().context("cannot find this program to start it again")?;
-        // What stands before the scenario's name, such as `bench` in `tiderace bench bare`.
-        let mounted =
-            std::env::args().skip(1).take_while(|word| word != "bare" && word != "fanout");
+        // As a part of another program it is reached by that one's sub-command.
+        let mounted = std::env::args().nth(1).filter(|word| word == "bench");
         let mut process = Command::new(program)
             .args(mounted)
             .args(arguments)

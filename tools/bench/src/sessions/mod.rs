@@ -190,8 +190,12 @@ fn services(protocol: SessionProtocol, plan: Plan) -> Services {
         let paths = vec!["/stomp".to_owned()].into();
         tiderace_stomp::protocol(Arc::new(tiderace_stomp::StompOptions::default()), paths)
     };
+    let native = || {
+        let paths = vec!["/tiderace".to_owned()].into();
+        tiderace_native::protocol(Arc::new(tiderace_native::NativeOptions::default()), paths)
+    };
     let protocols = match protocol {
-        SessionProtocol::Native => vec![stomp()],
+        SessionProtocol::Native => vec![native()],
         SessionProtocol::Stomp => vec![stomp()],
     };
     Services {
