@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, ShardId};
+use tiderace_base::{Key, Now, ShardId};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::Run;
@@ -25,11 +25,24 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let key = self.ensure_topic(now, &path);
+        self.interest_in(now, from, key, interest, effects);
+    }
+
+    /// The same, of a topic that has been found.
+    pub(crate) fn interest_in(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        key: Key,
+        interest: Interest,
+        effects: &mut Effects,
+    ) {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
         topic.used = now.time;
-        let floor = || Home::starting(self.history.floor_of(&path));
+        let path = &topic.path;
+        let floor = || Home::starting(self.history.floor_of(path));
         let home = topic.home.get_or_insert_with(floor);
         if interest.on {
             home.interested |= bit(from);

@@ -106,6 +106,8 @@ pub(crate) enum Targets {
 pub(crate) struct Listening {
     pub(crate) target: Target,
     pub(crate) waiting: u64,
+    /// The topic, if it is exactly one; a topic with subscribers is never forgotten.
+    pub(crate) topic: Option<Key>,
     /// Its place in the topic's list of subscribers.
     pub(crate) place: u32,
 }

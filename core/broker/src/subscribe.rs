@@ -45,7 +45,7 @@ impl Broker {
                     Target::Exact(destination) => bit(self.home(&destination.path)),
                     Target::Pattern(..) => all,
                 };
-                Listening { target: target.clone(), waiting, place: 0 }
+                Listening { target: target.clone(), waiting, topic: None, place: 0 }
             })
             .collect();
         let waiting = listening.iter().map(|listening| listening.waiting.count_ones()).sum();
@@ -165,9 +165,8 @@ impl Broker {
                 Target::Pattern(Kind::Queue | Kind::Service, _) => {
                     homes = u64::MAX >> (64 - self.options.shards.clamp(1, 64))
                 }
-                Target::Exact(destination) => {
-                    let topic = self.topic_names.get(&destination.path).copied();
-                    self.unlist(now, topic, listening.place as usize, effects);
+                Target::Exact(_) => {
+                    self.unlist(now, listening.topic, listening.place as usize, effects);
                 }
                 Target::Pattern(Kind::Topic, pattern) => {
                     self.unlist_pattern(now, &pattern.clone(), entry(plain), effects)
@@ -307,12 +306,24 @@ impl Broker {
             let place = topic.subscribers.len() - 1;
             self.set_place(entry.session, entry.key, entry.target, place);
         }
-        let (home, path) = (self.home(path), path.clone());
+        self.set_topic(entry, topic);
+        let home = self.home(path);
         let interest = Interest { on: true, recorded, ask: Some(ask) };
         if home == self.shard {
-            self.interest(now, self.shard, path, interest, effects);
+            self.interest_in(now, self.shard, topic, interest, effects);
         } else {
-            effects.mail.push((home, Mail::Interest { path, interest }));
+            effects.mail.push((home, Mail::Interest { path: path.clone(), interest }));
+        }
+    }
+
+    /// Notes which topic a target of a subscription is.
+    fn set_topic(&mut self, entry: Subscriber, topic: Key) {
+        let record = self.sessions.get_mut(entry.session);
+        let subscription = record.and_then(|record| record.subscription_mut(entry.key));
+        let targets = subscription.map(|known| known.targets.as_mut_slice());
+        let target = usize::from(entry.target);
+        if let Some(listening) = targets.and_then(|targets| targets.get_mut(target)) {
+            listening.topic = Some(topic);
         }
     }
 
@@ -398,36 +409,45 @@ impl Broker {
         if subscription.selector.is_some() || subscription.recovery.is_some() {
             return;
         }
-        let alone = subscription.targets.as_slice().len() == 1;
         let extras = subscription.extras;
-        let live: Vec<(u16, Target, usize)> = (0..)
+        if let [Listening { topic: Some(topic), waiting, place, .. }] =
+            subscription.targets.as_slice()
+        {
+            // The ordinary one: one topic.
+            let (topic, live, place) = (*topic, *waiting == 0, *place);
+            let known = self.topics.get_mut(topic).filter(|_| live);
+            if let Some(entry) = known.and_then(|it| it.subscribers.get_mut(place as usize)) {
+                entry.plain = true;
+                self.make_plain(asker, Plain::new(topic, place));
+            }
+            return;
+        }
+        let live: Vec<(u16, Target, Option<Key>, usize)> = (0..)
             .zip(subscription.targets.as_slice())
             .filter(|(at, listening)| listening.waiting == 0 && (all || *at == asker.target))
-            .map(|(at, listening)| (at, listening.target.clone(), listening.place as usize))
+            .map(|(at, it)| (at, it.target.clone(), it.topic, it.place as usize))
             .collect();
-        for (target, listening, place) in live {
+        for (target, listening, topic, place) in live {
             let asker = Asker { session, key, target, epoch };
-            let topic = self.mark_plain(asker, &listening, place, extras);
-            if let Some(topic) = topic.filter(|_| alone) {
-                self.make_plain(asker, Plain::new(topic, place as u32));
-            }
+            self.mark_plain(asker, &listening, topic, place, extras);
         }
     }
 
-    /// Lets deliveries to a live subscription without a selector take the short way; names the
-    /// topic if it is exactly one.
+    /// Lets deliveries to a live subscription without a selector take the short way.
     fn mark_plain(
         &mut self,
         asker: Asker,
         target: &Target,
+        topic: Option<Key>,
         place: usize,
         extras: Extras,
-    ) -> Option<Key> {
+    ) {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
-                let key = *self.topic_names.get(&destination.path)?;
-                self.topics.get_mut(key)?.subscribers.get_mut(place)?.plain = true;
-                return Some(key);
+                let topic = topic.and_then(|key| self.topics.get_mut(key));
+                if let Some(entry) = topic.and_then(|topic| topic.subscribers.get_mut(place)) {
+                    entry.plain = true;
+                }
             }
             Target::Pattern(Kind::Topic, pattern) => {
                 let entry = |plain| Subscriber {
@@ -444,7 +464,6 @@ impl Broker {
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {}
         }
-        None
     }
 
     /// A complete subscription to one topic needs to know no more than its place there.
