@@ -243,11 +243,6 @@ impl Commands {
         open.builder.finish(body, meta);
     }
 
-    /// Ends the run begun, so that what follows is accepted or refused by itself.
-    pub fn seal(&mut self) {
-        self.close_run();
-    }
-
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty() && self.open.as_ref().is_none_or(|open| open.builder.is_empty())
@@ -280,17 +275,6 @@ mod tests {
 
     fn topic(name: &str) -> Destination {
         Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() }
-    }
-
-    #[test]
-    fn a_sealed_run_grows_no_more() {
-        let mut commands = Commands::new();
-        for _ in 0..2 {
-            commands.message(&topic("a"));
-            commands.publish(b"x", Meta::default(), None);
-            commands.seal();
-        }
-        assert_eq!(commands.drain().count(), 2);
     }
 
     #[test]

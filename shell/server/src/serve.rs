@@ -61,7 +61,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
             "socketio",
             Arc::new(compose::engineio(config)?),
             config.socketio.paths.clone().into(),
-            tiderace_socketio::inner(Arc::new(socketio::options(config))),
+            tiderace_socketio::inner(Arc::new(socketio::options(config)?)),
         ),
         tiderace_stomp::protocol(
             Arc::new(compose::stomp(config)),

@@ -9,6 +9,7 @@ use std::time::Instant;
 use tiderace_base::Time;
 use tiderace_config::Config;
 use tiderace_socketio::{Record, Records, RecoveryTable, SocketOptions};
+use tiderace_topics::Path;
 
 /// Connections that broke off, of all shards.
 struct Memory {
@@ -35,14 +36,25 @@ impl RecoveryTable for Memory {
 }
 
 /// The options of Socket.IO sessions.
-pub(crate) fn options(config: &Config) -> SocketOptions {
+///
+/// # Errors
+/// When an application namespace cannot be one.
+pub(crate) fn options(config: &Config) -> anyhow::Result<SocketOptions> {
     let (socketio, limits) = (&config.socketio, &config.limits);
     let remembers = !socketio.recovery_window.is_zero();
     let memory = || -> Arc<dyn RecoveryTable> {
         let records = Records::new(socketio.recovery_bytes_max, socketio.recovery_window);
         Arc::new(Memory { records: Mutex::new(records), began: Instant::now() })
     };
-    SocketOptions {
+    for name in &socketio.application_namespaces {
+        let level = name.strip_prefix('/').unwrap_or_default();
+        if name != "*" && Path::parse(level).is_err() {
+            anyhow::bail!(
+                "socketio.application_namespaces: `{name}` is no namespace; write `*`, or a name such as `/app`"
+            );
+        }
+    }
+    Ok(SocketOptions {
         connect_timeout: socketio.connect_timeout,
         attachments_timeout: socketio.attachments_timeout,
         attachments_max: socketio.attachments_max,
@@ -58,5 +70,5 @@ pub(crate) fn options(config: &Config) -> SocketOptions {
         application_recovery: socketio.application_recovery,
         recovery: remembers.then(memory),
         ..SocketOptions::default()
-    }
+    })
 }

@@ -1,7 +1,7 @@
 //! Publishing to topics and sending to queues.
 //!
-//! Relies on `body` for values. Invariant: a message whose publisher waits for an answer is
-//! published by itself, so that the answer is about nothing else.
+//! Relies on `body` for values, and on the broker to answer for each message of a run that asked.
+//! Invariant: nothing is handed over of an event that is refused here.
 
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_value::{Json, JsonKind};
@@ -57,14 +57,8 @@ impl SocketSession {
         if block.contains(&b'\\') {
             meta.flags = meta.flags | Flags::ESCAPED;
         }
-        if token.is_some() {
-            context.commands.seal();
-        }
         context.commands.message(destination).extend_from_slice(block);
         context.commands.publish(body, meta, token);
-        if token.is_some() {
-            context.commands.seal();
-        }
         Ok(())
     }
 }

@@ -109,8 +109,11 @@ impl Broker {
             Command::Publish { run, confirm, .. } => {
                 self.log.push(describe(&run));
                 if run.destination().path.as_str().starts_with("secret") {
-                    let token = confirm.map(|confirm| confirm.from);
-                    return self.refuse(client, token);
+                    let tokens = confirm.map(|confirm| confirm.from..=confirm.to);
+                    return match tokens {
+                        None => self.refuse(client, None),
+                        Some(tokens) => tokens.for_each(|token| self.refuse(client, Some(token))),
+                    };
                 }
                 self.place(run);
                 if let Some(confirm) = confirm {

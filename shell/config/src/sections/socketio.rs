@@ -16,7 +16,7 @@ section! {
     "socketio" TABLE SocketIoConfig {
         /// URL paths, each also without its last slash.
         "paths" paths: Vec<String> = Is("/socket.io/"), Kind::List(&Kind::UrlPath);
-        /// Time that a client may take to connect to its first namespace.
+        /// Time that a client may take to connect to its first namespace; `limits.login_timeout` ends a WebSocket earlier if that is shorter.
         "connect_timeout" connect_timeout: Duration = Is("45s"), Kind::Duration { min: SECOND, max: HOUR };
         /// Time that the attachments of a packet may take to follow it.
         "attachments_timeout" attachments_timeout: Duration = Is("30s"), Kind::Duration { min: SECOND, max: HOUR };
