@@ -101,6 +101,9 @@ impl SocketSession {
                 trail.position.advance(*home, *sequence);
             }
         }
+        if let Some(resume) = self.rare().resumes.get_mut(&number) {
+            resume.left = record.subscriptions.len();
+        }
         for (key, mut subscription) in record.subscriptions {
             subscription.namespace = number;
             let since = subscription.recoverable.then(|| since.clone());
@@ -113,9 +116,6 @@ impl SocketSession {
                 what: What::Restore(key),
             };
             self.rare().waiting.insert(token, waiting);
-            if let Some(resume) = self.rare().resumes.get_mut(&number) {
-                resume.left += 1;
-            }
             if self.ask_to_listen(key, token, since, context).is_err() {
                 self.rare().waiting.remove(&token);
                 self.subscriptions.remove(key);
@@ -140,7 +140,7 @@ impl SocketSession {
         let Some(rare) = &mut self.rare else { return };
         let Some(resume) = rare.resumes.get_mut(&number) else { return };
         resume.complete &= made;
-        resume.left -= 1;
+        resume.left = resume.left.saturating_sub(1);
         if resume.left > 0 {
             return;
         }
