@@ -64,6 +64,14 @@ impl Broker {
         Some(pending)
     }
 
+    /// Many deliveries are about to be taken: asks memory for what the next `count` of them refer to.
+    pub fn look_ahead(&self, session: SessionId, count: usize) {
+        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
+        if let Some(backlog) = backlog {
+            backlog.look_ahead(count);
+        }
+    }
+
     /// Whether anything waits for the session's connection.
     pub fn has_backlog(&self, session: SessionId) -> bool {
         self.session(session).is_some_and(|record| record.backlog.is_some())

@@ -90,7 +90,13 @@ impl<D: Driver> Shard<D> {
         let block_bytes = self.shared.options.block_bytes.min(WRITE_BLOCK_BYTES);
         let (now, session, flags) = (self.now, &mut live.session, &mut connection.flags);
         let filled = catch_unwind(AssertUnwindSafe(|| {
-            while queue.len() < block_bytes {
+            for taken in 0.. {
+                if queue.len() >= block_bytes {
+                    break;
+                }
+                if taken % LOOK_AHEAD == 0 {
+                    broker.look_ahead(live.id, LOOK_AHEAD);
+                }
                 if !session.wants_deliveries() {
                     // Its next call may bring it to want them again.
                     flags.clear(Flags::BACKLOG);
@@ -203,5 +209,7 @@ impl<D: Driver> Shard<D> {
 const TURN_WRITE_BYTES: usize = 8 * 1024 * 1024;
 /// What a write costs at least: the system call takes as long as copying so many bytes.
 const WRITE_COST_BYTES: usize = 4096;
+/// Deliveries whose memory is asked for together.
+const LOOK_AHEAD: usize = 16;
 /// Pieces per `writev`: a full block of runs has fewer.
 const SLICES_PER_WRITE: usize = 64;
