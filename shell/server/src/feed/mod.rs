@@ -11,9 +11,9 @@ mod pairs;
 mod quotes;
 mod random;
 mod timed;
+mod unix;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tiderace_base::{Close, Now, Span, Time};
 use tiderace_config::{Config, FeedConfig, FeedKind};
@@ -27,6 +27,7 @@ use pace::{Pace, Rate};
 use quotes::Quotes;
 use random::Random;
 use timed::Timed;
+use unix::UnixClock;
 
 /// The sessions that each shard is to open: the configured feeds and, in development mode, the one
 /// that its page shows.
@@ -37,11 +38,7 @@ pub(crate) fn residents(config: &Config, development: bool) -> Vec<Arc<Open>> {
 }
 
 fn resident(feed: FeedConfig) -> Arc<Open> {
-    Arc::new(move |opening| {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let unix_ns = u64::try_from(unix).unwrap_or(0);
-        Box::new(Feed::new(&feed, opening, unix_ns))
-    })
+    Arc::new(move |opening| Box::new(Feed::new(&feed, opening)))
 }
 
 /// What development mode publishes.
@@ -65,8 +62,7 @@ struct Feed {
     properties: Vec<u8>,
     meta: Meta,
     pace: Pace,
-    /// What the node's clock has to be added to, to give nanoseconds since 1970.
-    started_unix_ns: u64,
+    unix: UnixClock,
     published: u64,
     body: Vec<u8>,
     /// Where it is told its rate, until it has subscribed there.
@@ -85,7 +81,7 @@ enum Source {
 }
 
 impl Feed {
-    fn new(config: &FeedConfig, opening: &Opening<'_>, unix_ns: u64) -> Feed {
+    fn new(config: &FeedConfig, opening: &Opening<'_>) -> Feed {
         let (mut numbers, mut topics) = (Vec::new(), Vec::new());
         for number in 0..config.topics {
             let name = match config.kind {
@@ -129,7 +125,7 @@ impl Feed {
             topics,
             properties,
             meta: Meta { flags, expires_ms: None },
-            started_unix_ns: unix_ns.saturating_sub(opening.now.time.as_nanos()),
+            unix: UnixClock::new(opening.now),
             published: 0,
             body: Vec::new(),
             look_at: if control.is_some() { opening.now.time } else { Time::NEVER },
@@ -159,7 +155,7 @@ impl Feed {
         self.body.clear();
         let in_turn = self.published % self.topics.len().max(1) as u64;
         let in_turn = usize::try_from(in_turn).unwrap_or(0);
-        let unix_ns = self.started_unix_ns + due.as_nanos();
+        let unix_ns = self.unix.at(due);
         let at = match &mut self.source {
             Source::Quotes(quotes) => {
                 let at = quotes.choose();
@@ -211,6 +207,7 @@ impl Session for Feed {
     }
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        self.unix.learn(now);
         self.listen(now, context);
         self.pace.begin(now.time);
         let mut bytes = 0;
@@ -262,7 +259,7 @@ mod tests {
         let now = Now { time: SECOND, wall_ms: 5_000 };
         let opening =
             Opening { shard: ShardId(shard), shards, ..Opening::new(Framing::Stream, peer, now) };
-        Feed::new(&config, &opening, 5_000_000_000)
+        Feed::new(&config, &opening)
     }
 
     /// The messages of one call: paths and bodies.
