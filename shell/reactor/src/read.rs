@@ -239,6 +239,7 @@ impl<D: Driver> Shard<D> {
 
     /// Gives a stream's bytes to its session.
     fn stream(&mut self, key: Key, bytes: &[u8]) -> Step {
+        let waited = !self.is_established(key);
         let mut progress = tiderace_wire::Progress::default();
         let outcome = self.call(key, |session, now, context| {
             progress = session.receive(now, bytes, context)?;
@@ -253,7 +254,14 @@ impl<D: Driver> Shard<D> {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.need = u32::try_from(progress.need).unwrap_or(u32::MAX);
         }
-        Step::Wait(progress.consumed.min(bytes.len()))
+        let consumed = progress.consumed.min(bytes.len());
+        // A login that was decided at once has not found what came behind it: it was not kept yet.
+        if waited && self.is_established(key) { Step::Next(consumed) } else { Step::Wait(consumed) }
+    }
+
+    fn is_established(&mut self, key: Key) -> bool {
+        let live = self.connections.get_mut(key).and_then(|connection| connection.live());
+        live.is_some_and(|live| live.session.is_established())
     }
 
     /// A connection that ends reads on, so that its last words are not lost to a reset, but not for

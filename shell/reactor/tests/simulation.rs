@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::metric;
 use common::world::World;
 use tiderace_base::Span;
-use tiderace_broker::SlowConsumer;
+use tiderace_broker::{BrokerOptions, SlowConsumer};
 use tiderace_reactor::driver::sim::Client;
 use tiderace_reactor::{Deadlines, Options, Placement};
 use tiderace_websocket::{
@@ -158,6 +158,20 @@ fn logins_wait_and_lose_nothing() {
         });
         assert_eq!(world.text(subscriber), expected, "seed {seed}");
         world.run_until("the publisher's end", |world| world.network.is_ended(publisher));
+        stop(&mut world);
+    }
+}
+
+#[test]
+fn what_comes_with_a_login_that_is_decided_at_once_is_handled() {
+    for seed in 0..20 {
+        let unverified = BrokerOptions { verify_logins: false, ..BrokerOptions::default() };
+        let mut world = World::with(seed, options(seed), |services| {
+            services.broker = Arc::new(unverified);
+        });
+        let client = world.network.connect(0);
+        world.network.send(client, b"LINE\nL bob\nS news\nP news 1\n");
+        world.run_until("the news", |world| world.text(client) == "OK\nS 1\nM 1\n");
         stop(&mut world);
     }
 }
