@@ -54,8 +54,10 @@ export declare class Consumer<T = unknown> extends Emitter<{
     private outcome;
     private readonly inbox;
     private settle;
+    private readonly running;
+    private stopping;
     constructor(keeper: QueueKeeper, path: string, handler: QueueHandler<T> | undefined, options?: ReceiveOptions);
-    /** No more comes; what is not settled goes back to the queue. */
+    /** No more comes. What handlers have begun is waited for; the rest goes back to the queue. */
     stop(): Promise<void>;
     /**
      * The values, for consumers without a handler. One counts as dealt with when the loop asks for the
@@ -70,6 +72,7 @@ export declare class Consumer<T = unknown> extends Emitter<{
     lost(): void;
     queued(path: string | undefined, input: Reader): void;
     private give;
+    private handle;
 }
 export interface SendOptions extends ValueOptions {
     /** It is worthless after so many milliseconds. */

@@ -70,6 +70,8 @@ export class Consumer<T = unknown>
   private outcome!: { resolve: () => void; reject: (error: Error) => void };
   private readonly inbox = new Inbox<QueueMessage<T>>();
   private settle: Settle | undefined;
+  private readonly running = new Set<Promise<void>>();
+  private stopping = false;
 
   constructor(
     private readonly keeper: QueueKeeper,
@@ -91,10 +93,12 @@ export class Consumer<T = unknown>
     this.ready.catch(() => {});
   }
 
-  /** No more comes; what is not settled goes back to the queue. */
+  /** No more comes. What handlers have begun is waited for; the rest goes back to the queue. */
   async stop(): Promise<void> {
+    this.stopping = true;
     this.inbox.end();
     this.outcome.reject(new TideraceError("closed", "stopped"));
+    await Promise.all(this.running);
     await this.keeper.remove(this);
   }
 
@@ -145,14 +149,21 @@ export class Consumer<T = unknown>
       const properties = block ? decodeProperties(block) : {};
       const finish = (accept: boolean) => settle(home, number, accept);
       const queue = path ?? this.path;
-      void this.give(new QueueMessage(queue, value, properties, redeliveries, finish));
+      this.give(new QueueMessage(queue, value, properties, redeliveries, finish));
     }
   }
 
-  private async give(message: QueueMessage<T>): Promise<void> {
+  private give(message: QueueMessage<T>): void {
+    // Those that come now are not settled: the end of the subscription gives them back.
+    if (this.stopping) return;
     if (!this.handler) return this.inbox.push(message);
+    const run = this.handle(this.handler, message).finally(() => this.running.delete(run));
+    this.running.add(run);
+  }
+
+  private async handle(handler: QueueHandler<T>, message: QueueMessage<T>): Promise<void> {
     try {
-      await this.handler(message.value, message);
+      await handler(message.value, message);
       message.accept();
     } catch {
       message.reject();

@@ -37,7 +37,7 @@ class Polling implements Transport {
   async run(): Promise<void> {
     try {
       await this.handshake();
-      while (!this.over) {
+      while (!this.over && !this.closing) {
         for (const packet of (await this.request("GET")).split(SEPARATOR)) this.take(packet);
       }
     } catch (thrown) {
@@ -99,6 +99,8 @@ class Polling implements Transport {
     if (this.posting || !this.payloadMax) return;
     this.posting = true;
     try {
+      // What is sent in one go leaves in one go: a farewell and the end behind it, above all.
+      await Promise.resolve();
       while (this.packets.length && !this.over) {
         let body = this.packets.shift()!;
         while (this.packets.length && body.length + 1 + this.packets[0]!.length <= this.payloadMax) {

@@ -46,6 +46,24 @@ test("queues", "a handler's end accepts, its failure gives back", async (place, 
   await stopped;
 });
 
+test("queues", "stopping waits for what handlers have begun, and takes no more", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const begun = new Seen<() => void>();
+  const consumer = client.queue("work").receive(() => new Promise<void>((resolve) => begun.push(resolve)));
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  await peer.says(m.QUEUED, queued(0, 0, 1, "1"));
+  const finish = await begun.next();
+  const stopped = consumer.stop();
+  await peer.says(m.QUEUED, queued(0, 0, 2, "2"));
+  finish();
+  equal(settled((await peer.hears("SETTLE")).input), [0, 0, 0, 0, [[1, 0]]]);
+  await peer.ok((await peer.hears("UNSUBSCRIBE")).input.varint());
+  await stopped;
+  equal(begun.all.length, 1);
+});
+
 test("queues", "a loop accepts when it asks for the next, and gives back what it leaves", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);
