@@ -2,7 +2,8 @@
 //!
 //! The composition root: the only place that knows every part by name. `cli` reads the command line,
 //! `compose` turns the configuration into the parts' own options, `serve` brings them to life and to
-//! an orderly end, `monitor` answers HTTP requests about the server itself.
+//! an orderly end, `monitor` answers HTTP requests about the server itself,
+//! `page` those for the live page.
 
 mod cli;
 mod compose;
@@ -11,6 +12,7 @@ mod feed;
 mod logging;
 mod login;
 mod monitor;
+mod page;
 mod serve;
 mod socketio;
 

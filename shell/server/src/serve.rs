@@ -17,7 +17,7 @@ use tracing::info;
 use crate::cli::{ServeRequest, development_banner};
 use crate::login::Logins;
 use crate::monitor::Monitor;
-use crate::{compose, events, logging, socketio};
+use crate::{compose, events, logging, page, socketio};
 
 /// Logins that may wait for the worker: about a second's work.
 const LOGINS_WAITING_MAX: usize = 64;
@@ -75,7 +75,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         protocols,
         http: {
             let monitor = monitor.clone();
-            Arc::new(move |request: &Request<'_>| monitor.answer(request))
+            let development = request.development;
+            Arc::new(move |request: &Request<'_>| {
+                let page = development.then(|| page::answer(request)).flatten();
+                page.unwrap_or_else(|| monitor.answer(request))
+            })
         },
         verifier: Arc::new(Logins(worker.handle())),
         broker,

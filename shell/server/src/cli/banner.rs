@@ -20,6 +20,10 @@ pub(crate) fn development_banner(program: &str, listeners: &[ListenerConfig]) ->
         // Writing to a String cannot fail.
         let _ = writeln!(out, "  {:<22} {protocols}", listener.address.to_string());
     }
+    let web = listeners.iter().find(|listener| listener.protocol != ListenerProtocol::Stomp);
+    if let Some(web) = web {
+        let _ = writeln!(out, "\nLive quotes in a browser: http://{}/", web.address);
+    }
     let stomp = listeners.iter().find(|listener| listener.protocol != ListenerProtocol::Http);
     let Some(stomp) = stomp else { return out };
     let port = match stomp.address.port() {
@@ -71,6 +75,8 @@ mod tests {
 
   127.0.0.1:7800         STOMP, WebSocket and HTTP (/metrics, /livez, /readyz)
   127.0.0.1:61613        STOMP
+
+Live quotes in a browser: http://127.0.0.1:7800/
 
 In another terminal:
 

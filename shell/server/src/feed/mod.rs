@@ -46,8 +46,8 @@ fn demo() -> FeedConfig {
     FeedConfig {
         kind: FeedKind::Quotes,
         path: "demo/fx".to_owned(),
-        topics: 48,
-        rate: 60,
+        topics: 1000,
+        rate: 500,
         size: 1024,
         retain: None,
         control: false,
