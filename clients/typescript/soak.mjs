@@ -50,7 +50,8 @@ async function follow(name, options, pattern) {
       for (const each of topic ? [topic] : pattern ? last.keys() : [path]) excused.set(each, true);
     });
     one.on("recovered", ({ complete }) => counts[complete ? "recovered" : "incomplete"]++);
-    one.on("error", (error) => trouble.push(`${name}: ${error.code} ${error.message}`));
+    // When all is over, whoever is on the way back is told that it is.
+    one.on("error", (error) => !ended && trouble.push(`${name}: ${error.code} ${error.message}`));
     await one.ready;
   }
   return {
@@ -85,6 +86,7 @@ const publisher = connect(target, { name: "soak" });
 const end = Date.now() + Number(minutes) * 60_000;
 let published = 0;
 let over = false;
+let ended = false;
 
 const publishing = (async () => {
   const numbers = new Array(TOPICS).fill(0);
@@ -123,6 +125,7 @@ heaps.push(process.memoryUsage().heapUsed);
 const early = Math.min(...heaps.slice(0, Math.max(1, Math.ceil(heaps.length / 4))));
 const late = Math.min(...heaps.slice(-Math.max(1, Math.ceil(heaps.length / 4))));
 if (globalThis.gc && late > early * 1.5 + 4 * 2 ** 20) trouble.push(`the heap grew from ${mib(early)} to ${mib(late)}`);
+ended = true;
 for (const { client } of followers) client.close();
 publisher.close();
 for (const line of trouble.slice(0, 50)) console.log(line);
