@@ -21,8 +21,10 @@ pub mod machine;
 pub mod matrix;
 pub mod report;
 pub mod rubris;
+pub mod scenario;
 mod server;
 pub mod sessions;
+pub mod socketio;
 pub mod stomp;
 pub mod target;
 
@@ -38,6 +40,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Fanout(fanout) => fanout::run(fanout),
         BenchCommand::Bare(bare) => bare::run(bare),
         BenchCommand::Rubris(rubris) => rubris::run(rubris),
+        BenchCommand::Socketio(socketio) => socketio::run(socketio),
         BenchCommand::Connections(connections) => connections::run(connections),
         BenchCommand::Sessions(sessions) => sessions::run(sessions),
         BenchCommand::Crew(crew) => connections::crew::run(crew),

@@ -1,9 +1,8 @@
-//! Rubris's phases: clients ready, channels complete, subscribe sent, subscribe complete.
+//! The phases that Rubris prints: clients ready, channels complete, subscribe sent, subscribe complete.
 //!
 //! Ready is an open carrier, channels are complete with the server's greeting. Invariant: times count from
 //! the moment the first client was ready, as Rubris's log does.
 
-use crate::args::RubrisTransport;
 use crate::crowd::client::Times;
 use crate::report::table::{Table, thousands};
 
@@ -36,7 +35,7 @@ impl Phases {
     }
 
     /// The table, a line for each hundred clients, or tenth of them if they are many.
-    pub fn text(&self, transport: RubrisTransport, subscriptions: usize) -> String {
+    pub fn text(&self, name: &str, subscriptions: usize) -> String {
         let count = self.reached[0].len();
         let step = (count / 10).next_multiple_of(100).max(1);
         let mut table = Table::new(&["clients", NAMES[0], NAMES[1], NAMES[2], NAMES[3]]);
@@ -51,7 +50,7 @@ impl Phases {
         }
         format!(
             "\n{}: {} subscriptions\n{}",
-            transport.as_str(),
+            name,
             thousands((count * subscriptions) as u64),
             table.render()
         )
@@ -82,7 +81,7 @@ mod tests {
             })
             .collect();
         let phases = Phases::of(&times);
-        let text = phases.text(RubrisTransport::Polling, 1000);
+        let text = phases.text("polling", 1000);
         assert_eq!(text.lines().count(), 1 + 1 + 2 + 3, "{text}");
         assert!(text.contains("250,000 subscriptions"), "{text}");
         assert_eq!(phases.subscribed_ns(), 1_999_999_995);

@@ -1,10 +1,12 @@
-//! The report of `bench rubris`, with what Rubris published beside it.
+//! The report of scenarios: for the terminal, as JSON and as one HTML file.
+//!
+//! Invariant: all three are made from the same outcomes, so they cannot disagree.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::args::{OutputArgs, RubrisArgs};
+use crate::args::OutputArgs;
 use crate::bare;
 use crate::machine::Machine;
 use crate::report::html::page;
@@ -12,18 +14,20 @@ use crate::report::levels::{self, Series};
 use crate::report::svg::escape;
 use crate::report::table::{self, thousands};
 use crate::report::write;
-use crate::rubris::Outcome;
+use crate::scenario::Outcome;
 use crate::stomp::watch::Observation;
 
 /// Everything a run has found.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub struct Report {
     label: String,
     command: String,
     machine: Machine,
-    users: usize,
-    subscriptions: usize,
-    /// By transport.
+    /// What others have published, as name and text.
+    pub published: Vec<(&'static str, &'static str)>,
+    /// Of these the rates, for a plot.
+    pub published_rates: Vec<(&'static str, f64)>,
+    /// Scenario by scenario.
     pub outcomes: Vec<Outcome>,
     /// What a bare writer reached in the same run.
     pub bare: Option<Observation>,
@@ -31,21 +35,25 @@ pub(crate) struct Report {
 
 impl Report {
     /// A report without figures yet.
-    pub(crate) fn new(args: &RubrisArgs, machine: Machine) -> Report {
-        let label = &args.output.label;
+    pub fn new(scenario: &str, output: &OutputArgs) -> Report {
+        let label = &output.label;
         Report {
-            label: if label.is_empty() { "tiderace bench rubris" } else { label }.to_owned(),
+            label: if label.is_empty() {
+                format!("tiderace bench {scenario}")
+            } else {
+                label.clone()
+            },
             command: std::env::args().collect::<Vec<_>>().join(" "),
-            machine,
-            users: args.instances * args.users,
-            subscriptions: args.subscriptions,
+            machine: Machine::detect(),
+            published: Vec::new(),
+            published_rates: Vec::new(),
             outcomes: Vec::new(),
             bare: None,
         }
     }
 
     /// For the terminal; the phases have been printed already.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut text = format!("\n{}\n{}\n\n", self.command, self.machine.summary());
         text += &levels::table(&self.series());
         text.push('\n');
@@ -62,7 +70,7 @@ impl Report {
     ///
     /// # Errors
     /// A sentence naming the file that cannot be written.
-    pub(crate) fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
+    pub fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
         if let Some(path) = &output.json {
             write(path, &format!("{:#}\n", self.json()))?;
         }
@@ -74,8 +82,8 @@ impl Report {
 
     fn series(&self) -> Vec<Series<'_>> {
         let series = self.outcomes.iter().map(|outcome| Series {
-            name: outcome.transport.as_str(),
-            clients: self.users,
+            name: &outcome.name,
+            clients: outcome.clients,
             levels: &outcome.levels,
         });
         series.collect()
@@ -85,25 +93,25 @@ impl Report {
     fn figures(&self) -> Vec<(String, String)> {
         let mut figures = Vec::new();
         for outcome in &self.outcomes {
-            let name = outcome.transport.as_str();
-            let count = thousands((self.users * self.subscriptions) as u64);
+            let name = &outcome.name;
+            let count = thousands((outcome.clients * outcome.subscriptions) as u64);
             let seconds = table::duration(outcome.phases.subscribed_ns());
             figures.push((
                 format!("{name}, subscribing"),
                 format!("{count} subscriptions in {seconds}, first client ready to last complete"),
             ));
             if let Some([before, subscribed, after]) = outcome.memory {
-                let users = self.users.max(1) as u64;
-                let each = |bytes: u64| thousands(bytes.saturating_sub(before) / users / 1024);
+                let users = outcome.clients.max(1) as u64;
+                let each = |bytes: u64| thousands(bytes.saturating_sub(before) / users);
                 figures.push((
                     format!("{name}, server RSS"),
                     format!(
-                        "{} MiB before, {} MiB subscribed ({} KiB per user with {} subscriptions), \
-                         {} MiB after the load ({} KiB per user)",
+                        "{} MiB before, {} MiB subscribed ({} bytes per client with {} subscriptions), \
+                         {} MiB after the load ({} bytes per client)",
                         thousands(before >> 20),
                         thousands(subscribed >> 20),
                         each(subscribed),
-                        thousands(self.subscriptions as u64),
+                        thousands(outcome.subscriptions as u64),
                         thousands(after >> 20),
                         each(after)
                     ),
@@ -111,10 +119,10 @@ impl Report {
             }
         }
         if let Some(bare) = &self.bare {
-            let name = format!("bare writer, {} sockets, 64 KiB writes", self.users);
+            let name = "bare writer, as many sockets, 64 KiB writes".to_owned();
             figures.push((name, bare::figures(bare)));
         }
-        figures.extend(PUBLISHED.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        figures.extend(self.published.iter().map(|(name, text)| ((*name).into(), (*text).into())));
         figures
     }
 
@@ -126,7 +134,9 @@ impl Report {
             .zip(&series)
             .map(|(outcome, series)| {
                 json!({
-                    "transport": outcome.transport.as_str(),
+                    "name": outcome.name,
+                    "clients": outcome.clients,
+                    "subscriptions_per_client": outcome.subscriptions,
                     "subscribed_ns": outcome.phases.subscribed_ns(),
                     "rss_bytes": outcome.memory.map(|[before, subscribed, after]| json!({
                         "before": before, "subscribed": subscribed, "after": after,
@@ -142,11 +152,9 @@ impl Report {
             "date": self.machine.date,
             "version": self.machine.version,
             "machine": self.machine.summary(),
-            "users": self.users,
-            "subscriptions_per_user": self.subscriptions,
             "outcomes": outcomes,
             "bare_messages_per_s": self.bare.as_ref().map(Observation::consumed_per_s),
-            "published": PUBLISHED.map(|(name, text)| json!({ "name": name, "text": text })),
+            "published": self.published.iter().map(|(name, text)| json!({ "name": name, "text": text })).collect::<Vec<_>>(),
         })
     }
 
@@ -166,7 +174,7 @@ impl Report {
         }
         body += "</section><section><div class=\"charts\">";
         for (caption, chart) in [
-            ("Deliveries per second", levels::rate_bars(&series, &PUBLISHED_RATES)),
+            ("Deliveries per second", levels::rate_bars(&series, &self.published_rates)),
             ("Latency by percentile", levels::latency_lines(&series)),
             ("Deliveries in each second", levels::over_time(&series)),
         ] {
@@ -181,44 +189,18 @@ fn escape_lines(text: &str) -> String {
     text.lines().map(escape).collect::<Vec<_>>().join("\n")
 }
 
-/// Rubris's own figures: the same workload, client and server on one machine.
-const PUBLISHED: [(&str, &str); 3] = [
-    (
-        "Rubris 2016, m4.4xlarge (16 vCPU), 1,000 users polling, 2 modules",
-        "1,409,985 messages/s, 1,000,000 subscriptions in 2.2 s, about 7 polls/s per client of 200 kB, \
-         nearly all latencies below 700 ms",
-    ),
-    (
-        "Rubris 2016, m4.4xlarge, 2,000 users polling, 4 modules",
-        "1,779,948 messages/s with 10.8 cores of the server: 165,000 per core; 6.7 GB resident",
-    ),
-    (
-        "Rubris 2016, c3.8xlarge (32 vCPU), 2,000 users polling, 4 modules",
-        "1,953,369 messages/s with 12.25 cores of the server: 159,000 per core",
-    ),
-];
-const PUBLISHED_RATES: [(&str, f64); 2] =
-    [("Rubris, 16 vCPU", 1_779_948.0), ("Rubris, 32 vCPU", 1_953_369.0)];
-
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::args::RubrisTransport;
     use crate::clock::{Clock, Window};
     use crate::crowd::{Level, Tally};
-    use crate::rubris::phases::Phases;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: RubrisArgs,
-    }
+    use crate::scenario::phases::Phases;
 
     #[test]
     fn all_three_forms_tell_the_same() {
-        let mut report = Report::new(&Line::parse_from(["x"]).args, Machine::detect());
+        let output = OutputArgs { json: None, html: None, label: "a test".into() };
+        let mut report = Report::new("rubris", &output);
+        report.published_rates.push(("somebody", 9.0));
         let mut tally = Tally::new(Clock::start(), Window::opening_at(0, 0, 5));
         tally.received = 500;
         tally.body_bytes = 500 * 1024;
@@ -234,7 +216,9 @@ mod tests {
             problem: None,
         };
         report.outcomes.push(Outcome {
-            transport: RubrisTransport::Polling,
+            name: "polling".into(),
+            clients: 1000,
+            subscriptions: 1,
             phases: Phases::of(&[]),
             levels: vec![level],
             memory: Some([1 << 20, 3 << 20, 5 << 20]),
@@ -244,6 +228,6 @@ mod tests {
         assert!(text.contains("5.1 KB") && text.contains("2.00 ms"), "{text}");
         assert!(text.contains("! polling, flat out: 500 of 1,000 deliveries/s"), "{text}");
         assert_eq!(json["outcomes"][0]["levels"][0]["deliveries_per_s"], 500.0);
-        assert!(html.contains("<svg") && html.contains("Rubris, 16 vCPU"));
+        assert!(html.contains("<svg") && html.contains("somebody"));
     }
 }
