@@ -20,6 +20,7 @@ const RATE_MS = 25;
 const folder = `soak/${process.pid}`;
 const counts = { received: 0, gaps: 0, told: 0, incomplete: 0, recovered: 0, unnoticed: 0, repeated: 0, cuts: 0 };
 const trouble = [];
+let ended = false;
 
 /** One subscriber of its own, behind its own proxy. */
 async function follow(name, options, pattern) {

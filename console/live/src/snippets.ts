@@ -1,8 +1,7 @@
 /** Commands and code to paste, against this very server. */
 import { by, make } from "./dom.js";
 
-const { origin, host, hostname } = location;
-const port = location.port || "80";
+const { origin, host } = location;
 
 const SNIPPETS: [string, string][] = [
   [
@@ -37,9 +36,16 @@ socket.emit("subscribe", "demo/fx/*", { snapshot: true });`,
   ],
   [
     "STOMP",
-    `# Any STOMP client, over TCP on this port or over WebSocket at ws://${host}/stomp.
-printf 'CONNECT\\naccept-version:1.2\\nhost:${hostname}\\n\\n\\0SUBSCRIBE\\nid:1\\ndestination:/topic/demo.fx.EUR-USD\\n\\n\\0' \\
-  | nc ${hostname} ${port}`,
+    `// npm install @stomp/stompjs, or any STOMP client, over TCP on this port as well.
+import { Client } from "@stomp/stompjs";
+
+const client = new Client({
+  brokerURL: "ws://${host}/stomp",
+  onConnect() {
+    client.subscribe("/topic/demo/fx/EUR-USD", (message) => console.log(message.body));
+  },
+});
+client.activate();`,
   ],
 ];
 
