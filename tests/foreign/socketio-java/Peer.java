@@ -1,0 +1,81 @@
+import io.socket.client.Ack;
+import io.socket.client.IO;
+import io.socket.client.Socket;
+import java.net.URI;
+import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.json.JSONObject;
+
+/** One client of io.socket:socket.io-client; what arrives waits in queues. Waits only bound failure. */
+final class Peer implements AutoCloseable {
+  static final String BASE = "http://" + System.getenv().getOrDefault("TIDERACE_STOMP", "127.0.0.1:7800");
+  static final String TOKEN = System.getenv().getOrDefault("TIDERACE_TOKEN", "robot-secret");
+  static final long WAIT_SECONDS = Long.parseLong(System.getenv().getOrDefault("TIDERACE_WAIT", "10"));
+  private static final String[] EVENTS = {
+    "connect", "connect_error", "disconnect", "message", "job", "request", "said", "ended", "problem", "chat"
+  };
+
+  final Socket socket;
+  private final Map<String, BlockingQueue<Object[]>> inboxes = new ConcurrentHashMap<>();
+
+  Peer(String mode, String namespace, Map<String, String> auth, boolean reconnection) {
+    IO.Options options = new IO.Options();
+    options.forceNew = true;
+    options.reconnection = reconnection;
+    options.reconnectionDelay = 100;
+    options.transports = mode.equals("upgrade") ? new String[] {"polling", "websocket"} : new String[] {mode};
+    options.upgrade = mode.equals("upgrade");
+    options.auth = auth;
+    socket = IO.socket(URI.create(BASE + namespace), options);
+    for (String event : EVENTS) {
+      BlockingQueue<Object[]> inbox = new LinkedBlockingQueue<>();
+      inboxes.put(event, inbox);
+      socket.on(event, inbox::add);
+    }
+    socket.connect();
+  }
+
+  static Peer open(String mode) throws Exception {
+    return open(mode, "/", false);
+  }
+
+  static Peer open(String mode, String namespace, boolean reconnection) throws Exception {
+    Peer peer = new Peer(mode, namespace, Map.of("token", TOKEN), reconnection);
+    peer.next("connect");
+    return peer;
+  }
+
+  Object[] next(String event) throws Exception {
+    Object[] got = inboxes.get(event).poll(WAIT_SECONDS, TimeUnit.SECONDS);
+    if (got == null) throw new AssertionError("no " + event + " in " + WAIT_SECONDS + " s");
+    return got;
+  }
+
+  Object value() throws Exception {
+    return next("message")[1];
+  }
+
+  /** Emits and waits for the ack. */
+  JSONObject ask(String event, Object... arguments) throws Exception {
+    CompletableFuture<Object[]> answer = new CompletableFuture<>();
+    socket.emit(event, arguments, (Ack) answer::complete);
+    return (JSONObject) answer.get(WAIT_SECONDS, TimeUnit.SECONDS)[0];
+  }
+
+  /** The same, and it must be done. */
+  JSONObject done(String event, Object... arguments) throws Exception {
+    JSONObject answer = ask(event, arguments);
+    if (!answer.getBoolean("ok")) throw new AssertionError(event + ": " + answer);
+    return answer;
+  }
+
+  @Override
+  public void close() {
+    socket.disconnect();
+    socket.io().off();
+  }
+}
