@@ -97,11 +97,9 @@ test('an EventSource that reconnects by itself misses nothing', async () => {
   // A fetch whose answer can be cut from outside, as a network does.
   const cuttable = async (url, init) => {
     const response = await fetch(url, init);
-    const { readable, writable } = new TransformStream();
-    response.body.pipeTo(writable).catch(() => {});
-    const reader = readable.getReader();
+    const reader = response.body.getReader();
+    cut = () => reader.cancel();
     const body = new ReadableStream({
-      start: (controller) => (cut = () => controller.close()),
       pull: async (controller) => {
         const { value, done } = await reader.read();
         if (done) controller.close();

@@ -146,8 +146,7 @@ public final class Main {
   static void comesBack(String mode) throws Exception {
     String topic = unique("topic");
     try (Peer peer = Peer.open(mode, "/", true)) {
-      // The client believes that its server has hung up.
-      peer.socket.io().engineClose();
+      peer.cut();
       peer.next("disconnect");
       peer.next("connect");
       peer.done("subscribe", topic);

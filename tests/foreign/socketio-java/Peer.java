@@ -1,6 +1,8 @@
 import io.socket.client.Ack;
 import io.socket.client.IO;
+import io.socket.client.Manager;
 import io.socket.client.Socket;
+import java.lang.reflect.Field;
 import java.net.URI;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
@@ -71,6 +73,13 @@ final class Peer implements AutoCloseable {
     JSONObject answer = ask(event, arguments);
     if (!answer.getBoolean("ok")) throw new AssertionError(event + ": " + answer);
     return answer;
+  }
+
+  /** Ends the connection below the client. */
+  void cut() throws Exception {
+    Field engine = Manager.class.getDeclaredField("engine");
+    engine.setAccessible(true);
+    ((io.socket.engineio.client.Socket) engine.get(socket.io())).close();
   }
 
   @Override

@@ -120,9 +120,10 @@ export class Peer {
 
   /** Ends the connection as a network does, without the client's consent. */
   cut() {
-    const { transport } = this.manager.engine;
-    if (transport.name === 'websocket') (transport.ws.terminate ?? transport.ws.close).call(transport.ws);
-    else this.manager.engine.onClose?.('transport error') ?? this.manager.engine._onClose('transport error');
+    const { engine } = this.manager;
+    const { ws } = engine.transport;
+    if (ws) (ws.terminate ?? ws.close).call(ws);
+    else (engine.onClose ?? engine._onClose).call(engine, 'transport error');
   }
 
   close() {

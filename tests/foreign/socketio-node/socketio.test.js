@@ -254,7 +254,7 @@ for (const version of Object.keys(CLIENTS).map(Number).sort()) {
         peers.push(refused);
         const [problem] = await refused.next(version === 4 ? 'connect_error' : 'error');
         if (version === 4) assert.equal(problem.data.code, 'login-failed');
-        else assert.match(String(problem.message ?? problem), /not accepted/);
+        else assert.match(String(problem.message ?? problem), /is wrong/);
         const peer = await open({ auth: LIMITED });
         assert.equal((await peer.ask('login', { token: 'wrong' })).code, 'login-failed');
         await peer.done('login', { token: 'robot-secret' });
