@@ -10,7 +10,9 @@ import re
 import pytest
 
 import hostile
-import hostile_http  # noqa: F401  (registers its cases)
+import hostile_engineio  # noqa: F401  (registers its cases)
+import hostile_events  # noqa: F401
+import hostile_http  # noqa: F401
 import hostile_login  # noqa: F401
 
 import hostile_websocket  # noqa: F401  isort: skip
