@@ -144,7 +144,7 @@ impl<'a> Packet<'a> {
                 (digit(first)?, rest.get(1..).unwrap_or_default())
             }
         };
-        let bytes = BASE64.decode(encoded).map_err(|_| PacketError::NotBase64)?;
+        let bytes = BASE64.decode(&*unwrapped(encoded)).map_err(|_| PacketError::NotBase64)?;
         Ok(Packet { kind, data: Data::Binary(Cow::Owned(bytes)) })
     }
 
@@ -162,6 +162,15 @@ impl<'a> Packet<'a> {
         };
         Ok(Packet { kind, data: Data::Binary(Cow::Borrowed(data)) })
     }
+}
+
+/// Base64 without the line breaks that some clients, the Java one among them, put after every 76
+/// characters.
+fn unwrapped(encoded: &str) -> Cow<'_, str> {
+    if !encoded.contains(['\n', '\r']) {
+        return Cow::Borrowed(encoded);
+    }
+    Cow::Owned(encoded.chars().filter(|letter| !matches!(letter, '\n' | '\r')).collect())
 }
 
 fn digit(byte: u8) -> Result<PacketType, PacketError> {
@@ -190,6 +199,9 @@ mod tests {
             (Revision::Four, "b", message(Data::Binary(Cow::Owned(Vec::new())))),
             (Revision::Three, "b", Err(PacketError::Empty)),
             (Revision::Four, "bA", Err(PacketError::NotBase64)),
+            (Revision::Four, "bAQ\r\nID\n", message(bytes())),
+            (Revision::Three, "b4AQ\nID\n", message(bytes())),
+            (Revision::Four, "bAQ ID", Err(PacketError::NotBase64)),
             (Revision::Four, "", Err(PacketError::Empty)),
             (Revision::Four, "7", Err(PacketError::UnknownType)),
             (Revision::Four, "abc", Err(PacketError::UnknownType)),

@@ -10,6 +10,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import okhttp3.Dispatcher;
+import okhttp3.OkHttpClient;
 import org.json.JSONObject;
 
 /** One client of io.socket:socket.io-client; what arrives waits in queues. Waits only bound failure. */
@@ -20,6 +22,9 @@ final class Peer implements AutoCloseable {
   private static final String[] EVENTS = {
     "connect", "connect_error", "disconnect", "message", "job", "request", "said", "ended", "problem", "chat"
   };
+
+  /** Without this the client's HTTP library makes five requests at a time, whoever polls. */
+  private static final OkHttpClient HTTP = http();
 
   final Socket socket;
   private final Map<String, BlockingQueue<Object[]>> inboxes = new ConcurrentHashMap<>();
@@ -32,6 +37,8 @@ final class Peer implements AutoCloseable {
     options.transports = mode.equals("upgrade") ? new String[] {"polling", "websocket"} : new String[] {mode};
     options.upgrade = mode.equals("upgrade");
     options.auth = auth;
+    options.callFactory = HTTP;
+    options.webSocketFactory = HTTP;
     socket = IO.socket(URI.create(BASE + namespace), options);
     for (String event : EVENTS) {
       BlockingQueue<Object[]> inbox = new LinkedBlockingQueue<>();
@@ -39,6 +46,13 @@ final class Peer implements AutoCloseable {
       socket.on(event, inbox::add);
     }
     socket.connect();
+  }
+
+  private static OkHttpClient http() {
+    Dispatcher dispatcher = new Dispatcher();
+    dispatcher.setMaxRequests(1000);
+    dispatcher.setMaxRequestsPerHost(1000);
+    return new OkHttpClient.Builder().dispatcher(dispatcher).readTimeout(1, TimeUnit.MINUTES).build();
   }
 
   static Peer open(String mode) throws Exception {

@@ -95,7 +95,9 @@ class Peer:
         else:
             request = engine.http.request
 
-            def fail(*_, **__):
+            def fail(method, *arguments, **options):
+                if method != "GET":
+                    return request(method, *arguments, **options)
                 engine.http.request = request
                 raise requests.exceptions.ConnectionError
 
