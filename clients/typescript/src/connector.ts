@@ -161,8 +161,8 @@ export class Connector {
     const current = () => round === this.round;
     const link: Link = new Link(
       (events) =>
-        platform.WebSocket
-          ? openWebSocket(base, platform.WebSocket, events)
+        transport === "websocket"
+          ? openWebSocket(base, platform.WebSocket!, events)
           : openPolling(base, platform, events),
       hello,
       timing,
@@ -214,8 +214,8 @@ export class Connector {
     let found = this.options.WebSocket ?? this.socketClass;
     found ??= (globalThis as { WebSocket?: WebSocketClass }).WebSocket;
     if (!found) {
-      // By a name that bundlers do not follow: browsers never come here.
-      const name = "ws";
+      // A name put together is one that bundlers do not follow: browsers never come here.
+      const name = ["w", "s"].join("");
       const loaded = (await import(/* webpackIgnore: true */ /* @vite-ignore */ name)) as {
         WebSocket: WebSocketClass;
       };
