@@ -186,6 +186,8 @@ impl SocketSession {
         };
         let packet = packet::decode(text, bounds)?;
         if packet.attachments > 0 {
+            // Nothing is gathered for a client that has not come in.
+            self.addressee(&packet)?;
             let deadline = now.time + self.options.attachments_timeout;
             self.rare().assembly = Some(Assembly::new(text, packet.attachments, deadline));
             return Ok(());
@@ -224,15 +226,7 @@ impl SocketSession {
         if packet.kind == PacketKind::Connect {
             return self.connect(packet, context);
         }
-        let namespace = self.namespaces.find(packet.namespace);
-        let standing = namespace.and_then(|number| self.namespaces.get(number));
-        let connected = standing.is_some_and(|known| known.standing == Standing::Connected);
-        let Some(namespace) =
-            namespace.filter(|_| connected || packet.kind == PacketKind::Disconnect)
-        else {
-            let reason = "a packet came for a namespace that is not connected";
-            return Err(Close::new(CloseCode::UnexpectedFrame, reason));
-        };
+        let namespace = self.addressee(packet)?;
         match (packet.kind, packet.data) {
             (PacketKind::Event, Some(data)) => {
                 let event = Event::new(namespace, packet.ack, data, attachments);
@@ -247,6 +241,17 @@ impl SocketSession {
                 Ok(())
             }
         }
+    }
+
+    /// The namespace that a packet is for, if the client may speak there.
+    fn addressee(&self, packet: &Packet<'_>) -> Result<u8, Close> {
+        let namespace = self.namespaces.find(packet.namespace);
+        let standing = namespace.and_then(|number| self.namespaces.get(number));
+        let connected = standing.is_some_and(|known| known.standing == Standing::Connected);
+        namespace.filter(|_| connected || packet.kind == PacketKind::Disconnect).ok_or_else(|| {
+            let reason = "a packet came for a namespace that is not connected";
+            Close::new(CloseCode::UnexpectedFrame, reason)
+        })
     }
 }
 

@@ -56,6 +56,22 @@ fn announced_attachments_have_a_limit_and_cost_nothing() {
     assert_eq!(node.end(ann), Some(CloseCode::BadFrame));
 }
 
+/// CVE-2022-23913 in our terms: memory for clients that have not logged in.
+#[test]
+fn attachments_are_not_gathered_before_the_client_is_known() {
+    for (query, packet) in [
+        ("EIO=4", r#"51-["a",{"_placeholder":true,"num":0}]"#),
+        ("EIO=4", r#"61-0[{"_placeholder":true,"num":0}]"#),
+        ("EIO=4", r#"51-/app,["a",{"_placeholder":true,"num":0}]"#),
+        ("EIO=3", r#"51-/app,["a",{"_placeholder":true,"num":0}]"#),
+    ] {
+        let mut node = Node::new();
+        let client = node.open(query);
+        node.say(client, packet);
+        assert_eq!(node.end(client), Some(CloseCode::UnexpectedFrame), "{query} {packet}");
+    }
+}
+
 /// CVE-2024-38355: an event named `error` ended the process.
 #[test]
 fn no_name_of_an_event_is_special_inside() {

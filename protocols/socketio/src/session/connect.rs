@@ -170,7 +170,7 @@ impl SocketSession {
         context.output.frame(text.bytes(), true);
         let keys = self.subscriptions.of(number);
         let held = match &mut self.rare {
-            Some(rare) => rare.held.take(|key| keys.contains(&key)),
+            Some(rare) => rare.held.take(|key| keys.binary_search(&key).is_ok()),
             None => Vec::new(),
         };
         for held in held {
@@ -224,7 +224,7 @@ impl SocketSession {
     pub(super) fn drop_subscriptions(&mut self, number: u8, context: &mut Context<'_>) {
         let keys = self.subscriptions.of(number);
         if let Some(rare) = &mut self.rare {
-            rare.held.take(|key| keys.contains(&key));
+            rare.held.take(|key| keys.binary_search(&key).is_ok());
             rare.asked.retain(|_, asked| !asked.is_of(&keys));
         }
         for key in keys {

@@ -44,9 +44,9 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// Whether it belongs to one of these subscriptions.
+    /// Whether it belongs to one of these subscriptions, whose keys rise.
     pub(super) fn is_of(&self, keys: &[SubscriptionKey]) -> bool {
-        matches!(self, Asked::Job { key, .. } if keys.contains(key))
+        matches!(self, Asked::Job { key, .. } if keys.binary_search(key).is_ok())
     }
 }
 

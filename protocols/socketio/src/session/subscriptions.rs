@@ -115,7 +115,7 @@ impl Subscriptions {
         removed
     }
 
-    /// The keys of those of a namespace.
+    /// The keys of those of a namespace, rising.
     pub(crate) fn of(&self, namespace: u8) -> Vec<SubscriptionKey> {
         let fits = |(key, known): (usize, &Option<Subscription>)| {
             let fits = known.as_ref().is_some_and(|known| known.namespace == namespace);
