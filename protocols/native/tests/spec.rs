@@ -147,6 +147,25 @@ fn subscribe_says_what_it_means() {
     assert_eq!(pattern.as_str(), "user/ann/jobs/*");
 }
 
+// A client may not take a number again before "the answer to UNSUBSCRIBE has come"; one that does is
+// not left with a subscription that the broker holds and the session does not know.
+#[test]
+fn a_late_refusal_is_not_held_against_the_next_of_that_number() {
+    let mut rig = Rig::new();
+    rig.send(&ClientMessage::Subscribe(subscribe(1, 0, 0, "a")));
+    rig.send(&ClientMessage::Unsubscribe { request: 2, subscription: 0 });
+    rig.send(&ClientMessage::Subscribe(subscribe(3, 0, 0, "b")));
+    rig.reply(Reply::Refused { token: Some(1), close: CloseCode::NotAuthorised.into() });
+    rig.confirm(2);
+    rig.confirm(3);
+    rig.send(&ClientMessage::Subscribe(subscribe(4, 0, 0, "c")));
+    let heard = rig.heard().join("\n");
+    assert!(
+        heard.contains("not-authorised") && heard.contains("duplicate-subscription"),
+        "{heard}"
+    );
+}
+
 // "It is free again ... when its SUBSCRIBE was refused."
 #[test]
 fn refused_requests_cost_no_more_than_themselves() {

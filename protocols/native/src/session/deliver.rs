@@ -164,6 +164,7 @@ impl NativeSession {
         path: &Path,
         output: &mut Output<'_>,
     ) {
+        self.subscriptions.introduce(subscription);
         let path = path.as_str();
         let out = self.batch.whole(path.len() + ENTRY_BYTES, output);
         ServerMessage::Topic { topic, subscription, path }.write(out);

@@ -50,8 +50,18 @@ impl Rare {
 
     /// Requests are answered.
     pub(super) fn confirm(&mut self, confirm: Confirm) {
+        self.answer(|unanswered| unanswered.confirm(confirm));
+    }
+
+    /// A subscription is taken back, answered or not: a refusal that is still to come is of no
+    /// meaning for whatever gets its number next.
+    pub(super) fn take_back(&mut self, key: u32) {
+        self.answer(|unanswered| unanswered.forget(key));
+    }
+
+    fn answer(&mut self, act: impl FnOnce(&mut Unanswered)) {
         let resumed = self.unanswered.resumes();
-        self.unanswered.confirm(confirm);
+        act(&mut self.unanswered);
         if self.unanswered.is_empty() && resumed {
             self.position = None;
         }

@@ -107,10 +107,12 @@ impl NativeSession {
             return Ok(());
         };
         self.subscriptions.end(key);
-        if let Some(rare) = &mut self.rare
-            && mark.has(Mark::PATTERN)
-        {
-            rare.topics.forget(key);
+        if let Some(rare) = &mut self.rare {
+            rare.take_back(key);
+            // All topics are looked through, which must cost the client more than the asking.
+            if mark.has(Mark::PATTERN) && mark.has(Mark::INTRODUCED) {
+                rare.topics.forget(key);
+            }
         }
         context.commands.push(Command::Unsubscribe { key: SubscriptionKey(key), confirm });
         Ok(())

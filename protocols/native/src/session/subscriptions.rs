@@ -15,7 +15,7 @@ impl Mark {
     pub(super) const USED: Mark = Mark(1);
     /// Its topics have ids of their own.
     pub(super) const PATTERN: Mark = Mark(2);
-    /// The first update has been sent.
+    /// The first update has been sent; of a pattern, some topic has been announced.
     pub(super) const INTRODUCED: Mark = Mark(4);
     /// Deltas may be sent.
     pub(super) const DELTAS: Mark = Mark(8);
@@ -112,6 +112,15 @@ impl Unanswered {
         Some(waiting.key)
     }
 
+    /// Gives up on the subscription of that number, if it is one of them; there is one at most. The
+    /// search begins with the last, so that asking and taking back again and again stays cheap.
+    pub(super) fn forget(&mut self, key: u32) {
+        let Some(at) = self.waiting.iter().rposition(|waiting| waiting.key == key) else { return };
+        if let Some(waiting) = self.waiting.remove(at) {
+            self.resuming -= u32::from(waiting.resumes);
+        }
+    }
+
     /// Answers all of a stretch of requests.
     pub(super) fn confirm(&mut self, confirm: Confirm) {
         if confirm.from == confirm.to {
@@ -155,5 +164,11 @@ mod tests {
         assert!(!all.resumes() && !all.is_empty());
         all.confirm(Confirm::one(6));
         assert!(all.is_empty());
+        all.push(7, 70, true);
+        all.push(8, 80, false);
+        all.forget(70);
+        all.forget(90);
+        assert!(!all.resumes());
+        assert_eq!((all.answer(7), all.answer(8)), (None, Some(80)));
     }
 }
