@@ -114,6 +114,11 @@ impl List {
             let mut row = Vec::new();
             object(topic, version, &message, &mut row);
             row.push(b'}');
+            // Escapes and properties make it larger than the body.
+            if self.bytes + row.len() > LIST_BYTES_MAX {
+                self.cut = true;
+                continue;
+            }
             self.bytes += row.len();
             self.rows.insert(topic.into(), row);
         }
@@ -165,6 +170,39 @@ fn is_known(list: &str, tag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use tiderace_base::Time;
+    use tiderace_topics::Path;
+    use tiderace_wire::{Destination, Kind, Meta, Run, SharedRun, SubscriptionKey};
+
+    #[test]
+    fn a_list_stays_within_its_bytes_however_much_is_escaped() {
+        let mut list = List::new(10);
+        let bodies = [("a", vec![1; LIST_BYTES_MAX / 4]), ("b", b"small".to_vec())];
+        for (topic, body) in bodies {
+            let path = Path::parse(topic).unwrap();
+            let destination = Destination { kind: Kind::Topic, path };
+            let run = Run::single(destination, Time::ZERO, b"", &body, Meta::default());
+            let run = SharedRun::new(Arc::new(run));
+            let key = SubscriptionKey(0);
+            let (redeliveries, reached) = (0, 1);
+            list.deliver(&Delivery {
+                key,
+                run: &run,
+                from: 0,
+                to: 1,
+                redeliveries,
+                reached,
+                exchange: None,
+            });
+        }
+        list.confirmed = true;
+        let body = String::from_utf8(list.answer().unwrap().body).unwrap();
+        assert_eq!(
+            body,
+            "{\"topics\":[{\"topic\":\"b\",\"value\":\"small\"}],\"complete\":false}\n"
+        );
+    }
 
     #[test]
     fn tags_are_compared_weakly() {
