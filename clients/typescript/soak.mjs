@@ -87,7 +87,6 @@ const publisher = connect(target, { name: "soak" });
 const end = Date.now() + Number(minutes) * 60_000;
 let published = 0;
 let over = false;
-let ended = false;
 
 const publishing = (async () => {
   const numbers = new Array(TOPICS).fill(0);
