@@ -15,6 +15,7 @@ use crate::connection::{Connection, Flags, Live, Stage, Transport};
 use crate::date::http_date;
 use crate::driver::Driver;
 use crate::http::{Asked, Work, write_head};
+use crate::metrics::Rejected;
 use crate::session::Ended;
 use crate::shard::Shard;
 
@@ -47,6 +48,13 @@ impl<D: Driver> Shard<D> {
         request: &Request<'_>,
         asked: Asked,
     ) -> bool {
+        if matches!(route, Route::Open) && self.is_crowded() {
+            self.metrics.count_rejected(Rejected::Limit);
+            self.set_work(key, Work::Waiting(Asked { session: key, ..asked }));
+            let response = refusal(&CloseCode::TooManyConnections.into()).with("Retry-After", "5");
+            self.answer(key, &response);
+            return true;
+        }
         let session = match route {
             Route::Open => self.open_carried(key, protocol, request),
             Route::Session(ticket) => self.holder(protocol, ticket),
@@ -104,6 +112,12 @@ impl<D: Driver> Shard<D> {
         let transport = Transport::Requests(Box::default());
         self.open_session(session, protocol, transport, None, Some(request));
         Some(session)
+    }
+
+    /// Whether there are so many sessions that requests open no more. Each connection may have brought
+    /// one besides itself; without a limit one connection could open any number.
+    fn is_crowded(&self) -> bool {
+        self.shared.connections() >= self.shared.options.connections_max.saturating_mul(2)
     }
 
     /// Opens the session of a record.
@@ -471,7 +485,7 @@ fn refusal(close: &Close) -> Response {
         CloseCode::FrameTooLarge => 413,
         CloseCode::TooManyLogins => 429,
         CloseCode::InternalError => 500,
-        CloseCode::ShuttingDown | CloseCode::MemoryFull => 503,
+        CloseCode::ShuttingDown | CloseCode::MemoryFull | CloseCode::TooManyConnections => 503,
         _ => 400,
     };
     let mut body = String::from("{\"code\":\"");

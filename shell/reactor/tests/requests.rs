@@ -197,6 +197,25 @@ fn bodies_are_bounded_and_guesses_are_in_vain() {
 }
 
 #[test]
+fn one_connection_does_not_open_any_number_of_sessions() {
+    let options = Options { connections_max: 2, ..Options::default() };
+    let mut world = World::with(7, options, |services| services.protocols.push(postbox_protocol()));
+    let mut http = Http::connect(&world);
+    let mut boxes = Vec::new();
+    for _ in 0..3 {
+        boxes.push(open_box(&mut world, &mut http, "news"));
+    }
+    let (status, text) = http.ask(&mut world, "POST", "/box", "");
+    assert_eq!(status, 503);
+    assert!(text.contains("too-many-connections"), "{text}");
+    // Those that are there go on, and one that ends makes room.
+    assert_eq!(http.ask(&mut world, "POST", &boxes[0], "Q\n").0, 200);
+    world.run_for(Span::from_secs(1));
+    assert_eq!(http.ask(&mut world, "POST", "/box", "").0, 200);
+    stop(world);
+}
+
+#[test]
 fn a_websocket_takes_a_session_over_without_loss() {
     for seed in 0..200 {
         let mut world = world(seed);

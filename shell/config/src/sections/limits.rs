@@ -17,7 +17,8 @@ const TIMEOUT: Kind =
 section! {
     /// What one message, connection or address may cost.
     "limits" TABLE LimitsConfig {
-        /// Open connections; those beyond are closed at once.
+        /// Open connections; those beyond are closed at once. Sessions that requests carry, such as those of
+        /// long polling, count as well; they are refused from twice as many on.
         "connections_max" connections_max: usize = Is("0"), Kind::Integer { min: 1, max: 100_000_000 }, zero("as many as the open-file limit allows");
         /// Open connections from one IP address.
         "connections_per_ip_max" connections_per_ip_max: usize = Is("0"), Kind::Integer { min: 1, max: 100_000_000 }, zero("no limit");
