@@ -57,12 +57,18 @@ impl OutQueue {
         self.blocks.push_front(block);
     }
 
-    /// Takes everything out of another queue, to come after what waits here.
+    /// Takes everything out of another queue, to come after what waits here. The other one keeps no
+    /// memory: it may belong to somebody who is idle from now on.
     pub fn append(&mut self, other: &mut OutQueue) {
+        let tail = std::mem::take(&mut other.tail);
+        if other.blocks.is_empty() && tail.len() < COPY_BYTES_MAX {
+            return self.tail.extend_from_slice(&tail);
+        }
         self.seal();
         self.blocks.append(&mut other.blocks);
         self.bytes += std::mem::take(&mut other.bytes);
-        std::mem::swap(&mut self.tail, &mut other.tail);
+        self.tail = tail;
+        other.blocks = VecDeque::new();
     }
 
     /// Takes everything out of another queue, to come before what waits here.
@@ -78,7 +84,7 @@ impl OutQueue {
             all.extend_from_slice(&block);
         }
         all.append(&mut self.tail);
-        self.bytes = 0;
+        *self = OutQueue::default();
         all
     }
 
@@ -178,6 +184,32 @@ mod tests {
                 write(&mut queue, writes.next().unwrap(), &mut written);
             }
             prop_assert_eq!(written, expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn queues_are_joined_in_order(
+            sizes in proptest::collection::vec((0usize..3, 0usize..5000), 0..12),
+        ) {
+            let (mut queues, mut wanted) = ([OutQueue::new(), OutQueue::new(), OutQueue::new()], [vec![], vec![], vec![]]);
+            for ((which, len), byte) in sizes.into_iter().zip(0u8..) {
+                let piece = vec![byte; len];
+                wanted[which].extend_from_slice(&piece);
+                if byte % 2 == 0 { queues[which].share(Bytes::from(piece)) } else { queues[which].tail().extend_from_slice(&piece) }
+            }
+            let [mut first, mut second, mut third] = queues;
+            // second, first, third, behind a block of its own.
+            first.swap_behind(&mut second);
+            first.append(&mut third);
+            first.prepend(vec![99; 3]);
+            let expected = [&[99; 3][..], &wanted[1], &wanted[0], &wanted[2]].concat();
+            prop_assert_eq!(first.len(), expected.len());
+            prop_assert_eq!(first.take_bytes(), expected);
+            for left in [first, second, third] {
+                prop_assert!(left.is_empty());
+                prop_assert_eq!(left.tail.capacity() + left.blocks.capacity(), 0, "it may be idle now");
+            }
         }
     }
 
