@@ -96,6 +96,22 @@ fn what_nobody_fetches_does_not_pile_up() {
     assert_eq!(node.ended(&sid).unwrap().code, CloseCode::SlowConsumer);
 }
 
+// Answers to pings wait like everything else for a client that does not poll.
+#[test]
+fn a_client_that_pings_and_does_not_poll_does_not_fill_memory() {
+    let mut node = Node::new();
+    let (query, sid) = polling(&mut node, "EIO=3&b64=1");
+    let data = "a".repeat(900_000);
+    let ping = format!("{}:2{data}", 1 + data.len());
+    for count in 0.. {
+        assert!(count < 4, "{count} pongs of {} bytes wait", data.len());
+        if node.post(&query, &ping).status != 200 || node.ended(&sid).is_some() {
+            break;
+        }
+    }
+    assert_eq!(node.ended(&sid).unwrap().code, CloseCode::SlowConsumer);
+}
+
 #[test]
 fn a_cookie_may_name_the_session() {
     let cookie = Some(CookieOptions { name: "io".to_owned() });

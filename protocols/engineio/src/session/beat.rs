@@ -24,6 +24,7 @@ impl EngineSession {
         // Nobody pings with binary data; text says the same back.
         let data = if let Data::Text(text) = packet.data { text } else { "" };
         self.write(PacketType::Pong, data, &mut context.output);
+        self.check_pending(context);
         self.respond_script(context);
         Ok(())
     }
