@@ -80,6 +80,17 @@ impl Broker {
     /// Puts a run of a topic into the backlogs of this shard's subscribers.
     pub(crate) fn fan_out(&mut self, now: Now, run: Arc<Run>, effects: &mut Effects) {
         let key = self.ensure_topic(now, &run.destination().path);
+        self.fan_out_topic(now, key, run, effects);
+    }
+
+    /// The same for a topic that has been looked up.
+    pub(crate) fn fan_out_topic(
+        &mut self,
+        now: Now,
+        key: Key,
+        run: Arc<Run>,
+        effects: &mut Effects,
+    ) {
         self.refresh_pattern_subscribers(key);
         let Some(topic) = self.topics.get_mut(key) else {
             return;

@@ -161,7 +161,7 @@ impl Broker {
             effects.mail.push((shard, Mail::Fanout(run.clone())));
         }
         if shards & bit(self.shard) != 0 {
-            self.fan_out(now, run, effects);
+            self.fan_out_topic(now, key, run, effects);
         }
         Ok(())
     }

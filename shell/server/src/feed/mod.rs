@@ -3,7 +3,7 @@
 //! Each shard has one session per feed, which publishes the topics whose home is that shard, so a
 //! message crosses between shards only on its way to subscribers. Relies on the event loop for its
 //! turns: a feed publishes when its deadline has come, and is left alone while subscribers that do not
-//! keep up hold it back. Invariant: a call publishes about [`BURST_BYTES`] of bodies at most, so a feed
+//! keep up hold it back. Invariant: a call publishes about a burst of bodies at most, so a feed
 //! without a rate alternates with everything else that the shard does.
 
 mod pace;
@@ -49,6 +49,7 @@ fn demo() -> FeedConfig {
         topics: 1000,
         rate: 500,
         size: 1024,
+        burst: 1 << 20,
         retain: None,
         control: false,
     }
@@ -61,6 +62,7 @@ struct Feed {
     topics: Vec<Destination>,
     properties: Vec<u8>,
     meta: Meta,
+    burst_bytes: usize,
     pace: Pace,
     unix: UnixClock,
     published: u64,
@@ -125,6 +127,7 @@ impl Feed {
             topics,
             properties,
             meta: Meta { flags, expires_ms: None },
+            burst_bytes: config.burst,
             unix: UnixClock::new(opening.now),
             published: 0,
             body: Vec::new(),
@@ -211,7 +214,7 @@ impl Session for Feed {
         self.listen(now, context);
         self.pace.begin(now.time);
         let mut bytes = 0;
-        while bytes < BURST_BYTES
+        while bytes < self.burst_bytes
             && let Some(due) = self.pace.take(now.time)
         {
             bytes += self.publish(now, due, context).max(MESSAGE_COST_BYTES);
@@ -228,9 +231,6 @@ impl Session for Feed {
 
 /// How soon a word on the control topic is followed.
 const LOOK_INTERVAL: Span = Span::from_millis(20);
-/// Bytes published per turn at most: with twenty subscribers per topic a turn's writing, and a few
-/// milliseconds' work.
-const BURST_BYTES: usize = 1024 * 1024;
 /// What a message costs at least, in bytes.
 const MESSAGE_COST_BYTES: usize = 128;
 
@@ -311,7 +311,7 @@ mod tests {
         for _ in 0..3 {
             assert!(feed.deadline() <= SECOND);
             let messages = expire(&mut feed, SECOND);
-            assert_eq!(messages.len(), BURST_BYTES / 1024);
+            assert_eq!(messages.len(), demo().burst / 1024);
         }
     }
 
@@ -339,7 +339,7 @@ mod tests {
             with(FeedConfig { control: true, ..config(FeedKind::TimedText, 1, 0) }, 0, 1);
         let mut at = feed.deadline();
         assert_eq!((at, expire(&mut feed, at).len()), (SECOND, 0));
-        for (word, messages) in [("max", BURST_BYTES / 1024), ("stop", 0), ("1000", 1)] {
+        for (word, messages) in [("max", demo().burst / 1024), ("stop", 0), ("1000", 1)] {
             let path = Path::parse("demo/fx/control").unwrap();
             let topic = Destination { kind: Kind::Topic, path };
             let run = Run::single(topic, at, b"", word.as_bytes(), Meta::default());
