@@ -13,7 +13,25 @@ pub(crate) fn json(data: &[u8]) {
     let mut twice = Vec::new();
     rebuild(copy, &mut twice);
     assert_eq!(again, twice);
+    let (mut one_pass, mut one_by_one) = (Vec::new(), Vec::new());
+    value.all_objects(NAMES, |found| {
+        one_pass.push(found);
+        true
+    });
+    objects(value, &mut one_by_one);
+    assert_eq!(one_pass, one_by_one);
 }
+
+/// The fields of all objects, in the order in which the objects end.
+fn objects<'a>(value: Json<'a>, out: &mut Vec<[Option<Json<'a>>; NAMES.len()]>) {
+    value.elements().for_each(|element| objects(element, out));
+    value.fields().for_each(|(_, field)| objects(field, out));
+    if value.kind() == JsonKind::Object {
+        out.push(NAMES.map(|name| value.field(name)));
+    }
+}
+
+const NAMES: [&str; 2] = ["a", "num"];
 
 /// Writes a value without white space, out of its parts.
 pub(crate) fn rebuild(value: Json<'_>, out: &mut Vec<u8>) {

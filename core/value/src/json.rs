@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::scan::{self, JsonError, JsonProblem};
 use crate::write::decode;
-use crate::{Elements, Fields, Objects};
+use crate::{Elements, Fields, objects};
 
 /// A piece of text that is one JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,18 +112,25 @@ impl<'a> Json<'a> {
         Fields::of(self.0)
     }
 
-    /// Every object in it, itself included, in the order in which they begin. Takes time in
-    /// proportion to size and nesting.
-    pub fn objects(self) -> Objects<'a> {
-        Objects::of(self.0)
+    /// Whether the test holds for every object in it, itself included: it is given the values of
+    /// those names. Takes one pass, whatever the nesting, and asks in the order in which the objects
+    /// end.
+    pub fn all_objects<const N: usize>(
+        self,
+        names: [&str; N],
+        test: impl FnMut([Option<Json<'a>>; N]) -> bool,
+    ) -> bool {
+        objects::all(self.0, names, test)
     }
 
     /// The value of that name; of equal names the last counts, as in JavaScript.
     pub fn field(self, name: &str) -> Option<Json<'a>> {
-        let named = |known: &Json<'_>| {
-            let raw = known.0.get(1..known.0.len() - 1).unwrap_or_default();
-            raw == name || (raw.contains('\\') && decode(raw) == name)
-        };
-        self.fields().filter(|(known, _)| named(known)).last().map(|(_, value)| value)
+        self.fields().filter(|(known, _)| known.is_text(name)).last().map(|(_, value)| value)
+    }
+
+    /// Whether it is a string that says that.
+    pub(crate) fn is_text(self, text: &str) -> bool {
+        let raw = self.0.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
+        raw.is_some_and(|raw| raw == text || (raw.contains('\\') && decode(raw) == text))
     }
 }

@@ -18,10 +18,11 @@
 
 mod json;
 mod look;
+mod objects;
 mod scan;
 mod write;
 
 pub use json::{Json, JsonKind};
-pub use look::{Elements, Fields, Objects};
+pub use look::{Elements, Fields};
 pub use scan::{DEPTH_MAX, JsonError, JsonProblem};
 pub use write::{append_text, append_text_lossy};

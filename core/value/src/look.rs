@@ -20,37 +20,6 @@ pub struct Fields<'a> {
     at: usize,
 }
 
-/// Every object of a value: itself and all inside it, in the order in which they begin.
-#[derive(Clone, Debug)]
-pub struct Objects<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Objects<'a> {
-    pub(crate) fn of(text: &'a str) -> Objects<'a> {
-        Objects { text, at: 0 }
-    }
-}
-
-impl<'a> Iterator for Objects<'a> {
-    type Item = Json<'a>;
-
-    fn next(&mut self) -> Option<Json<'a>> {
-        let bytes = self.text.as_bytes();
-        loop {
-            let rest = bytes.get(self.at..)?;
-            let start = self.at + memchr::memchr2(b'"', b'{', rest)?;
-            if bytes.get(start) == Some(&b'"') {
-                self.at = pass_string(bytes, start);
-                continue;
-            }
-            self.at = start + 1;
-            return self.text.get(start..pass(bytes, start)).map(Json::known);
-        }
-    }
-}
-
 impl<'a> Elements<'a> {
     pub(crate) fn of(text: &'a str) -> Elements<'a> {
         Elements { text, at: inside(text, b'[') }
@@ -137,7 +106,7 @@ fn pass(bytes: &[u8], start: usize) -> usize {
 }
 
 /// The place behind the string at `start`.
-fn pass_string(bytes: &[u8], start: usize) -> usize {
+pub(crate) fn pass_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(rest) = bytes.get(at..) {
         match memchr::memchr2(b'"', b'\\', rest) {
@@ -150,6 +119,6 @@ fn pass_string(bytes: &[u8], start: usize) -> usize {
 }
 
 /// A byte of a number or of a word.
-fn is_bare(byte: u8) -> bool {
+pub(crate) fn is_bare(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
 }

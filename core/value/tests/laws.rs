@@ -135,8 +135,30 @@ fn the_rest_of_an_array_is_told_as_it_was_written() {
 }
 
 #[test]
-fn objects_are_found_at_any_depth_and_not_in_texts() {
-    let json = Json::parse(br#"{"a":[{"b":"{}"},{"c":{}}],"{\"":1}"#, 8).unwrap();
-    let found: Vec<&str> = json.objects().map(Json::text).collect();
-    assert_eq!(found, [json.text(), r#"{"b":"{}"}"#, r#"{"c":{}}"#, "{}"]);
+fn objects_are_asked_at_any_depth_and_not_in_texts() {
+    let json = Json::parse(
+        br#"{"a":[{"b":"{}"},{"\u0062" : [{"a":1,"a":2}]}], "{\"a\":3":1, "b":-0.5e1}"#,
+        8,
+    );
+    let mut asked = Vec::new();
+    let all = json.unwrap().all_objects(["a", "b"], |found| {
+        asked.push(found.map(|value| value.map_or("", Json::text)));
+        true
+    });
+    assert!(all);
+    let list = r#"[{"b":"{}"},{"\u0062" : [{"a":1,"a":2}]}]"#;
+    let inner = r#"[{"a":1,"a":2}]"#;
+    assert_eq!(asked, [["", r#""{}""#], ["2", ""], ["", inner], [list, "-0.5e1"]]);
+}
+
+#[test]
+fn the_first_no_ends_the_asking() {
+    let json = Json::parse(br#"[{"a":1},{"a":2},{"a":3}]"#, 8).unwrap();
+    let mut asked = 0;
+    let all = json.all_objects(["a"], |[value]| {
+        asked += 1;
+        value.and_then(Json::as_unsigned) != Some(2)
+    });
+    assert_eq!((all, asked), (false, 2));
+    assert!(Json::parse(b"\"{\"", 8).unwrap().all_objects(["a"], |_| false));
 }

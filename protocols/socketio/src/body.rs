@@ -14,7 +14,7 @@ use tiderace_value::{Json, append_text};
 use tiderace_wire::{properties, read_varint, write_varint};
 
 use crate::options::STORED_ATTACHMENTS_MAX;
-use crate::packet::{check_placeholders, placeholder};
+use crate::packet::{check_placeholders, has_placeholder, placeholder};
 
 /// The type of JSON bodies.
 pub(crate) const JSON: &str = "application/json";
@@ -98,7 +98,7 @@ pub(crate) fn body_of<'a>(
     if let Some(bytes) = placeholder(value).and_then(|number| attachments.get(number)) {
         return (bytes.as_slice().into(), BINARY);
     }
-    if attachments.is_empty() || !value.objects().any(|object| placeholder(object).is_some()) {
+    if attachments.is_empty() || !has_placeholder(value) {
         return (value.text().as_bytes().into(), JSON);
     }
     let bytes: usize = attachments.iter().map(|bytes| bytes.len() + 10).sum();

@@ -117,25 +117,32 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 
 /// Checks that every placeholder in a value names one of so many attachments.
 pub(crate) fn check_placeholders(data: Json<'_>, attachments: usize) -> Result<(), Close> {
-    for object in data.objects() {
-        if is_placeholder(object) && number(object).is_none_or(|number| number >= attachments) {
-            return Err(bad("a placeholder names no attachment of its packet"));
-        }
+    let fits = |[mark, number]: [Option<Json<'_>>; 2]| {
+        !is_mark(mark) || index(number).is_some_and(|number| number < attachments)
+    };
+    if data.all_objects(PLACEHOLDER, fits) {
+        return Ok(());
     }
-    Ok(())
+    Err(bad("a placeholder names no attachment of its packet"))
+}
+
+/// Whether some object in a value stands for an attachment.
+pub(crate) fn has_placeholder(value: Json<'_>) -> bool {
+    !value.all_objects(PLACEHOLDER, |[mark, number]| !is_mark(mark) || index(number).is_none())
 }
 
 /// The attachment a value stands for as a whole.
 pub(crate) fn placeholder(value: Json<'_>) -> Option<usize> {
-    is_placeholder(value).then(|| number(value)).flatten()
+    let [mark, number] = PLACEHOLDER.map(|name| value.field(name));
+    is_mark(mark).then(|| index(number)).flatten()
 }
 
-fn is_placeholder(object: Json<'_>) -> bool {
-    object.field("_placeholder").and_then(Json::as_bool) == Some(true)
+fn is_mark(value: Option<Json<'_>>) -> bool {
+    value.and_then(Json::as_bool) == Some(true)
 }
 
-fn number(object: Json<'_>) -> Option<usize> {
-    object.field("num")?.as_unsigned().and_then(|number| usize::try_from(number).ok())
+fn index(value: Option<Json<'_>>) -> Option<usize> {
+    value?.as_unsigned().and_then(|number| usize::try_from(number).ok())
 }
 
 fn attachments(text: &[u8], bounds: Bounds) -> Result<(usize, &[u8]), Close> {
@@ -193,6 +200,8 @@ pub(crate) fn bad(reason: &'static str) -> Close {
     Close::new(CloseCode::BadFrame, reason)
 }
 
+/// The fields of an object that stands for an attachment: a mark, and which one.
+const PLACEHOLDER: [&str; 2] = ["_placeholder", "num"];
 /// Names of events that libraries raise themselves.
 const RESERVED: [&str; 6] =
     ["connect", "connect_error", "disconnect", "disconnecting", "newListener", "removeListener"];
