@@ -240,7 +240,9 @@ export class Link {
         return this.pings.shift()?.();
       case m.CLOSE: {
         const error = readError(input);
-        const again = input.u8() === 1;
+        const advised = input.u8() === 1;
+        // Being late is the network's fault as a rule, and the next one may be faster.
+        const again = advised || error.code.endsWith("-timeout");
         this.finish({ error, told: true, again, jitterMs: input.varint() });
         return this.transport.cut();
       }

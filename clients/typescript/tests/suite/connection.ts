@@ -140,6 +140,18 @@ test("connection", "when the server advises it, it connects again", async (place
   await peer.welcomes();
 });
 
+test("connection", "a login that the network made late is tried again, whatever the server advises", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = states(client);
+  await peer.opened();
+  await peer.hears("HELLO");
+  await peer.close(202, "login-timeout", 0);
+  const waiting = await seen.until(({ status }) => status === "waiting");
+  equal(waiting.status === "waiting" && waiting.reason.code, "login-timeout");
+  await peer.welcomes();
+});
+
 test("connection", "malformed bytes end the connection and nothing else", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);
