@@ -13,8 +13,7 @@
 use tiderace_value::{Json, append_text};
 use tiderace_wire::{properties, read_varint, write_varint};
 
-use crate::options::STORED_ATTACHMENTS_MAX;
-use crate::packet::{check_placeholders, has_placeholder, placeholder};
+use crate::packet::{Bounds, check_placeholders, has_placeholder, placeholder};
 
 /// The type of JSON bodies.
 pub(crate) const JSON: &str = "application/json";
@@ -38,14 +37,14 @@ pub(crate) enum Shown<'a> {
 
 impl<'a> Shown<'a> {
     /// What a message shows.
-    pub(crate) fn of(block: &[u8], body: &'a [u8], depth_max: usize) -> Shown<'a> {
+    pub(crate) fn of(block: &[u8], body: &'a [u8], bounds: Bounds) -> Shown<'a> {
         let kind = properties::find(block, "content-type");
         let kind = kind.as_deref().map(|kind| kind.split(';').next().unwrap_or_default().trim());
         let is = |name: &str| kind.is_some_and(|kind| kind.eq_ignore_ascii_case(name));
         let parsed = if is(JSON) {
-            Json::parse(body, depth_max).ok().map(Shown::Json)
+            Json::parse(body, bounds.depth_max).ok().map(Shown::Json)
         } else if is(ATTACHED) {
-            unpack(body, depth_max)
+            unpack(body, bounds)
         } else {
             None
         };
@@ -112,10 +111,12 @@ pub(crate) fn body_of<'a>(
     (body.into(), ATTACHED)
 }
 
-fn unpack(mut body: &[u8], depth_max: usize) -> Option<Shown<'_>> {
-    let json = Json::parse(part(&mut body)?, depth_max).ok()?;
+/// A stored value with its attachments: no more than a packet may have, since clients end the
+/// connection over one that has.
+fn unpack(mut body: &[u8], bounds: Bounds) -> Option<Shown<'_>> {
+    let json = Json::parse(part(&mut body)?, bounds.depth_max).ok()?;
     let mut attachments = Vec::new();
-    while !body.is_empty() && attachments.len() < STORED_ATTACHMENTS_MAX {
+    while !body.is_empty() && attachments.len() < bounds.attachments_max {
         attachments.push(part(&mut body)?);
     }
     let fits = body.is_empty() && check_placeholders(json, attachments.len()).is_ok();
@@ -140,13 +141,13 @@ mod tests {
         if !kind.is_empty() {
             properties::append(&mut block, "content-type", kind);
         }
-        Shown::of(&block, body, 16)
+        Shown::of(&block, body, Bounds { attachments_max: 3, depth_max: 16 })
     }
 
     #[test]
     fn bodies_are_shown_by_their_type() {
         let json = |text: &'static str| Shown::Json(Json::parse(text.as_bytes(), 9).unwrap());
-        let rows: [(&str, &[u8], Shown<'_>); 10] = [
+        let rows: [(&str, &[u8], Shown<'_>); 12] = [
             ("application/json", b" {\"a\":1} ", json("{\"a\":1}")),
             ("Application/JSON; charset=utf-8", b"1", json("1")),
             ("application/json", b"{broken", Shown::Text("{broken")),
@@ -156,6 +157,12 @@ mod tests {
             ("", b"\xff", Shown::Binary(b"\xff")),
             ("application/octet-stream", b"abc", Shown::Binary(b"abc")),
             (ATTACHED, b"nonsense", Shown::Binary(b"nonsense")),
+            (
+                ATTACHED,
+                b"\x011\x01a\x01b\0",
+                Shown::Attached(Json::parse(b"1", 9).unwrap(), vec![b"a", b"b", b""]),
+            ),
+            (ATTACHED, b"\x011\0\0\0\0", Shown::Binary(b"\x011\0\0\0\0")),
             (
                 ATTACHED,
                 b"\x1e{\"_placeholder\":true,\"num\":1}",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tiderace_base::Span;
 
+use crate::packet::Bounds;
 use crate::records::RecoveryTable;
 
 /// Limits and offers of Socket.IO sessions.
@@ -66,6 +67,13 @@ impl Default for SocketOptions {
     }
 }
 
+impl SocketOptions {
+    /// What a packet may be, whoever sends it.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { attachments_max: self.attachments_max, depth_max: self.depth_max }
+    }
+}
+
 impl std::fmt::Debug for SocketOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SocketOptions").finish_non_exhaustive()
@@ -78,8 +86,6 @@ pub(crate) const NAMESPACE_BYTES_MAX: usize = 255;
 pub(crate) const ACK_MAX: u64 = (1 << 53) - 1;
 /// Headers of one published message.
 pub(crate) const HEADERS_MAX: usize = 64;
-/// Attachments of a stored value that are looked at: more than any packet may bring.
-pub(crate) const STORED_ATTACHMENTS_MAX: usize = 1024;
 /// Bytes of messages kept back until it is known whether a client that came back missed anything
 /// beyond them; a client that missed more begins anew.
 pub(crate) const HELD_BYTES_MAX: usize = 1 << 20;

@@ -28,7 +28,7 @@ use tiderace_wire::{
 };
 
 use crate::options::SocketOptions;
-use crate::packet::{self, Bounds, Packet, PacketKind};
+use crate::packet::{self, Packet, PacketKind};
 use crate::query;
 use crate::write::Text;
 use answer::Waiting;
@@ -180,11 +180,7 @@ impl SocketSession {
         if text.len() > self.options.message_bytes_max {
             return Err(too_large());
         }
-        let bounds = Bounds {
-            attachments_max: self.options.attachments_max,
-            depth_max: self.options.depth_max,
-        };
-        let packet = packet::decode(text, bounds)?;
+        let packet = packet::decode(text, self.options.bounds())?;
         if packet.attachments > 0 {
             // Nothing is gathered for a client that has not come in.
             self.addressee(&packet)?;
@@ -208,11 +204,7 @@ impl SocketSession {
             return Ok(());
         }
         let Some(assembly) = self.rare().assembly.take() else { return Ok(()) };
-        let bounds = Bounds {
-            attachments_max: self.options.attachments_max,
-            depth_max: self.options.depth_max,
-        };
-        let packet = packet::decode(assembly.head(), bounds)?;
+        let packet = packet::decode(assembly.head(), self.options.bounds())?;
         self.packet(now, &packet, assembly.attachments(), context)
     }
 

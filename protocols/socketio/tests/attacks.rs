@@ -130,4 +130,10 @@ fn what_one_publishes_does_no_harm_to_another() {
     );
     node.run();
     assert!(node.heard(ann)[0].starts_with(r#"51-/app,["message",{"_placeholder":true,"num":0}]"#));
+    // More attachments than readers take in one packet.
+    let body = [&b"\x011"[..], &[0; 11]].concat();
+    let properties = "content-type:application/vnd.tiderace.attachments\n";
+    node.broker.publish(tiderace_wire::Kind::Topic, "io/app", properties, &body);
+    node.run();
+    assert!(node.heard(ann)[0].starts_with(r#"51-/app,["message",{"_placeholder":true,"num":0}]"#));
 }

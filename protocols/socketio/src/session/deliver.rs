@@ -14,7 +14,7 @@ use super::recover::Trail;
 use super::subscriptions::Listening;
 use crate::body::Shown;
 use crate::ids;
-use crate::packet::is_reserved;
+use crate::packet::{Bounds, is_reserved};
 use crate::write::Text;
 
 /// The protocol's letter among wire forms.
@@ -31,7 +31,7 @@ const ROOM: u8 = 8;
 struct Form<'a> {
     namespace: &'a str,
     room: bool,
-    depth_max: usize,
+    bounds: Bounds,
 }
 
 impl SocketSession {
@@ -58,7 +58,7 @@ impl SocketSession {
             }
             return;
         }
-        let form = Form { namespace: namespace.name(), room, depth_max: self.options.depth_max };
+        let form = Form { namespace: namespace.name(), room, bounds: self.options.bounds() };
         if !recoverable {
             return whole(form, delivery, output);
         }
@@ -86,7 +86,7 @@ impl SocketSession {
             let job =
                 Asked::Job { key: delivery.key, home: run.home(), sequence: message.sequence };
             let ack = explicit.then(|| self.ask_client(job));
-            let shown = Shown::of(message.properties, message.body, self.options.depth_max);
+            let shown = Shown::of(message.properties, message.body, self.options.bounds());
             let attachments = shown.attachments();
             let name = self.namespaces.name(namespace);
             let mut text = Text::event(attachments.len(), name, ack, "job");
@@ -206,7 +206,7 @@ fn write_all(
 
 /// The text of one event up to the place of its offset.
 fn event<'a>(form: Form<'_>, run: &Run, index: u64, message: &Message<'a>) -> (Text, Shown<'a>) {
-    let shown = Shown::of(message.properties, message.body, form.depth_max);
+    let shown = Shown::of(message.properties, message.body, form.bounds);
     let attachments = shown.attachments().len();
     if form.room {
         return (room_event(form, message, &shown, attachments), shown);

@@ -231,7 +231,7 @@ impl SocketSession {
     pub(super) fn exchange_message(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         let Some(exchange) = delivery.exchange else { return };
         let Some(message) = delivery.run.run().message(delivery.from) else { return };
-        let shown = Shown::of(message.properties, message.body, self.options.depth_max);
+        let shown = Shown::of(message.properties, message.body, self.options.bounds());
         let key = exchange.key;
         let Some(talk) = self.rare().exchanges.get_mut(&key) else { return };
         talk.heard_last |= exchange.last;
@@ -277,7 +277,7 @@ impl SocketSession {
         let heard_last = exchange.last;
         let talk = Talk { namespace, call: None, asked: Some(ack), said_last: false, heard_last };
         self.rare().exchanges.insert(key, talk);
-        let shown = Shown::of(message.properties, message.body, self.options.depth_max);
+        let shown = Shown::of(message.properties, message.body, self.options.bounds());
         let attachments = shown.attachments();
         let name = self.namespaces.name(namespace);
         let mut text = Text::event(attachments.len(), name, Some(ack), "request");
