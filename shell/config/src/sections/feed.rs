@@ -20,7 +20,7 @@ section! {
         /// Bytes of each message of a `timed` feed.
         "size" size: usize = Is("1 KiB"), Kind::Bytes { min: 16, max: MIB };
         /// Without a rate: bytes that each event loop publishes at a time, when all before has been written.
-        "burst" burst: usize = Is("1 MiB"), Kind::Bytes { min: 1024, max: 256 * MIB };
+        "burst" burst: usize = Is("256 KiB"), Kind::Bytes { min: 1024, max: 256 * MIB };
         /// Whether its messages are kept for new subscribers. If absent: those of `quotes` are.
         "retain" retain: Option<bool> = Absent, Kind::Boolean;
         /// Begin stopped, and let whoever may publish to `PATH/control` set the rate: messages per second, `max` or `stop`.

@@ -49,7 +49,7 @@ fn demo() -> FeedConfig {
         topics: 1000,
         rate: 500,
         size: 1024,
-        burst: 1 << 20,
+        burst: 256 << 10,
         retain: None,
         control: false,
     }

@@ -100,9 +100,12 @@ fn bare(args: &RubrisArgs, bar: &ProgressBar) -> anyhow::Result<Observation> {
 fn sections(args: &RubrisArgs) -> String {
     let feed = match args.feed {
         RubrisFeed::External => String::new(),
-        RubrisFeed::Timed => format!(
-            "[[feed]]\nkind = \"timed\"\npath = \"{}\"\ntopics = {}\nsize = {}\ncontrol = true\n",
-            args.prefix, args.topics, args.size
+        RubrisFeed::Timed => scenario::feed(
+            "timed",
+            &args.prefix,
+            args.size,
+            (args.topics, args.subscriptions),
+            args.batch_bytes,
         ),
     };
     format!("[limits]\nsubscriptions_per_session_max = 100000\n{feed}")

@@ -155,3 +155,21 @@ fn levels(
     crowd.drain()?;
     Ok(levels)
 }
+
+/// The server's feed as TOML: with `batch_bytes` at a time for each client, flat out.
+pub fn feed(
+    kind: &str,
+    prefix: &str,
+    size: usize,
+    (topics, subscriptions): (usize, usize),
+    batch_bytes: usize,
+) -> String {
+    // Each event loop publishes its share of the topics, to everybody.
+    let loops = std::thread::available_parallelism().map_or(1, usize::from).min(topics);
+    let burst = batch_bytes * topics / subscriptions.max(1) / loops.max(1);
+    let burst = burst.clamp(1 << 12, 64 << 20);
+    format!(
+        "[[feed]]\nkind = \"{kind}\"\npath = \"{prefix}\"\ntopics = {topics}\nsize = {size}\n\
+         burst = {burst}\ncontrol = true\n"
+    )
+}

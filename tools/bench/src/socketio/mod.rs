@@ -54,10 +54,8 @@ fn ours(
     transport: RubrisTransport,
     bar: &ProgressBar,
 ) -> anyhow::Result<Outcome> {
-    let feed = format!(
-        "[[feed]]\nkind = \"timed-text\"\npath = \"{PREFIX}\"\ntopics = {}\nsize = {}\ncontrol = true\n",
-        args.topics, args.size
-    );
+    let counts = (args.topics, args.subscriptions);
+    let feed = scenario::feed("timed-text", PREFIX, args.size, counts, BATCH_BYTES);
     let server = Server::start(args.server.as_ref(), &feed, &args.settings)?;
     let place = Place {
         authority: server.address.to_string(),
@@ -141,5 +139,7 @@ fn client(transport: RubrisTransport, address: SocketAddr) -> ClientSpec {
     }
 }
 
+/// For each client at a time, flat out.
+const BATCH_BYTES: usize = 64 * 1024;
 /// What precedes the number of a topic.
 const PREFIX: &str = "bench";
