@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     /// Connections per shard, those on their way to it included.
     loads: Vec<AtomicU32>,
     turn: AtomicU32,
+    /// Sockets of clients, whatever they carry: sessions that requests carry have none of their own.
+    sockets: AtomicUsize,
     /// Connections per address, if they are limited.
     addresses: Mutex<HashMap<IpAddr, u32>>,
 }
@@ -57,6 +59,7 @@ impl Shared {
             unfinished: AtomicUsize::new(shards),
             loads: (0..shards).map(|_| AtomicU32::new(0)).collect(),
             turn: AtomicU32::new(0),
+            sockets: AtomicUsize::new(0),
             addresses: Mutex::default(),
             options,
             services,
@@ -97,8 +100,19 @@ impl Shared {
         }
     }
 
+    /// Sockets of clients now.
+    pub(crate) fn sockets(&self) -> usize {
+        self.sockets.load(Ordering::Relaxed)
+    }
+
     /// Whether the address may have another connection; counts it if so.
     pub(crate) fn admit(&self, address: IpAddr) -> bool {
+        let is_admitted = self.admit_address(address);
+        self.sockets.fetch_add(usize::from(is_admitted), Ordering::Relaxed);
+        is_admitted
+    }
+
+    fn admit_address(&self, address: IpAddr) -> bool {
         let limit = self.options.connections_per_address_max;
         if limit == 0 {
             return true;
@@ -114,6 +128,7 @@ impl Shared {
 
     /// Ends [`Shared::admit`].
     pub(crate) fn dismiss(&self, address: IpAddr) {
+        self.sockets.fetch_sub(1, Ordering::Relaxed);
         if self.options.connections_per_address_max == 0 {
             return;
         }

@@ -18,10 +18,10 @@ use hdrhistogram::Histogram;
 
 use crate::args::{ConnectionsArgs, ConnectionsSpeech, RubrisTransport};
 use crate::cpu::{self, Usage};
-use crate::crowd::Speech;
 use crate::crowd::carrier::{Place, Transport};
 use crate::crowd::client::ClientSpec;
 use crate::crowd::publisher::{Publisher, PublisherSpec, Rate};
+use crate::crowd::{Crowd, CrowdSpec, Speech};
 use crate::matrix;
 use crate::report::table::{self, thousands};
 use crate::report::{Run, text};
@@ -59,6 +59,8 @@ pub fn run(args: &ConnectionsArgs) -> anyhow::Result<()> {
     let mut run = Run::new(&args.output.label, vec!["connections".to_owned()]);
     let mut note = |text: String| run.notes.push((name(args), text));
 
+    // What every server takes once is taken before its memory is read.
+    let warm = warm_up(args, &addresses, topics)?;
     let (before, kernel_before) = (Usage::of(&pids), KernelMemory::read());
     let begun = Instant::now();
     let mut gang = Gang::start(args, &addresses, topics)?;
@@ -73,9 +75,32 @@ pub fn run(args: &ConnectionsArgs) -> anyhow::Result<()> {
         let text = deliver(args, &addresses, topics, &pids, &mut gang)?;
         text.into_iter().for_each(&mut note);
     }
-    drop(gang);
+    drop((gang, warm));
     matrix::print(&text::details(&run))?;
     run.write_files(&args.output)
+}
+
+/// Some connections to each server that stay and do not count.
+fn warm_up(
+    args: &ConnectionsArgs,
+    addresses: &[SocketAddr],
+    topics: usize,
+) -> anyhow::Result<Vec<Crowd>> {
+    let clients = (args.count / addresses.len().max(1) / 20).clamp(1, WARM_CLIENTS_MAX);
+    let connect = |address: &SocketAddr| {
+        let spec = CrowdSpec {
+            address: *address,
+            pids: Vec::new(),
+            crews: 1,
+            clients,
+            source_base: 0,
+            client: client_spec(args.speech, args.transport, &path(args), *address),
+        };
+        Crowd::connect(&spec, |client| vec![format!("{PREFIX}/{}", client % topics.max(1))])
+    };
+    let warm = addresses.iter().map(connect).collect::<anyhow::Result<Vec<_>>>()?;
+    std::thread::sleep(Duration::from_secs(args.hold.min(5)));
+    Ok(warm)
 }
 
 /// One message per connection and minute, or whatever is asked for.
@@ -260,5 +285,7 @@ fn control_client(args: &ConnectionsArgs, address: SocketAddr) -> ClientSpec {
 pub(crate) const PREFIX: &str = "bench";
 /// Before measuring.
 pub(crate) const WARM_UP_S: u64 = 2;
-/// Below the 20,000 files a process may open on many systems.
+/// Below the 20,000 files a process may open on many systems, with room for those that do not count.
 const PER_SERVER: usize = 19_000;
+/// Connections that do not count, for each server.
+const WARM_CLIENTS_MAX: usize = 500;
