@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from conftest import BASE, BEARER, LIMITED, WAIT, call
+from conftest import BASE, BEARER, LIMITED, WAIT, Stream, call
 
 
 def test_snapshot_then_live(listen, topic):
@@ -105,12 +105,10 @@ def test_refusals_are_answers(query, options, status):
 
 
 def test_fifty_listeners(topic):
-    from conftest import Stream
-
     with ThreadPoolExecutor(50) as pool:
         streams = list(pool.map(lambda _: Stream(f"topic={topic}"), range(50)))
-    for n in range(10):
-        call("POST", f"/topics/{topic}", str(n))
-    for stream in streams:
-        assert stream.data(10) == [str(n) for n in range(10)]
-        stream.close()
+        for n in range(10):
+            call("POST", f"/topics/{topic}", str(n))
+        for stream in streams:
+            assert stream.data(10) == [str(n) for n in range(10)]
+        list(pool.map(Stream.close, streams))
