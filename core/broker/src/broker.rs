@@ -297,7 +297,8 @@ impl Broker {
         if topic.retained_expired(now.wall_ms)
             && let Some(home) = &mut topic.home
         {
-            let bytes = home.retained.take().map_or(0, |run| run.bytes());
+            let bytes = home.retained_bytes();
+            home.retained = None;
             self.retained_bytes = self.retained_bytes.saturating_sub(bytes);
             self.metrics.retained -= 1;
         }

@@ -66,7 +66,7 @@ broker_metrics! {
     subscriptions false "tiderace_subscriptions" "" "Subscriptions.";
     topics false "tiderace_topics" "" "Topics known, counted on each shard that uses them.";
     retained false "tiderace_topics_retained" "" "Topics that hold a retained value.";
-    retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values.";
+    retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values and of their topics.";
     queues false "tiderace_queues" "" "Queues.";
     recoveries_complete true "tiderace_recoveries_total" "result=\"complete\"" "Subscriptions of clients that came back, by whether they got all they had missed.";
     recoveries_incomplete true "tiderace_recoveries_total" "result=\"incomplete\"" "Subscriptions of clients that came back, by whether they got all they had missed.";

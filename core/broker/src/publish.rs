@@ -133,9 +133,9 @@ impl Broker {
         run.set_version(home.next_version);
         let run = Arc::new(run);
         if topic.options.retain || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
-            let before = home.retained.as_ref().map_or(0, |run| run.bytes());
+            let before = home.retained_bytes();
             let after = retain(home.retained.clone(), &run, topic.options.retain);
-            let bytes = after.as_ref().map_or(0, |run| run.bytes());
+            let bytes = after.as_ref().map_or(0, Home::bytes_with);
             let total = (self.retained_bytes + bytes).saturating_sub(before);
             if bytes > before && total > self.options.messages_bytes_max {
                 return Err(CloseCode::MemoryFull.into());

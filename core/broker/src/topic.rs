@@ -66,6 +66,10 @@ pub(crate) struct Topic {
     pub(crate) home: Option<Box<Home>>,
 }
 
+/// What a topic costs besides its value: its records, the text of its name, and its places in the
+/// tables, which are half empty after they have grown. As long as it has a value it is kept.
+const TOPIC_BYTES: usize = size_of::<Topic>() + size_of::<Home>() + 256;
+
 /// What a topic's home keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Home {
@@ -95,6 +99,16 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// What its value costs in memory, the topic that it keeps included.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.retained.as_ref().map_or(0, Home::bytes_with)
+    }
+
+    /// The same for a value that is to be kept.
+    pub(crate) fn bytes_with(value: &Arc<Run>) -> usize {
+        value.bytes() + TOPIC_BYTES
+    }
+
     /// A home that knows nothing of messages up to a number.
     pub(crate) fn starting(last: u64) -> Box<Home> {
         Box::new(Home { last, ..Home::default() })

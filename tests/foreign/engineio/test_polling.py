@@ -30,10 +30,11 @@ def test_binary_is_base64(client, topic):
 def test_a_second_poll_ends_the_session(client):
     client.connect()
     first = client.begin()
-    # The first one must have arrived; heartbeats show that it waits.
-    second = client.ask()
-    assert second.status == 400
-    assert client.end(first).text in ("1", "6", "2")
+    # Either may be the first to arrive.
+    answers = [client.ask(), client.end(first)]
+    refused = [answer for answer in answers if answer.status == 400]
+    assert len(refused) == 1, answers
+    assert all(answer.text in ("1", "6", "2") for answer in answers if answer.status == 200)
     assert client.is_gone()
 
 
