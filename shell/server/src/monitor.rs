@@ -107,10 +107,16 @@ impl Monitor {
 }
 
 const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n\
-    STOMP      tcp on this port, or WebSocket at /stomp (subprotocol v12.stomp)\n\
-    /metrics   for Prometheus\n\
-    /livez     is the process alive?\n\
-    /readyz    may traffic be sent here?\n";
+    native       WebSocket at /tiderace, long polling at /engine.io/\n\
+    Socket.IO    at /socket.io/\n\
+    STOMP        tcp on this port, or WebSocket at /stomp (subprotocol v12.stomp)\n\
+    /events      what is published, as Server-Sent Events: /events?topic=demo/fx/*\n\
+    /topics/...  a topic's value; POST publishes\n\
+    /queues/...  POST sends to a queue\n\
+    /services/.. POST calls a service\n\
+    /metrics     for Prometheus\n\
+    /livez       is the process alive?\n\
+    /readyz      may traffic be sent here?\n";
 
 fn text(status: u16, body: String) -> Response {
     let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];

@@ -13,8 +13,10 @@ pub(crate) fn development_banner(program: &str, listeners: &[ListenerConfig]) ->
     );
     for listener in listeners {
         let protocols = match listener.protocol {
-            ListenerProtocol::Any => "STOMP, WebSocket and HTTP (/metrics, /livez, /readyz)",
-            ListenerProtocol::Http => "WebSocket and HTTP (/metrics, /livez, /readyz)",
+            ListenerProtocol::Any => "native, Socket.IO, STOMP, SSE and REST, /metrics",
+            ListenerProtocol::Http => {
+                "native, Socket.IO, SSE and REST, STOMP over WebSocket, /metrics"
+            }
             ListenerProtocol::Stomp => "STOMP",
         };
         // Writing to a String cannot fail.
@@ -73,7 +75,7 @@ mod tests {
         let banner = development_banner("target/release/tiderace", &listeners);
         let expected = "Tiderace, development mode: this machine only, everybody may do everything.
 
-  127.0.0.1:7800         STOMP, WebSocket and HTTP (/metrics, /livez, /readyz)
+  127.0.0.1:7800         native, Socket.IO, STOMP, SSE and REST, /metrics
   127.0.0.1:61613        STOMP
 
 Live quotes in a browser: http://127.0.0.1:7800/
