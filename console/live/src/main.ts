@@ -1,5 +1,5 @@
 /** The live page: one client of the SDK, and what it does and receives made visible. */
-import { connect, type State, type Subscription, type Update } from "tiderace";
+import { connect, type Gap, type State, type Subscription, type Update } from "tiderace";
 import { by, bytes, make, number } from "./dom.js";
 import { drawHistogram } from "./histogram.js";
 import { milliseconds, percentile, Recent } from "./meter.js";
@@ -71,6 +71,7 @@ function take(update: Update<Message>): void {
 
 function subscribe(): void {
   for (const subscription of subscriptions) void subscription.unsubscribe();
+  giveUp();
   const count = Number(chosen("topics"));
   const topics = all.slice(0, count);
   begun = new Set();
@@ -83,11 +84,23 @@ function subscribe(): void {
   subscriptions = topics.map((path) => {
     const subscription = client.topic<Message>(path).subscribe((_, update) => take(update), { deltas });
     subscription.on("recovered", ({ complete }) => caughtUp(complete));
-    subscription.on("gap", ({ missed }) => {
-      story.tell(missed ? `${number(missed)} messages of ${path} were left out` : `messages of ${path} were lost`, "lost");
-    });
+    subscription.on("gap", told);
     return subscription;
   });
+}
+
+/** Gaps told since the last line about them: a restart of the server is one for each subscription. */
+let gaps: Gap[] = [];
+function told(gap: Gap): void {
+  if (gaps.push(gap) > 1) return;
+  setTimeout(() => {
+    const missed = gaps.reduce((sum, { missed }) => sum + (missed ?? 0), 0);
+    const restarted = gaps.some(({ reason }) => reason === "restarted");
+    const what = missed ? `${number(missed)} messages were left out` : "some messages were lost";
+    if (restarted) giveUp();
+    story.tell(restarted ? "the server has begun anew: what it said meanwhile is lost" : what, "lost");
+    gaps = [];
+  }, 250);
 }
 
 // The connection.
@@ -124,6 +137,12 @@ function changed(state: State): void {
   }
 }
 
+/** There is nothing to wait for any more after an absence. */
+function giveUp(): void {
+  absence = undefined;
+  by("cut").removeAttribute("disabled");
+}
+
 /** One of the subscriptions knows whether anything is missing. */
 function caughtUp(complete: boolean): void {
   if (!absence) return;
@@ -137,12 +156,11 @@ function settle(ended: Absence, before: number): void {
   if (absence !== ended) return;
   const { count: now } = ended;
   if (now !== before) return void setTimeout(() => settle(ended, now), 300);
-  absence = undefined;
+  giveUp();
   const seconds = ((ended.backAt - ended.lostAt) / 1000).toFixed(1);
   const count = number(ended.count);
   const text = ended.complete ? `${count} missed messages recovered, none lost` : `${count} recovered, not complete`;
   story.tell(`resumed after ${seconds} s: ${text}`, ended.complete ? "good" : "lost", true);
-  by("cut").removeAttribute("disabled");
 }
 
 function cut(): void {
