@@ -28,7 +28,7 @@ use tiderace_wire::{
 };
 
 use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
-use crate::options::{EARLY_BYTES_MAX, NativeOptions};
+use crate::options::{EARLY_BYTES_MAX, NativeOptions, REQUESTS_MAX};
 use batch::Batch;
 #[cfg(not(feature = "delta"))]
 use no_deltas as deltas;
@@ -103,6 +103,7 @@ impl NativeSession {
     /// Reads the messages of one transport message.
     fn read(&mut self, now: Now, bytes: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
         let mut messages = Messages::new(bytes);
+        let mut requests = 0;
         loop {
             match self.state {
                 State::LoggingIn => return self.keep_early(messages.rest()),
@@ -112,7 +113,18 @@ impl NativeSession {
             let Some(message) = messages.next() else { return Ok(()) };
             let (kind, payload) = message.map_err(malformed)?;
             let message = ClientMessage::read(kind, payload).map_err(malformed)?;
+            let publishes = matches!(message, ClientMessage::Publish(_));
+            let said = context.output.queue.len();
             self.handle(now, message, context)?;
+            // What is asked for a few bytes takes many to remember or to answer, and nothing is
+            // written meanwhile. Publications take their own bytes, if they are not refused.
+            requests += usize::from(!publishes || context.output.queue.len() != said);
+            if requests > REQUESTS_MAX {
+                let reason = format!(
+                    "one transport message holds more than {REQUESTS_MAX} messages besides PUBLISH"
+                );
+                return Err(Close::new(CloseCode::TooManyReceipts, reason));
+            }
         }
     }
 

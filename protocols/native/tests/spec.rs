@@ -519,3 +519,21 @@ fn a_message_of_a_batch_costs_eight_bytes_at_most() {
     let overhead = (spent - 10_000 * 1024) as f64 / 10_000.0;
     assert!(overhead <= 8.0, "{overhead} bytes");
 }
+
+// "at most 16,384 messages besides PUBLISH"
+#[test]
+fn one_transport_message_asks_for_a_bounded_number_of_answers() {
+    let many = |message: ClientMessage<'_>, count: usize| {
+        let mut one = Vec::new();
+        message.write(&mut one);
+        let mut rig = Rig::new();
+        rig.send_bytes(&one.repeat(count));
+        rig.end.map(|close| close.code)
+    };
+    let unknown = || ClientMessage::Unsubscribe { request: 0, subscription: 9 };
+    assert_eq!(many(unknown(), 16_384), None);
+    for message in [unknown(), ClientMessage::Ping(b""), publish(0, "a/*", b"")] {
+        assert_eq!(many(message, 16_385), Some(CloseCode::TooManyReceipts));
+    }
+    assert_eq!(many(publish(0, "a", b""), 100_000), None);
+}
