@@ -47,6 +47,13 @@ class Peer:
         self.client = socketio.Client(
             reconnection=reconnection, reconnection_delay=0.2, reconnection_delay_max=0.2, randomization_factor=0
         )
+        trigger = self.client.eio._trigger_event
+
+        def in_order(event, *arguments, **options):
+            # The client starts a thread for each message, which loses their order.
+            return trigger(event, *arguments, **options | {"run_async": False})
+
+        self.client.eio._trigger_event = in_order
         for name in self.inboxes:
             self.client.on(name, self._listener(name), namespace=namespace)
         auth = {"token": TOKEN} if auth is None else auth
