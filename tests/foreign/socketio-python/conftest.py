@@ -106,6 +106,8 @@ class Peer:
                 if method != "GET":
                     return request(method, *arguments, **options)
                 engine.http.request = request
+                # Otherwise the client waits nine seconds for its own writer before it comes back.
+                engine.queue.put(None)
                 raise requests.exceptions.ConnectionError
 
             engine.http.request = fail
