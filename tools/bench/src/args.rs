@@ -250,7 +250,7 @@ pub struct RubrisArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
     /// Flat out the server publishes about so many bytes for each user at a time.
-    #[arg(long, default_value_t = 64 * 1024, value_name = "BYTES")]
+    #[arg(long, default_value_t = 128 * 1024, value_name = "BYTES")]
     pub batch_bytes: usize,
     /// What precedes the number of a topic.
     #[arg(long, default_value = "bench")]
