@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
-import { CLIENTS, LIMITED, MODES, Peer, publish, unique, within } from './peer.js';
+import { BASE, CLIENTS, LIMITED, MODES, Peer, TOKEN, publish, unique, within } from './peer.js';
 
 const JSON_VALUES = [
   'grüße 🌊 \u0000\u2028 "quoted" \\', '', 0, -1.5e300, true, null, [], {}, [[[1]]],
@@ -189,6 +189,16 @@ for (const version of Object.keys(CLIENTS).map(Number).sort()) {
         }
         await server.done('unserve', service);
         assert.equal((await caller.ask('call', service, {}, { timeout: 500 })).code, 'no-responder');
+      });
+
+      test('a service is called by plain HTTP', async () => {
+        const service = unique('service');
+        const server = await open();
+        await server.done('serve', service);
+        server.socket.on('request', (path, value, meta, answer) => answer({ twice: value * 2 }));
+        const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' };
+        const response = await fetch(`${BASE}/services/${service}`, { method: 'POST', body: '21', headers });
+        assert.deepEqual([response.status, await response.json()], [200, { twice: 42 }]);
       });
 
       test('a call that nobody answers in time', async () => {
