@@ -147,7 +147,8 @@ export class Connector {
     const transport = this.left.shift()!;
     this.enter({ status: "connecting", attempt: this.attempt, transport });
     try {
-      const platform: Platform = { fetch: this.options.fetch };
+      const { fetch, timing } = this.options;
+      const platform: Platform = { fetch, requestMs: timing.pongMs * 2 };
       if (transport === "websocket") platform.WebSocket = await this.webSocket();
       const hello = await this.events.hello();
       if (round === this.round) this.open(round, transport, platform, hello);

@@ -8,7 +8,10 @@ import { WebSocketServer } from "ws";
 const servers = new Map();
 let count = 0;
 
-/** Begins a server; options: `refuse` lists transports that are turned away, `maxPayload` of polling. */
+/**
+ * Begins a server; options: `refuse` lists transports that are turned away, `maxPayload` of polling, `deaf` leaves
+ * what is posted unanswered.
+ */
 export async function create(options = {}) {
   const server = new Fake(options);
   server.http.listen(0, "127.0.0.1");
@@ -90,6 +93,8 @@ class Fake {
     if (request.method === "POST") {
       let body = "";
       for await (const piece of request) body += piece;
+      // A request that never arrives, on a connection that seems to live.
+      if (this.options.deaf) return;
       polling.take(body);
       return finish(200, "ok");
     }

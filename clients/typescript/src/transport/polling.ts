@@ -8,7 +8,7 @@ import type { Platform, Transport, TransportEvents } from "./transport.js";
 const SEPARATOR = "\x1e";
 
 export function openPolling(base: URL, platform: Platform, events: TransportEvents): Transport {
-  const polling = new Polling(base, platform.fetch, events);
+  const polling = new Polling(base, platform, events);
   void polling.run();
   return polling;
 }
@@ -25,7 +25,7 @@ class Polling implements Transport {
 
   constructor(
     base: URL,
-    private readonly fetch: Platform["fetch"],
+    private readonly platform: Platform,
     private readonly events: TransportEvents,
   ) {
     this.url = new URL("engine.io/", base);
@@ -106,7 +106,9 @@ class Polling implements Transport {
         while (this.packets.length && body.length + 1 + this.packets[0]!.length <= this.payloadMax) {
           body += SEPARATOR + this.packets.shift()!;
         }
-        await this.request("POST", body);
+        // The held request may be on a connection that works, and this one on another that does not.
+        const late = setTimeout(() => this.end("a request was not answered"), this.platform.requestMs);
+        await this.request("POST", body).finally(() => clearTimeout(late));
         if (!this.packets.length) this.buffered = 0;
       }
       if (this.closing) this.end("closed");
@@ -117,7 +119,8 @@ class Polling implements Transport {
   }
 
   private async request(method: "GET" | "POST", body?: string): Promise<string> {
-    const answer = await this.fetch(this.url, {
+    const { fetch } = this.platform;
+    const answer = await fetch(this.url, {
       method,
       // The default type of a text needs no permission asked beforehand across origins.
       ...(body === undefined ? {} : { body }),

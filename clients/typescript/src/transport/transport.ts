@@ -38,4 +38,6 @@ export type WebSocketClass = new (url: string, protocols?: string[]) => WebSocke
 export interface Platform {
   WebSocket?: WebSocketClass | undefined;
   fetch: typeof fetch;
+  /** Milliseconds for the answer to a request that the server does not hold. */
+  requestMs: number;
 }

@@ -64,6 +64,21 @@ test("connection", "where WebSocket is not let through, polling does the same", 
   await peer.event("closed");
 });
 
+test("connection", "a poller whose requests get no answer connects anew, also while the held one lives", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after, { transports: ["polling"], pongTimeout: 50 });
+  const seen = states(client);
+  await peer.welcomes();
+  await seen.until(({ status }) => status === "connected");
+  await place.fakes.configure(peer.id, { deaf: true });
+  const lost = rejects(client.topic("a").publish(1), "connection-lost");
+  const waiting = await seen.until(({ status }) => status === "waiting");
+  equal(waiting.status === "waiting" && waiting.reason.message, "a request was not answered");
+  await lost;
+  await place.fakes.configure(peer.id, { deaf: false });
+  await peer.welcomes();
+});
+
 test("connection", "transports can be switched while it runs", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);
