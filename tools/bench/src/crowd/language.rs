@@ -57,7 +57,7 @@ impl Language {
         out
     }
 
-    /// The messages that subscribe, each at most [`SUBSCRIBE_BYTES`] or one request long.
+    /// The messages that subscribe, each at most `SUBSCRIBE_BYTES` or one request long.
     pub fn subscriptions(&self, paths: &[String]) -> Vec<Vec<u8>> {
         let mut messages: Vec<Vec<u8>> = Vec::new();
         for (id, path) in paths.iter().enumerate() {
