@@ -3,12 +3,14 @@
 //! Usage: `tiderace-bench-peer-socketioxide [port] [topics] [bytes]`. Relies on a wall clock that does not
 //! jump. Invariant: messages are those of the `timed-text` feed.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use socketioxide::SocketIo;
 use socketioxide::extract::{AckSender, Data, SocketRef};
+use socketioxide::handler::ConnectHandler;
 
 /// Messages per second; [`u64::MAX`] for as many as possible.
 type Rate = Arc<AtomicU64>;
@@ -23,11 +25,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // What a socket may have waiting before emits to it fail.
     let (layer, io) = SocketIo::builder().max_buffer_size(1024).build_layer();
     let told = Arc::clone(&rate);
-    io.ns("/", async move |socket: SocketRef| {
+    // In a middleware, which is over before a client hears that it is connected: handlers that are set
+    // later miss what it says at once.
+    let prepare = async move |socket: SocketRef| {
         socket.on("subscribe", async |socket: SocketRef, Data::<String>(topic), ack: AckSender| {
             socket.join(topic);
             let _ = ack.send(&Answer { ok: true });
         });
+        let told = Arc::clone(&told);
         socket.on("control", async move |Data::<String>(word)| {
             let rate = match word.as_str() {
                 "max" => u64::MAX,
@@ -35,12 +40,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             };
             told.store(rate, Relaxed);
         });
-    });
+        Ok::<(), Infallible>(())
+    };
+    io.ns("/", connected.with(prepare));
     tokio::spawn(publish(io, rate, topics, bytes));
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port as u16)).await?;
     axum::serve(listener, axum::Router::new().layer(layer)).await?;
     Ok(())
 }
+
+async fn connected(_: SocketRef) {}
 
 async fn publish(io: SocketIo, rate: Rate, topics: u64, bytes: u64) {
     let filling = ".".repeat((bytes as usize).saturating_sub(16));
