@@ -213,8 +213,8 @@ pub struct RubrisArgs {
     /// Seconds measured at each level of load.
     #[arg(long, alias = "seconds", default_value_t = 10)]
     pub duration: u64,
-    /// Messages for each user: measures for as long as these take instead of --duration.
-    #[arg(long, value_name = "MESSAGES", conflicts_with = "duration")]
+    /// Messages for each user: measures flat out for as long as these take instead of --duration.
+    #[arg(long, value_name = "MESSAGES")]
     pub messages: Option<u64>,
     /// Seconds before measuring, at each level.
     #[arg(long, default_value_t = 3)]
