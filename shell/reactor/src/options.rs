@@ -39,6 +39,8 @@ pub struct Options {
     /// Bytes that one connection is given in one turn, whatever waits for it: then come the others.
     /// At most [`tiderace_base::limits::WRITE_BLOCK_BYTES`].
     pub block_bytes: usize,
+    /// How long deliveries may wait so that more of them go out in one write; zero for not at all.
+    pub batch_delay: Span,
     /// Which web pages may open WebSockets.
     pub origins: tiderace_websocket::handshake::OriginPolicy,
     /// Limits of WebSocket messages.
@@ -63,6 +65,7 @@ impl Default for Options {
             deadlines: Deadlines::default(),
             ahead_bytes_max: 64 * 1024,
             unfinished_bytes_max: 128 * 1024 * 1024,
+            batch_delay: Span::ZERO,
             block_bytes: tiderace_base::limits::WRITE_BLOCK_BYTES,
             origins: tiderace_websocket::handshake::OriginPolicy::default(),
             websocket: tiderace_websocket::Limits::default(),

@@ -60,7 +60,9 @@ impl<D: Driver> Shard<D> {
             let Some(key) = self.residents.get(at).copied() else { return };
             let deadline = self.resident_deadline(key);
             // Who wants every turn gets those in which what it published before has been written.
-            if deadline == Time::ZERO && !self.lists.write.is_empty() {
+            if deadline == Time::ZERO
+                && !(self.lists.write.is_empty() && self.lists.later.is_empty())
+            {
                 continue;
             }
             if deadline <= self.now.time {

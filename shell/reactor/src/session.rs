@@ -173,11 +173,8 @@ impl<D: Driver> Shard<D> {
                 self.reply(link, session, reply);
             }
             for (link, session) in effects.ready.drain(..) {
-                if let Some(key) = self.find(link, session)
-                    && let Some(connection) = self.connections.get_mut(key)
-                {
-                    connection.flags.set(Flags::BACKLOG);
-                    self.lists.write(key, &mut connection.flags);
+                if let Some(key) = self.find(link, session) {
+                    self.list_deliveries(key);
                 }
             }
             for (link, session) in effects.pause.drain(..) {

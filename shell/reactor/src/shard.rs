@@ -63,6 +63,10 @@ pub(crate) struct Lists {
     pub(crate) read: Vec<Key>,
     /// To be written.
     pub(crate) write: Vec<Key>,
+    /// To be written once deliveries have waited for others to go along with them.
+    pub(crate) later: Vec<Key>,
+    /// When that is.
+    pub(crate) later_at: Time,
     /// To have their kept input handled again.
     pub(crate) again: Vec<Key>,
 }
@@ -198,7 +202,10 @@ impl<D: Driver> Shard<D> {
         if !lists.read.is_empty() && !self.post.is_behind() {
             return Span::ZERO;
         }
-        let tick = self.tick_at.since(self.idle_since);
+        let mut tick = self.tick_at.since(self.idle_since);
+        if !lists.later.is_empty() {
+            tick = tick.min(lists.later_at.since(self.idle_since));
+        }
         let wheel = self.wheel.patience(self.idle_since).unwrap_or(tick);
         tick.min(wheel).min(self.residents_patience())
     }

@@ -21,6 +21,7 @@ use crate::shard::Shard;
 impl<D: Driver> Shard<D> {
     /// Writes every connection that has something, once.
     pub(crate) fn write_all(&mut self) {
+        self.end_waiting();
         if self.lists.write.is_empty() {
             return;
         }
@@ -42,6 +43,39 @@ impl<D: Driver> Shard<D> {
         list.drain(..done);
         list.append(&mut self.lists.write);
         self.lists.write = list;
+    }
+
+    /// Deliveries have come for a connection that had none: they go out this turn, or wait for others
+    /// to go along with them, if that was asked for.
+    pub(crate) fn list_deliveries(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        connection.flags.set(Flags::BACKLOG);
+        if self.shared.options.batch_delay.is_zero() {
+            return self.lists.write(key, &mut connection.flags);
+        }
+        if self.lists.later.is_empty() {
+            let soonest = self.now.time + self.shared.options.batch_delay;
+            self.lists.later_at = self.lists.later_at.max(self.now.time).min(soonest);
+        }
+        self.lists.later.push(key);
+    }
+
+    /// Lists what has waited long enough. One interval for all: whoever has something is written once
+    /// in it, and those that come after a quiet time are not held up at all.
+    fn end_waiting(&mut self) {
+        if self.lists.later.is_empty() || self.now.time < self.lists.later_at {
+            return;
+        }
+        self.lists.later_at = self.now.time + self.shared.options.batch_delay;
+        for key in std::mem::take(&mut self.lists.later) {
+            if let Some(connection) = self.connections.get_mut(key)
+                && connection.flags.has(Flags::BACKLOG)
+            {
+                self.lists.write(key, &mut connection.flags);
+            }
+        }
     }
 
     /// Writes one connection and says how many bytes the socket took.

@@ -12,7 +12,8 @@ use tiderace_reactor::driver::sim::Client;
 use tiderace_websocket::{MessageKind, encode_message};
 
 fn world(seed: u64) -> World {
-    let options = Options { shards: 1 + (seed % 4) as usize, ..Options::default() };
+    let batch_delay = Span::from_millis(if seed.is_multiple_of(3) { 10 } else { 0 });
+    let options = Options { shards: 1 + (seed % 4) as usize, batch_delay, ..Options::default() };
     World::with(seed, options, |services| services.protocols.push(postbox_protocol()))
 }
 

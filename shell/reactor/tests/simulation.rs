@@ -19,6 +19,8 @@ use tiderace_websocket::{
 fn options(seed: u64) -> Options {
     Options {
         shards: 1 + (seed % 4) as usize,
+        // Some let deliveries wait for each other.
+        batch_delay: Span::from_millis(if seed.is_multiple_of(5) { 10 } else { 0 }),
         placement: if seed.is_multiple_of(3) { Placement::Identified } else { Placement::Accepted },
         ..Options::default()
     }

@@ -114,6 +114,7 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
         },
         ahead_bytes_max: limits.preauth_bytes_max.max(4096),
         unfinished_bytes_max: limits.message_bytes_max + limits.header_bytes_max + 4096,
+        batch_delay: config.session.batch_delay,
         block_bytes: config.session.block_bytes,
         socket: SocketOptions {
             unsent_bytes_max: u32::try_from(config.session.unsent_bytes_max).ok(),

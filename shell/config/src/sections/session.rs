@@ -1,5 +1,7 @@
 //! How much one session may have waiting, and how much of it the kernel may hold.
 
+use std::time::Duration;
+
 use crate::kind::Kind;
 use crate::spec::DefaultValue::Is;
 use crate::spec::section;
@@ -16,6 +18,8 @@ section! {
         "outbox_bytes_low" outbox_bytes_low: usize = Is("1 MiB"), Kind::Bytes { min: 4 * KIB, max: 4 * GIB };
         /// Bytes after which one client has had its turn, by one write or one answered poll; the others come before it gets more.
         "block_bytes" block_bytes: usize = Is("256 KiB"), Kind::Bytes { min: 4 * KIB, max: 256 * KIB };
+        /// How long messages may wait so that more of them go out in one write: a connection is then written at most once in that time. Worth it where every client gets very many small messages, because fewer writes cost less on both ends.
+        "batch_delay" batch_delay: Duration = Is("0s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(1) };
         /// Bytes not yet sent that the kernel takes for one connection (`TCP_NOTSENT_LOWAT`); the rest waits in the session, where it can still be conflated or dropped.
         "unsent_bytes_max" unsent_bytes_max: usize = Is("256 KiB"), Kind::Bytes { min: 16 * KIB, max: GIB };
     }
