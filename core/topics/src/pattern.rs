@@ -80,6 +80,22 @@ impl Pattern {
         None
     }
 
+    /// The path that everything it names is at or below: its leading levels without wildcards, joined
+    /// by `/`; empty if the first level is a wildcard. For walks through paths in order.
+    pub fn literal_prefix(&self) -> String {
+        let mut prefix = String::new();
+        for level in self.levels() {
+            let Level::Literal(text) = level else {
+                break;
+            };
+            if !prefix.is_empty() {
+                prefix.push('/');
+            }
+            prefix.push_str(text);
+        }
+        prefix
+    }
+
     /// Whether every path the other pattern names is surely named by this one too. May say no of a
     /// pattern that is contained in a roundabout way.
     pub fn contains(&self, other: &Pattern) -> bool {
@@ -226,6 +242,21 @@ mod tests {
             let contained =
                 Pattern::parse(pattern).unwrap().contains(&Pattern::parse(other).unwrap());
             assert_eq!(contained, expected, "{pattern} on {other}");
+        }
+    }
+
+    #[test]
+    fn the_literal_prefix_ends_before_the_first_wildcard() {
+        let rows = [
+            ("a/b/c", "a/b/c"),
+            ("a/b/*", "a/b"),
+            ("a/**", "a"),
+            ("a/b*/c", "a"),
+            ("*/a", ""),
+            ("**", ""),
+        ];
+        for (pattern, prefix) in rows {
+            assert_eq!(Pattern::parse(pattern).unwrap().literal_prefix(), prefix, "{pattern}");
         }
     }
 
