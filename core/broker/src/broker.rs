@@ -265,6 +265,9 @@ impl Broker {
             Command::HangUp { exchange, close } => {
                 self.hang_up(now, session, exchange, close, effects);
             }
+            Command::Operate { token, operation } => {
+                self.operate(now, session, token, *operation, effects);
+            }
             Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
             Command::Unsubscribe { key, confirm } => {
                 self.unsubscribe(now, session, key, confirm, effects);
@@ -320,7 +323,7 @@ impl Broker {
         if let Some(key) = self.topic_names.get(path) {
             return *key;
         }
-        let topic = Topic::new(path.clone(), self.options.topic(path), now.time);
+        let topic = Topic::new(path.clone(), self.options.topic(path).clone(), now.time);
         let key = self.topics.insert(topic);
         self.topic_names.insert(path.clone(), key);
         key

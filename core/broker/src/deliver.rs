@@ -199,7 +199,7 @@ impl Broker {
         let policy = self
             .topics
             .get(topic)
-            .map_or(SlowConsumer::DropOldest, |topic| topic.options.slow_consumer);
+            .map_or(SlowConsumer::DropOldest, |topic| topic.spec.slow_consumer);
         // Of the ordinary mark: a shortage of memory holds publishers back sooner, but takes nothing
         // from a subscriber before its grace is over.
         let most = self.options.backlog_bytes_high.saturating_mul(OVERSHOOT);

@@ -26,6 +26,7 @@ mod history;
 mod identity;
 mod interest;
 mod metrics;
+mod operate;
 mod options;
 mod pressure;
 mod publish;
@@ -43,8 +44,7 @@ pub use backlog::Pending;
 pub use broker::Broker;
 pub use effects::{Answer, Ask, Asker, Effects, First, Interest, Mail, Missed};
 pub use metrics::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
-pub use options::{
-    BrokerOptions, QueuePolicy, ServiceOptions, SlowConsumer, TopicOptions, TopicPolicy,
-};
+pub use options::{BrokerOptions, QueuePolicy, ServiceOptions, TopicPolicy};
 pub use service::{Address, Calling, Responding};
 pub use serving::ServiceMail;
+pub use tiderace_wire::{SlowConsumer, TopicSpec};

@@ -1,56 +1,21 @@
 //! What can be chosen for a broker; made from the configuration by the server.
 
+use std::sync::Arc;
+
 use tiderace_base::Span;
 use tiderace_queues::QueueOptions;
 use tiderace_topics::{Path, Pattern};
+use tiderace_wire::TopicSpec;
 
 use crate::Rules;
-
-/// What happens to a subscriber whose backlog stays above the mark after the grace period.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SlowConsumer {
-    /// Publishers of the topic wait for it, however long.
-    Block,
-    /// Of each topic only the newest message stays in its backlog.
-    Conflate,
-    /// It is disconnected.
-    Disconnect,
-    /// New messages are not put into its backlog.
-    DropNewest,
-    /// The oldest messages leave its backlog.
-    #[default]
-    DropOldest,
-}
-
-impl SlowConsumer {
-    /// All policies with their names in the configuration.
-    pub const ALL: [(&'static str, SlowConsumer); 5] = [
-        ("block", SlowConsumer::Block),
-        ("conflate", SlowConsumer::Conflate),
-        ("disconnect", SlowConsumer::Disconnect),
-        ("drop-newest", SlowConsumer::DropNewest),
-        ("drop-oldest", SlowConsumer::DropOldest),
-    ];
-}
-
-/// What can be chosen for a topic.
-#[derive(Clone, Copy, Debug)]
-pub struct TopicOptions {
-    /// What happens to slow consumers.
-    pub slow_consumer: SlowConsumer,
-    /// How long publishers wait for a slow consumer before that.
-    pub grace: Span,
-    /// Whether every message becomes the retained value even if its publisher does not say so.
-    pub retain: bool,
-}
 
 /// Options for the topics that match; the first that matches counts.
 #[derive(Clone, Debug)]
 pub struct TopicPolicy {
     /// Which topics.
     pub pattern: Pattern,
-    /// Their options.
-    pub options: TopicOptions,
+    /// What they are, unless they were created as something else.
+    pub spec: Arc<TopicSpec>,
 }
 
 /// Options for the queues that match; the first that matches counts.
@@ -112,8 +77,8 @@ pub struct BrokerOptions {
     pub subscriptions_max: usize,
     /// Topic options, by pattern.
     pub topic_policies: Vec<TopicPolicy>,
-    /// Options of all other topics.
-    pub topic_default: TopicOptions,
+    /// What all other topics are.
+    pub topic_default: Arc<TopicSpec>,
     /// Queue options, by pattern.
     pub queue_policies: Vec<QueuePolicy>,
     /// Options of all other queues.
@@ -134,12 +99,12 @@ pub struct BrokerOptions {
 }
 
 impl BrokerOptions {
-    /// The options of a topic.
-    pub fn topic(&self, path: &Path) -> TopicOptions {
+    /// What a topic is that was not created as something else.
+    pub fn topic(&self, path: &Path) -> &Arc<TopicSpec> {
         self.topic_policies
             .iter()
             .find(|policy| policy.pattern.matches(path))
-            .map_or(self.topic_default, |policy| policy.options)
+            .map_or(&self.topic_default, |policy| &policy.spec)
     }
 
     /// The options of a queue.
@@ -162,11 +127,7 @@ impl Default for BrokerOptions {
             messages_bytes_max: 1 << 30,
             subscriptions_max: 100_000,
             topic_policies: Vec::new(),
-            topic_default: TopicOptions {
-                slow_consumer: SlowConsumer::DropOldest,
-                grace: Span::from_secs(2),
-                retain: false,
-            },
+            topic_default: Arc::new(TopicSpec::default()),
             queue_policies: Vec::new(),
             queue_default: QueueOptions {
                 bytes_max: 64 << 20,

@@ -86,8 +86,7 @@ impl Broker {
             let waited = now.time.since(slow.since);
             let (over, kept): (Vec<Key>, Vec<Key>) = slow.topics.iter().partition(|topic| {
                 self.topics.get(**topic).is_none_or(|topic| {
-                    topic.options.slow_consumer != SlowConsumer::Block
-                        && waited >= topic.options.grace
+                    topic.spec.slow_consumer != SlowConsumer::Block && waited >= topic.spec.grace
                 })
             });
             if over.is_empty() {

@@ -132,9 +132,9 @@ impl Broker {
         }
         run.set_version(home.next_version);
         let run = Arc::new(run);
-        if topic.options.retain || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
+        if topic.spec.retain || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
             let before = home.retained_bytes();
-            let after = retain(home.retained.clone(), &run, topic.options.retain);
+            let after = retain(home.retained.clone(), &run, topic.spec.retain);
             let bytes = after.as_ref().map_or(0, Home::bytes_with);
             let total = (self.retained_bytes + bytes).saturating_sub(before);
             if bytes > before && total > self.options.messages_bytes_max {

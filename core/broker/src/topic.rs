@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, ShardId, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Run, Subscribe, SubscriptionKey};
+use tiderace_wire::{Run, Subscribe, SubscriptionKey, TopicSpec};
 
-use crate::TopicOptions;
 use crate::history::TopicHistory;
 
 /// One subscription's entry in a topic's list.
@@ -47,7 +46,7 @@ const _: () = assert!(size_of::<Subscriber>() <= 16, "every subscription has one
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) path: Path,
-    pub(crate) options: TopicOptions,
+    pub(crate) spec: Arc<TopicSpec>,
     pub(crate) subscribers: Vec<Subscriber>,
     /// Subscribers by pattern, found at generation `patterns_at` of the shard's patterns.
     pub(crate) by_pattern: Vec<Subscriber>,
@@ -121,10 +120,10 @@ impl Home {
 }
 
 impl Topic {
-    pub(crate) fn new(path: Path, options: TopicOptions, now: Time) -> Topic {
+    pub(crate) fn new(path: Path, spec: Arc<TopicSpec>, now: Time) -> Topic {
         Topic {
             path,
-            options,
+            spec,
             subscribers: Vec::new(),
             by_pattern: Vec::new(),
             patterns_at: 0,

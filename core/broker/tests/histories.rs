@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use support::{Outgoing, Wish, World, path_at};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, SlowConsumer, Who};
@@ -281,8 +282,8 @@ fn the_message_before_is_known_where_somebody_wants_changes() {
 fn a_message_conflated_into_an_older_place_hides_none_that_waits_behind_it() {
     let mut options = options(1);
     (options.backlog_bytes_high, options.backlog_bytes_low) = (500, 400);
-    options.topic_default.slow_consumer = SlowConsumer::Conflate;
-    options.topic_default.grace = Span::ZERO;
+    Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Conflate;
+    Arc::make_mut(&mut options.topic_default).grace = Span::ZERO;
     let mut world = World::new(1, options);
     let (reader, writer) = (world.connect(0, "reader"), world.connect(0, "writer"));
     world.subscribe(reader, 0, recoverable("topic:*"));

@@ -6,10 +6,11 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
-use tiderace_broker::{BrokerOptions, SlowConsumer, TopicOptions};
+use tiderace_broker::{BrokerOptions, SlowConsumer, TopicSpec};
 
 const TOPICS: [&str; 4] = ["t/a", "t/b", "t/c", "t/d"];
 const MARK: usize = 4_000;
@@ -35,7 +36,8 @@ impl Run {
         options.shards = 1 + (seed % 4) as usize;
         options.backlog_bytes_high = MARK;
         options.backlog_bytes_low = LOW;
-        options.topic_default = TopicOptions { slow_consumer: policy, grace: GRACE, retain: false };
+        options.topic_default =
+            Arc::new(TopicSpec { slow_consumer: policy, grace: GRACE, ..TopicSpec::default() });
         let mut run = Run {
             world: World::new(seed, options),
             policy,

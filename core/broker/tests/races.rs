@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use support::{Outgoing, Wish, World, path_at, property};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, SlowConsumer};
@@ -373,7 +374,7 @@ fn a_retained_value_is_forgotten_when_its_time_is_over() {
 fn nobody_waits_for_a_subscription_that_has_ended() {
     let mut options = options(2);
     (options.backlog_bytes_high, options.backlog_bytes_low) = (2_000, 500);
-    options.topic_default.slow_consumer = SlowConsumer::Block;
+    Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Block;
     let mut world = World::new(1, options);
     let paths = [path_at("a", 0, 2), path_at("b", 1, 2)];
     let reader = world.connect(1, "reader");

@@ -8,10 +8,11 @@ mod support;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use support::{Outgoing, Wish, World, for_seeds, names};
 use tiderace_base::Span;
-use tiderace_broker::{BrokerOptions, SlowConsumer, TopicPolicy};
+use tiderace_broker::{BrokerOptions, SlowConsumer, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;
 use tiderace_wire::{Position, Token};
 
@@ -71,23 +72,25 @@ impl Run {
         options.epoch = seed;
         options.shards = 1 + (seed % 4) as usize;
         match case {
-            Case::Brief | Case::Roomy => options.topic_default.slow_consumer = SlowConsumer::Block,
+            Case::Brief | Case::Roomy => {
+                Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Block
+            }
             Case::Tight => {
-                options.topic_default.slow_consumer = SlowConsumer::Block;
+                Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Block;
                 options.history_bytes_max = 4_000;
                 options.history_bytes_per_topic = 1_500;
                 (options.backlog_bytes_high, options.backlog_bytes_low) = (3_000, 500);
             }
             Case::Conflating => {
-                options.topic_default.slow_consumer = SlowConsumer::Conflate;
-                options.topic_default.grace = Span::ZERO;
+                Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Conflate;
+                Arc::make_mut(&mut options.topic_default).grace = Span::ZERO;
                 (options.backlog_bytes_high, options.backlog_bytes_low) = (1_000, 900);
             }
         }
-        let mut kept = options.topic_default;
+        let mut kept = TopicSpec::clone(&options.topic_default);
         kept.retain = true;
         options.topic_policies =
-            vec![TopicPolicy { pattern: Pattern::parse("kept/**").unwrap(), options: kept }];
+            vec![TopicPolicy { pattern: Pattern::parse("kept/**").unwrap(), spec: Arc::new(kept) }];
         let mut world = World::new(seed, options);
         let witness = world.connect(0, "witness");
         world.subscribe(witness, 0, Wish { deltas: true, ..Wish::to("topic:**") });

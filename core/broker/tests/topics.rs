@@ -6,10 +6,11 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use support::{Outgoing, Wish, World, for_seeds, names};
 use tiderace_base::Span;
-use tiderace_broker::{BrokerOptions, TopicPolicy};
+use tiderace_broker::{BrokerOptions, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;
 use tiderace_wire::Token;
 
@@ -55,10 +56,10 @@ impl Run {
     fn new(seed: u64) -> Run {
         let mut options = BrokerOptions::default();
         options.shards = 1 + (seed % 4) as usize;
-        let mut kept = options.topic_default;
+        let mut kept = TopicSpec::clone(&options.topic_default);
         kept.retain = true;
         options.topic_policies =
-            vec![TopicPolicy { pattern: Pattern::parse("kept/**").unwrap(), options: kept }];
+            vec![TopicPolicy { pattern: Pattern::parse("kept/**").unwrap(), spec: Arc::new(kept) }];
         Run {
             world: World::new(seed, options),
             step: 0,

@@ -90,6 +90,15 @@ pub struct Subscribe {
     /// Where the client left off: what came since is delivered first, instead of retained values.
     /// Needs a confirmation token; [`crate::Reply::Recovered`] precedes the confirmation.
     pub since: Option<Position>,
+    /// Where to begin in what the topics keep, instead of with their values; of topics that keep no
+    /// history the value comes.
+    pub replay: Option<crate::Replay>,
+    /// The shortest time between two updates of one topic; what comes in between is conflated as the
+    /// topic says. Zero: none.
+    pub interval: tiderace_base::Span,
+    /// Whether the session wants to hear of topics that the subscription gains and loses
+    /// ([`crate::Reply::Joined`], [`crate::Reply::Left`]).
+    pub notices: bool,
 }
 
 impl Subscribe {
@@ -107,6 +116,9 @@ impl Subscribe {
             recoverable: false,
             deltas: false,
             since: None,
+            replay: None,
+            interval: tiderace_base::Span::ZERO,
+            notices: false,
         }
     }
 }
@@ -166,6 +178,14 @@ pub enum Command {
         exchange: crate::ExchangeKey,
         /// What to tell the other side.
         close: tiderace_base::Close,
+    },
+    /// Does something with topics; answered by [`crate::Reply::Operated`] or
+    /// [`crate::Reply::Refused`] with the token.
+    Operate {
+        /// Stands for the answer.
+        token: Token,
+        /// What.
+        operation: Box<crate::Operation>,
     },
     /// Ends a subscription; messages under way go back to their queues.
     Unsubscribe {

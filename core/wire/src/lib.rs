@@ -16,6 +16,7 @@ mod destination;
 mod exchange;
 mod framing;
 mod http;
+mod operation;
 mod output;
 mod position;
 pub mod properties;
@@ -23,6 +24,7 @@ mod reply;
 mod run;
 mod session;
 mod shared;
+mod spec;
 mod ticket;
 
 pub use command::{
@@ -32,13 +34,21 @@ pub use destination::{Destination, Kind};
 pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
 pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use http::{Answer, Held, HttpFace, Request, Response, Route, RouteFn};
+pub use operation::{
+    Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,
+    Outturn, Page, Replay, SessionState, TopicEntry, Update, ViewEntry,
+};
 pub use output::{OutQueue, Output};
 pub use position::{Position, read_varint, write_varint};
-pub use reply::{Delivery, Reply};
+pub use reply::{Delivery, LeaveReason, Reply};
 pub use run::{Flags, Message, Meta, Run, RunBuilder};
 pub use session::{
     Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session, SubscriptionKey,
     Takeover,
 };
 pub use shared::{EncodingKey, SharedRun};
+pub use spec::{
+    Conflation, HistorySpec, Priority, SPEC_BYTES_MAX, SlowConsumer, SpecError, TopicSpec,
+    ValueType, parse_span,
+};
 pub use ticket::Ticket;

@@ -1,11 +1,16 @@
 //! What the broker tells a session.
 
-use tiderace_base::{Close, ShardId};
+use std::sync::Arc;
 
-use crate::{Confirm, Exchange, ExchangeKey, SharedRun, SubscriptionKey, Token};
+use tiderace_base::{Close, ShardId};
+use tiderace_topics::Path;
+
+use crate::{
+    Confirm, Exchange, ExchangeKey, Outturn, SharedRun, SubscriptionKey, Token, TopicSpec,
+};
 
 /// An answer to a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Reply {
     /// The login was accepted.
     LoggedIn {
@@ -39,6 +44,31 @@ pub enum Reply {
         /// Why.
         close: Close,
     },
+    /// What came of a [`crate::Command::Operate`].
+    Operated {
+        /// The command's.
+        token: Token,
+        /// What came of it.
+        outturn: Box<Outturn>,
+    },
+    /// A subscription that asked for notices has gained a topic.
+    Joined {
+        /// Which subscription.
+        key: SubscriptionKey,
+        /// Which topic.
+        path: Path,
+        /// What the topic is.
+        spec: Arc<TopicSpec>,
+    },
+    /// A subscription that asked for notices has lost a topic.
+    Left {
+        /// Which subscription.
+        key: SubscriptionKey,
+        /// Which topic.
+        path: Path,
+        /// Why.
+        reason: LeaveReason,
+    },
     /// A command was refused; protocols without a milder way end the connection with it.
     Refused {
         /// The token of the command or message that is to blame, if it had one.
@@ -46,6 +76,25 @@ pub enum Reply {
         /// What to tell the client.
         close: Close,
     },
+}
+
+/// Why a subscription has lost a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaveReason {
+    /// The topic was removed.
+    Removed,
+    /// The client's identity may not read it any more.
+    NotAuthorised,
+}
+
+impl LeaveReason {
+    /// Its name in protocols.
+    pub fn name(self) -> &'static str {
+        match self {
+            LeaveReason::Removed => "removed",
+            LeaveReason::NotAuthorised => "not-authorised",
+        }
+    }
 }
 
 /// Messages for one subscription: part of a run, in order.

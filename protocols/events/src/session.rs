@@ -218,6 +218,8 @@ impl Session for EventsSession {
                 }
                 _ => {}
             },
+            // Nothing here asks for them yet.
+            Reply::Operated { .. } | Reply::Joined { .. } | Reply::Left { .. } => {}
             Reply::ExchangeEnded { close, .. } => {
                 if let Some(Job::Call(None)) = self.job() {
                     let response = Fault::of(close).response();

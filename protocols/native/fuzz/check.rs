@@ -119,6 +119,7 @@ impl Player {
 
     fn carry_out(&mut self, command: Command) {
         match command {
+            Command::Operate { .. } => {}
             Command::Login(_) => self.reply(Reply::LoggedIn { name: "ann".into() }),
             Command::Publish { mut run, confirm, .. } => {
                 run.number(ShardId(1), self.number);

@@ -293,6 +293,8 @@ impl Session for NativeSession {
                 let position = ServerMessage::Position(vec![(home.0, sequence)]);
                 say(&position, &mut context.output);
             }
+            // Nothing here asks for them yet.
+            Reply::Operated { .. } | Reply::Joined { .. } | Reply::Left { .. } => {}
             Reply::ExchangeEnded { exchange, close } => {
                 let ended = ServerMessage::Ended {
                     responder: exchange.side == Side::Responder,

@@ -290,6 +290,8 @@ impl Session for SocketSession {
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Recovered { token, complete } => self.recovered(token, complete),
             Reply::Reached { home, sequence } => self.reached(home, sequence),
+            // Nothing here asks for them yet.
+            Reply::Operated { .. } | Reply::Joined { .. } | Reply::Left { .. } => {}
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, &mut context.output);
             }

@@ -343,7 +343,12 @@ impl Session for StompSession {
                 }
             }
             // It neither calls, nor serves, nor comes back for what it missed.
-            Reply::Recovered { .. } | Reply::Reached { .. } | Reply::ExchangeEnded { .. } => {}
+            Reply::Recovered { .. }
+            | Reply::Reached { .. }
+            | Reply::ExchangeEnded { .. }
+            | Reply::Operated { .. }
+            | Reply::Joined { .. }
+            | Reply::Left { .. } => {}
             Reply::Refused { token, close } => {
                 if let Some(rare) = &mut self.rare
                     && let Some(token) = token

@@ -178,7 +178,7 @@ fn a_starved_shard_slows_publishers_and_loses_nothing() {
     for seed in 0..6 {
         let shards = 2 + (seed % 2) as usize;
         let mut world = World::with(seed, Options { shards, ..Options::default() }, |services| {
-            let topics = &mut Arc::make_mut(&mut services.broker).topic_default;
+            let topics = Arc::make_mut(&mut Arc::make_mut(&mut services.broker).topic_default);
             topics.slow_consumer = SlowConsumer::DropOldest;
             topics.grace = Span::from_secs(600);
         });

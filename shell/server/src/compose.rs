@@ -10,8 +10,8 @@ use tiderace_auth::{
     AnonymousAccess, FailurePolicy, PasswordRecord, TokenRecord, UserRecord, Verifier,
 };
 use tiderace_broker::{
-    Action, BrokerOptions, QueuePolicy, Rule, Rules, ServiceOptions, SlowConsumer, TopicOptions,
-    TopicPolicy, Who,
+    Action, BrokerOptions, QueuePolicy, Rule, Rules, ServiceOptions, SlowConsumer, TopicPolicy,
+    TopicSpec, Who,
 };
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, ListenerProtocol, PrincipalMatch, QueueConfig,
@@ -50,16 +50,16 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
             .iter()
             .map(|rule| TopicPolicy {
                 pattern: rule.pattern.clone(),
-                options: TopicOptions {
+                spec: Arc::new(TopicSpec {
                     slow_consumer: slow_consumer(
                         rule.slow_consumer.unwrap_or(config.topics.slow_consumer),
                     ),
                     retain: rule.retain.unwrap_or(config.topics.retain),
                     ..topic_default(&config.topics)
-                },
+                }),
             })
             .collect(),
-        topic_default: topic_default(&config.topics),
+        topic_default: Arc::new(topic_default(&config.topics)),
         queue_policies: config
             .queue_rules
             .iter()
@@ -303,11 +303,12 @@ fn service_options(services: &ServicesConfig) -> ServiceOptions {
     }
 }
 
-fn topic_default(topics: &TopicsConfig) -> TopicOptions {
-    TopicOptions {
+fn topic_default(topics: &TopicsConfig) -> TopicSpec {
+    TopicSpec {
         slow_consumer: slow_consumer(topics.slow_consumer),
         grace: topics.slow_consumer_grace,
         retain: topics.retain,
+        ..TopicSpec::default()
     }
 }
 

@@ -436,6 +436,8 @@ impl World {
                     assert!(!client.confirmed.contains(&token), "recovered after the confirmation");
                 }
                 Reply::Reached { home, sequence } => client.position.advance(home, sequence),
+                // Nothing here asks for them yet.
+                Reply::Operated { .. } | Reply::Joined { .. } | Reply::Left { .. } => {}
                 Reply::ExchangeEnded { exchange, close } => {
                     client.ended.push((exchange, close.code));
                 }

@@ -90,6 +90,7 @@ impl Broker {
     pub fn handle(&mut self, now: Now, client: usize, command: Command) {
         let _ = now;
         match command {
+            Command::Operate { .. } => {}
             Command::Login(credentials) => {
                 self.log.push(format!(
                     "login {:?} {:?} {:?}",

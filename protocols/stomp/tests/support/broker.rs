@@ -68,6 +68,7 @@ impl Broker {
             return;
         }
         match command {
+            Command::Operate { .. } => {}
             Command::Call(_) | Command::Speak(_) | Command::HangUp { .. } => {
                 panic!("STOMP neither calls nor serves")
             }

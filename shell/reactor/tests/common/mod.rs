@@ -67,7 +67,7 @@ fn judge(credentials: Credentials) -> Result<Principal, Close> {
 /// The echo and line protocols, with a page under `/page`.
 pub fn services(verifier: Arc<dyn Verifier>) -> Services {
     let mut broker = BrokerOptions { verify_logins: true, ..BrokerOptions::default() };
-    broker.topic_default.slow_consumer = SlowConsumer::Block;
+    Arc::make_mut(&mut broker.topic_default).slow_consumer = SlowConsumer::Block;
     Services {
         protocols: vec![protocols::echo_protocol(), protocols::line_protocol()],
         http: Arc::new(page),

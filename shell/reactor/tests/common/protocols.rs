@@ -136,7 +136,12 @@ impl Session for Line {
             Reply::Confirmed(confirm) => {
                 context.output.frame(format!("S {}\n", confirm.to).as_bytes(), true);
             }
-            Reply::Recovered { .. } | Reply::Reached { .. } | Reply::ExchangeEnded { .. } => {}
+            Reply::Recovered { .. }
+            | Reply::Reached { .. }
+            | Reply::ExchangeEnded { .. }
+            | Reply::Operated { .. }
+            | Reply::Joined { .. }
+            | Reply::Left { .. } => {}
             Reply::Refused { close, .. } => return Err(close),
         }
         Ok(())

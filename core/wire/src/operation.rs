@@ -1,0 +1,343 @@
+//! What can be done with topics beyond publishing and subscribing, and what comes of it.
+//!
+//! Each [`Operation`] is one command with a token and has one answer: [`crate::Reply::Operated`] with
+//! an [`Outturn`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
+
+use std::sync::Arc;
+
+use tiderace_base::Span;
+use tiderace_topics::{Path, Pattern};
+
+use crate::{Flags, Run, TopicSpec};
+
+/// Something to be done.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Makes a topic known; [`Outturn::Created`].
+    Create {
+        /// Which.
+        path: Path,
+        /// Its specification as JSON; what it does not name is as the configuration has it.
+        spec: Box<[u8]>,
+        /// Its first value.
+        value: Option<NewValue>,
+    },
+    /// Removes topics, their values and their histories; [`Outturn::Removed`].
+    Remove {
+        /// Which: all that match one of these.
+        selector: Vec<Pattern>,
+    },
+    /// Gives a topic a new value; [`Outturn::Updated`].
+    Update(Box<Update>),
+    /// Lists topics in the order of their paths; [`Outturn::Page`].
+    Fetch(Box<Fetch>),
+    /// Reads the messages that a topic keeps; [`Outturn::Events`].
+    History(Box<HistoryQuery>),
+    /// Replaces an event of a time series; [`Outturn::Updated`].
+    Amend {
+        /// Which topic.
+        path: Path,
+        /// The version of the event.
+        version: u64,
+        /// What it is to be.
+        value: NewValue,
+    },
+    /// Takes a lock, which is held until it is given back or the session ends; [`Outturn::Locked`].
+    Lock {
+        /// Its name.
+        name: Path,
+        /// How long to wait for it if another session has it.
+        patience: Span,
+    },
+    /// Gives a lock back; [`Outturn::Done`].
+    Unlock {
+        /// Its name.
+        name: Path,
+    },
+    /// Makes the session the only one that may publish to a topic, until it gives that up or ends;
+    /// [`Outturn::Done`].
+    Claim {
+        /// Which topic.
+        path: Path,
+    },
+    /// Gives a claim up; [`Outturn::Done`].
+    Release {
+        /// Which topic.
+        path: Path,
+    },
+    /// Puts a view in place of the one of that name, or takes it away; [`Outturn::Done`].
+    View {
+        /// Its name.
+        name: Path,
+        /// What it says; absent to take it away.
+        text: Option<Box<str>>,
+    },
+    /// Lists the views; [`Outturn::Views`].
+    Views,
+    /// What is published when the session ends otherwise than by a goodbye; [`Outturn::Done`].
+    Will(Option<Box<Run>>),
+    /// How the asking session fares; [`Outturn::Session`].
+    Session,
+}
+
+/// A value that is to be one of a topic's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewValue {
+    /// Its properties in the form of [`crate::properties`].
+    pub properties: Box<[u8]>,
+    /// Its bytes.
+    pub body: Box<[u8]>,
+}
+
+/// A new value of a topic.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// Which topic.
+    pub path: Path,
+    /// What the value is, or what is to be changed in the present one.
+    pub change: Change,
+    /// Its properties; those of a change are the present ones if this is absent.
+    pub properties: Option<Box<[u8]>>,
+    /// Marks besides [`Flags::RETAIN`], which is implied.
+    pub flags: Flags,
+    /// What has to hold, or nothing is done.
+    pub condition: Option<Condition>,
+    /// With this specification the topic is created if it is not known; without one it is published
+    /// to as by a plain publish.
+    pub spec: Option<Box<[u8]>>,
+}
+
+/// How the new value is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// As it is.
+    Value(Box<[u8]>),
+    /// As a difference to the value of a version.
+    Delta {
+        /// The number of the codec.
+        codec: u32,
+        /// The version that the topic must be in.
+        base: u64,
+        /// The difference.
+        delta: Box<[u8]>,
+    },
+    /// As a JSON Patch (RFC 6902) of the present value.
+    Patch(Box<[u8]>),
+    /// As a JSON Merge Patch (RFC 7386) of the present value.
+    Merge(Box<[u8]>),
+}
+
+/// Something that has to hold of a topic, or of what the session holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It has no value, or is not known.
+    Absent,
+    /// It has a value.
+    Present,
+    /// Its value is of this version.
+    Version(u64),
+    /// Its value is exactly this.
+    Value(Box<[u8]>),
+    /// Its value is JSON in which a place compares so with a JSON scalar.
+    Place {
+        /// The place: a JSON Pointer (RFC 6901).
+        pointer: Box<str>,
+        /// How it compares.
+        comparison: Comparison,
+        /// With what, as JSON text; not looked at for [`Comparison::Exists`] and
+        /// [`Comparison::Missing`].
+        value: Box<[u8]>,
+    },
+    /// The session holds the lock of that name.
+    Locked(Path),
+    /// All of these.
+    All(Vec<Condition>),
+    /// At least one of these.
+    Any(Vec<Condition>),
+}
+
+/// How two values compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// They are equal as JSON.
+    Equal,
+    /// They are not.
+    NotEqual,
+    /// The first is less.
+    Less,
+    /// The first is less or equal.
+    LessOrEqual,
+    /// The first is greater.
+    Greater,
+    /// The first is greater or equal.
+    GreaterOrEqual,
+    /// There is something at the place.
+    Exists,
+    /// There is nothing at the place.
+    Missing,
+}
+
+impl Comparison {
+    /// All comparisons with their names in protocols.
+    pub const ALL: [(&'static str, Comparison); 8] = [
+        ("eq", Comparison::Equal),
+        ("ne", Comparison::NotEqual),
+        ("lt", Comparison::Less),
+        ("le", Comparison::LessOrEqual),
+        ("gt", Comparison::Greater),
+        ("ge", Comparison::GreaterOrEqual),
+        ("exists", Comparison::Exists),
+        ("missing", Comparison::Missing),
+    ];
+}
+
+/// Which topics to list, and what of them.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// All that match one of these.
+    pub selector: Vec<Pattern>,
+    /// Only those behind this path, in the order of paths.
+    pub after: Option<Path>,
+    /// At most so many; the server has a limit of its own.
+    pub limit: u32,
+    /// Of topics with more levels than this, only the paths of so many levels are listed, once
+    /// each; zero: no bound.
+    pub depth: u32,
+    /// Whether values are wanted.
+    pub values: bool,
+    /// Whether specifications are wanted.
+    pub specs: bool,
+}
+
+/// Which messages of a topic to read.
+#[derive(Clone, Debug)]
+pub struct HistoryQuery {
+    /// Which topic.
+    pub path: Path,
+    /// Where to begin.
+    pub from: Replay,
+    /// The last version wanted; absent: all there are.
+    pub to: Option<u64>,
+    /// At most so many; the server has a limit of its own.
+    pub limit: u32,
+    /// Whether events that were replaced are wanted as well.
+    pub amended: bool,
+}
+
+/// Where a look at a topic's kept messages begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// With the last so many.
+    Last(u32),
+    /// With this version.
+    Version(u64),
+    /// With the first at or after this time, in milliseconds since 1970.
+    Time(u64),
+}
+
+/// What came of an operation.
+#[derive(Clone, Debug)]
+pub enum Outturn {
+    /// It was done.
+    Done,
+    /// The topic is there.
+    Created {
+        /// Whether it was there before, with the same specification.
+        existed: bool,
+    },
+    /// The topics are gone.
+    Removed {
+        /// How many.
+        topics: u64,
+    },
+    /// The value is of this version.
+    Updated {
+        /// Which.
+        version: u64,
+    },
+    /// Topics.
+    Page(Box<Page>),
+    /// Messages.
+    Events(Box<Events>),
+    /// The lock is held.
+    Locked {
+        /// Rises each time that somebody takes it; for others to tell a late holder's requests.
+        fence: u64,
+    },
+    /// Views.
+    Views(Vec<ViewEntry>),
+    /// How the session fares.
+    Session(SessionState),
+}
+
+/// Topics in the order of their paths.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The topics.
+    pub topics: Vec<TopicEntry>,
+    /// Whether there are more behind the last.
+    pub more: bool,
+}
+
+/// One topic of a page.
+#[derive(Clone, Debug)]
+pub struct TopicEntry {
+    /// Its path; one that stands for the deeper ones has neither version nor value.
+    pub path: Path,
+    /// Its specification, if wanted.
+    pub spec: Option<Arc<TopicSpec>>,
+    /// Its value, if there is one and it was wanted: a run of one message.
+    pub value: Option<Arc<Run>>,
+    /// Its version; zero if there was no message yet.
+    pub version: u64,
+}
+
+/// Kept messages of a topic, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// The messages.
+    pub events: Vec<Event>,
+    /// Whether there are more behind the last.
+    pub more: bool,
+}
+
+/// One kept message.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The run it is in.
+    pub run: Arc<Run>,
+    /// Its place there.
+    pub place: usize,
+    /// Its version.
+    pub version: u64,
+    /// When its home took it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// Who published it, if that is kept.
+    pub author: Option<Arc<str>>,
+    /// The version of the event that it replaces.
+    pub amends: Option<u64>,
+}
+
+/// One view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewEntry {
+    /// Its name.
+    pub name: Path,
+    /// What it says.
+    pub text: Arc<str>,
+}
+
+/// How a session fares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionState {
+    /// Its subscriptions.
+    pub subscriptions: u64,
+    /// Messages that wait for it.
+    pub backlog_messages: u64,
+    /// Their bytes.
+    pub backlog_bytes: u64,
+    /// Messages for which a newer one was put in their place.
+    pub conflated: u64,
+    /// Messages that were dropped because it was slow.
+    pub dropped: u64,
+}
