@@ -106,15 +106,29 @@ pub enum Answer {
     Stream(Response),
 }
 
-/// How a held request is answered.
+/// How a held request is answered. Kept with every request that is held, so what all clients have in
+/// common is not kept for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Fields, Content-Type among them.
-    pub headers: Vec<(&'static str, String)>,
+    /// Fields with the same values for many clients, Content-Type among them.
+    pub common: &'static [Field],
+    /// A field with a value of this client's own.
+    pub own: Option<Box<(&'static str, String)>>,
     /// Bytes to leave out at the beginning of what was sent, such as a separator before the first
     /// packet.
-    pub skip: usize,
+    pub skip: u8,
 }
+
+impl Held {
+    /// All fields.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let own = self.own.iter().map(|own| (own.0, own.1.as_str()));
+        self.common.iter().copied().chain(own)
+    }
+}
+
+/// A field of an answer whose value is known before any request.
+pub type Field = (&'static str, &'static str);
 
 /// Says whose a request is; `None` if the path is not the protocol's. Runs on a shard: it must not
 /// wait for anything.
@@ -144,6 +158,17 @@ impl std::fmt::Debug for HttpFace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_held_request_is_answered_with_the_common_fields_and_its_own() {
+        let common: &[Field] = &[("Content-Type", "text/plain"), ("Vary", "Origin")];
+        let own = Some(Box::new(("Access-Control-Allow-Origin", "http://x".to_owned())));
+        let held = Held { common, own, skip: 0 };
+        let fields: Vec<_> = held.fields().collect();
+        let all = [common, &[("Access-Control-Allow-Origin", "http://x")]].concat();
+        assert_eq!(fields, all);
+        assert_eq!(Held::default().fields().count(), 0);
+    }
 
     #[test]
     fn fields_and_query_values_are_found() {

@@ -33,7 +33,7 @@ pub use command::{
 pub use destination::{Destination, Kind};
 pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
 pub use framing::{Framing, MessageFraming, PacketFraming};
-pub use http::{Answer, Held, HttpFace, Request, Response, Route, RouteFn};
+pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn};
 pub use operation::{
     Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,
     Outturn, Page, Replay, SessionState, TopicEntry, Update, ViewEntry,

@@ -1,6 +1,6 @@
 //! Answers to requests: errors, payloads, and the fields that let pages of other origins read them.
 
-use tiderace_wire::{Request, Response};
+use tiderace_wire::{Field, Held, Request, Response};
 
 use crate::EngineOptions;
 use crate::payload::Form;
@@ -60,6 +60,30 @@ pub(crate) fn taken(request: &Request<'_>, options: &EngineOptions) -> Response 
     response
 }
 
+/// How a poll is answered.
+pub(crate) fn held(
+    form: Form,
+    jsonp: bool,
+    request: &Request<'_>,
+    options: &EngineOptions,
+) -> Held {
+    let table = match form {
+        _ if jsonp => &SCRIPT,
+        Form::Text4 | Form::Text3 => &TEXT,
+        Form::Binary3 => &BINARY,
+    };
+    let origin = readable_by(request);
+    let count = match origin {
+        None => 2,
+        Some(_) if !options.credentials => 3,
+        Some(_) => 4,
+    };
+    // Something was written with the separator before it.
+    let skip = if jsonp { 0 } else { form.skip() as u8 };
+    let own = origin.map(|origin| Box::new((ALLOW_ORIGIN, origin.to_owned())));
+    Held { common: table.get(..count).unwrap_or_default(), own, skip }
+}
+
 /// The fields of an answer that brings packets.
 pub(crate) fn payload_fields(
     form: Form,
@@ -67,15 +91,23 @@ pub(crate) fn payload_fields(
     request: &Request<'_>,
     options: &EngineOptions,
 ) -> Vec<(&'static str, String)> {
-    let kind = match form {
-        _ if jsonp => "text/javascript; charset=UTF-8",
-        Form::Text4 | Form::Text3 => "text/plain; charset=UTF-8",
-        Form::Binary3 => "application/octet-stream",
-    };
-    let mut headers =
-        vec![("Content-Type", kind.to_owned()), ("Cache-Control", "no-store".to_owned())];
-    cross_origin(request, options, &mut headers);
-    headers
+    let held = held(form, jsonp, request, options);
+    held.fields().map(|(name, value)| (name, value.to_owned())).collect()
+}
+
+static TEXT: [Field; 4] = fields("text/plain; charset=UTF-8");
+static SCRIPT: [Field; 4] = fields("text/javascript; charset=UTF-8");
+static BINARY: [Field; 4] = fields("application/octet-stream");
+
+/// The fields of all answers with that content: the first two for everybody, the third for pages of
+/// other origins, the last for those that may send credentials.
+const fn fields(content_type: &'static str) -> [Field; 4] {
+    [
+        ("Content-Type", content_type),
+        ("Cache-Control", "no-store"),
+        ("Vary", "Origin"),
+        ("Access-Control-Allow-Credentials", "true"),
+    ]
 }
 
 /// The answer to a browser that asks whether it may send a request of another origin.
@@ -93,15 +125,21 @@ pub(crate) fn preflight(request: &Request<'_>, options: &EngineOptions) -> Respo
         .with("Access-Control-Max-Age", "600")
 }
 
-/// Lets the page read the answer. The origin has been checked when the request was routed.
+/// The page that may read the answer. The origin has been checked when the request was routed.
+fn readable_by<'a>(request: &Request<'a>) -> Option<&'a str> {
+    request.text_field("origin").filter(|origin| origin.bytes().all(is_plain))
+}
+
+const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
+
+/// Lets the page read the answer.
 fn cross_origin(
     request: &Request<'_>,
     options: &EngineOptions,
     headers: &mut Vec<(&'static str, String)>,
 ) {
-    let origin = request.text_field("origin");
-    let Some(origin) = origin.filter(|origin| origin.bytes().all(is_plain)) else { return };
-    headers.push(("Access-Control-Allow-Origin", origin.to_owned()));
+    let Some(origin) = readable_by(request) else { return };
+    headers.push((ALLOW_ORIGIN, origin.to_owned()));
     headers.push(("Vary", "Origin".to_owned()));
     if options.credentials {
         headers.push(("Access-Control-Allow-Credentials", "true".to_owned()));

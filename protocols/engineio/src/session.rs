@@ -50,7 +50,7 @@ enum Carrier {
     /// A WebSocket of a client that wants binary data as base64 in text.
     Base64,
     /// Requests.
-    Polling(Box<Polling>),
+    Polling(Polling),
 }
 
 /// What is needed until the open packet is sent.
@@ -78,7 +78,7 @@ impl EngineSession {
                 Revision::Three => Form::Binary3,
             };
             let polling = Polling::new(form, jsonp, base64, sid);
-            (Carrier::Polling(Box::new(polling)), Framing::Messages(form.framing()))
+            (Carrier::Polling(polling), Framing::Messages(form.framing()))
         } else {
             let handshake = handshake(&sid, false, &options);
             let fresh = Fresh { handshake, base64 };
@@ -176,7 +176,7 @@ impl EngineSession {
     }
 
     fn is_closing(&self) -> bool {
-        matches!(&self.carrier, Carrier::Polling(polling) if polling.closing.is_some())
+        matches!(&self.carrier, Carrier::Polling(polling) if polling.closing().is_some())
     }
 }
 
@@ -324,9 +324,9 @@ impl Session for EngineSession {
 
     fn deadline(&self) -> Time {
         match &self.carrier {
-            Carrier::Polling(polling) => match polling.closing {
-                Some(_) => polling.by,
-                None => polling.by.min(self.due).min(self.inner.deadline()),
+            Carrier::Polling(polling) => match polling.closing() {
+                Some(_) => polling.by(),
+                None => polling.by().min(self.due).min(self.inner.deadline()),
             },
             _ => self.due.min(self.inner.deadline()),
         }

@@ -174,7 +174,7 @@ pub(crate) enum Stage {
     /// Its protocol is not known yet.
     Sniff,
     /// It sends HTTP requests.
-    Http(Box<HttpStage>),
+    Http(HttpStage),
     /// Its protocol is known; the session begins when it has its shard.
     Starting(Box<Starting>),
     /// It carries a session.

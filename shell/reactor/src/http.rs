@@ -35,6 +35,8 @@ pub(crate) struct HttpStage {
     pub(crate) work: Work,
 }
 
+const _: () = assert!(size_of::<HttpStage>() <= 24, "many connections wait with a request held");
+
 /// What a connection does between two request heads.
 #[derive(Debug, Default)]
 pub(crate) enum Work {
@@ -42,7 +44,7 @@ pub(crate) enum Work {
     #[default]
     Idle,
     /// The rest of a body that nobody wants.
-    Skip(BodyRest),
+    Skip(Box<BodyRest>),
     /// A body is read for a protocol.
     Collect(Box<Collected>),
     /// A session has the request.
@@ -122,7 +124,7 @@ impl KeptRequest {
 impl<D: Driver> Shard<D> {
     /// The connection's first bytes are an HTTP request.
     pub(crate) fn begin_http(&mut self, key: Key) {
-        self.set_stage(key, Stage::Http(Box::default()));
+        self.set_stage(key, Stage::Http(HttpStage::default()));
         let head = self.shared.options.deadlines.head;
         if let Some(connection) = self.connections.get_mut(key) {
             connection.flags.set(Flags::HEAD_BEGUN);
@@ -380,8 +382,8 @@ impl<D: Driver> Shard<D> {
             // While a body is due the head's deadline goes on.
             stage.work = match head.body() {
                 Body::None => Work::Idle,
-                Body::Length(length) => Work::Skip(BodyRest::Length(length)),
-                Body::Chunked => Work::Skip(BodyRest::Chunked(ChunkedDecoder::default())),
+                Body::Length(length) => Work::Skip(Box::new(BodyRest::Length(length))),
+                Body::Chunked => Work::Skip(Box::new(BodyRest::Chunked(ChunkedDecoder::default()))),
             };
             if matches!(stage.work, Work::Idle) {
                 connection.flags.clear(Flags::HEAD_BEGUN);
@@ -406,7 +408,8 @@ impl<D: Driver> Shard<D> {
         };
         let out = self.pool.queue(&mut connection.outgoing).tail();
         let length = ResponseBody::Length(response.body.len() as u64);
-        let written = write_head(out, response.status, &response.headers, &date, persists, length);
+        let headers = response.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let written = write_head(out, response.status, headers, &date, persists, length);
         if !written {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
             self.end(key, &crate::session::internal_error(), Farewell::Silent);
@@ -466,16 +469,15 @@ fn take_body(
 }
 
 /// Appends the head of an answer; false if it breaks the rules of HTTP.
-pub(crate) fn write_head(
+pub(crate) fn write_head<'a>(
     out: &mut Vec<u8>,
     status: u16,
-    headers: &[(&'static str, String)],
+    headers: impl Iterator<Item = (&'static str, &'a str)>,
     date: &str,
     persists: bool,
     body: ResponseBody,
 ) -> bool {
-    let headers: Vec<(&str, &str)> =
-        headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let headers: Vec<(&str, &str)> = headers.collect();
     let head = HeadWriter {
         status,
         headers: &headers,

@@ -25,8 +25,10 @@ pub(crate) struct Requests {
     /// The request that waits for an answer.
     pub(crate) pending: Option<Pending>,
     /// Connections with requests that the session does not take in while it is held back.
-    pub(crate) blocked: Vec<Key>,
+    pub(crate) blocked: Option<Box<Vec<Key>>>,
 }
+
+const _: () = assert!(size_of::<Requests>() <= 56, "there may be millions of idle ones");
 
 /// A request that waits for an answer.
 #[derive(Debug)]
@@ -182,10 +184,11 @@ impl<D: Driver> Shard<D> {
             return false;
         }
         if let Some(Live { transport: Transport::Requests(requests), .. }) = record.live() {
-            if requests.blocked.len() >= BLOCKED_MAX {
+            let blocked = requests.blocked.get_or_insert_default();
+            if blocked.len() >= BLOCKED_MAX {
                 return false;
             }
-            requests.blocked.push(key);
+            blocked.push(key);
         }
         if let Some(connection) = self.connections.get_mut(key) {
             connection.flags.set(Flags::HELD);
@@ -197,16 +200,14 @@ impl<D: Driver> Shard<D> {
     /// The session takes requests in again.
     pub(crate) fn unblock(&mut self, session: Key) {
         let blocked = match self.connections.get_mut(session).and_then(|record| record.live()) {
-            Some(Live { transport: Transport::Requests(requests), .. }) => {
-                std::mem::take(&mut requests.blocked)
-            }
+            Some(Live { transport: Transport::Requests(requests), .. }) => requests.blocked.take(),
             _ => return,
         };
         self.offer_again(blocked);
     }
 
-    fn offer_again(&mut self, blocked: Vec<Key>) {
-        for key in blocked {
+    fn offer_again(&mut self, blocked: Option<Box<Vec<Key>>>) {
+        for key in blocked.into_iter().flat_map(|blocked| *blocked) {
             if let Some(connection) = self.connections.get_mut(key) {
                 self.lists.again(key, &mut connection.flags);
             }
@@ -218,6 +219,8 @@ impl<D: Driver> Shard<D> {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.deadline = Time::NEVER;
         }
+        // It may have one since its head was looked at, and may be idle for long now.
+        self.reclaim(key);
         let Some(record) = self.connections.get_mut(session) else {
             return;
         };
@@ -356,12 +359,12 @@ impl<D: Driver> Shard<D> {
         let Some(mut body) = outgoing else { return 0 };
         self.uncount_backlog(Some(&body));
         body.counted = 0;
-        body.queue.advance(held.skip.min(body.queue.len()));
+        body.queue.advance(usize::from(held.skip).min(body.queue.len()));
         let length = body.queue.len();
         let mut head = Vec::with_capacity(HEAD_BYTES);
         let date = http_date(self.now.wall_ms);
         let delimited = ResponseBody::Length(length as u64);
-        if !write_head(&mut head, 200, &held.headers, &date, asked.persists, delimited) {
+        if !write_head(&mut head, 200, held.fields(), &date, asked.persists, delimited) {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
             self.end(key, &crate::session::internal_error(), Farewell::Silent);
             return 0;
@@ -425,13 +428,13 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let out = self.pool.queue(&mut connection.outgoing).tail();
-        let (status, headers) = (response.status, &response.headers);
+        let headers = response.headers.iter().map(|(name, value)| (*name, value.as_str()));
         let (transport, body) = if asked.chunks {
             (Transport::Chunked, ResponseBody::Chunked)
         } else {
             (Transport::Stream, ResponseBody::UntilClose)
         };
-        if !write_head(out, status, headers, &date, false, body) {
+        if !write_head(out, response.status, headers, &date, false, body) {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
             return self.end(key, &crate::session::internal_error(), Farewell::Silent);
         }

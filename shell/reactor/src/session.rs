@@ -121,17 +121,11 @@ impl<D: Driver> Shard<D> {
         if let Err(Ended(close, farewell)) = outcome {
             self.end(key, &close, farewell);
         }
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        match &connection.outgoing {
-            Some(outgoing) if outgoing.queue.is_empty() && outgoing.counted == 0 => {
-                if let Some(outgoing) = connection.outgoing.take() {
-                    self.pool.give_queue(outgoing);
-                }
-            }
-            Some(_) => self.lists.write(key, &mut connection.flags),
-            None => {}
+        self.reclaim(key);
+        if let Some(connection) = self.connections.get_mut(key)
+            && connection.outgoing.is_some()
+        {
+            self.lists.write(key, &mut connection.flags);
         }
     }
 

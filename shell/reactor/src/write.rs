@@ -95,6 +95,7 @@ impl<D: Driver> Shard<D> {
             self.answer_known(key);
             let written = self.write_carried(key);
             self.count_backlog(key);
+            self.reclaim(key);
             return written;
         }
         match self.write_block(key) {
@@ -186,16 +187,24 @@ impl<D: Driver> Shard<D> {
         Ok(written)
     }
 
-    /// What a connection does next after a write.
-    fn after_write(&mut self, key: Key) {
+    /// Gives an empty queue back: who is idle now holds none.
+    pub(crate) fn reclaim(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        if connection.outgoing.as_ref().is_some_and(|outgoing| outgoing.queue.is_empty())
-            && let Some(outgoing) = connection.outgoing.take()
-        {
+        let idle =
+            |outgoing: &mut Box<Outgoing>| outgoing.queue.is_empty() && outgoing.counted == 0;
+        if let Some(outgoing) = connection.outgoing.take_if(idle) {
             self.pool.give_queue(outgoing);
         }
+    }
+
+    /// What a connection does next after a write.
+    fn after_write(&mut self, key: Key) {
+        self.reclaim(key);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
         let clogged = connection.is_clogged();
         let flags = &mut connection.flags;
         let more = connection.outgoing.is_some() || flags.has(Flags::BACKLOG);

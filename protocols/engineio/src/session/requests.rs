@@ -4,12 +4,12 @@
 //! without an answer.
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Answer, Context, Held, Request, Response};
+use tiderace_wire::{Answer, Context, Request, Response};
 
 use super::polling::Polling;
 use super::{Carrier, EngineSession, handshake, text_form};
 use crate::EngineOptions;
-use crate::answer::{Refusal, payload_fields, taken};
+use crate::answer::{Refusal, held, payload_fields, taken};
 use crate::packet::PacketType;
 use crate::payload::{Form, jsonp};
 
@@ -30,17 +30,17 @@ impl EngineSession {
             return Answer::Respond(Refusal::BadRequest.answer(None, request, &self.options));
         };
         polling.look(context.output.queue);
-        if !polling.sid.is_empty() {
-            return Answer::Respond(greet(polling, request, &self.options));
+        if let Some(sid) = polling.take_sid() {
+            return Answer::Respond(greet(polling, &sid, request, &self.options));
         }
         let post = request.method == "POST";
-        if let Some(close) = &polling.closing {
+        if let Some(close) = polling.closing() {
             if post {
                 let reason = Some(&*close.reason);
                 return Answer::Respond(Refusal::BadRequest.answer(reason, request, &self.options));
             }
             context.finished = Some(close.clone());
-            polling.form.write(PacketType::Close, "", polling.pending.tail());
+            polling.write_aside(PacketType::Close);
             return Answer::Respond(payload(polling, request, &self.options));
         }
         if post {
@@ -53,7 +53,7 @@ impl EngineSession {
             );
             return Answer::Respond(self.refuse(close, request, context));
         }
-        if polling.script.is_some() && !polling.pending.is_empty() {
+        if polling.script().is_some() && polling.unfetched() > 0 {
             return Answer::Respond(payload(polling, request, &self.options));
         }
         polling.hold(context.output.queue);
@@ -61,9 +61,8 @@ impl EngineSession {
             polling.release();
             return Answer::Respond(payload(polling, request, &self.options));
         }
-        let headers =
-            payload_fields(polling.form, polling.script.is_some(), request, &self.options);
-        Answer::Hold(Held { headers, skip: skip(polling) })
+        let jsonp = polling.script().is_some();
+        Answer::Hold(held(polling.form, jsonp, request, &self.options))
     }
 
     /// The client sends packets.
@@ -98,7 +97,7 @@ impl EngineSession {
             return Err(Close::new(CloseCode::BadFrame, reason));
         }
         let field;
-        let body = match polling.script {
+        let body = match polling.script() {
             Some(_) => {
                 field = jsonp::read(request.body)?;
                 &*field
@@ -142,19 +141,23 @@ impl EngineSession {
 }
 
 /// Answers the handshake: the open packet and whatever else there is to say.
-fn greet(polling: &mut Polling, request: &Request<'_>, options: &EngineOptions) -> Response {
-    let sid = std::mem::take(&mut polling.sid);
-    let pending = polling.pending.take_bytes();
+fn greet(
+    polling: &mut Polling,
+    sid: &str,
+    request: &Request<'_>,
+    options: &EngineOptions,
+) -> Response {
+    let pending = polling.take_unfetched();
     // As text for every client: it decides by this answer what it is talking to.
     let form = text_form(polling.form.revision());
     let mut payload = Vec::new();
-    form.write(PacketType::Open, &handshake(&sid, true, options), &mut payload);
+    form.write(PacketType::Open, &handshake(sid, true, options), &mut payload);
     for packet in polling.form.written(&pending) {
         form.write_packet(&packet, &mut payload);
     }
     payload.drain(..form.skip());
     let body = polling.wrap(payload);
-    let mut headers = payload_fields(form, polling.script.is_some(), request, options);
+    let mut headers = payload_fields(form, polling.script().is_some(), request, options);
     if let Some(cookie) = &options.cookie {
         let value = format!("{}={sid}; Path=/; HttpOnly; SameSite=Lax", cookie.name);
         headers.push(("Set-Cookie", value));
@@ -165,13 +168,8 @@ fn greet(polling: &mut Polling, request: &Request<'_>, options: &EngineOptions) 
 /// Answers a poll at once with what waits for it.
 fn payload(polling: &mut Polling, request: &Request<'_>, options: &EngineOptions) -> Response {
     let body = polling.payload();
-    let headers = payload_fields(polling.form, polling.script.is_some(), request, options);
+    let headers = payload_fields(polling.form, polling.script().is_some(), request, options);
     Response { status: 200, headers, body }
-}
-
-/// What the body of a held answer begins with that does not belong there.
-fn skip(polling: &Polling) -> usize {
-    if polling.script.is_some() { 0 } else { polling.form.skip() }
 }
 
 fn is_binary(request: &Request<'_>) -> bool {

@@ -32,8 +32,8 @@ impl EngineSession {
     /// Ends a session whose client asks and asks and fetches nothing.
     pub(super) fn check_pending(&mut self, context: &mut Context<'_>) {
         let Carrier::Polling(polling) = &mut self.carrier else { return };
-        if polling.pending.len() > self.options.payload_bytes_max + UNFETCHED_BYTES_MAX {
-            polling.pending.clear(0);
+        if polling.unfetched() > self.options.payload_bytes_max + UNFETCHED_BYTES_MAX {
+            polling.take_unfetched();
             let reason = "too much waits for a poll that does not come";
             self.stop(Close::new(CloseCode::SlowConsumer, reason), context);
         }

@@ -40,7 +40,7 @@ impl EngineSession {
             }
             Takeover::Done => {
                 let (form, base64) = (polling.form, polling.base64);
-                let pending = polling.pending.take_bytes();
+                let pending = polling.take_unfetched();
                 self.carrier = if base64 { Carrier::Base64 } else { Carrier::WebSocket };
                 if !pending.is_empty() {
                     write_anew(form, &pending, base64, &mut context.output);

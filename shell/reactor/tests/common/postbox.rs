@@ -90,8 +90,8 @@ impl Session for Postbox {
             return Ok(Answer::Respond(Response::new(200, "text/plain", "noop\n")));
         }
         if request.method == "GET" {
-            let headers = vec![("Content-Type", "text/plain".to_string())];
-            return Ok(Answer::Hold(Held { headers, skip: 1 }));
+            let common = &[("Content-Type", "text/plain")];
+            return Ok(Answer::Hold(Held { common, own: None, skip: 1 }));
         }
         self.lines(request.body, context)?;
         Ok(Answer::Respond(Response::new(200, "text/plain", "ok")))
