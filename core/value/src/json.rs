@@ -131,6 +131,6 @@ impl<'a> Json<'a> {
     /// Whether it is a string that says that.
     pub(crate) fn is_text(self, text: &str) -> bool {
         let raw = self.0.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
-        raw.is_some_and(|raw| raw == text || (raw.contains('\\') && decode(raw) == text))
+        raw.is_some_and(|raw| if raw.contains('\\') { decode(raw) == text } else { raw == text })
     }
 }

@@ -1,4 +1,4 @@
-//! JSON text as slices: checked once, looked into where needed, and written; never built into trees.
+//! JSON text as slices: checked once, looked into where needed, compared, changed and written.
 //!
 //! ```
 //! use tiderace_value::Json;
@@ -16,13 +16,30 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod compare;
+pub mod edit;
+mod items;
 mod json;
+mod limits;
 mod look;
+pub mod merge;
+mod number;
 mod objects;
+mod patch;
+mod pointer;
 mod scan;
+mod tree;
 mod write;
 
+pub use compare::{equal, scalar_order};
+pub use edit::EditError;
 pub use json::{Json, JsonKind};
+pub use limits::{
+    Limits, PATCH_BYTES_MAX, PATCH_OPERATIONS_MAX, POINTER_BYTES_MAX, POINTER_TOKENS_MAX,
+};
 pub use look::{Elements, Fields};
+pub use merge::{MergeDepth, MergeError};
+pub use patch::{Patch, PatchError, PatchProblem};
+pub use pointer::{Pointer, PointerError};
 pub use scan::{DEPTH_MAX, JsonError, JsonProblem};
 pub use write::{append_text, append_text_lossy};

@@ -74,7 +74,7 @@ fn take<'a>(text: &'a str, at: &mut usize) -> Option<Json<'a>> {
 }
 
 /// The end of the valid value at `start`.
-fn pass(bytes: &[u8], start: usize) -> usize {
+pub(crate) fn pass(bytes: &[u8], start: usize) -> usize {
     let mut depth = 0usize;
     let mut at = start;
     while let Some(byte) = bytes.get(at) {
