@@ -8,6 +8,25 @@ pub const PATH_BYTES_MAX: usize = 1024;
 pub const PATH_DEPTH_MAX: usize = 64;
 /// Wildcards inside one level of a pattern; keeps matching linear in practice.
 pub const PATTERN_STARS_PER_LEVEL_MAX: usize = 4;
+/// Levels of one selector that are regular expressions compiled to automata; of all members of a set
+/// together, since each costs its compilation.
+pub const SELECTOR_REGEXES_MAX: usize = 16;
+/// Bytes of one such level as text.
+pub const REGEX_BYTES_MAX: usize = 256;
+/// Groups inside groups of a regular expression; parsing goes as deep.
+pub const REGEX_DEPTH_MAX: u32 = 16;
+/// Bytes of each automaton on the way from a regular expression to what is kept: this bounds the time
+/// of compiling, and what is kept is smaller.
+pub const REGEX_AUTOMATON_BYTES_MAX: usize = 24 * 1024;
+/// Compiled bytes that the subscriptions of one session may hold.
+pub const REGEX_BYTES_PER_SESSION_MAX: usize = 1024 * 1024;
+/// Compiled bytes of the distinct patterns that one shard's subscriptions may hold: about as many
+/// ordinary expressions as a lookup should have to try.
+pub const REGEX_BYTES_PER_SHARD_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of one selector, a set with all its members.
+pub const SELECTOR_BYTES_MAX: usize = 8 * 1024;
+/// Members of one set.
+pub const SELECTOR_MEMBERS_MAX: usize = 64;
 /// Bytes at which a run of messages is closed and the next begun: half a typical L2 share, large
 /// enough that per-run costs vanish, small enough that a run is still cached when it is written.
 pub const RUN_BYTES_TARGET: usize = 64 * 1024;
@@ -27,3 +46,10 @@ const _: () = assert!(COPY_BYTES_MAX < RUN_BYTES_TARGET, "whole runs are shared,
 const _: () = assert!(SHARDS_MAX <= u64::BITS as usize, "shard sets are words");
 const _: () =
     assert!(PATH_DEPTH_MAX * 2 <= PATH_BYTES_MAX, "a path of that depth must be spellable");
+const _: () = assert!(
+    SELECTOR_REGEXES_MAX * REGEX_AUTOMATON_BYTES_MAX <= REGEX_BYTES_PER_SESSION_MAX,
+    "a session must be able to have any one selector"
+);
+const _: () = assert!(REGEX_BYTES_PER_SESSION_MAX * 16 <= REGEX_BYTES_PER_SHARD_MAX);
+const _: () = assert!(REGEX_BYTES_MAX < PATH_BYTES_MAX, "an expression is part of a pattern");
+const _: () = assert!(PATH_BYTES_MAX < SELECTOR_BYTES_MAX, "a set may hold several patterns");

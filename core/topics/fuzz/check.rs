@@ -1,6 +1,32 @@
 //! What must hold for any two lines of bytes taken as a pattern and a path.
 
-use tiderace_topics::{Path, Pattern, PatternIndex};
+use tiderace_topics::{Path, Pattern, PatternIndex, Selector, SelectorError};
+
+/// Any text taken as a selector.
+pub(crate) fn selector(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    // What is written anew has spaces, which could make it too long.
+    if text.len() > 4096 {
+        return;
+    }
+    let own = || Ok::<_, SelectorError>(Some("user/ann".to_owned()));
+    let (Ok(selector), Ok(spelled)) = (Selector::parse(text), Selector::parse_own(text, own))
+    else {
+        return;
+    };
+    assert_eq!(Selector::parse(&spelled.to_string()), Ok(spelled));
+    let again = Selector::parse(&selector.to_string());
+    assert_eq!(again.as_ref(), Ok(&selector));
+    for pattern in selector.patterns() {
+        assert!(pattern.contains(pattern));
+        if let Some(path) = pattern.as_path() {
+            assert!(pattern.matches(&path));
+        }
+        if let Ok(path) = Path::parse(pattern.as_str()) {
+            assert!(Path::parse(text) == Ok(path) || text.starts_with('['));
+        }
+    }
+}
 
 /// The first line is a pattern, the second a path, the third another pattern.
 pub(crate) fn pattern(data: &[u8]) {

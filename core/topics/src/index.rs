@@ -1,7 +1,7 @@
 //! The index of patterns: which of many patterns match a path, without trying each.
 //!
 //! A tree of levels. Looking a path up visits the literal child, the `*` child and the few partial
-//! globs of each level, so its cost depends on the path's depth and not on how many patterns there
+//! globs and regular expressions of each level, so its cost depends on the path's depth and not on how many patterns there
 //! are. Removing a pattern removes the branches it alone held up.
 
 use hashbrown::HashMap;
@@ -90,7 +90,7 @@ impl<T: PartialEq> Node<T> {
             Level::Literal(text) => {
                 self.literals.entry(text.clone()).or_default().insert(below, value);
             }
-            Level::Glob(_) => {
+            Level::Glob(_) | Level::Regex(_) => {
                 if let Some((_, node)) = self.globs.iter_mut().find(|(known, _)| known == level) {
                     return node.insert(below, value);
                 }
@@ -127,7 +127,7 @@ impl<T: PartialEq> Node<T> {
                 }
                 removed
             }
-            Level::Glob(_) => {
+            Level::Glob(_) | Level::Regex(_) => {
                 let Some((_, node)) = self.globs.iter_mut().find(|(known, _)| known == level)
                 else {
                     return false;
@@ -187,7 +187,10 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_trying_every_pattern(
-            patterns in proptest::collection::vec("([ab]|\\*|a\\*|\\*b)(/([ab]|\\*|b\\*)){0,3}(/\\*\\*)?", 0..40),
+            patterns in proptest::collection::vec(
+                "([ab]|\\*|a\\*|\\*b)(/([ab]|\\*|b\\*)){0,3}(/\\*\\*)?|\\?([ab.]|\\.\\*|a\\.\\*|a\\?b|\\[ab\\]{1,2})(/(a|\\.b|b\\+|(a|b)\\{2\\})){0,3}(/\\*\\*)?",
+                0..40,
+            ),
             removed in proptest::collection::vec(any::<proptest::sample::Index>(), 0..20),
             path in "[ab]{1,2}(/[ab]{1,2}){0,4}",
         ) {

@@ -1,6 +1,7 @@
 //! Paths, wildcard patterns and the subscription index.
 //!
-//! A path names a destination (`fx/EUR-USD`), a pattern names many (`fx/*`, `fx/**`). Both are
+//! A path names a destination (`fx/EUR-USD`), a pattern names many (`fx/*`, `fx/**`,
+//! `?fx/[A-Z]{3}-USD`), a selector is a pattern or a set of several (`[fx/*, news/**]`). All are
 //! parsed once, at the edge, and are canonical afterwards: every protocol's own spelling maps to
 //! them and back, and authorisation sees nothing else.
 
@@ -9,7 +10,11 @@
 mod index;
 mod path;
 mod pattern;
+mod regex;
+mod selector;
 
 pub use index::PatternIndex;
 pub use path::{Path, PathError};
 pub use pattern::{Level, Pattern};
+pub use regex::Regex;
+pub use selector::{Selector, SelectorError};

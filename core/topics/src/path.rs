@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tiderace_base::limits::{PATH_BYTES_MAX, PATH_DEPTH_MAX};
+use tiderace_base::limits::{PATH_BYTES_MAX, PATH_DEPTH_MAX, SELECTOR_REGEXES_MAX};
 
 /// A path of one or more levels joined by `/`, without wildcards: `fx/EUR-USD`.
 ///
-/// Cloning is cheap. No level is empty and none holds a control character, `*`, `+` or `#`;
-/// length and depth keep to [`PATH_BYTES_MAX`] and [`PATH_DEPTH_MAX`].
+/// Cloning is cheap. No level is empty and none holds a control character, `*`, `+` or `#`; the
+/// first does not begin with `?` or `[`, as selectors do; length and depth keep to [`PATH_BYTES_MAX`] and [`PATH_DEPTH_MAX`].
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path(Arc<str>);
 
@@ -49,6 +49,32 @@ pub enum PathError {
         /// Which one.
         wildcard: char,
     },
+    /// The beginning of a selector where one destination must be named.
+    #[error(
+        "the name begins with `{mark}`, which only selectors do (`?`: regular expressions, `[`: a set); they are for subscriptions only"
+    )]
+    Selector {
+        /// Which.
+        mark: char,
+    },
+    /// A level that is no usable regular expression.
+    #[error("level {level} of the pattern, from byte {at} on: {problem}")]
+    Regex {
+        /// Counted from 1.
+        level: usize,
+        /// Offset in bytes in the whole pattern.
+        at: usize,
+        /// What is wrong, and what to do.
+        problem: Box<str>,
+    },
+    /// More than [`SELECTOR_REGEXES_MAX`] levels that need to be compiled.
+    #[error(
+        "level {level} of the pattern is one regular expression too many: at most {SELECTOR_REGEXES_MAX} levels may be; `.*` and plain text do not count"
+    )]
+    TooManyRegexes {
+        /// Counted from 1.
+        level: usize,
+    },
     /// `**` before the last level, or too many stars in a level.
     #[error(
         "level {level} of the pattern: `**` stands only as the whole last level, and a level has at most 4 stars"
@@ -70,6 +96,9 @@ impl Path {
             text.char_indices().find(|(_, c)| matches!(c, '*' | '+' | '#'))
         {
             return Err(PathError::Wildcard { at, wildcard });
+        }
+        if let Some(mark) = mark_of(text) {
+            return Err(PathError::Selector { mark });
         }
         Ok(Path(Arc::from(text)))
     }
@@ -97,6 +126,11 @@ impl Path {
         });
         (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
     }
+}
+
+/// What makes a text a selector, if it is one.
+pub(crate) fn mark_of(text: &str) -> Option<char> {
+    text.chars().next().filter(|first| matches!(first, '?' | '['))
 }
 
 /// The rules that paths and patterns share.
@@ -140,8 +174,16 @@ mod tests {
 
     #[test]
     fn accepts_what_people_write() {
-        for good in ["a", "fx/EUR-USD", "a.b/c", "sports/football/match 7", "münchen/ü", "$sys/x"]
-        {
+        for good in [
+            "a",
+            "fx/EUR-USD",
+            "a.b/c",
+            "sports/football/match 7",
+            "münchen/ü",
+            "$sys/x",
+            "a/?b",
+            "a/[b",
+        ] {
             assert_eq!(Path::parse(good).unwrap().as_str(), good);
         }
     }
@@ -158,6 +200,8 @@ mod tests {
             ("a\nb", PathError::Control { at: 1 }),
             ("a/*", PathError::Wildcard { at: 2, wildcard: '*' }),
             ("a/#", PathError::Wildcard { at: 2, wildcard: '#' }),
+            ("?a", PathError::Selector { mark: '?' }),
+            ("[a]", PathError::Selector { mark: '[' }),
             (&long, PathError::TooLong { bytes: PATH_BYTES_MAX + 1 }),
             (&deep, PathError::TooDeep),
         ];

@@ -1,4 +1,5 @@
-//! Patterns with wildcards: `*` one level, `EU*` part of a level, a last `**` any levels or none.
+//! Patterns: `*` one level, `EU*` part of a level, a last `**` any levels or none; behind a leading
+//! `?` each level is a regular expression.
 //!
 //! MQTT's `+` and `#` are accepted as other spellings of `*` and `**`. Matching takes time linear
 //! in the path for patterns without part-level stars, and at most length × stars with them.
@@ -6,10 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tiderace_base::limits::PATTERN_STARS_PER_LEVEL_MAX;
+use tiderace_base::limits::{PATTERN_STARS_PER_LEVEL_MAX, SELECTOR_REGEXES_MAX};
 
-use crate::path::check;
-use crate::{Path, PathError};
+use crate::path::{check, mark_of};
+use crate::{Path, PathError, Regex, regex};
 
 /// One level of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +21,8 @@ pub enum Level {
     One,
     /// Any one level that fits a text with `*` inside.
     Glob(Box<str>),
+    /// Any one level that fits a regular expression as a whole.
+    Regex(Regex),
     /// This level and all below it, and also nothing; always last.
     Rest,
 }
@@ -40,25 +43,17 @@ impl Pattern {
     /// # Errors
     /// Says which rule the text breaks and where.
     pub fn parse(text: &str) -> Result<Pattern, PathError> {
+        Pattern::parse_within(text, &mut SELECTOR_REGEXES_MAX.clone())
+    }
+
+    /// The same, with a number of regular expressions that are still allowed.
+    pub(crate) fn parse_within(text: &str, regexes: &mut usize) -> Result<Pattern, PathError> {
         check(text)?;
-        let count = text.split('/').count();
-        let mut levels = Vec::with_capacity(count);
-        for (index, level) in text.split('/').enumerate() {
-            let last = index + 1 == count;
-            let stars = level.bytes().filter(|byte| *byte == b'*').count();
-            levels.push(match level {
-                "*" | "+" => Level::One,
-                "**" | "#" if last => Level::Rest,
-                _ if level.contains("**") || level.contains(['#', '+']) => {
-                    return Err(PathError::BadWildcard { level: index + 1 });
-                }
-                _ if stars > PATTERN_STARS_PER_LEVEL_MAX => {
-                    return Err(PathError::BadWildcard { level: index + 1 });
-                }
-                _ if stars > 0 => Level::Glob(level.into()),
-                _ => Level::Literal(level.into()),
-            });
-        }
+        let levels = match mark_of(text) {
+            None => with_wildcards(text)?,
+            Some('?') => with_regexes(text, regexes)?,
+            Some(mark) => return Err(PathError::Selector { mark }),
+        };
         Ok(Pattern(Arc::new(Parsed { text: text.into(), levels: levels.into() })))
     }
 
@@ -75,7 +70,7 @@ impl Pattern {
     /// The path it stands for if it has no wildcard.
     pub fn as_path(&self) -> Option<Path> {
         if self.levels().iter().all(|level| matches!(level, Level::Literal(_))) {
-            return Path::parse(self.as_str()).ok();
+            return Path::parse(&self.literal_prefix()).ok();
         }
         None
     }
@@ -96,6 +91,15 @@ impl Pattern {
         prefix
     }
 
+    /// What its regular expressions take in memory, once for all clones.
+    pub fn regex_bytes(&self) -> usize {
+        let bytes = |level: &Level| match level {
+            Level::Regex(regex) => regex.bytes(),
+            _ => 0,
+        };
+        self.levels().iter().map(bytes).sum()
+    }
+
     /// Whether every path the other pattern names is surely named by this one too. May say no of a
     /// pattern that is contained in a roundabout way.
     pub fn contains(&self, other: &Pattern) -> bool {
@@ -106,7 +110,7 @@ impl Pattern {
             }
             let contained = match (level, theirs.next()) {
                 (Level::One, Some(their)) => *their != Level::Rest,
-                (Level::Glob(_), Some(Level::Literal(name))) => level.fits(name),
+                (Level::Glob(_) | Level::Regex(_), Some(Level::Literal(name))) => level.fits(name),
                 (_, their) => Some(level) == their,
             };
             if !contained {
@@ -141,8 +145,58 @@ impl Level {
             Level::Literal(text) => **text == *name,
             Level::One | Level::Rest => true,
             Level::Glob(glob) => glob_fits(glob, name),
+            Level::Regex(regex) => regex.fits(name),
         }
     }
+}
+
+fn with_wildcards(text: &str) -> Result<Vec<Level>, PathError> {
+    let count = text.split('/').count();
+    let mut levels = Vec::with_capacity(count);
+    for (index, level) in text.split('/').enumerate() {
+        let last = index + 1 == count;
+        let stars = level.bytes().filter(|byte| *byte == b'*').count();
+        levels.push(match level {
+            "*" | "+" => Level::One,
+            "**" | "#" if last => Level::Rest,
+            _ if level.contains("**") || level.contains(['#', '+']) => {
+                return Err(PathError::BadWildcard { level: index + 1 });
+            }
+            _ if stars > PATTERN_STARS_PER_LEVEL_MAX => {
+                return Err(PathError::BadWildcard { level: index + 1 });
+            }
+            _ if stars > 0 => Level::Glob(level.into()),
+            _ => Level::Literal(level.into()),
+        });
+    }
+    Ok(levels)
+}
+
+/// Reads `?fx/[A-Z]{3}-USD/.*`.
+fn with_regexes(text: &str, regexes: &mut usize) -> Result<Vec<Level>, PathError> {
+    let body = text.strip_prefix('?').unwrap_or(text);
+    let mut at = text.len() - body.len();
+    let count = body.split('/').count();
+    let mut levels = Vec::with_capacity(count);
+    for (text, level) in body.split('/').zip(1..) {
+        if text.is_empty() {
+            return Err(PathError::EmptyLevel { level });
+        }
+        let parsed = match text {
+            "**" if level == count => Level::Rest,
+            _ => regex::parse(text).map_err(|problem| PathError::Regex {
+                level,
+                at: at + problem.at,
+                problem: problem.text.into(),
+            })?,
+        };
+        if matches!(parsed, Level::Regex(_)) {
+            *regexes = regexes.checked_sub(1).ok_or(PathError::TooManyRegexes { level })?;
+        }
+        levels.push(parsed);
+        at += text.len() + 1;
+    }
+    Ok(levels)
 }
 
 /// First piece at the start, last at the end, the others leftmost in between.
@@ -237,6 +291,16 @@ mod tests {
             ("a/E*", "a/EUR", true),
             ("a/E*", "a/U*", false),
             ("a/**", "*/b", false),
+            ("a/*", "?a/[bc]", true),
+            ("a/**", "?a/[bc]/**", true),
+            ("?a/[bc]", "?a/[bc]", true),
+            ("?a/[bc]", "a/b", true),
+            ("?a/[bc]", "a/d", false),
+            ("?a/[bc]", "?a/b", true),
+            ("?a/[bcd]", "?a/[bc]", false),
+            ("a/b*", "?a/b[xy]", false),
+            ("?a/b.*", "a/b*", true),
+            ("?.*/b", "a/*", false),
         ];
         for (pattern, other, expected) in rows {
             let contained =

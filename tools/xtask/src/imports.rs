@@ -61,6 +61,8 @@ const PURE_EXTERNAL: &[&str] = &[
     "httparse",
     "itoa",
     "memchr",
+    "regex-automata",
+    "regex-syntax",
     "sha1_smol",
     "simdutf8",
     "thiserror",
