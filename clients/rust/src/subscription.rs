@@ -33,7 +33,7 @@ impl Topic {
             if !keeps || self.version.is_none_or(|last| last.checked_add(1) != Some(version)) {
                 return Err(ClientError::NoBase);
             }
-            self.value = tiderace_delta::decode(&self.value, update.data, bytes_max)?;
+            self.value = tiderace_delta::runs::decode(&self.value, update.data, bytes_max)?;
         } else if keeps {
             self.value.clear();
             self.value.extend_from_slice(update.data);

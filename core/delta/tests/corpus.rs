@@ -8,7 +8,9 @@ mod check;
 
 #[test]
 fn the_corpus_replays() {
-    for (folder, check) in [("pair", check::pair as fn(&[u8])), ("decode", check::decode)] {
+    for (folder, check) in
+        [("pair", check::pair as fn(&[u8])), ("decode", check::decode), ("vcdiff", check::vcdiff)]
+    {
         let path = format!("{}/fuzz/corpus/{folder}", env!("CARGO_MANIFEST_DIR"));
         let mut files = 0;
         for entry in std::fs::read_dir(&path).unwrap() {

@@ -1,8 +1,10 @@
-//! Laws of the codec over many random edits: byte exact, and bounded whatever the bytes.
+//! Laws of the codecs over many random edits: byte exact, and bounded whatever the bytes. Another
+//! implementation of VCDIFF serves as an oracle, both ways.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use oxidelta::compress::{decoder, encoder};
 use proptest::prelude::*;
-use tiderace_delta::{DeltaError, decode, encode};
+use tiderace_delta::{CODECS, Codec, DeltaError, runs, vcdiff};
 
 /// An edit of a value: where, how much goes, what comes.
 type Edit = (usize, usize, Vec<u8>);
@@ -39,34 +41,55 @@ fn pair() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     )
 }
 
+fn codec() -> impl Strategy<Value = &'static Codec> {
+    (0..CODECS.len()).prop_map(|place| &CODECS[place])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_encoded_is_decoded((old, new) in pair(), limit in prop_oneof![Just(usize::MAX), 0usize..60]) {
+    fn what_is_encoded_is_decoded(codec in codec(), (old, new) in pair(), limit in prop_oneof![Just(usize::MAX), 0usize..60]) {
         let mut delta = Vec::new();
-        if encode(&old, &new, &mut delta, limit) {
+        if (codec.encode)(&old, &new, &mut delta, limit) {
             prop_assert!(delta.len() < limit);
-            prop_assert_eq!(decode(&old, &delta, new.len()).unwrap(), new.clone());
+            prop_assert_eq!((codec.decode)(&old, &delta, new.len()).unwrap(), new.clone());
             if !new.is_empty() {
-                prop_assert_eq!(decode(&old, &delta, new.len() - 1), Err(DeltaError::TooLarge));
+                prop_assert_eq!((codec.decode)(&old, &delta, new.len() - 1), Err(DeltaError::TooLarge));
             }
         } else {
             prop_assert!(delta.is_empty() && limit < usize::MAX);
         }
-        // Never much worse than the value itself: two numbers, and one byte or two for each literal
+        // Never much worse than the value itself: a head, and one byte or two for each literal
         // between copies of four bytes and more.
         let mut full = Vec::new();
-        prop_assert!(encode(&old, &new, &mut full, usize::MAX));
-        prop_assert!(full.len() <= new.len() + new.len() / 4 + 8);
+        prop_assert!((codec.encode)(&old, &new, &mut full, usize::MAX));
+        let head = [8, 24][usize::from(codec.number == 2)];
+        prop_assert!(full.len() <= new.len() + new.len() / 4 + head);
+        prop_assert_eq!(delta.is_empty(), full.len() >= limit);
     }
 
     #[test]
-    fn mutated_deltas_are_bounded((old, new) in pair(), edits in proptest::collection::vec((any::<usize>(), 0usize..4, bytes(4)), 1..4), max in 0usize..400) {
+    fn mutated_deltas_are_bounded(codec in codec(), (old, new) in pair(), edits in proptest::collection::vec((any::<usize>(), 0usize..4, bytes(4)), 1..4), max in 0usize..400) {
         let mut delta = Vec::new();
-        prop_assert!(encode(&old, &new, &mut delta, usize::MAX));
-        if let Ok(made) = decode(&old, &edited(&delta, &edits), max) {
+        prop_assert!((codec.encode)(&old, &new, &mut delta, usize::MAX));
+        if let Ok(made) = (codec.decode)(&old, &edited(&delta, &edits), max) {
             prop_assert!(made.len() <= max);
+        }
+    }
+
+    #[test]
+    fn vcdiff_is_what_others_understand_and_write((old, new) in pair(), level in 0u32..10, checksum: bool, window in 16usize..200) {
+        let mut ours = Vec::new();
+        prop_assert!(vcdiff::encode(&old, &new, &mut ours, usize::MAX));
+        prop_assert_eq!(decoder::decode_all(&old, &ours).unwrap(), new.clone());
+        let mut theirs = Vec::new();
+        let options = encoder::CompressOptions { level, checksum, window_size: window, ..Default::default() };
+        encoder::encode_all(&mut theirs, &old, &new, options).unwrap();
+        prop_assert_eq!(vcdiff::decode(&old, &theirs, new.len()).unwrap(), new.clone());
+        let mutated = edited(&theirs, &[(window * 31, 1, vec![level as u8])]);
+        if let Ok(made) = vcdiff::decode(&old, &mutated, new.len()) {
+            prop_assert!(made.len() <= new.len());
         }
     }
 }
@@ -77,11 +100,13 @@ fn large_values_take_linear_time() {
     let old: Vec<u8> =
         (0..4_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let new: Vec<u8> = old.iter().map(|byte| byte ^ 0x55).collect();
-    assert!(!encode(&old, &new, &mut Vec::new(), new.len()));
     let (zeros, ones) = (vec![0; 4_000_000], vec![1; 4_000_000]);
-    assert!(!encode(&zeros, &ones, &mut Vec::new(), 2));
-    let mut delta = Vec::new();
-    assert!(encode(&zeros, &ones, &mut delta, usize::MAX));
+    for codec in CODECS {
+        assert!(!(codec.encode)(&old, &new, &mut Vec::new(), new.len()));
+        assert!(!(codec.encode)(&zeros, &ones, &mut Vec::new(), 2));
+        let mut delta = Vec::new();
+        assert!((codec.encode)(&zeros, &ones, &mut delta, usize::MAX));
+    }
 }
 
 #[test]
@@ -90,7 +115,7 @@ fn the_shared_vectors_hold() {
     let mut rows = 0;
     for line in text.lines().filter(|line| line.contains("\"delta\"")) {
         let [old, new, delta] = ["old", "new", "delta"].map(|name| field(line, name));
-        assert_eq!(decode(&old, &delta, new.len()).unwrap(), new, "{line}");
+        assert_eq!(runs::decode(&old, &delta, new.len()).unwrap(), new, "{line}");
         rows += 1;
     }
     assert!(rows >= 5);

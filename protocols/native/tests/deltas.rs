@@ -40,7 +40,7 @@ fn applied(rig: &mut Rig, value: &mut Vec<u8>) -> (Vec<Vec<u8>>, usize) {
                     *value = update.data.to_vec();
                 } else {
                     assert!(update.data.len() < value.len() / 2);
-                    *value = tiderace_delta::decode(value, update.data, 1 << 20).unwrap();
+                    *value = tiderace_delta::runs::decode(value, update.data, 1 << 20).unwrap();
                     deltas += 1;
                 }
                 values.push(value.clone());

@@ -68,7 +68,7 @@ fn encode(run: &SharedRun, most: usize, out: &mut Vec<u8>) {
             && (DELTA_BYTES_MIN..=most).contains(&message.body.len())
             && before.body.len() <= most
         {
-            tiderace_delta::encode(before.body, message.body, out, message.body.len());
+            tiderace_delta::runs::encode(before.body, message.body, out, message.body.len());
         }
         before = Some(message);
     }

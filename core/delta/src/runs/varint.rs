@@ -1,7 +1,7 @@
 //! Unsigned LEB128, the numbers of deltas: seven bits a byte, the lowest first.
 
 /// Appends a number.
-pub(crate) fn write(out: &mut Vec<u8>, mut value: usize) {
+pub(super) fn write(out: &mut Vec<u8>, mut value: usize) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -10,7 +10,7 @@ pub(crate) fn write(out: &mut Vec<u8>, mut value: usize) {
 }
 
 /// Takes a number of at most 63 bits from the front.
-pub(crate) fn read(bytes: &mut &[u8]) -> Option<usize> {
+pub(super) fn read(bytes: &mut &[u8]) -> Option<usize> {
     let mut value = 0usize;
     for shift in (0..63).step_by(7) {
         let (byte, rest) = bytes.split_first()?;
