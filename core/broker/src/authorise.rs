@@ -136,7 +136,7 @@ impl Principal {
         Principal { name: "*".into(), groups: [].into(), anonymous: false }
     }
 
-    fn is_server(&self) -> bool {
+    pub(crate) fn is_server(&self) -> bool {
         &*self.name == "*"
     }
 }

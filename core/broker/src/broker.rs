@@ -1,5 +1,6 @@
 //! The broker of one shard: its state, and where calls and mail go.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -7,11 +8,14 @@ use hashbrown::{HashMap, HashSet};
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId, Slab, Span, Time};
 use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Command, Commands, Confirm, Destination, Reply, Token};
+use tiderace_wire::{Command, Commands, Confirm, Destination, Reply, Token, TopicSpec};
 
 use crate::effects::{Effects, Mail};
 use crate::exchange::Exchanges;
 use crate::history::History;
+use crate::lock::Lock;
+use crate::operate::Gathering;
+use crate::remove::Removal;
 use crate::service::Services;
 use crate::serving::Inbox;
 use crate::session::Session;
@@ -69,6 +73,17 @@ pub struct Broker {
     /// Bytes of the retained values of topics whose home this is.
     pub(crate) retained_bytes: usize,
     pub(crate) metrics: BrokerMetrics,
+    /// Specifications that topics were created with, each once.
+    pub(crate) specs: Set<Arc<TopicSpec>>,
+    pub(crate) specs_swept_at: usize,
+    /// Operations that several homes have a part in.
+    pub(crate) gatherings: Map<(SessionId, Token), Gathering>,
+    /// As a home: removals under way.
+    pub(crate) removals: VecDeque<Removal>,
+    /// As a home.
+    pub(crate) locks: Map<Path, Lock>,
+    pub(crate) locks_waited: usize,
+    pub(crate) last_fence: u64,
     queues_due: Time,
     sweep_due: Time,
     /// The slot at which the sweep of topics goes on; zero between two of them.
@@ -103,6 +118,13 @@ impl Broker {
             backlog_bytes: 0,
             retained_bytes: 0,
             metrics: BrokerMetrics::default(),
+            specs: Set::default(),
+            specs_swept_at: 0,
+            gatherings: Map::default(),
+            removals: VecDeque::new(),
+            locks: Map::default(),
+            locks_waited: 0,
+            last_fence: 0,
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
             sweep_at: 0,
@@ -145,7 +167,13 @@ impl Broker {
             Mail::Refused { session, token, close } => {
                 self.reply(session, Reply::Refused { token, close }, effects);
             }
-            Mail::Fanout(run) => self.fan_out(now, run, effects),
+            Mail::Fanout { run, spec } => self.fan_out(now, run, spec, effects),
+            Mail::Operate { operator, operation } => {
+                self.operate_at_home(now, *operator, *operation, effects);
+            }
+            Mail::Operated { session, token, result } => {
+                self.operated(session, token, result.map(|outturn| *outturn), effects);
+            }
             Mail::Interest { path, interest } => self.interest(now, from, path, interest, effects),
             Mail::PatternInterest { pattern, interest } => {
                 self.pattern_interest(now, from, &pattern, interest, effects);
@@ -189,12 +217,18 @@ impl Broker {
             return;
         };
         let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
+        let will = record.rare.as_mut().and_then(|rare| rare.will.take());
         for key in record.subscriptions.keys() {
             self.unsubscribe(now, session, key, None, effects);
         }
         if let Some(exchanges) = exchanges {
             self.end_exchanges(now, &exchanges, effects);
         }
+        self.give_back(now, session, effects);
+        if let Some(will) = will {
+            self.publish(now, session, *will, None, None, effects);
+        }
+        self.forget_gatherings(session);
         self.relax(now, key_of(session), effects);
         if let Some(mut record) = self.sessions.remove(key_of(session)) {
             let principal = record.principal.take();
@@ -212,6 +246,8 @@ impl Broker {
     pub fn tick(&mut self, now: Now, effects: &mut Effects) {
         self.end_graces(now, effects);
         self.end_overdue(now, effects);
+        self.end_waiting(now, effects);
+        self.remove_more(now, effects);
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
             self.queue_tick(now, effects);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, Slab};
 use tiderace_queues::{Segment, Settlement, is_private, reaches};
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, Target};
+use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, Target, TopicSpec};
 
 use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
@@ -78,8 +78,19 @@ impl Broker {
     }
 
     /// Puts a run of a topic into the backlogs of this shard's subscribers.
-    pub(crate) fn fan_out(&mut self, now: Now, run: Arc<Run>, effects: &mut Effects) {
+    pub(crate) fn fan_out(
+        &mut self,
+        now: Now,
+        run: Arc<Run>,
+        spec: Option<Arc<TopicSpec>>,
+        effects: &mut Effects,
+    ) {
         let key = self.ensure_topic(now, &run.destination().path);
+        if let Some(spec) = spec
+            && let Some(topic) = self.topics.get_mut(key)
+        {
+            topic.spec = spec;
+        }
         self.fan_out_topic(now, key, run, effects);
     }
 

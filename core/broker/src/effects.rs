@@ -5,8 +5,12 @@ use std::sync::Arc;
 use tiderace_base::{Close, SessionId, ShardId};
 use tiderace_queues::{Consume, Settlement};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Confirm, Credentials, Destination, Reply, Run, SubscriptionKey, Token};
+use tiderace_wire::{
+    Confirm, Credentials, Destination, Operation, Outturn, Reply, Run, SubscriptionKey, Token,
+    TopicSpec,
+};
 
+use crate::operate::Operator;
 use crate::serving::ServiceMail;
 
 /// What is to be done after a call; the caller drains it completely before the next call.
@@ -60,7 +64,28 @@ pub enum Mail {
         close: Close,
     },
     /// From the home of a topic: a run for the shard's subscribers.
-    Fanout(Arc<Run>),
+    Fanout {
+        /// The messages.
+        run: Arc<Run>,
+        /// What the topic is, if that does not come from the configuration.
+        spec: Option<Arc<TopicSpec>>,
+    },
+    /// To a home: something to be done there.
+    Operate {
+        /// Who asks.
+        operator: Box<Operator>,
+        /// What.
+        operation: Box<Operation>,
+    },
+    /// To the session's shard: what came of it.
+    Operated {
+        /// Whose.
+        session: SessionId,
+        /// The operation's.
+        token: Token,
+        /// What came of it.
+        result: Result<Box<Outturn>, Close>,
+    },
     /// To the home: which subscribers of the topic the shard has now.
     Interest {
         /// Which topic.

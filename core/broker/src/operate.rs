@@ -1,40 +1,258 @@
 //! Operations: from a session to the homes of the topics that they concern, and their answers back.
 //!
 //! An operation on one path is done by the path's home. One on a selector is done by every home for
-//! its own topics, and the session's shard puts the answers together. Invariant: every operation is
+//! its own topics, and the session's shard puts the answers together. Who asks travels along, since
+//! what is allowed is found at the home, where owners are known. Invariant: every operation is
 //! answered once, or its session has ended.
 
-use tiderace_base::{Close, CloseCode, Now, SessionId};
-use tiderace_wire::{Operation, Outturn, Reply, SessionState, Token};
+use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
+use tiderace_topics::Path;
+use tiderace_wire::{Operation, Outturn, Page, Reply, SessionState, Token};
 
-use crate::broker::Broker;
-use crate::effects::Effects;
+use crate::Principal;
+use crate::broker::{Broker, key_of};
+use crate::effects::{Effects, Mail};
+use crate::fetch::merge_pages;
+
+/// Who asks for an operation.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// Whom to answer.
+    pub session: SessionId,
+    /// Under which token.
+    pub token: Token,
+    /// Who that is.
+    pub principal: Principal,
+    /// The fence of the lock that the operation depends on, as its session knows it.
+    pub fence: u64,
+}
+
+/// What comes of an operation.
+pub type Operated = Result<Outturn, Close>;
+
+/// Answers of several homes that are awaited.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    left: usize,
+    limit: usize,
+    pages: Vec<Page>,
+    removed: u64,
+    refused: Option<Close>,
+}
 
 impl Broker {
     /// On the session's shard.
     pub(crate) fn operate(
         &mut self,
-        _now: Now,
+        now: Now,
         session: SessionId,
         token: Token,
         operation: Operation,
         effects: &mut Effects,
     ) {
-        let reply = match operation {
+        let Some(principal) = self.session(session).and_then(|record| record.principal.clone())
+        else {
+            return;
+        };
+        let principal = Principal::clone(&principal);
+        let mut operator = Operator { session, token, principal, fence: 0 };
+        match operation {
             Operation::Session => {
-                let outturn = Box::new(Outturn::Session(self.state_of(session)));
-                Reply::Operated { token, outturn }
+                let state = self.state_of(session);
+                self.answer_operation(&operator, Ok(Outturn::Session(state)), effects);
             }
-            _ => {
-                let close = Close::new(CloseCode::BadRequest, "this cannot be done yet");
-                Reply::Refused { token: Some(token), close }
+            Operation::Will(will) => {
+                let result = self.set_will(session, will).map(|()| Outturn::Done);
+                self.answer_operation(&operator, result, effects);
             }
+            Operation::Fetch(_) | Operation::Remove { .. } => {
+                self.scatter(now, &operator, operation, effects);
+            }
+            Operation::View { .. } | Operation::Views => {
+                let close = Close::new(CloseCode::BadView, "views are not there yet");
+                self.answer_operation(&operator, Err(close), effects);
+            }
+            Operation::Create { ref path, .. }
+            | Operation::Amend { ref path, .. }
+            | Operation::Claim { ref path }
+            | Operation::Release { ref path }
+            | Operation::Lock { name: ref path, .. }
+            | Operation::Unlock { name: ref path } => {
+                let home = self.home(path);
+                if !self.may_hold(session) {
+                    return self.answer_operation(
+                        &operator,
+                        Err(CloseCode::TooManyTopics.into()),
+                        effects,
+                    );
+                }
+                self.note_holding(session, token, &operation);
+                self.send_operation(now, home, operator, operation, effects);
+            }
+            Operation::History(ref query) => {
+                let home = self.home(&query.path);
+                self.send_operation(now, home, operator, operation, effects);
+            }
+            Operation::Update(ref update) => {
+                let home = self.home(&update.path);
+                match self.fence_for(session, update.condition.as_ref()) {
+                    Ok(fence) => {
+                        operator.fence = fence;
+                        self.send_operation(now, home, operator, operation, effects);
+                    }
+                    Err(close) => self.answer_operation(&operator, Err(close), effects),
+                }
+            }
+        }
+    }
+
+    fn send_operation(
+        &mut self,
+        now: Now,
+        home: ShardId,
+        operator: Operator,
+        operation: Operation,
+        effects: &mut Effects,
+    ) {
+        if home == self.shard {
+            self.operate_at_home(now, operator, operation, effects);
+        } else {
+            let (operator, operation) = (Box::new(operator), Box::new(operation));
+            effects.mail.push((home, Mail::Operate { operator, operation }));
+        }
+    }
+
+    /// Asks every home.
+    fn scatter(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        operation: Operation,
+        effects: &mut Effects,
+    ) {
+        let shards = self.options.shards;
+        let limit = match &operation {
+            Operation::Fetch(fetch) => fetch.limit as usize,
+            _ => 0,
+        };
+        let gathering =
+            Gathering { left: shards, limit, pages: Vec::new(), removed: 0, refused: None };
+        self.gatherings.insert((operator.session, operator.token), gathering);
+        for shard in 0..shards {
+            let home = ShardId(shard as u16);
+            self.send_operation(now, home, operator.clone(), operation.clone(), effects);
+        }
+    }
+
+    /// At a home: does it, and answers unless that takes longer.
+    pub(crate) fn operate_at_home(
+        &mut self,
+        now: Now,
+        operator: Operator,
+        operation: Operation,
+        effects: &mut Effects,
+    ) {
+        let result = match operation {
+            Operation::Create { path, spec, value } => {
+                self.create_topic(now, &operator, &path, &spec, value, effects)
+            }
+            Operation::Update(update) => self.update_topic(now, &operator, &update, effects),
+            Operation::Fetch(fetch) => {
+                Ok(Outturn::Page(Box::new(self.page(now, &operator, &fetch))))
+            }
+            Operation::Remove { selector } => {
+                return self.begin_removal(now, operator, selector, effects);
+            }
+            Operation::Lock { name, patience } => {
+                return self.lock(now, operator, name, patience, effects);
+            }
+            Operation::Unlock { name } => self.unlock(now, &operator, &name, effects),
+            Operation::Claim { path } => self.claim(now, &operator, &path),
+            Operation::Release { path } => self.release_claim(&operator, &path),
+            Operation::History(_)
+            | Operation::Amend { .. }
+            | Operation::View { .. }
+            | Operation::Views
+            | Operation::Will(_)
+            | Operation::Session => Err(CloseCode::BadRequest.into()),
+        };
+        self.answer_operation(&operator, result, effects);
+    }
+
+    /// At a home, or where the session is: says what came of it.
+    pub(crate) fn answer_operation(
+        &mut self,
+        operator: &Operator,
+        result: Operated,
+        effects: &mut Effects,
+    ) {
+        let (session, token) = (operator.session, operator.token);
+        if session.shard == self.shard {
+            self.operated(session, token, result, effects);
+        } else {
+            let result = result.map(Box::new);
+            effects.mail.push((session.shard, Mail::Operated { session, token, result }));
+        }
+    }
+
+    /// On the session's shard: an answer has come.
+    pub(crate) fn operated(
+        &mut self,
+        session: SessionId,
+        token: Token,
+        result: Operated,
+        effects: &mut Effects,
+    ) {
+        let Some(gathering) = self.gatherings.get_mut(&(session, token)) else {
+            self.note_answer(session, token, &result);
+            return self.reply_operated(session, token, result, effects);
+        };
+        gathering.left -= 1;
+        match result {
+            Ok(Outturn::Page(page)) => gathering.pages.push(*page),
+            Ok(Outturn::Removed { topics }) => gathering.removed += topics,
+            Ok(_) => {}
+            Err(close) => gathering.refused = Some(close),
+        }
+        if gathering.left > 0 {
+            return;
+        }
+        let Some(gathered) = self.gatherings.remove(&(session, token)) else { return };
+        let result = match gathered {
+            Gathering { refused: Some(close), .. } => Err(close),
+            Gathering { pages, removed, .. } if pages.is_empty() => {
+                Ok(Outturn::Removed { topics: removed })
+            }
+            Gathering { pages, limit, .. } => {
+                Ok(Outturn::Page(Box::new(merge_pages(pages, limit))))
+            }
+        };
+        self.reply_operated(session, token, result, effects);
+    }
+
+    fn reply_operated(
+        &self,
+        session: SessionId,
+        token: Token,
+        result: Operated,
+        effects: &mut Effects,
+    ) {
+        let reply = match result {
+            Ok(outturn) => Reply::Operated { token, outturn: Box::new(outturn) },
+            Err(close) => Reply::Refused { token: Some(token), close },
         };
         self.reply(session, reply, effects);
     }
 
+    /// Forgets the answers that a session which has ended would have had.
+    pub(crate) fn forget_gatherings(&mut self, session: SessionId) {
+        if !self.gatherings.is_empty() {
+            self.gatherings.retain(|(asker, _), _| *asker != session);
+        }
+    }
+
     fn state_of(&self, session: SessionId) -> SessionState {
-        let Some(record) = self.session(session) else {
+        let Some(record) = self.sessions.get(key_of(session)) else {
             return SessionState::default();
         };
         SessionState {
@@ -43,4 +261,9 @@ impl Broker {
             ..SessionState::default()
         }
     }
+}
+
+/// Whether the path is below `$sys`, where the server alone publishes.
+pub(crate) fn is_reserved(path: &Path) -> bool {
+    path.as_str().strip_prefix("$sys").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Run, Token};
 
 use crate::Action;
 use crate::broker::{Broker, key_of};
+use crate::condition::check_value;
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
-use crate::topic::{Home, bit, members};
+use crate::lock::claimed_by_another;
+use crate::operate::is_reserved;
+use crate::topic::{Home, Topic, bit, members};
 
 impl Broker {
     /// On the publisher's shard.
@@ -72,7 +75,8 @@ impl Broker {
                 return self.refuse_run(origin, confirm, blame, &close, effects);
             }
             Kind::Topic => {
-                if let Err(close) = self.distribute(now, from, run, effects) {
+                let key = self.ensure_topic(now, &run.destination().path);
+                if let Err(close) = self.distribute(now, from, key, run, origin, effects) {
                     let blame = confirm.map(|confirm| confirm.from);
                     return self.refuse_run(origin, confirm, blame, &close, effects);
                 }
@@ -101,18 +105,22 @@ impl Broker {
         }
     }
 
-    fn distribute(
+    /// Passes a numbered run of a topic on, and keeps what is to be kept; the version of its last
+    /// message. `origin` is the session that published it, if it was one.
+    pub(crate) fn distribute(
         &mut self,
         now: Now,
         from: ShardId,
+        key: Key,
         mut run: Run,
+        origin: Option<SessionId>,
         effects: &mut Effects,
-    ) -> Result<(), Close> {
-        let key = self.ensure_topic(now, &run.destination().path);
+    ) -> Result<u64, Close> {
         let remote_patterns_at = self.remote_patterns_at;
         let Some(topic) = self.topics.get_mut(key) else {
-            return Ok(());
+            return Ok(0);
         };
+        admit(topic, origin, &run)?;
         topic.used = now.time;
         let floor = || Home::starting(self.history.floor_of(&topic.path));
         let home = topic.home.get_or_insert_with(floor);
@@ -125,6 +133,7 @@ impl Broker {
             home.recorded_by_pattern = self.history.names(&topic.path);
         }
         home.publishers |= bit(from);
+        home.removed = false;
         if home.next_version == 0 {
             // Above all versions of an earlier topic of this name: there were never more of them
             // than numbers.
@@ -146,6 +155,8 @@ impl Broker {
             home.retained = after;
         }
         home.next_version += run.len() as u64;
+        let version = home.next_version - 1;
+        let spec = home.created.then(|| topic.spec.clone());
         let before = std::mem::replace(&mut home.last, last_of(&run));
         let recorded = home.is_recorded() || home.history.is_some();
         let shards = home.interested | home.by_pattern;
@@ -158,12 +169,13 @@ impl Broker {
             self.record(now, key, &run, before);
         }
         for shard in members(shards & !bit(self.shard)) {
-            effects.mail.push((shard, Mail::Fanout(run.clone())));
+            let (run, spec) = (run.clone(), spec.clone());
+            effects.mail.push((shard, Mail::Fanout { run, spec }));
         }
         if shards & bit(self.shard) != 0 {
             self.fan_out_topic(now, key, run, effects);
         }
-        Ok(())
+        Ok(version)
     }
 
     /// Whether a session may publish, send or call there.
@@ -190,7 +202,8 @@ impl Broker {
             Kind::Service => Action::Call,
             Kind::Topic => Action::Publish,
         };
-        if !rules.authorise(principal, action, destination.kind, &destination.path) {
+        let reserved = is_reserved(&destination.path) && !principal.is_server();
+        if reserved || !rules.authorise(principal, action, destination.kind, &destination.path) {
             return Err(denied(
                 &principal.name,
                 action,
@@ -202,6 +215,20 @@ impl Broker {
         rare.may_publish = Some((destination.kind, destination.path.clone()));
         Ok(())
     }
+}
+
+/// Whether the run may be published: by what holds its publishers back, and as what its topic holds.
+fn admit(topic: &Topic, origin: Option<SessionId>, run: &Run) -> Result<(), Close> {
+    let guard = topic.home.as_ref().and_then(|home| home.guard.as_ref());
+    if let (Some(guard), Some(origin)) = (guard, origin) {
+        if guard.read_only {
+            return Err(CloseCode::TopicReadOnly.into());
+        }
+        if guard.claimed.is_some_and(|session| session != origin) {
+            return Err(claimed_by_another(&topic.path));
+        }
+    }
+    check_value(&topic.spec, run)
 }
 
 /// The sentence for a refused action.

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use tiderace_base::{Key, ShardId, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::Path;
-use tiderace_wire::{Kind, SubscriptionKey, Target, Token};
+use tiderace_wire::{Kind, Run, SubscriptionKey, Target, Token};
 
 use crate::Principal;
 use crate::backlog::Backlog;
 use crate::exchange::Open;
+use crate::lock::Holding;
 use crate::recover::Recovery;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::topic::Extras;
@@ -38,6 +39,10 @@ pub(crate) struct Rare {
     pub(crate) slow: Option<Slow>,
     /// The destination it may publish to as was found last.
     pub(crate) may_publish: Option<(Kind, Path)>,
+    /// What is published when it ends.
+    pub(crate) will: Option<Box<Run>>,
+    /// What it has for itself and gives back when it ends.
+    pub(crate) holdings: Vec<Holding>,
     /// Its open exchanges, if it has any.
     pub(crate) exchanges: Option<Box<Open>>,
     /// For how many of its subscriptions old messages may still come from some home: until then
@@ -53,6 +58,8 @@ impl Rare {
         self.slow.is_none()
             && self.may_publish.is_none()
             && self.exchanges.is_none()
+            && self.will.is_none()
+            && self.holdings.is_empty()
             && self.recovering == 0
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, ShardId, Time};
+use tiderace_base::{Key, Now, ShardId, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Run, Subscribe, SubscriptionKey, TopicSpec};
 
 use crate::history::TopicHistory;
+use crate::interest::fresh;
+use crate::lock::Guard;
 
 /// One subscription's entry in a topic's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +95,12 @@ pub(crate) struct Home {
     pub(crate) recorders: u64,
     /// Whether some recoverable pattern matches.
     pub(crate) recorded_by_pattern: bool,
+    /// It was created, and stays until it is removed.
+    pub(crate) created: bool,
+    /// It was removed, and has not been published to since.
+    pub(crate) removed: bool,
+    /// What publishers are held to.
+    pub(crate) guard: Option<Box<Guard>>,
     /// Recent messages; present while or shortly after somebody may come back to them.
     pub(crate) history: Option<Box<TopicHistory>>,
 }
@@ -170,12 +178,32 @@ impl Topic {
         message.is_some_and(|message| message.is_expired(wall_ms))
     }
 
+    /// Whether it is there for those who list topics: it was created or published to.
+    pub(crate) fn is_known(&self) -> bool {
+        self.home
+            .as_ref()
+            .is_some_and(|home| home.created || home.next_version != 0 && !home.removed)
+    }
+
+    /// Its value, unless its time is over.
+    pub(crate) fn value(&self, now: Now) -> Option<Arc<Run>> {
+        fresh(self.home.as_ref()?.retained.as_ref(), now)
+    }
+
+    /// Whether the server alone publishes to it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let guard = self.home.as_ref().and_then(|home| home.guard.as_ref());
+        guard.is_some_and(|guard| guard.read_only)
+    }
+
     /// Whether forgetting it would change nothing.
     pub(crate) fn is_idle(&self) -> bool {
         self.subscribers.is_empty()
             && self.pressing == 0
             && self.home.as_ref().is_none_or(|home| {
-                home.interested == 0
+                !home.created
+                    && home.guard.is_none()
+                    && home.interested == 0
                     && home.pressed == 0
                     && home.told == 0
                     && home.retained.is_none()

@@ -198,7 +198,7 @@ pub struct Fetch {
     pub selector: Vec<Pattern>,
     /// Only those behind this path, in the order of paths.
     pub after: Option<Path>,
-    /// At most so many; the server has a limit of its own.
+    /// At most so many; zero: as many as is usual. The server has a limit of its own.
     pub limit: u32,
     /// Of topics with more levels than this, only the paths of so many levels are listed, once
     /// each; zero: no bound.
@@ -275,8 +275,10 @@ pub enum Outturn {
 pub struct Page {
     /// The topics.
     pub topics: Vec<TopicEntry>,
-    /// Whether there are more behind the last.
+    /// Whether there are more.
     pub more: bool,
+    /// If so, the path behind which they are: what the next [`Fetch::after`] is to be.
+    pub next: Option<Path>,
 }
 
 /// One topic of a page.

@@ -18,8 +18,8 @@ use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Call, Command, Commands, Credentials, Destination, Exchange, ExchangeKey, Flags, Kind, Meta,
-    Outcome, Position, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token, Window,
-    properties,
+    Outcome, Outturn, Position, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token,
+    Window, properties,
 };
 
 pub use random::Random;
@@ -69,6 +69,8 @@ pub struct Client {
     pub position: Position,
     /// By token of the subscription: whether nothing was missing, and how many messages had come.
     pub recovered: BTreeMap<Token, (bool, usize)>,
+    /// By token of the operation: what came of it.
+    pub operated: BTreeMap<Token, Outturn>,
 }
 
 /// Brokers, mail and clients under one clock.
@@ -122,6 +124,7 @@ impl World {
             tokens: 0,
             position: Position::new(self.epoch),
             recovered: BTreeMap::new(),
+            operated: BTreeMap::new(),
         });
         link
     }
@@ -436,8 +439,11 @@ impl World {
                     assert!(!client.confirmed.contains(&token), "recovered after the confirmation");
                 }
                 Reply::Reached { home, sequence } => client.position.advance(home, sequence),
-                // Nothing here asks for them yet.
-                Reply::Operated { .. } | Reply::Joined { .. } | Reply::Left { .. } => {}
+                Reply::Operated { token, outturn } => {
+                    let before = client.operated.insert(token, *outturn);
+                    assert!(before.is_none(), "answered twice");
+                }
+                Reply::Joined { .. } | Reply::Left { .. } => {}
                 Reply::ExchangeEnded { exchange, close } => {
                     client.ended.push((exchange, close.code));
                 }

@@ -1,0 +1,324 @@
+//! Locks, and topics that one session has for itself.
+//!
+//! A lock lives at the home of its name and is held by one session until that gives it back or ends;
+//! there is no expiry, so a holder that is told nothing still holds it. Each grant has a *fence*, a
+//! number that rises for ever: an update under a lock carries it, and a topic's home refuses one
+//! below the highest that it has seen, so that what a late holder sent does not come after what its
+//! successor did. Invariants: at most one session holds a lock; those who wait get it in order.
+
+use std::collections::VecDeque;
+
+use tiderace_base::{Close, CloseCode, Now, SessionId, Span, Time};
+use tiderace_topics::Path;
+use tiderace_wire::{Condition, Operation, Outturn, Run, Token};
+
+use crate::Action;
+use crate::broker::{Broker, key_of};
+use crate::effects::Effects;
+use crate::operate::{Operated, Operator};
+use crate::topic::Home;
+
+/// Locks whose home is one shard, and sessions that wait for one of them, at most.
+const LOCKS_MAX: usize = 1_000_000;
+const WAITING_MAX: usize = 100_000;
+/// Locks and claims of one session.
+const HOLDINGS_MAX: usize = 10_000;
+
+/// One lock.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    holder: SessionId,
+    fence: u64,
+    waiting: VecDeque<(Operator, Time)>,
+}
+
+/// Something that a session gives back when it ends.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    name: Path,
+    /// The fence of a lock that is held; zero while it is waited for.
+    fence: u64,
+    /// The token of the last request for the lock; of a claim there is none.
+    token: Option<Token>,
+}
+
+/// What a home holds publishers of a topic to.
+#[derive(Debug, Default)]
+pub(crate) struct Guard {
+    /// The only session that may publish.
+    pub(crate) claimed: Option<SessionId>,
+    /// The server alone publishes.
+    pub(crate) read_only: bool,
+    /// The lock of the last update under a lock, and its fence.
+    pub(crate) fence: Option<(Path, u64)>,
+}
+
+impl Broker {
+    /// At the home of its name.
+    pub(crate) fn lock(
+        &mut self,
+        now: Now,
+        operator: Operator,
+        name: Path,
+        patience: Span,
+        effects: &mut Effects,
+    ) {
+        let spec = self.options.topic(&name).clone();
+        if let Err(close) = self.may_operate(&operator, Action::Publish, &name, &spec) {
+            return self.answer_operation(&operator, Err(close), effects);
+        }
+        let until = now.time + patience;
+        let full = self.locks.len() >= LOCKS_MAX;
+        match self.locks.get_mut(&name) {
+            None if full => {
+                let result = Err(CloseCode::TooManyTopics.into());
+                self.answer_operation(&operator, result, effects);
+            }
+            None => self.grant(now, name, operator, VecDeque::new(), effects),
+            Some(lock) if lock.holder == operator.session => {
+                let fence = lock.fence;
+                self.answer_operation(&operator, Ok(Outturn::Locked { fence }), effects);
+            }
+            Some(lock) if !patience.is_zero() && self.locks_waited < WAITING_MAX => {
+                lock.waiting.push_back((operator, until));
+                self.locks_waited += 1;
+            }
+            Some(_) => {
+                let reason =
+                    format!("another session holds the lock {name}; ask with patience, or later");
+                let result = Err(Close::new(CloseCode::LockHeld, reason));
+                self.answer_operation(&operator, result, effects);
+            }
+        }
+    }
+
+    fn grant(
+        &mut self,
+        now: Now,
+        name: Path,
+        operator: Operator,
+        waiting: VecDeque<(Operator, Time)>,
+        effects: &mut Effects,
+    ) {
+        // Above all fences of earlier lives of the node, whose clock did not stand still.
+        let fence = self.last_fence.saturating_add(1).max(now.wall_ms);
+        self.last_fence = fence;
+        self.locks.insert(name, Lock { holder: operator.session, fence, waiting });
+        self.answer_operation(&operator, Ok(Outturn::Locked { fence }), effects);
+    }
+
+    /// At the home of its name.
+    pub(crate) fn unlock(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        name: &Path,
+        effects: &mut Effects,
+    ) -> Operated {
+        let Some(lock) = self.locks.get_mut(name) else {
+            return Err(CloseCode::LockNotHeld.into());
+        };
+        if lock.holder != operator.session {
+            let before = lock.waiting.len();
+            lock.waiting.retain(|(waiting, _)| waiting.session != operator.session);
+            self.locks_waited -= before - lock.waiting.len();
+            return Err(CloseCode::LockNotHeld.into());
+        }
+        if let Some(mut lock) = self.locks.remove(name)
+            && let Some((next, _)) = lock.waiting.pop_front()
+        {
+            self.locks_waited -= 1;
+            self.grant(now, name.clone(), next, lock.waiting, effects);
+        }
+        Ok(Outturn::Done)
+    }
+
+    /// Those who have waited long enough are told so.
+    pub(crate) fn end_waiting(&mut self, now: Now, effects: &mut Effects) {
+        if self.locks_waited == 0 {
+            return;
+        }
+        let mut over = Vec::new();
+        for (name, lock) in &mut self.locks {
+            lock.waiting.retain(|(operator, until)| {
+                let kept = *until > now.time;
+                if !kept {
+                    over.push((operator.clone(), name.clone()));
+                }
+                kept
+            });
+        }
+        self.locks_waited -= over.len();
+        for (operator, name) in over {
+            let reason = format!("another session holds the lock {name}, and the patience is over");
+            let result = Err(Close::new(CloseCode::LockHeld, reason));
+            self.answer_operation(&operator, result, effects);
+        }
+    }
+
+    /// At a topic's home: the session is the only one that publishes there from now on.
+    pub(crate) fn claim(&mut self, now: Now, operator: &Operator, path: &Path) -> Operated {
+        let spec = self.options.topic(path).clone();
+        self.may_operate(operator, Action::Publish, path, &spec)?;
+        let key = self.ensure_topic(now, path);
+        let Some(topic) = self.topics.get_mut(key) else { return Ok(Outturn::Done) };
+        let floor = || Home::starting(self.history.floor_of(path));
+        let guard = topic.home.get_or_insert_with(floor).guard.get_or_insert_default();
+        match guard.claimed {
+            Some(session) if session != operator.session => Err(claimed_by_another(path)),
+            _ => {
+                guard.claimed = Some(operator.session);
+                Ok(Outturn::Done)
+            }
+        }
+    }
+
+    /// At a topic's home.
+    pub(crate) fn release_claim(&mut self, operator: &Operator, path: &Path) -> Operated {
+        let key = self.topic_names.get(path).copied();
+        let topic = key.and_then(|key| self.topics.get_mut(key));
+        let guard = topic.and_then(|topic| topic.home.as_mut()?.guard.as_mut());
+        match guard {
+            Some(guard) if guard.claimed == Some(operator.session) => {
+                guard.claimed = None;
+                Ok(Outturn::Done)
+            }
+            _ => Err(CloseCode::LockNotHeld.into()),
+        }
+    }
+
+    /// On the session's shard: what it asks for is to be given back when it ends.
+    pub(crate) fn note_holding(&mut self, session: SessionId, token: Token, operation: &Operation) {
+        let (name, token) = match operation {
+            Operation::Lock { name, .. } => (name, Some(token)),
+            Operation::Claim { path } => (path, None),
+            Operation::Unlock { name } => return self.forget_holding(session, name, true),
+            Operation::Release { path } => return self.forget_holding(session, path, false),
+            _ => return,
+        };
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        let holdings = &mut record.rare.get_or_insert_default().holdings;
+        let same = |holding: &&mut Holding| {
+            holding.name == *name && holding.token.is_some() == token.is_some()
+        };
+        match holdings.iter_mut().find(same) {
+            Some(holding) => holding.token = token,
+            None => holdings.push(Holding { name: name.clone(), fence: 0, token }),
+        }
+    }
+
+    /// Whether a session may ask for one more.
+    pub(crate) fn may_hold(&self, session: SessionId) -> bool {
+        let rare = self.session(session).and_then(|record| record.rare.as_ref());
+        rare.is_none_or(|rare| rare.holdings.len() < HOLDINGS_MAX)
+    }
+
+    fn forget_holding(&mut self, session: SessionId, name: &Path, lock: bool) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        if let Some(rare) = &mut record.rare {
+            rare.holdings.retain(|held| held.name != *name || held.token.is_some() != lock);
+        }
+    }
+
+    /// On the session's shard: a lock was granted, or not.
+    pub(crate) fn note_answer(&mut self, session: SessionId, token: Token, result: &Operated) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        let Some(rare) = &mut record.rare else { return };
+        let place = rare.holdings.iter().position(|held| held.token == Some(token));
+        let Some(place) = place else { return };
+        match result {
+            Ok(Outturn::Locked { fence }) => {
+                if let Some(held) = rare.holdings.get_mut(place) {
+                    held.fence = *fence;
+                }
+            }
+            Err(_) => {
+                rare.holdings.swap_remove(place);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    /// On the session's shard: the fence of the lock that a condition names.
+    pub(crate) fn fence_for(
+        &self,
+        session: SessionId,
+        condition: Option<&Condition>,
+    ) -> Result<u64, Close> {
+        let Some(name) = condition.and_then(|condition| lock_named(condition, 0)) else {
+            return Ok(0);
+        };
+        let rare = self.session(session).and_then(|record| record.rare.as_ref());
+        let held = rare.and_then(|rare| {
+            rare.holdings.iter().find(|held| held.name == *name && held.fence > 0)
+        });
+        held.map(|held| held.fence).ok_or_else(|| {
+            let reason = format!("this session does not hold the lock {name}; nothing was changed");
+            Close::new(CloseCode::LockNotHeld, reason)
+        })
+    }
+
+    /// At a topic's home: whether nobody with a later hold of the lock has written here. If so, it is
+    /// noted.
+    pub(crate) fn fence_holds(&self, path: &Path, name: &Path, fence: u64) -> bool {
+        let topic = self.topic_names.get(path).and_then(|key| self.topics.get(*key));
+        let guard = topic.and_then(|topic| topic.home.as_ref()?.guard.as_ref());
+        let known = guard.and_then(|guard| guard.fence.as_ref());
+        fence > 0 && known.is_none_or(|(known, seen)| known != name || *seen <= fence)
+    }
+
+    /// At a topic's home: an update under a lock is written.
+    pub(crate) fn note_fence(&mut self, path: &Path, condition: Option<&Condition>, fence: u64) {
+        let Some(name) = condition.and_then(|condition| lock_named(condition, 0)) else { return };
+        let key = self.topic_names.get(path).copied();
+        let topic = key.and_then(|key| self.topics.get_mut(key));
+        if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
+            home.guard.get_or_insert_default().fence = Some((name.clone(), fence));
+        }
+    }
+
+    /// On its shard: what is published when the session ends.
+    pub(crate) fn set_will(
+        &mut self,
+        session: SessionId,
+        will: Option<Box<Run>>,
+    ) -> Result<(), Close> {
+        if let Some(run) = &will {
+            self.may_publish(session, run.destination())?;
+        }
+        if let Some(record) = self.sessions.get_mut(key_of(session)) {
+            record.rare.get_or_insert_default().will = will;
+        }
+        Ok(())
+    }
+
+    /// On its shard: a session ends and gives everything back.
+    pub(crate) fn give_back(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        let Some(rare) = &mut record.rare else { return };
+        let holdings = std::mem::take(&mut rare.holdings);
+        for Holding { name, token, .. } in holdings {
+            let operation = match token {
+                Some(_) => Operation::Unlock { name },
+                None => Operation::Release { path: name },
+            };
+            self.operate(now, session, 0, operation, effects);
+        }
+    }
+}
+
+pub(crate) fn claimed_by_another(path: &Path) -> Close {
+    let reason = format!("another session has claimed {path} and is its only publisher");
+    Close::new(CloseCode::TopicClaimed, reason)
+}
+
+/// The first lock that a condition names.
+fn lock_named(condition: &Condition, depth: usize) -> Option<&Path> {
+    match condition {
+        Condition::Locked(name) => Some(name),
+        Condition::All(all) | Condition::Any(all) if depth < 16 => {
+            all.iter().find_map(|condition| lock_named(condition, depth + 1))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,238 @@
+//! At a topic's home: creating it, and giving it values that depend on what it is now.
+//!
+//! Relies on the home being the only place where a topic changes, so that a condition which holds
+//! when it is looked at holds when the value is written. Invariant: an update that is refused has
+//! changed nothing.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, Now};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Change, Destination, Flags, Kind, Meta, NewValue, Outturn, Run, TopicSpec, Update,
+};
+
+use crate::Action;
+use crate::broker::Broker;
+use crate::condition::check_value;
+use crate::effects::Effects;
+use crate::operate::{Operated, Operator, is_reserved};
+use crate::publish::denied;
+use crate::topic::Home;
+
+impl Broker {
+    pub(crate) fn create_topic(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        path: &Path,
+        spec: &[u8],
+        value: Option<NewValue>,
+        effects: &mut Effects,
+    ) -> Operated {
+        let spec = self.spec_from(operator, path, spec)?;
+        let known = self.topic_names.get(path).and_then(|key| self.topics.get(*key));
+        let existing = known.filter(|topic| topic.is_known());
+        if let Some(topic) = existing {
+            let whose = Action::Create;
+            self.may_operate(operator, whose, path, &topic.spec)?;
+            if topic.spec != spec {
+                let reason = format!(
+                    "the topic {path} is there with another specification; remove it first, or create it with the same"
+                );
+                return Err(Close::new(CloseCode::TopicExists, reason));
+            }
+        }
+        let existed = existing.is_some();
+        if !existed {
+            self.may_operate(operator, Action::Create, path, &spec)?;
+        }
+        let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
+        if let Some(run) = &run {
+            check_value(&spec, run)?;
+        }
+        let key = self.make_known(now, path, spec);
+        if let Some(run) = run.filter(|_| !existed) {
+            self.publish_here(now, operator, key, run, effects)?;
+        }
+        Ok(Outturn::Created { existed })
+    }
+
+    pub(crate) fn update_topic(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        update: &Update,
+        effects: &mut Effects,
+    ) -> Operated {
+        let path = &update.path;
+        let known = self.topic_names.get(path).and_then(|key| self.topics.get(*key));
+        let created = match (known.filter(|topic| topic.is_known()), &update.spec) {
+            (None, Some(spec)) => Some(self.spec_from(operator, path, spec)?),
+            _ => None,
+        };
+        if let Some(spec) = &created {
+            self.may_operate(operator, Action::Create, path, spec)?;
+        }
+        let policy = self.options.topic(path);
+        let spec = created.as_ref().or(known.map(|topic| &topic.spec)).unwrap_or(policy).clone();
+        self.may_operate(operator, Action::Publish, path, &spec)?;
+        let value = known.and_then(|topic| topic.value(now));
+        if let Some(condition) = &update.condition {
+            self.check_condition(operator, path, value.as_deref(), condition)?;
+        }
+        let run = {
+            let present = value.as_ref().and_then(|run| run.message(0));
+            let body = changed(present.map(|message| message.body), value.as_deref(), update)?;
+            let properties = match (&update.properties, present) {
+                (Some(properties), _) => properties.as_ref(),
+                (None, Some(present)) if !matches!(update.change, Change::Value(_)) => {
+                    present.properties
+                }
+                (None, _) => &[],
+            };
+            let flags = update.flags | Flags::RETAIN;
+            let destination = Destination { kind: Kind::Topic, path: path.clone() };
+            let meta = Meta { flags, expires_ms: None };
+            Run::single(destination, now.time, properties, &body, meta)
+        };
+        check_value(&spec, &run)?;
+        let key = match created {
+            Some(spec) => self.make_known(now, path, spec),
+            None => self.ensure_topic(now, path),
+        };
+        let version = self.publish_here(now, operator, key, run, effects)?;
+        self.note_fence(path, update.condition.as_ref(), operator.fence);
+        Ok(Outturn::Updated { version })
+    }
+
+    fn spec_from(
+        &self,
+        operator: &Operator,
+        path: &Path,
+        text: &[u8],
+    ) -> Result<Arc<TopicSpec>, Close> {
+        let base = self.options.topic(path);
+        if text.is_empty() {
+            return Ok(base.clone());
+        }
+        let spec = TopicSpec::parse(text, base)?;
+        if let Some(owner) = &spec.owner
+            && **owner != *operator.principal.name
+        {
+            self.may_operate(operator, Action::Admin, path, base)?;
+        }
+        if spec == **base {
+            return Ok(base.clone());
+        }
+        Ok(Arc::new(spec))
+    }
+
+    /// Whether somebody may do that to a topic: by the rules, or as its owner.
+    pub(crate) fn may_operate(
+        &self,
+        operator: &Operator,
+        action: Action,
+        path: &Path,
+        spec: &TopicSpec,
+    ) -> Result<(), Close> {
+        let principal = &operator.principal;
+        let own = !principal.anonymous && spec.owner.as_deref() == Some(&*principal.name);
+        let reserved = is_reserved(path) && action != Action::Subscribe;
+        if reserved && !principal.is_server() {
+            let reason = format!("{path} is the server's own; nobody else writes below $sys");
+            return Err(Close::new(CloseCode::TopicReadOnly, reason));
+        }
+        if own || self.options.rules.authorise(principal, action, Kind::Topic, path) {
+            return Ok(());
+        }
+        Err(denied(&principal.name, action, Kind::Topic, path.as_str()))
+    }
+
+    /// The topic, with a specification of its own.
+    pub(crate) fn make_known(&mut self, now: Now, path: &Path, spec: Arc<TopicSpec>) -> Key {
+        let key = self.ensure_topic(now, path);
+        let spec = self.shared_spec(spec);
+        if let Some(topic) = self.topics.get_mut(key) {
+            topic.spec = spec;
+            topic.used = now.time;
+            let floor = || Home::starting(self.history.floor_of(path));
+            topic.home.get_or_insert_with(floor).created = true;
+        }
+        key
+    }
+
+    /// Topics of one kind share one specification.
+    fn shared_spec(&mut self, spec: Arc<TopicSpec>) -> Arc<TopicSpec> {
+        if let Some(known) = self.specs.get(&spec) {
+            return known.clone();
+        }
+        if self.specs.len() >= self.specs_swept_at {
+            self.specs.retain(|known| Arc::strong_count(known) > 1);
+            self.specs_swept_at = (self.specs.len() * 2).max(SPECS_KEPT);
+        }
+        self.specs.insert(spec.clone());
+        spec
+    }
+
+    fn run_of(&self, now: Now, path: &Path, properties: &[u8], body: &[u8]) -> Run {
+        let destination = Destination { kind: Kind::Topic, path: path.clone() };
+        let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
+        Run::single(destination, now.time, properties, body, meta)
+    }
+
+    /// Numbers a run of a topic whose home this is and passes it on; the version of its last message.
+    fn publish_here(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        key: Key,
+        mut run: Run,
+        effects: &mut Effects,
+    ) -> Result<u64, Close> {
+        run.number(self.shard, self.next_sequence);
+        self.next_sequence += run.len() as u64;
+        self.metrics.messages_received += run.len() as u64;
+        let session = operator.session;
+        self.distribute(now, session.shard, key, run, Some(session), effects)
+    }
+}
+
+/// Specifications that are kept although no topic has them any more, at most; or twice as many as
+/// are in use.
+const SPECS_KEPT: usize = 64;
+
+/// The new body.
+fn changed<'a>(
+    present: Option<&[u8]>,
+    value: Option<&Run>,
+    update: &'a Update,
+) -> Result<Cow<'a, [u8]>, Close> {
+    let path = &update.path;
+    let present = || {
+        present.ok_or_else(|| {
+            let reason =
+                format!("the topic {path} has no value that could be changed; give it one first");
+            Close::new(CloseCode::TopicUnknown, reason)
+        })
+    };
+    match &update.change {
+        Change::Value(body) => Ok(Cow::Borrowed(body)),
+        Change::Delta { base, .. } => {
+            let version = value.map_or(0, Run::version);
+            present()?;
+            if *base != version {
+                let reason = format!(
+                    "the delta is to version {base} of {path}, which is in version {version}"
+                );
+                return Err(Close::new(CloseCode::ConditionFailed, reason));
+            }
+            Err(CloseCode::BadPatch.into())
+        }
+        Change::Patch(_) | Change::Merge(_) => {
+            present()?;
+            Err(CloseCode::BadPatch.into())
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Operations on topics, over one to three shards: what is created, changed, listed, locked, removed.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{Wish, World, for_seeds};
+use tiderace_base::{CloseCode, Span};
+use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{
+    Change, Command, Condition, Destination, Fetch, Flags, Kind, Meta, NewValue, Operation,
+    Outturn, Page, Run, Token, Update, ValueType,
+};
+
+fn world(seed: u64) -> World {
+    World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
+}
+
+fn path(text: &str) -> Path {
+    Path::parse(text).unwrap()
+}
+
+fn ask(world: &mut World, client: usize, operation: Operation) -> Token {
+    let token = world.token(client);
+    world.command(client, Command::Operate { token, operation: Box::new(operation) });
+    token
+}
+
+/// Asks, and waits for the answer.
+fn tell(world: &mut World, client: usize, operation: Operation) -> Result<Outturn, CloseCode> {
+    let token = ask(world, client, operation);
+    world.quiesce();
+    answer(world, client, token).expect("every operation is answered")
+}
+
+fn answer(world: &World, client: usize, token: Token) -> Option<Result<Outturn, CloseCode>> {
+    let client = &world.clients[client];
+    let refused = client.refused.iter().find(|(blamed, _)| *blamed == Some(token));
+    let done = client.operated.get(&token).cloned();
+    done.map(Ok).or(refused.map(|(_, code)| Err(*code)))
+}
+
+fn create(name: &str, spec: &str, value: Option<&str>) -> Operation {
+    let value = value.map(|body| NewValue { body: body.as_bytes().into(), ..NewValue::default() });
+    Operation::Create { path: path(name), spec: spec.as_bytes().into(), value }
+}
+
+fn update(name: &str, body: &str, condition: Option<Condition>) -> Operation {
+    Operation::Update(Box::new(Update {
+        path: path(name),
+        change: Change::Value(body.as_bytes().into()),
+        properties: None,
+        flags: Flags::NONE,
+        condition,
+        spec: None,
+    }))
+}
+
+fn fetch(selector: &str, limit: u32, after: Option<Path>) -> Fetch {
+    let selector = vec![Pattern::parse(selector).unwrap()];
+    Fetch { selector, after, limit, depth: 0, values: true, specs: true }
+}
+
+fn page(world: &mut World, client: usize, fetch: Fetch) -> Page {
+    match tell(world, client, Operation::Fetch(Box::new(fetch))) {
+        Ok(Outturn::Page(page)) => *page,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn listed(page: &Page) -> Vec<&str> {
+    page.topics.iter().map(|entry| entry.path.as_str()).collect()
+}
+
+fn version(result: Result<Outturn, CloseCode>) -> Result<u64, CloseCode> {
+    match result? {
+        Outturn::Updated { version } => Ok(version),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_topic_is_created_once_and_holds_what_it_says() {
+    for_seeds(0..12, |seed| {
+        let mut world = world(seed);
+        let ann = world.connect(0, "ann");
+        let spec = r#"{"type":"json","retain":true}"#;
+        let made = tell(&mut world, ann, create("a/b", spec, Some("[1]")));
+        assert!(matches!(made, Ok(Outturn::Created { existed: false })), "{made:?}");
+        let again = tell(&mut world, ann, create("a/b", spec, None));
+        assert!(matches!(again, Ok(Outturn::Created { existed: true })), "{again:?}");
+        let other = tell(&mut world, ann, create("a/b", r#"{"type":"string"}"#, None));
+        assert_eq!(other.unwrap_err(), CloseCode::TopicExists);
+        let wrong = tell(&mut world, ann, create("a/c", r#"{"typ":"string"}"#, None));
+        assert_eq!(wrong.unwrap_err(), CloseCode::BadSpecification);
+        let reserved = tell(&mut world, ann, create("$sys/mine", "", None));
+        assert_eq!(reserved.unwrap_err(), CloseCode::TopicReadOnly);
+
+        let bad = world.publish(ann, "topic:a/b", "{");
+        let good = world.publish(ann, "topic:a/b", "[2]");
+        world.quiesce();
+        assert!(!world.is_confirmed(ann, bad) && world.is_confirmed(ann, good));
+        assert_eq!(world.clients[ann].refused.last().unwrap().1, CloseCode::BadValue);
+        let page = page(&mut world, ann, fetch("a/**", 0, None));
+        assert_eq!(listed(&page), ["a/b"]);
+        let entry = &page.topics[0];
+        assert_eq!(entry.spec.as_ref().unwrap().value, ValueType::Json);
+        assert_eq!(entry.value.as_ref().unwrap().message(0).unwrap().body, b"[2]");
+        assert_eq!(entry.version, entry.value.as_ref().unwrap().version());
+    });
+}
+
+#[test]
+fn updates_depend_on_what_the_topic_is() {
+    for_seeds(0..12, |seed| {
+        let mut world = world(seed);
+        let ann = world.connect(0, "ann");
+        let at = |version| Some(Condition::Version(version));
+        let first =
+            version(tell(&mut world, ann, update("x", "1", Some(Condition::Absent)))).unwrap();
+        let taken = version(tell(&mut world, ann, update("x", "2", Some(Condition::Absent))));
+        assert_eq!(taken, Err(CloseCode::ConditionFailed));
+        let second = version(tell(&mut world, ann, update("x", "2", at(first)))).unwrap();
+        assert_eq!(second, first + 1);
+        let stale = version(tell(&mut world, ann, update("x", "3", at(first))));
+        assert_eq!(stale, Err(CloseCode::ConditionFailed));
+        let both = Condition::All(vec![
+            Condition::Present,
+            Condition::Any(vec![Condition::Version(first), Condition::Value(b"2"[..].into())]),
+        ]);
+        assert_eq!(version(tell(&mut world, ann, update("x", "4", Some(both)))), Ok(second + 1));
+        let patch = Update {
+            path: path("nothing"),
+            change: Change::Merge(b"{}"[..].into()),
+            properties: None,
+            flags: Flags::NONE,
+            condition: None,
+            spec: None,
+        };
+        let nothing = tell(&mut world, ann, Operation::Update(Box::new(patch)));
+        assert_eq!(nothing.unwrap_err(), CloseCode::TopicUnknown);
+    });
+}
+
+#[test]
+fn a_page_goes_on_where_the_last_one_ended() {
+    for_seeds(0..24, |seed| {
+        let mut world = world(seed);
+        let ann = world.connect(0, "ann");
+        let mut wanted: Vec<String> = (0..57).map(|n| format!("t/{}/{n}", n % 5)).collect();
+        for name in &wanted {
+            ask(&mut world, ann, update(name, "v", None));
+        }
+        ask(&mut world, ann, update("other", "v", None));
+        world.quiesce();
+        wanted.sort();
+        let limit = 1 + world.random.below(20) as u32;
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = page(&mut world, ann, fetch("t/**", limit, after));
+            assert!(page.topics.len() <= limit as usize);
+            found.extend(listed(&page).into_iter().map(str::to_owned));
+            assert_eq!(page.more, page.next.is_some());
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(found, wanted);
+        let shallow = Fetch { depth: 2, ..fetch("t/**", 0, None) };
+        let shallow = page(&mut world, ann, shallow);
+        assert_eq!(listed(&shallow), ["t/0", "t/1", "t/2", "t/3", "t/4"]);
+    });
+}
+
+#[test]
+fn removed_topics_are_gone_and_their_listeners_hear_it() {
+    for_seeds(0..12, |seed| {
+        let mut world = world(seed);
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+        for name in ["a/1", "a/2", "b/1"] {
+            ask(&mut world, ann, create(name, r#"{"type":"int64"}"#, Some("7")));
+        }
+        world.subscribe(bob, 0, Wish::to("topic:**"));
+        world.quiesce();
+        assert_eq!(world.clients[bob].received.len(), 3);
+        let selector = vec![Pattern::parse("a/**").unwrap()];
+        let removed = tell(&mut world, ann, Operation::Remove { selector: selector.clone() });
+        assert!(matches!(removed, Ok(Outturn::Removed { topics: 2 })), "{removed:?}");
+        let last: Vec<_> =
+            world.clients[bob].received[3..].iter().map(|m| m.path.clone()).collect();
+        assert_eq!(last.len(), 2, "{last:?}");
+        assert_eq!(listed(&page(&mut world, ann, fetch("**", 0, None))), ["b/1"]);
+        let again = tell(&mut world, ann, Operation::Remove { selector });
+        assert!(matches!(again, Ok(Outturn::Removed { topics: 0 })));
+        // What it held values to is gone with it.
+        assert!(version(tell(&mut world, ann, update("a/1", "no number", None))).is_ok());
+        let reads = world.clients[bob].received.last().unwrap().body.clone();
+        assert_eq!(reads, "no number");
+    });
+}
+
+#[test]
+fn a_lock_has_one_holder_and_passes_on_in_order() {
+    for_seeds(0..24, |seed| {
+        let mut world = world(seed);
+        let shards = world.brokers.len();
+        let lock = |patience| Operation::Lock { name: path("leader"), patience };
+        let sessions: Vec<usize> = (0..4).map(|n| world.connect(n % shards, "ann")).collect();
+        let fence = |world: &World, client: usize, token| match answer(world, client, token) {
+            Some(Ok(Outturn::Locked { fence })) => Some(fence),
+            None => None,
+            other => panic!("{other:?}"),
+        };
+        let first = ask(&mut world, sessions[0], lock(Span::ZERO));
+        world.quiesce();
+        let held = fence(&world, sessions[0], first).unwrap();
+        assert_eq!(
+            tell(&mut world, sessions[1], lock(Span::ZERO)).unwrap_err(),
+            CloseCode::LockHeld
+        );
+        let waiting: Vec<Token> = sessions[1..]
+            .iter()
+            .map(|client| {
+                let token = ask(&mut world, *client, lock(Span::from_secs(60)));
+                world.quiesce();
+                token
+            })
+            .collect();
+        let under = |world: &mut World, client| {
+            let locked = Some(Condition::Locked(path("leader")));
+            version(tell(world, client, update("state", "x", locked)))
+        };
+        assert!(under(&mut world, sessions[0]).is_ok());
+        assert_eq!(under(&mut world, sessions[1]), Err(CloseCode::LockNotHeld));
+        world.close(sessions[0]);
+        world.quiesce();
+        let next = fence(&world, sessions[1], waiting[0]).unwrap();
+        assert!(next > held);
+        assert_eq!(fence(&world, sessions[2], waiting[1]), None);
+        assert!(under(&mut world, sessions[1]).is_ok());
+        assert!(tell(&mut world, sessions[1], Operation::Unlock { name: path("leader") }).is_ok());
+        assert_eq!(under(&mut world, sessions[1]), Err(CloseCode::LockNotHeld));
+        assert!(fence(&world, sessions[2], waiting[1]).unwrap() > next);
+        // Who has waited long enough is told so, and does not get it later.
+        world.advance(Span::from_secs(61));
+        world.quiesce();
+        let told = answer(&world, sessions[3], waiting[2]).unwrap();
+        assert_eq!(told.unwrap_err(), CloseCode::LockHeld);
+        world.close(sessions[2]);
+        world.quiesce();
+        assert!(under(&mut world, sessions[3]).is_err());
+        assert!(matches!(
+            tell(&mut world, sessions[3], lock(Span::ZERO)),
+            Ok(Outturn::Locked { .. })
+        ));
+    });
+}
+
+#[test]
+fn a_claimed_topic_has_one_publisher() {
+    for_seeds(0..12, |seed| {
+        let mut world = world(seed);
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+        let claim = || Operation::Claim { path: path("price") };
+        assert!(tell(&mut world, ann, claim()).is_ok());
+        assert_eq!(tell(&mut world, bob, claim()).unwrap_err(), CloseCode::TopicClaimed);
+        let refused = world.publish(bob, "topic:price", "1");
+        let taken = world.publish(ann, "topic:price", "2");
+        world.quiesce();
+        assert!(!world.is_confirmed(bob, refused) && world.is_confirmed(ann, taken));
+        assert_eq!(
+            version(tell(&mut world, bob, update("price", "3", None))),
+            Err(CloseCode::TopicClaimed)
+        );
+        world.close(ann);
+        world.quiesce();
+        assert!(tell(&mut world, bob, claim()).is_ok());
+        assert!(version(tell(&mut world, bob, update("price", "3", None))).is_ok());
+    });
+}
+
+#[test]
+fn a_will_is_published_when_its_session_ends() {
+    for_seeds(0..12, |seed| {
+        let mut world = world(seed);
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+        world.subscribe(bob, 0, Wish::to("topic:wills"));
+        let destination = Destination { kind: Kind::Topic, path: path("wills") };
+        let run = Run::single(destination, world.now.time, b"", b"gone", Meta::default());
+        assert!(tell(&mut world, ann, Operation::Will(Some(Box::new(run)))).is_ok());
+        assert!(world.clients[bob].received.is_empty());
+        world.close(ann);
+        world.quiesce();
+        assert_eq!(world.clients[bob].received[0].body, "gone");
+    });
+}
+
+#[test]
+fn rules_and_owners_decide_who_may() {
+    let rule = |actions: &[Action], who, place: &str| Rule {
+        allow: true,
+        actions: actions.iter().copied().collect(),
+        who: vec![who],
+        paths: vec![Pattern::parse(place).unwrap()],
+        kind: None,
+    };
+    let ann = Who::User("ann".into());
+    let rules = Rules::new(vec![
+        rule(&[Action::Create, Action::Publish, Action::Subscribe], ann, "**"),
+        rule(&[Action::Create], Who::All, "own/**"),
+        rule(&[Action::Subscribe], Who::All, "open/**"),
+    ]);
+    let mut world = World::new(7, BrokerOptions { shards: 3, rules, ..BrokerOptions::default() });
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    assert!(tell(&mut world, ann, create("closed/a", "", Some("1"))).is_ok());
+    assert!(tell(&mut world, ann, create("open/a", "", Some("1"))).is_ok());
+    assert_eq!(
+        tell(&mut world, bob, create("open/b", "", None)).unwrap_err(),
+        CloseCode::NotAuthorised
+    );
+    assert_eq!(listed(&page(&mut world, bob, fetch("**", 0, None))), ["open/a"]);
+    let mine = r#"{"owner":"bob"}"#;
+    assert!(tell(&mut world, bob, create("own/b", mine, None)).is_ok());
+    assert!(version(tell(&mut world, bob, update("own/b", "2", None))).is_ok());
+    assert_eq!(
+        version(tell(&mut world, bob, update("open/a", "2", None))),
+        Err(CloseCode::NotAuthorised)
+    );
+    let theirs = tell(&mut world, bob, create("own/c", r#"{"owner":"eve"}"#, None));
+    assert_eq!(theirs.unwrap_err(), CloseCode::NotAuthorised);
+    assert_eq!(listed(&page(&mut world, bob, fetch("**", 0, None))), ["open/a", "own/b"]);
+}
+
+#[test]
+fn topics_of_one_kind_share_one_specification() {
+    let mut world = world(0);
+    let ann = world.connect(0, "ann");
+    for n in 0..3 {
+        assert!(
+            tell(&mut world, ann, create(&format!("s/{n}"), r#"{"type":"json"}"#, None)).is_ok()
+        );
+    }
+    let page = page(&mut world, ann, fetch("s/*", 0, None));
+    let specs: Vec<_> = page.topics.iter().map(|entry| entry.spec.clone().unwrap()).collect();
+    assert!(specs.iter().all(|spec| Arc::ptr_eq(spec, &specs[0])));
+}
