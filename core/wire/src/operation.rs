@@ -80,6 +80,48 @@ pub enum Operation {
     Session,
 }
 
+impl Operation {
+    /// Bytes of the messages and texts in it.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Operation::Create { spec, value, .. } => {
+                spec.len() + value.as_ref().map_or(0, NewValue::bytes)
+            }
+            Operation::Update(update) => {
+                let texts = [&update.properties, &update.spec];
+                let texts = texts.into_iter().flatten().map(|text| text.len());
+                update.change.bytes() + texts.sum::<usize>()
+            }
+            Operation::Amend { value, .. } => value.bytes(),
+            Operation::View { text, .. } => text.as_ref().map_or(0, |text| text.len()),
+            Operation::Will(run) => run.as_ref().map_or(0, |run| run.bytes()),
+            _ => 0,
+        }
+    }
+}
+
+impl Outturn {
+    /// Bytes of the messages and texts in it.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Outturn::Page(page) => {
+                let values = page.topics.iter().filter_map(|entry| entry.value.as_ref());
+                values.map(|run| run.bytes()).sum()
+            }
+            Outturn::Events(events) => events.events.iter().map(|event| event.run.bytes()).sum(),
+            Outturn::Views(views) => views.iter().map(|view| view.text.len()).sum(),
+            _ => 0,
+        }
+    }
+}
+
+impl NewValue {
+    /// Bytes of properties and body.
+    pub fn bytes(&self) -> usize {
+        self.properties.len() + self.body.len()
+    }
+}
+
 /// A value that is to be one of a topic's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewValue {
@@ -125,6 +167,16 @@ pub enum Change {
     Patch(Box<[u8]>),
     /// As a JSON Merge Patch (RFC 7386) of the present value.
     Merge(Box<[u8]>),
+}
+
+impl Change {
+    /// Bytes of what is given.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Change::Value(bytes) | Change::Patch(bytes) | Change::Merge(bytes) => bytes.len(),
+            Change::Delta { delta, .. } => delta.len(),
+        }
+    }
 }
 
 /// Something that has to hold of a topic, or of what the session holds.

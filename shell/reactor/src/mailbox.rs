@@ -29,7 +29,9 @@ impl<S> Letter<S> {
     pub(crate) fn weight(&self) -> usize {
         let bytes = match self {
             Letter::Broker(Mail::Publish { run, .. }) => run.bytes(),
-            Letter::Broker(Mail::Fanout(run)) => run.bytes(),
+            Letter::Broker(Mail::Fanout { run, .. }) => run.bytes(),
+            Letter::Broker(Mail::Operate { operation, .. }) => operation.bytes(),
+            Letter::Broker(Mail::Operated { result: Ok(outturn), .. }) => outturn.bytes(),
             Letter::Broker(Mail::Service(mail)) => mail.bytes(),
             Letter::Broker(Mail::Interested { answer, .. }) => answer.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
