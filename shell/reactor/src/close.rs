@@ -153,6 +153,8 @@ impl<D: Driver> Shard<D> {
         if let Some(stream) = connection.stream {
             self.driver.close(stream);
             self.shared.dismiss(connection.peer.address());
+        } else if connection.listener != NO_LISTENER {
+            self.shared.dismiss_carried(connection.peer.address());
         }
     }
 }

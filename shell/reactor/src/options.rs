@@ -23,7 +23,8 @@ pub struct Options {
     pub listen_backlog: i32,
     /// Connections at a time; more are closed at once.
     pub connections_max: usize,
-    /// Connections at a time from one address; zero for no limit.
+    /// Connections at a time from one address, and besides them as many sessions that its requests
+    /// carry; zero for no limit.
     pub connections_per_address_max: usize,
     /// When a connection gets its shard.
     pub placement: Placement,

@@ -50,8 +50,10 @@ impl<D: Driver> Shard<D> {
         request: &Request<'_>,
         asked: Asked,
     ) -> bool {
-        if matches!(route, Route::Open) && self.is_crowded() {
-            self.metrics.count_rejected(Rejected::Limit);
+        if matches!(route, Route::Open)
+            && let Err(reason) = self.admit_carried(key)
+        {
+            self.metrics.count_rejected(reason);
             self.set_work(key, Work::Waiting(Asked { session: key, ..asked }));
             let response = refusal(&CloseCode::TooManyConnections.into()).with("Retry-After", "5");
             self.answer(key, &response);
@@ -116,10 +118,18 @@ impl<D: Driver> Shard<D> {
         Some(session)
     }
 
-    /// Whether there are so many sessions that requests open no more. Each connection may have brought
-    /// one besides itself; without a limit one connection could open any number.
-    fn is_crowded(&self) -> bool {
-        self.shared.connections() >= self.shared.options.connections_max.saturating_mul(2)
+    /// Counts a session that a connection's request is to open, unless there are too many: each
+    /// connection may have brought one besides itself, and an address as many as connections. Without
+    /// a limit one connection could open any number.
+    fn admit_carried(&mut self, key: Key) -> Result<(), Rejected> {
+        let Some(asking) = self.connections.get(key) else {
+            return Ok(());
+        };
+        if self.shared.connections() >= self.shared.options.connections_max.saturating_mul(2) {
+            return Err(Rejected::Limit);
+        }
+        let is_admitted = self.shared.admit_carried(asking.peer.address());
+        is_admitted.then_some(()).ok_or(Rejected::AddressLimit)
     }
 
     /// Opens the session of a record.

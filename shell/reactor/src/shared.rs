@@ -31,8 +31,17 @@ pub(crate) struct Shared {
     turn: AtomicU32,
     /// Sockets of clients, whatever they carry: sessions that requests carry have none of their own.
     sockets: AtomicUsize,
-    /// Connections per address, if they are limited.
-    addresses: Mutex<HashMap<IpAddr, u32>>,
+    /// What each address has, if that is limited.
+    addresses: Mutex<HashMap<IpAddr, AddressLoad>>,
+}
+
+/// What one address has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct AddressLoad {
+    connections: u32,
+    /// Those that requests carry; each is limited like connections, for one connection could open any
+    /// number.
+    sessions: u32,
 }
 
 impl Shared {
@@ -107,18 +116,23 @@ impl Shared {
 
     /// Whether the address may have another connection; counts it if so.
     pub(crate) fn admit(&self, address: IpAddr) -> bool {
-        let is_admitted = self.admit_address(address);
+        let is_admitted = self.admit_one(address, |load| &mut load.connections);
         self.sockets.fetch_add(usize::from(is_admitted), Ordering::Relaxed);
         is_admitted
     }
 
-    fn admit_address(&self, address: IpAddr) -> bool {
+    /// Whether the address may have another session that requests carry; counts it if so.
+    pub(crate) fn admit_carried(&self, address: IpAddr) -> bool {
+        self.admit_one(address, |load| &mut load.sessions)
+    }
+
+    fn admit_one(&self, address: IpAddr, count: fn(&mut AddressLoad) -> &mut u32) -> bool {
         let limit = self.options.connections_per_address_max;
         if limit == 0 {
             return true;
         }
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = addresses.entry(address).or_insert(0);
+        let count = count(addresses.entry(address).or_default());
         if *count as usize >= limit {
             return false;
         }
@@ -129,13 +143,22 @@ impl Shared {
     /// Ends [`Shared::admit`].
     pub(crate) fn dismiss(&self, address: IpAddr) {
         self.sockets.fetch_sub(1, Ordering::Relaxed);
+        self.dismiss_one(address, |load| &mut load.connections);
+    }
+
+    /// Ends [`Shared::admit_carried`].
+    pub(crate) fn dismiss_carried(&self, address: IpAddr) {
+        self.dismiss_one(address, |load| &mut load.sessions);
+    }
+
+    fn dismiss_one(&self, address: IpAddr, count: fn(&mut AddressLoad) -> &mut u32) {
         if self.options.connections_per_address_max == 0 {
             return;
         }
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = addresses.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(load) = addresses.get_mut(&address) {
+            *count(load) -= 1;
+            if *load == AddressLoad::default() {
                 addresses.remove(&address);
             }
         }

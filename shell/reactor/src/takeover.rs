@@ -102,6 +102,7 @@ impl<D: Driver> Shard<D> {
         };
         let registered = self.driver.register(&mut stream, to).is_ok();
         record.stream = Some(stream);
+        self.shared.dismiss_carried(record.peer.address());
         (record.peer, record.listener) = (donor.peer, donor.listener);
         record.input = donor.input.take();
         let kept = Flags::READABLE | Flags::PEER_ENDING | Flags::PEER_ENDED | Flags::HEARD;

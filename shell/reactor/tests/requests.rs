@@ -217,6 +217,35 @@ fn one_connection_does_not_open_any_number_of_sessions() {
 }
 
 #[test]
+fn one_address_does_not_open_any_number_of_sessions() {
+    let options = Options { connections_per_address_max: 2, ..Options::default() };
+    let mut world = World::with(7, options, |services| services.protocols.push(postbox_protocol()));
+    let mut http = Http::connect(&world);
+    let boxes = [open_box(&mut world, &mut http, "a"), open_box(&mut world, &mut http, "b")];
+    let (status, text) = http.ask(&mut world, "POST", "/box", "");
+    assert_eq!(status, 503);
+    assert!(text.contains("too-many-connections"), "{text}");
+    // One that ends makes room, and so does one that a WebSocket carries.
+    assert_eq!(http.ask(&mut world, "POST", &boxes[0], "Q\n").0, 200);
+    world.run_for(Span::from_secs(1));
+    let third = open_box(&mut world, &mut http, "c");
+    assert_eq!(http.ask(&mut world, "POST", "/box", "").0, 503);
+    let socket = world.network.connect(0);
+    let mut wire = format!(
+        "GET {third} HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    .into_bytes();
+    encode_message(&mut wire, MessageKind::Text, b"probe", Some([1, 2, 3, 4]));
+    encode_message(&mut wire, MessageKind::Text, b"take", Some([1, 2, 3, 4]));
+    world.network.send(socket, &wire);
+    world.run_until("the takeover", |world| world.text(socket).contains("taken"));
+    open_box(&mut world, &mut http, "d");
+    assert_eq!(http.ask(&mut world, "POST", "/box", "").0, 503);
+    stop(world);
+}
+
+#[test]
 fn a_websocket_takes_a_session_over_without_loss() {
     for seed in 0..200 {
         let mut world = world(seed);

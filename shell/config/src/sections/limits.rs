@@ -20,7 +20,7 @@ section! {
         /// Open connections; those beyond are closed at once. Sessions that requests carry, such as those of
         /// long polling, count as well; they are refused from twice as many on.
         "connections_max" connections_max: usize = Is("0"), Kind::Integer { min: 1, max: 100_000_000 }, zero("as many as the open-file limit allows");
-        /// Open connections from one IP address.
+        /// Open connections from one IP address. It may have as many sessions that requests carry besides.
         "connections_per_ip_max" connections_per_ip_max: usize = Is("0"), Kind::Integer { min: 1, max: 100_000_000 }, zero("no limit");
         /// Body of one message.
         "message_bytes_max" message_bytes_max: usize = Is("16 MiB"), Kind::Bytes { min: KIB, max: GIB };
