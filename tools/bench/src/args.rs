@@ -368,6 +368,9 @@ pub struct SocketioArgs {
     /// Clients.
     #[arg(long, default_value_t = 1000)]
     pub clients: usize,
+    /// Threads they are spread over.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
     /// Topics of each.
     #[arg(long, default_value_t = 1)]
     pub subscriptions: usize,
@@ -392,6 +395,9 @@ pub struct SocketioArgs {
     /// Further levels of load, in deliveries per second.
     #[arg(long, value_delimiter = ',')]
     pub rate: Vec<f64>,
+    /// Leave out the bare writer at the end.
+    #[arg(long)]
+    pub no_bare: bool,
     /// The server to start, if it is not this program.
     #[arg(long, value_name = "PROGRAM")]
     pub server: Option<PathBuf>,

@@ -14,6 +14,34 @@ pub struct SocketIo {
     pub is_connected: bool,
     /// Acknowledgements.
     pub confirmed: u64,
+    last: Stamp,
+}
+
+/// The time in the last event: the next one has it in the same place as a rule, and often the same one.
+/// Looking for it in every message would cost this program more than a message costs the server.
+#[derive(Debug, Default)]
+struct Stamp {
+    at: usize,
+    digits: [u8; DIGITS],
+    unix_ns: u64,
+}
+
+impl Stamp {
+    fn of(&mut self, packet: &[u8]) -> u64 {
+        match digits_at(packet, self.at) {
+            Some(digits) if *digits == self.digits => self.unix_ns,
+            Some(digits) if let Some(unix_ns) = number(digits) => {
+                (self.digits, self.unix_ns) = (*digits, unix_ns);
+                unix_ns
+            }
+            _ => {
+                let (at, unix_ns) = find(packet).unwrap_or_default();
+                let digits = digits_at(packet, at).copied().unwrap_or_default();
+                *self = Stamp { at, digits, unix_ns };
+                unix_ns
+            }
+        }
+    }
 }
 
 impl SocketIo {
@@ -26,7 +54,7 @@ impl SocketIo {
             Some(b'0') => self.is_connected = true,
             Some(b'2') => {
                 tally.batches += 1;
-                tally.message(stamp(packet).unwrap_or(0), packet.len());
+                tally.message(self.last.of(packet), packet.len());
             }
             Some(b'3') if memchr::memmem::find(packet, b"\"ok\":false").is_none() => {
                 self.confirmed += 1;
@@ -51,14 +79,24 @@ pub fn control(out: &mut Vec<u8>, word: &[u8]) {
     out.extend_from_slice(format!("2[\"control\",\"{word}\"]").as_bytes());
 }
 
-/// The first 16 hexadecimal digits that follow a quotation mark.
-pub(crate) fn stamp(text: &[u8]) -> Option<u64> {
+/// The first 16 hexadecimal digits that follow a quotation mark: where they are and what they say.
+fn find(text: &[u8]) -> Option<(usize, u64)> {
     let head = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();
-    memchr::memchr_iter(b'"', head).find_map(|at| {
-        let digits = text.get(at + 1..at + 17)?;
-        u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-    })
+    memchr::memchr_iter(b'"', head).find_map(|at| Some((at + 1, number(digits_at(text, at + 1)?)?)))
 }
+
+/// The bytes of that place, if a quotation mark precedes them.
+fn digits_at(text: &[u8], at: usize) -> Option<&[u8; DIGITS]> {
+    let (mark, rest) = text.get(at.checked_sub(1)?..)?.split_first()?;
+    if *mark == b'"' { rest.first_chunk() } else { None }
+}
+
+fn number(digits: &[u8; DIGITS]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Hexadecimal digits of a time.
+const DIGITS: usize = 16;
 
 /// Within which the time is looked for.
 const HEAD_BYTES: usize = 512;
@@ -69,6 +107,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_time_is_found_wherever_it_is() {
+        let mut last = Stamp::default();
+        for (text, time) in [
+            (&b"2[\"message\",\"bench/1\",\"18e9b6b7a0c0de00.\"]"[..], 0x18e9_b6b7_a0c0_de00),
+            (b"2[\"message\",\"bench/1\",\"18e9b6b7a0c0de00.\"]", 0x18e9_b6b7_a0c0_de00),
+            (b"2[\"message\",\"bench/2\",\"18e9b6b7a0c0de01.\"]", 0x18e9_b6b7_a0c0_de01),
+            (b"2[\"message\",\"bench/10\",\"18e9b6b7a0c0de02.\"]", 0x18e9_b6b7_a0c0_de02),
+            (b"2[\"message\",\"there is no time in this one\"]", 0),
+            (b"2[\"m\"]", 0),
+            (b"2[\"m\",\"18e9b6b7a0c0de03\"]", 0x18e9_b6b7_a0c0_de03),
+        ] {
+            assert_eq!(last.of(text), time, "{}", text.escape_ascii());
+            assert_eq!(find(text).map_or(0, |(_, found)| found), time);
+        }
+    }
+
+    #[test]
     fn a_conversation() {
         let (mut socket, mut tally) = (SocketIo::default(), Tally::idle());
         socket.take(b"0{\"sid\":\"x\"}", &mut tally).unwrap();
@@ -76,7 +131,6 @@ mod tests {
         socket.take(b"2[\"message\",\"bench/1\",\"18e9b6b7a0c0de00....\"]", &mut tally).unwrap();
         assert!(socket.is_connected);
         assert_eq!((socket.confirmed, tally.received), (1, 1));
-        assert_eq!(stamp(b"2[\"a\",\"18e9b6b7a0c0de00.\"]"), Some(0x18e9_b6b7_a0c0_de00));
         assert!(socket.take(b"31[{\"ok\":false}]", &mut tally).is_err());
     }
 }

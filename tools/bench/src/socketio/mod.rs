@@ -11,6 +11,8 @@ use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
 
 use crate::args::{RubrisTransport, SocketioArgs};
+use crate::bare::{self, BareSpec};
+use crate::body::HEAD_BYTES;
 use crate::cpu;
 use crate::crowd::Speech;
 use crate::crowd::carrier::{Place, Transport};
@@ -32,6 +34,11 @@ pub fn run(args: &SocketioArgs) -> anyhow::Result<()> {
     ensure!(clients > 0 && clients <= CONNECTIONS_MAX, "1 to {CONNECTIONS_MAX} clients, please");
     ensure!(args.size >= 16, "--size must be at least 16: a message carries its time");
     ensure!(args.subscriptions <= args.topics, "more --subscriptions than --topics");
+    let threads = args.threads;
+    ensure!(
+        threads > 0 && clients.is_multiple_of(threads),
+        "--clients must be a multiple of --threads"
+    );
     machine::ensure_open_files(clients)?;
     let bar = matrix::progress_bar();
     let mut report = Report::new("socketio", &args.output);
@@ -43,6 +50,9 @@ pub fn run(args: &SocketioArgs) -> anyhow::Result<()> {
             let outcome = peer(args, target, *transport, &bar);
             report.outcomes.push(outcome.with_context(|| format!("measuring {target}"))?);
         }
+    }
+    if !args.no_bare {
+        report.bare = Some(bare::measure(bare_spec(args), &bar)?);
     }
     bar.finish_and_clear();
     matrix::print(&report.text())?;
@@ -98,8 +108,8 @@ fn measure(
         name: format!("{name} {}", transport.as_str()),
         address,
         pids,
-        crews: 1,
-        clients: args.clients,
+        crews: args.threads,
+        clients: args.clients / args.threads,
         client: client(transport, address),
         publisher: PublisherSpec {
             address,
@@ -123,6 +133,17 @@ fn measure(
         (0..args.subscriptions).map(|at| format!("{PREFIX}/{}", topic(client, at))).collect()
     };
     scenario::measure(&scenario, paths, bar)
+}
+
+/// What a writer of such messages reaches that does nothing else.
+fn bare_spec(args: &SocketioArgs) -> BareSpec {
+    BareSpec {
+        connections: args.clients,
+        size: args.size.max(HEAD_BYTES),
+        write_bytes: BATCH_BYTES,
+        warm_up_s: 1,
+        duration_s: args.duration.min(5),
+    }
 }
 
 fn client(transport: RubrisTransport, address: SocketAddr) -> ClientSpec {
