@@ -1,11 +1,15 @@
 //! The command line of `bench`, as typed.
 //!
 //! Relies on clap alone; meaning (target specifications, cells) is given in [`crate::target`] and
-//! [`crate::stomp::cell`]. Invariant: every default is stated here and nowhere else.
+//! [`crate::stomp::cell`]. Invariant: every default is stated here or below and nowhere else.
+
+mod diffusion;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionDeltas};
 
 /// Measures STOMP servers and the machine they run on.
 #[derive(Debug, Clone, Args)]
@@ -26,6 +30,9 @@ pub enum BenchCommand {
     Bare(BareArgs),
     /// Rubris's test: users who subscribe to many of very many topics, by polling or WebSocket.
     Rubris(RubrisArgs),
+    /// Diffusion's test: very many topics that hold JSON, few of them for each of many clients, with and
+    /// without deltas.
+    Diffusion(DiffusionArgs),
     /// One kilobyte to many Socket.IO clients, ours beside other Socket.IO servers.
     Socketio(SocketioArgs),
     /// Very many connections with one subscription each: memory per connection, latency of each message.

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod connections;
 pub mod cpu;
 pub mod crowd;
+pub mod diffusion;
 pub mod fanout;
 pub mod forwarder;
 pub mod latency;
@@ -40,6 +41,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Fanout(fanout) => fanout::run(fanout),
         BenchCommand::Bare(bare) => bare::run(bare),
         BenchCommand::Rubris(rubris) => rubris::run(rubris),
+        BenchCommand::Diffusion(diffusion) => diffusion::run(diffusion),
         BenchCommand::Socketio(socketio) => socketio::run(socketio),
         BenchCommand::Connections(connections) => connections::run(connections),
         BenchCommand::Sessions(sessions) => sessions::run(sessions),

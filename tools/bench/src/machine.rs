@@ -55,18 +55,22 @@ impl Machine {
 /// # Errors
 /// A sentence that names the limit and how to raise it.
 pub fn ensure_open_files(connections: usize) -> anyhow::Result<()> {
+    let (soft, needed) = (open_files(), connections.saturating_add(FILES_SPARE));
+    anyhow::ensure!(
+        soft >= needed,
+        "{connections} connections need {needed} open files but this process may open {soft}: run `ulimit -n {needed}` first, or ask for fewer"
+    );
+    Ok(())
+}
+
+/// How many files this process may open.
+pub fn open_files() -> usize {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let soft = limits.lines().find_map(|line| {
         let rest = line.strip_prefix("Max open files")?;
         rest.split_ascii_whitespace().next()?.parse::<usize>().ok()
     });
-    let needed = connections + FILES_SPARE;
-    anyhow::ensure!(
-        soft.is_none_or(|soft| soft >= needed),
-        "{connections} connections need {needed} open files but this process may open {}: run `ulimit -n {needed}` first, or ask for fewer",
-        soft.unwrap_or(0)
-    );
-    Ok(())
+    soft.unwrap_or(usize::MAX)
 }
 
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {

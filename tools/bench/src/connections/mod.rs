@@ -257,7 +257,7 @@ pub(crate) fn client_spec(
     };
     let subprotocol = subprotocol.filter(|_| transport == Transport::WebSocket);
     let place = Place { authority: address.to_string(), path: path.to_owned(), subprotocol };
-    ClientSpec { transport, place: Arc::new(place), speech, credentials: None }
+    ClientSpec { transport, place: Arc::new(place), speech, credentials: None, values: None }
 }
 
 /// The path that the arguments mean.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::crowd::carrier::{Carrier, Place, Transport};
 use crate::crowd::language::{Language, Speech};
 use crate::crowd::tally::Tally;
+use crate::crowd::values::{self, ValuesSpec};
 
 /// How far a client has come, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +35,8 @@ pub struct ClientSpec {
     pub speech: Speech,
     /// Name and password.
     pub credentials: Option<(String, String)>,
+    /// What it follows, if it speaks natively and holds values.
+    pub values: Option<ValuesSpec>,
 }
 
 /// When a client reached each phase, nanoseconds of the run's clock; zero if it has not.
@@ -78,12 +81,19 @@ pub enum Outcome {
 }
 
 impl Client {
-    /// A client on a connected socket.
-    pub fn new(stream: TcpStream, spec: &ClientSpec, paths: Vec<String>) -> Client {
+    /// A client on a connected socket. One in [`WITNESS_EVERY`] numbers keeps values.
+    pub fn new(stream: TcpStream, spec: &ClientSpec, paths: Vec<String>, number: usize) -> Client {
+        let language = match &spec.values {
+            None => Language::new(spec.speech, paths.len()),
+            Some(values) => {
+                let is_witness = number.is_multiple_of(WITNESS_EVERY);
+                Language::Values(Box::new(values::Reader::new(values, &paths, is_witness)))
+            }
+        };
         Client {
             stream,
             carrier: Carrier::new(spec.transport, Arc::clone(&spec.place)),
-            language: Language::new(spec.speech, paths.len()),
+            language,
             kept: Vec::new(),
             credentials: spec.credentials.clone(),
             wanted: paths.len() as u64,
@@ -118,7 +128,7 @@ impl Client {
             Err(error) => return Err(error),
         };
         let now_ns = now();
-        tally.read_at(now_ns);
+        tally.read_at(now_ns, read);
         let bytes = buffer.get(..kept + read).unwrap_or_default();
         let taken = self.carrier.walk(bytes, now_ns, &mut self.language, tally)?;
         tally.settle();
@@ -188,3 +198,6 @@ impl Client {
         }
     }
 }
+
+/// Of so many clients one compares every value with what was published.
+pub const WITNESS_EVERY: usize = 100;

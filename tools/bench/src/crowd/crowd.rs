@@ -215,7 +215,7 @@ fn connect_crew(
         let stream = dial(spec.address, source)
             .with_context(|| format!("connection {} of {}", index + 1, spec.clients))?;
         stream.set_nodelay(true)?;
-        clients.push(Client::new(stream, &spec.client, paths(number)));
+        clients.push(Client::new(stream, &spec.client, paths(number), spec.source_base + number));
         // What has been opened goes on while the rest is: a server closes those who say nothing.
         if clients.len() % OPENED_AT_ONCE == 0 {
             crew::run(&mut clients, &mut Tally::idle(), shared, Goal::Complete)?;

@@ -8,6 +8,7 @@ use crate::crowd::native;
 use crate::crowd::socketio::SocketIo;
 use crate::crowd::stomp::Stomp;
 use crate::crowd::tally::Tally;
+use crate::crowd::values;
 
 /// A language to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum Speech {
 pub enum Language {
     /// See [`Speech::Native`].
     Native(native::Reader),
+    /// The native protocol of a client that holds values.
+    Values(Box<values::Reader>),
     /// See [`Speech::SocketIo`].
     SocketIo(SocketIo),
     /// See [`Speech::Stomp`].
@@ -43,14 +46,15 @@ impl Language {
 
     /// Whether its messages are text.
     pub fn is_text(&self) -> bool {
-        !matches!(self, Language::Native(_))
+        !matches!(self, Language::Native(_) | Language::Values(_))
     }
 
     /// The first message.
     pub fn greeting(&self, credentials: Option<&(String, String)>) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Language::Native(_) => native::hello(&mut out, credentials),
+            Language::Native(_) => native::hello(&mut out, credentials, &[]),
+            Language::Values(_) => native::hello(&mut out, credentials, &[native::CODEC]),
             Language::SocketIo(_) => out.push(b'0'),
             Language::Stomp(_) => crate::crowd::stomp::connect(&mut out, credentials),
         }
@@ -63,8 +67,8 @@ impl Language {
         for (id, path) in paths.iter().enumerate() {
             let mut out = Vec::new();
             match self {
-                Language::Native(_) => {
-                    native::subscribe(&mut out, id as u64 + 1, id as u64, path);
+                Language::Native(_) | Language::Values(_) => {
+                    native::subscribe(&mut out, id as u64 + 1, id as u64, self.flags(), path);
                     if let Some(last) = messages.last_mut()
                         && last.len() + out.len() <= SUBSCRIBE_BYTES
                     {
@@ -80,10 +84,20 @@ impl Language {
         messages
     }
 
+    /// Flags of its subscriptions, in the native protocol.
+    fn flags(&self) -> u8 {
+        match self {
+            Language::Values(reader) if reader.wants_deltas() => native::SNAPSHOT | native::DELTAS,
+            Language::Values(_) => native::SNAPSHOT,
+            _ => 0,
+        }
+    }
+
     /// Appends a message to publish, as one message of the carrier can hold it.
     pub fn publish(&self, out: &mut Vec<u8>, path: &str, body: &[u8]) {
         match self {
-            Language::Native(_) => native::publish(out, 0, path, body),
+            Language::Native(_) => native::publish(out, 0, native::OCTETS, path, body),
+            Language::Values(_) => native::publish(out, 0, native::JSON_VALUE, path, body),
             Language::SocketIo(_) => crate::crowd::socketio::control(out, body),
             Language::Stomp(_) => crate::crowd::stomp::send(out, path, body),
         }
@@ -97,6 +111,7 @@ impl Language {
     pub fn walk(&mut self, bytes: &[u8], is_end: bool, tally: &mut Tally) -> io::Result<usize> {
         match self {
             Language::Native(reader) => reader.walk(bytes, tally),
+            Language::Values(reader) => reader.walk(bytes, tally),
             _ if !is_end => Ok(0),
             Language::SocketIo(socket) => socket.take(bytes, tally).map(|()| bytes.len()),
             Language::Stomp(stomp) => stomp.take(bytes, tally).map(|()| bytes.len()),
@@ -106,7 +121,8 @@ impl Language {
     /// Whether the server has greeted back.
     pub fn is_greeted(&self) -> bool {
         match self {
-            Language::Native(reader) => reader.welcome,
+            Language::Native(reader) => reader.heard.welcome,
+            Language::Values(reader) => reader.heard.welcome,
             Language::SocketIo(socket) => socket.is_connected,
             Language::Stomp(stomp) => stomp.is_connected,
         }
@@ -115,7 +131,8 @@ impl Language {
     /// How many subscriptions the server has confirmed.
     pub fn confirmed(&self) -> u64 {
         match self {
-            Language::Native(reader) => reader.answered,
+            Language::Native(reader) => reader.heard.answered,
+            Language::Values(reader) => reader.heard.answered,
             Language::SocketIo(socket) => socket.confirmed,
             Language::Stomp(stomp) => stomp.confirmed,
         }

@@ -12,14 +12,17 @@ pub mod client;
 pub mod crew;
 #[allow(clippy::module_inception)]
 pub mod crowd;
+pub mod delta;
 pub mod engineio;
 pub mod http;
 pub mod language;
+pub mod ledger;
 pub mod native;
 pub mod publisher;
 pub mod socketio;
 pub mod stomp;
 pub mod tally;
+pub mod values;
 pub mod websocket;
 
 pub use client::{Client, ClientSpec, Step};

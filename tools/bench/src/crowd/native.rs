@@ -17,10 +17,43 @@ pub struct Reader {
     body_left: usize,
     /// The last version of each subscription, with [`KNOWN`] set once there was one.
     versions: Box<[u32]>,
+    /// What else the server has said.
+    pub heard: Heard,
+}
+
+/// What a server has said besides messages of topics.
+#[derive(Debug, Default)]
+pub struct Heard {
     /// Whether WELCOME has come.
     pub welcome: bool,
     /// How many requests have been answered.
     pub answered: u64,
+}
+
+impl Heard {
+    /// Takes a message in whole and says how long it is; zero if more bytes are needed.
+    ///
+    /// # Errors
+    /// When the server refuses something or closes.
+    pub(crate) fn message(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut cursor = Cursor { bytes, at: 0 };
+        let Some((kind, length)) = cursor.header() else { return Ok(0) };
+        let head = cursor.at;
+        let Some(payload) = bytes.get(head..head + length) else { return Ok(0) };
+        let mut fields = Cursor { bytes: payload, at: 0 };
+        match kind {
+            WELCOME => self.welcome = true,
+            OK => {
+                let follow = fields.varint().and_then(|_| fields.varint()).unwrap_or(0);
+                self.answered += 1 + follow;
+            }
+            ERROR | CLOSE => {
+                return Err(broken(&format!("the server says {}", payload.escape_ascii())));
+            }
+            _ => {}
+        }
+        Ok(head + length)
+    }
 }
 
 impl Reader {
@@ -30,8 +63,7 @@ impl Reader {
             message_left: 0,
             body_left: 0,
             versions: vec![0; subscriptions].into(),
-            welcome: false,
-            answered: 0,
+            heard: Heard::default(),
         }
     }
 
@@ -100,26 +132,14 @@ impl Reader {
             tally.batches += 1;
             return Ok(head);
         }
-        let Some(payload) = bytes.get(head..head + length) else { return Ok(0) };
-        let mut fields = Cursor { bytes: payload, at: 0 };
-        match kind {
-            WELCOME => self.welcome = true,
-            OK => {
-                let follow = fields.varint().and_then(|_| fields.varint()).unwrap_or(0);
-                self.answered += 1 + follow;
-            }
-            ERROR | CLOSE => {
-                return Err(broken(&format!("the server says {}", payload.escape_ascii())));
-            }
-            _ => {}
-        }
-        Ok(head + length)
+        self.heard.message(bytes)
     }
 }
 
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
+/// Fields, from the front.
+pub(crate) struct Cursor<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) at: usize,
 }
 
 impl Cursor<'_> {
@@ -145,12 +165,13 @@ impl Cursor<'_> {
         usize::try_from(self.varint()?).ok()
     }
 
-    fn header(&mut self) -> Option<(u8, usize)> {
+    /// Type and length of a message.
+    pub(crate) fn header(&mut self) -> Option<(u8, usize)> {
         Some((self.byte()?, self.size()?))
     }
 
     /// Flags, id, version and length of the body of an entry.
-    fn entry(&mut self) -> Option<(u8, usize, u64, usize)> {
+    pub(crate) fn entry(&mut self) -> Option<(u8, usize, u64, usize)> {
         let flags = self.byte()?;
         let id = self.size()?;
         let version = if flags & FULL_VERSION != 0 {
@@ -166,8 +187,8 @@ impl Cursor<'_> {
     }
 }
 
-/// Appends HELLO of somebody anonymous, or with name and password.
-pub fn hello(out: &mut Vec<u8>, credentials: Option<&(String, String)>) {
+/// Appends HELLO of somebody anonymous, or with name and password, who can decode these deltas.
+pub fn hello(out: &mut Vec<u8>, credentials: Option<&(String, String)>, codecs: &[u8]) {
     message(out, 0x01, |out| {
         out.extend_from_slice(&[1, 0]);
         match credentials {
@@ -178,28 +199,27 @@ pub fn hello(out: &mut Vec<u8>, credentials: Option<&(String, String)>) {
                 bytes(out, password.as_bytes());
             }
         }
-        out.push(0);
+        bytes(out, codecs);
         bytes(out, b"tiderace-bench");
         out.push(0);
     });
 }
 
-/// Appends SUBSCRIBE to one topic, without its present value.
-pub fn subscribe(out: &mut Vec<u8>, request: u64, id: u64, path: &str) {
+/// Appends SUBSCRIBE to one topic.
+pub fn subscribe(out: &mut Vec<u8>, request: u64, id: u64, flags: u8, path: &str) {
     message(out, 0x03, |out| {
         varint(out, request);
         varint(out, id);
-        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&[flags, 0]);
         bytes(out, path.as_bytes());
     });
 }
 
 /// Appends PUBLISH to a topic; a request of zero asks for no answer.
-pub fn publish(out: &mut Vec<u8>, request: u64, path: &str, body: &[u8]) {
+pub fn publish(out: &mut Vec<u8>, request: u64, flags: u8, path: &str, body: &[u8]) {
     message(out, 0x06, |out| {
         varint(out, request);
-        // Content type: octets.
-        out.extend_from_slice(&[3, 0, 0]);
+        out.extend_from_slice(&[flags, 0, 0]);
         bytes(out, path.as_bytes());
         out.extend_from_slice(body);
     });
@@ -228,12 +248,25 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
 const WELCOME: u8 = 0x41;
 const OK: u8 = 0x42;
 const ERROR: u8 = 0x43;
-const UPDATES: u8 = 0x45;
+/// The type of updates.
+pub(crate) const UPDATES: u8 = 0x45;
 const CLOSE: u8 = 0x4c;
 const PROPERTIES: u8 = 0x04;
-const ANNOUNCED: u8 = 0x08;
+/// Of an update: the id is a topic's.
+pub(crate) const ANNOUNCED: u8 = 0x08;
 const FULL_VERSION: u8 = 0x10;
-const DELTA: u8 = 0x20;
+/// Of an update: the data is a delta.
+pub(crate) const DELTA: u8 = 0x20;
+/// Of a publication: the body is octets.
+pub const OCTETS: u8 = 3;
+/// Of a publication: the body is JSON and becomes the topic's value.
+pub const JSON_VALUE: u8 = 1 | 0x08;
+/// Of a subscription: the current value comes first.
+pub const SNAPSHOT: u8 = 0x01;
+/// Of a subscription: updates may be deltas.
+pub const DELTAS: u8 = 0x04;
+/// The delta codec of docs/protocol.md.
+pub const CODEC: u8 = 1;
 const STAMP_BYTES: usize = 8;
 const KNOWN: u32 = 1 << 31;
 
@@ -276,7 +309,7 @@ mod tests {
                 stamps.push(tally.received);
             }
             assert!(kept.is_empty(), "{step}");
-            assert!(reader.welcome && reader.answered == 129);
+            assert!(reader.heard.welcome && reader.heard.answered == 129);
             assert_eq!((tally.received, tally.skipped, tally.batches), (4, 3, 1), "{step}");
             assert_eq!(tally.body_bytes, 4 * 1008);
         }
@@ -292,10 +325,10 @@ mod tests {
     #[test]
     fn requests_are_those_of_the_specification() {
         let mut out = Vec::new();
-        subscribe(&mut out, 1, 0, "fx/EUR-USD");
+        subscribe(&mut out, 1, 0, 0, "fx/EUR-USD");
         assert_eq!(out, b"\x03\x0f\x01\x00\x00\x00\x0afx/EUR-USD");
         out.clear();
-        publish(&mut out, 3, "fx", b"hi");
+        publish(&mut out, 3, OCTETS, "fx", b"hi");
         assert_eq!(out, b"\x06\x09\x03\x03\x00\x00\x02fxhi");
     }
 }

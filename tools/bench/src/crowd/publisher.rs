@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use anyhow::{Context, anyhow, ensure};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::cpu::{ThreadTime, thread_id, thread_time};
 use crate::crowd::client::{Client, ClientSpec, Step};
 use crate::crowd::language::Language;
 use crate::crowd::tally::{Tally, unix_ns};
@@ -35,6 +36,12 @@ pub struct PublisherSpec {
     pub size: usize,
     /// Publishing connections; zero where the server publishes itself.
     pub connections: usize,
+}
+
+/// What makes messages, one at a time.
+pub trait Source: Send {
+    /// Appends the next message, due at that time since 1970.
+    fn publish(&mut self, language: &Language, due_unix_ns: u64, out: &mut Vec<u8>);
 }
 
 /// Publications per second.
@@ -59,6 +66,8 @@ pub struct Publisher {
 struct Orders {
     rate: Mutex<(u64, Rate)>,
     stop: AtomicBool,
+    /// The thread's number, once it runs.
+    thread: AtomicU32,
 }
 
 impl Publisher {
@@ -67,20 +76,47 @@ impl Publisher {
     /// # Errors
     /// A sentence when a connection fails.
     pub fn start(spec: PublisherSpec) -> anyhow::Result<Publisher> {
+        let source = Timed::new(&spec);
+        Publisher::of(spec, Box::new(source), 0)
+    }
+
+    /// The same with other messages, of which the first so many are published before it returns.
+    ///
+    /// # Errors
+    /// A sentence when a connection fails.
+    pub fn of(
+        spec: PublisherSpec,
+        mut source: Box<dyn Source>,
+        first: usize,
+    ) -> anyhow::Result<Publisher> {
         let mut clients = Vec::new();
         for _ in 0..spec.connections.max(1) {
             let stream = dial(spec.address, None)?;
             stream.set_nodelay(true)?;
-            clients.push(greet(Client::new(stream, &spec.client, Vec::new()))?);
+            clients.push(greet(Client::new(stream, &spec.client, Vec::new(), NO_WITNESS))?);
         }
-        let orders =
-            Arc::new(Orders { rate: Mutex::new((0, Rate::Stopped)), stop: AtomicBool::new(false) });
+        if let Some(client) = clients.first_mut().filter(|_| first > 0) {
+            publish_all(client, &mut *source, first).context("publishing the first values")?;
+        }
+        for client in &clients {
+            client.stream.set_nonblocking(true)?;
+        }
+        let orders = Arc::new(Orders {
+            rate: Mutex::new((0, Rate::Stopped)),
+            stop: AtomicBool::new(false),
+            thread: AtomicU32::new(0),
+        });
         let shared = Arc::clone(&orders);
         let thread = thread::Builder::new()
             .name("bench-publishing".to_owned())
-            .spawn(move || run(&spec, &mut clients, &shared))
+            .spawn(move || run(&spec, source, &mut clients, &shared))
             .context("cannot start a thread")?;
         Ok(Publisher { orders, thread: Some(thread) })
+    }
+
+    /// What the thread has taken of the processor so far; `None` where that cannot be read.
+    pub fn time(&self) -> Option<ThreadTime> {
+        thread_time(std::process::id(), self.orders.thread.load(Relaxed))
     }
 
     /// Publishes at that rate from now on.
@@ -113,18 +149,46 @@ fn greet(mut client: Client) -> anyhow::Result<Client> {
     while client.step != Step::Complete {
         client.read(&mut buffer, || 0, &mut Tally::idle()).context("the publisher's login")?;
     }
-    client.stream.set_nonblocking(true)?;
     Ok(client)
 }
 
-fn run(spec: &PublisherSpec, clients: &mut [Client], orders: &Orders) -> io::Result<()> {
+/// Publishes so many messages and waits until the server has them all.
+fn publish_all(client: &mut Client, source: &mut dyn Source, count: usize) -> anyhow::Result<()> {
+    let now = unix_ns();
+    let mut out = Vec::new();
+    for at in 1..=count {
+        source.publish(client.language(), now, &mut out);
+        if out.len() >= BATCH_BYTES || at == count {
+            client.send(&out);
+            client.write()?;
+            out.clear();
+        }
+    }
+    // The answer to this comes when everything before it has been read.
+    let last = client.language().subscriptions(&["bench/published".to_owned()]);
+    last.iter().for_each(|message| client.send(message));
+    client.write()?;
+    let mut buffer = vec![0; 64 * 1024];
+    while client.language().confirmed() == 0 {
+        client.read(&mut buffer, || 0, &mut Tally::idle())?;
+    }
+    Ok(())
+}
+
+fn run(
+    spec: &PublisherSpec,
+    source: Box<dyn Source>,
+    clients: &mut [Client],
+    orders: &Orders,
+) -> io::Result<()> {
+    orders.thread.store(thread_id().unwrap_or_default(), Relaxed);
     let mut poll = Poll::new()?;
     for (index, client) in clients.iter().enumerate() {
         let file = client.stream.as_raw_fd();
         let interest = Interest::READABLE | Interest::WRITABLE;
         poll.registry().register(&mut SourceFd(&file), Token(index), interest)?;
     }
-    let mut schedule = Schedule::new(spec);
+    let mut schedule = Schedule::new(spec, source);
     let (mut events, mut buffer, mut followed) = (Events::with_capacity(64), vec![0; 4096], 0);
     while !orders.stop.load(Relaxed) {
         let order = orders.rate.lock().map_or((followed, Rate::Stopped), |order| *order);
@@ -168,24 +232,22 @@ fn run(spec: &PublisherSpec, clients: &mut [Client], orders: &Orders) -> io::Res
 /// What is due when.
 struct Schedule<'a> {
     spec: &'a PublisherSpec,
+    source: Box<dyn Source>,
     rate: Rate,
     begun: Instant,
     begun_unix_ns: u64,
     taken: u64,
-    turn: u64,
-    body: Vec<u8>,
 }
 
 impl Schedule<'_> {
-    fn new(spec: &PublisherSpec) -> Schedule<'_> {
+    fn new(spec: &PublisherSpec, source: Box<dyn Source>) -> Schedule<'_> {
         Schedule {
             spec,
+            source,
             rate: Rate::Stopped,
             begun: Instant::now(),
             begun_unix_ns: unix_ns(),
             taken: 0,
-            turn: 0,
-            body: vec![b'.'; spec.size],
         }
     }
 
@@ -220,17 +282,43 @@ impl Schedule<'_> {
             if due_ns > elapsed_ns {
                 break;
             }
-            let stamp = (self.begun_unix_ns + due_ns).to_be_bytes();
-            if let Some(head) = self.body.first_chunk_mut::<8>() {
-                *head = stamp;
-            }
-            let topic = self.turn % self.spec.topics.max(1) as u64;
-            language.publish(&mut out, &format!("{}/{topic}", self.spec.prefix), &self.body);
+            self.source.publish(language, self.begun_unix_ns + due_ns, &mut out);
             self.taken += 1;
-            self.turn += 1;
         }
         out
     }
 }
 
+/// Messages that begin with the time they were due, to one topic after the other.
+struct Timed {
+    prefix: String,
+    topics: u64,
+    turn: u64,
+    body: Vec<u8>,
+}
+
+impl Timed {
+    fn new(spec: &PublisherSpec) -> Timed {
+        Timed {
+            prefix: spec.prefix.clone(),
+            topics: spec.topics.max(1) as u64,
+            turn: 0,
+            body: vec![b'.'; spec.size],
+        }
+    }
+}
+
+impl Source for Timed {
+    fn publish(&mut self, language: &Language, due_unix_ns: u64, out: &mut Vec<u8>) {
+        if let Some(head) = self.body.first_chunk_mut::<8>() {
+            *head = due_unix_ns.to_be_bytes();
+        }
+        let topic = self.turn % self.topics;
+        language.publish(out, &format!("{}/{topic}", self.prefix), &self.body);
+        self.turn += 1;
+    }
+}
+
 const BATCH_BYTES: usize = 48 * 1024;
+/// A client's number that makes it no witness.
+const NO_WITNESS: usize = 1;

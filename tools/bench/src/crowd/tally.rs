@@ -20,6 +20,16 @@ pub struct Tally {
     pub batches: u64,
     /// Answers to polls that held messages.
     pub polls: u64,
+    /// Updates that were deltas.
+    pub deltas: u64,
+    /// Updates of which nobody remembers when they were due.
+    pub untimed: u64,
+    /// Values that were compared with what was published.
+    pub witnessed: u64,
+    /// Of them those that differed.
+    pub wrong: u64,
+    /// Segments of TCP that what was read takes on an Ethernet at least.
+    pub segments: u64,
     /// Latencies, from the time in each message.
     pub latency: Recorder,
     /// What is to be added to a time since 1970 to have one of the run's clock, wrapping.
@@ -38,6 +48,11 @@ impl Tally {
             skipped: 0,
             batches: 0,
             polls: 0,
+            deltas: 0,
+            untimed: 0,
+            witnessed: 0,
+            wrong: 0,
+            segments: 0,
             latency: Recorder::new(window),
             unix_to_clock: clock.now_ns().wrapping_sub(unix_ns()),
             now_ns: 0,
@@ -51,9 +66,10 @@ impl Tally {
         Tally::new(Clock::start(), Window::opening_at(0, 0, 0))
     }
 
-    /// Bytes were read at that time of the run's clock.
-    pub fn read_at(&mut self, now_ns: u64) {
+    /// So many bytes were read at that time of the run's clock.
+    pub fn read_at(&mut self, now_ns: u64, bytes: usize) {
         self.now_ns = now_ns;
+        self.segments += bytes.div_ceil(SEGMENT_BYTES) as u64;
     }
 
     /// A message with that time in it.
@@ -84,9 +100,17 @@ impl Tally {
         self.skipped += other.skipped;
         self.batches += other.batches;
         self.polls += other.polls;
+        self.deltas += other.deltas;
+        self.untimed += other.untimed;
+        self.witnessed += other.witnessed;
+        self.wrong += other.wrong;
+        self.segments += other.segments;
         self.latency.merge(&other.latency);
     }
 }
+
+/// What a segment carries on an Ethernet: 1,500 bytes less 40 of IP and TCP and 12 of time stamps.
+pub(crate) const SEGMENT_BYTES: usize = 1_448;
 
 /// The time since 1970.
 pub(crate) fn unix_ns() -> u64 {

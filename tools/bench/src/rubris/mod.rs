@@ -133,7 +133,7 @@ fn client_spec(args: &RubrisArgs, transport: RubrisTransport, address: SocketAdd
         RubrisTransport::Websocket => (Transport::WebSocket, websocket, Some(subprotocol)),
     };
     let place = Place { authority: address.to_string(), path, subprotocol };
-    ClientSpec { transport, place: Arc::new(place), speech, credentials: None }
+    ClientSpec { transport, place: Arc::new(place), speech, credentials: None, values: None }
 }
 
 fn publisher_spec(args: &RubrisArgs, address: SocketAddr) -> PublisherSpec {

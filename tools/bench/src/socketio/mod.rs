@@ -77,6 +77,7 @@ fn ours(
         place: Arc::new(place),
         speech: Speech::Stomp,
         credentials: None,
+        values: None,
     };
     let pids = vec![server.pid()];
     measure(args, "tiderace", server.address, pids, control, transport, bar)
@@ -157,6 +158,7 @@ fn client(transport: RubrisTransport, address: SocketAddr) -> ClientSpec {
         place: Arc::new(place),
         speech: Speech::SocketIo,
         credentials: None,
+        values: None,
     }
 }
 

@@ -1,0 +1,409 @@
+//! The report of `bench diffusion`: the article's tables, for the terminal, as JSON and as one HTML file
+//! with plots over the number of clients.
+//!
+//! Invariant: all three are made from the same steps, so they cannot disagree.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::args::{DiffusionArgs, OutputArgs};
+use crate::diffusion::figures::HEADER_BYTES;
+use crate::diffusion::plots;
+use crate::diffusion::step::{Load, Step};
+use crate::machine::Machine;
+use crate::report::html::page;
+use crate::report::json::quantiles;
+use crate::report::svg::escape;
+use crate::report::table::{self, Table, thousands};
+use crate::report::write;
+
+/// Everything a run has found.
+#[derive(Debug)]
+pub(crate) struct Report {
+    label: String,
+    command: String,
+    machine: Machine,
+    updates: f64,
+    /// In the order they were measured.
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Report {
+    /// A report without figures yet.
+    pub(crate) fn new(args: &DiffusionArgs) -> Report {
+        let label = match args.output.label.as_str() {
+            "" => "tiderace bench diffusion".to_owned(),
+            label => label.to_owned(),
+        };
+        Report {
+            label,
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            machine: Machine::detect(),
+            updates: args.updates,
+            steps: Vec::new(),
+        }
+    }
+
+    /// For the terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut text =
+            format!("\n{}\n{}\n\n{}\n", self.command, self.machine.summary(), self.tables());
+        for line in self.lines() {
+            let _ = writeln!(text, "{line}");
+        }
+        for remark in self.remarks() {
+            let _ = writeln!(text, "! {remark}");
+        }
+        text
+    }
+
+    /// Writes the files asked for.
+    ///
+    /// # Errors
+    /// A sentence naming the file that cannot be written.
+    pub(crate) fn write_files(&self, output: &OutputArgs) -> anyhow::Result<()> {
+        if let Some(path) = &output.json {
+            write(path, &format!("{:#}\n", self.json()))?;
+        }
+        if let Some(path) = &output.html {
+            write(path, &self.html())?;
+        }
+        Ok(())
+    }
+
+    fn tables(&self) -> String {
+        let mut text = String::new();
+        for deltas in [false, true] {
+            let steps: Vec<&Step> =
+                self.steps.iter().filter(|step| step.spec.deltas == deltas).collect();
+            if steps.is_empty() {
+                continue;
+            }
+            let _ = writeln!(text, "Deltas {}", if deltas { "on" } else { "off" });
+            let mut table = Table::new(&HEADER[..HEADER.len() - if deltas { 0 } else { 3 }]);
+            for step in steps {
+                table.row(self.row(step));
+            }
+            for row in PUBLISHED.iter().filter(|row| row.deltas == deltas) {
+                table.row(row.cells());
+            }
+            text += &table.render();
+            text.push('\n');
+        }
+        text
+    }
+
+    fn row(&self, step: &Step) -> Vec<String> {
+        let figures = step.figures();
+        let latency = step.level.tally.latency.total();
+        let at = |quantile| match latency.is_empty() {
+            true => "–".to_owned(),
+            false => table::duration(latency.value_at_quantile(quantile)),
+        };
+        let name = match step.spec.load {
+            Load::Paced => thousands(step.spec.clients as u64),
+            load => format!("{}, {}", thousands(step.spec.clients as u64), load.as_str()),
+        };
+        let mut row = vec![
+            name,
+            thousands(step.subscriptions as u64),
+            format!("{:.1}", figures.per_client_per_s),
+            table::rate(figures.events_per_s),
+            figures.cores.map_or_else(dash, |cores| format!("{cores:.2}")),
+            table::microseconds(figures.us_per_event),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(1.0),
+            format!("{:.0} Mb/s", figures.megabits_per_s),
+            format!("{:.0} B", figures.payload_bytes),
+            format!("{:.0} B", figures.wire_bytes),
+            step.memory
+                .map_or_else(dash, |[_, _, after]| format!("{} MiB", thousands(after >> 20))),
+        ];
+        if step.spec.deltas {
+            row.push(step.wire_saving(&self.steps).map_or_else(dash, percent));
+            row.push(percent(figures.payload_saving));
+            row.push(
+                step.cpu_added(&self.steps)
+                    .map_or_else(dash, |share| format!("{:+.1} %", share * 100.0)),
+            );
+        }
+        row
+    }
+
+    /// What stands below the tables.
+    fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = NOTES.iter().map(|note| (*note).to_owned()).collect();
+        for step in &self.steps {
+            let Some([topics, subscribed, after]) = step.memory else { continue };
+            let clients = step.spec.clients.max(1) as u64;
+            lines.push(format!(
+                "{}: server RSS {} MiB with topics alone, {} MiB with {} subscriptions made in {} ({} bytes \
+                 per client), {} MiB at the end; publisher {} updates/s with {} of a core",
+                self.name(step),
+                thousands(topics >> 20),
+                thousands(subscribed >> 20),
+                thousands(clients * step.subscriptions as u64),
+                table::duration(step.subscribed_ns),
+                thousands(subscribed.saturating_sub(topics) / clients),
+                thousands(after >> 20),
+                table::rate(step.updates_per_s),
+                step.publisher_cores.map_or_else(dash, percent),
+            ));
+        }
+        lines
+    }
+
+    /// What limits the figures' meaning.
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for step in &self.steps {
+            let (level, tally) = (&step.level, &step.level.tally);
+            let mut say = |text: String| remarks.push(format!("{}: {text}", self.name(step)));
+            level.observed.bottleneck().into_iter().for_each(&mut say);
+            if let Some(text) = self.full_machine(step) {
+                say(text);
+            }
+            let figures = step.figures();
+            let asked = figures
+                .asked_per_s
+                .filter(|asked| (figures.events_per_s / asked - 1.0).abs() > 0.02);
+            if let Some(asked) = asked {
+                let (reached, asked) = (table::rate(figures.events_per_s), table::rate(asked));
+                say(format!("{reached} of {asked} events/s were reached"));
+            }
+            if step.spec.deltas && tally.deltas == 0 {
+                say("the server sent no deltas: does it offer them?".to_owned());
+            }
+            for (count, what) in [
+                (tally.skipped, "versions were left out: the policy for slow consumers"),
+                (tally.untimed, "events were older than can be timed; latency is understated"),
+                (tally.wrong, "values differ from what was published"),
+                (level.errors, "errors"),
+            ] {
+                if count > 0 {
+                    say(format!("{} {what}", thousands(count)));
+                }
+            }
+            level.problem.iter().for_each(|problem| say(format!("the first error: {problem}")));
+        }
+        remarks
+    }
+
+    /// A sentence when server and generator together had no core to spare.
+    #[allow(clippy::cast_precision_loss)]
+    fn full_machine(&self, step: &Step) -> Option<String> {
+        let observed = &step.level.observed;
+        let server = step.figures().cores?;
+        let own = observed.own_cpu_s / observed.seconds;
+        let is_full = server + own > FULL * self.machine.cores as f64;
+        is_full.then(|| {
+            format!(
+                "the machine was full: server {server:.2} cores, generator {own:.2} of {}",
+                self.machine.cores
+            )
+        })
+    }
+
+    fn name(&self, step: &Step) -> String {
+        let deltas = if step.spec.deltas { "on" } else { "off" };
+        let clients = thousands(step.spec.clients as u64);
+        format!("{clients} clients, deltas {deltas}, {}", step.spec.name(self.updates))
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "label": self.label,
+            "command": self.command,
+            "date": self.machine.date,
+            "version": self.machine.version,
+            "machine": self.machine.summary(),
+            "updates_per_s": self.updates,
+            "steps": self.steps.iter().map(|step| self.step(step)).collect::<Vec<_>>(),
+            "published": PUBLISHED.iter().map(Row::json).collect::<Vec<_>>(),
+            "remarks": self.remarks(),
+        })
+    }
+
+    fn step(&self, step: &Step) -> Value {
+        let (figures, observed, tally) = (step.figures(), &step.level.observed, &step.level.tally);
+        json!({
+            "clients": step.spec.clients,
+            "deltas": step.spec.deltas,
+            "load": step.spec.load.as_str(),
+            "subscriptions_per_client": step.subscriptions,
+            "updates_per_s": step.updates_per_s,
+            "events_per_s": figures.events_per_s,
+            "events_per_s_asked": figures.asked_per_s,
+            "server": {
+                "cores": figures.cores,
+                "cpu_us_per_event": figures.us_per_event,
+                "busiest_thread": observed.server.as_ref().map(|server| server.busiest),
+                "writes_per_event": step.writes_per_event,
+                "rss_bytes": step.memory.map(|[topics, subscribed, after]| json!({
+                    "topics": topics, "subscribed": subscribed, "after": after,
+                })),
+            },
+            "latency_ns": quantiles(tally.latency.total()),
+            "value_bytes": step.value_bytes,
+            "payload_bytes_per_event": figures.payload_bytes,
+            "stream_bytes_per_event": figures.stream_bytes,
+            "segments_per_event": figures.segments,
+            "header_bytes_per_segment": HEADER_BYTES,
+            "wire_bytes_per_event": figures.wire_bytes,
+            "megabits_per_s": figures.megabits_per_s,
+            "payload_saving": figures.payload_saving,
+            "wire_saving": step.wire_saving(&self.steps),
+            "cpu_added": step.cpu_added(&self.steps),
+            "delta_events": tally.deltas,
+            "witnessed": tally.witnessed,
+            "wrong": tally.wrong,
+            "left_out": tally.skipped,
+            "untimed": tally.untimed,
+            "errors": step.level.errors,
+            "problem": step.level.problem,
+            "subscribed_ns": step.subscribed_ns,
+            "publisher_cores": step.publisher_cores,
+            "generator": {
+                "cores": observed.own_cpu_s / observed.seconds,
+                "busiest_thread": observed.own_busiest.0,
+                "bottleneck": observed.bottleneck(),
+            },
+            "per_second": observed.samples.iter().map(|sample| sample.consumed).collect::<Vec<_>>(),
+        })
+    }
+
+    fn html(&self) -> String {
+        let tables = self.tables().lines().map(escape).collect::<Vec<_>>().join("\n");
+        let mut body = format!("<section><pre class=\"scroll\">{tables}</pre>");
+        for line in self.lines() {
+            let _ = write!(body, "<p>{}</p>", escape(&line));
+        }
+        for remark in self.remarks() {
+            let _ = write!(body, "<p class=\"remark\">{}</p>", escape(&remark));
+        }
+        body += "</section><section><div class=\"charts\">";
+        for (caption, chart) in plots::all(&self.steps) {
+            let _ = write!(body, "<figure><figcaption>{caption}</figcaption>{chart}</figure>");
+        }
+        page(&self.label, &self.command, &self.machine, &(body + "</div></section>"))
+    }
+}
+
+impl Load {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Load::Paced => "paced",
+            Load::Saturation => "saturation",
+            Load::Half => "half of it",
+        }
+    }
+}
+
+fn dash() -> String {
+    "–".to_owned()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A row that Diffusion published.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) clients: u32,
+    pub(crate) deltas: bool,
+    pub(crate) events_per_s: f64,
+    pub(crate) cores: f64,
+    latency_ms: u32,
+    pub(crate) megabits_per_s: f64,
+}
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let latency = format!("{} ms", self.latency_ms);
+        let mut cells = vec![
+            format!("Diffusion, {}", thousands(u64::from(self.clients))),
+            "100".to_owned(),
+            "20".to_owned(),
+            table::rate(self.events_per_s),
+            format!("{:.2}", self.cores),
+            table::microseconds(Some(self.cores / self.events_per_s * 1e6)),
+            latency,
+            dash(),
+            dash(),
+            dash(),
+            format!("{:.0} Mb/s", self.megabits_per_s),
+            dash(),
+            format!("{:.0} B", self.megabits_per_s / self.events_per_s * 1e6 / 8.0),
+            dash(),
+        ];
+        if self.deltas {
+            let off = PUBLISHED.iter().find(|row| !row.deltas && row.clients == self.clients);
+            let added = off.map_or_else(dash, |off| {
+                format!("{:+.1} %", (self.cores / off.cores - 1.0) * 100.0)
+            });
+            cells.extend([percent(0.83), percent(0.9), added]);
+        }
+        cells
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "clients": self.clients,
+            "deltas": self.deltas,
+            "events_per_s": self.events_per_s,
+            "cores": self.cores,
+            "latency_ms": self.latency_ms,
+            "megabits_per_s": self.megabits_per_s,
+        })
+    }
+}
+
+const fn row(clients: u32, deltas: bool, cores: f64, latency_ms: u32, megabits_per_s: f64) -> Row {
+    let events_per_s = clients as f64 * 20.0;
+    Row { clients, deltas, events_per_s, cores, latency_ms, megabits_per_s }
+}
+
+/// "Benchmarking and scaling subscribers", diffusiondata.com: c6in.4xlarge, 16 vCPU, clients on others.
+pub(crate) const PUBLISHED: [Row; 6] = [
+    row(5_000, false, 2.0, 1, 600.0),
+    row(10_000, false, 3.0, 1, 1_200.0),
+    row(20_000, false, 5.0, 1, 2_400.0),
+    row(5_000, true, 2.5, 1, 103.0),
+    row(10_000, true, 3.5, 1, 206.0),
+    row(20_000, true, 5.6, 2, 412.0),
+];
+
+const HEADER: [&str; 17] = [
+    "clients",
+    "topics each",
+    "/s each",
+    "events/s",
+    "CPU cores",
+    "µs per event",
+    "p50",
+    "p99",
+    "p99.9",
+    "max",
+    "bandwidth",
+    "payload",
+    "wire",
+    "RSS",
+    "wire saved",
+    "payload saved",
+    "CPU added",
+];
+
+const NOTES: [&str; 4] = [
+    "CPU is the server's, with what publishing costs it. The publisher is a connection of its own that sends full values \
+     over the native protocol; it looks at its schedule every millisecond, and latency counts from the time an update was due.",
+    "Wire is the stream and 66 bytes of TCP, IP and Ethernet for each segment of 1,448 bytes or each write; outbound only.",
+    "One client in a hundred applies every delta and compares every value with what was published.",
+    "Diffusion: published figures of a server with 16 vCPU, clients on other machines; its wire bytes are bandwidth by events.",
+];
+
+/// From this share on the machine counts as full.
+const FULL: f64 = 0.95;

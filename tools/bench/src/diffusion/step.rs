@@ -1,0 +1,215 @@
+//! One number of clients, with deltas or without: a server of its own, connecting, levels of load.
+//!
+//! Relies on topics having their first value before anybody subscribes. Invariant: everything a step
+//! tells was measured with the same clients and the same server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::ProgressBar;
+
+use crate::args::DiffusionArgs;
+use crate::cpu::{Usage, ratio};
+use crate::crowd::carrier::{Place, Transport};
+use crate::crowd::client::ClientSpec;
+use crate::crowd::ledger::Ledger;
+use crate::crowd::publisher::{Publisher, PublisherSpec, Rate};
+use crate::crowd::values::ValuesSpec;
+use crate::crowd::{Crowd, CrowdSpec, Level, Speech};
+use crate::diffusion::quotes::{self, Quotes};
+use crate::diffusion::writes;
+use crate::scenario::phases::Phases;
+use crate::server::Server;
+
+/// A load to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// The updates that were asked for.
+    Paced,
+    /// As many updates as are taken.
+    Saturation,
+    /// Half of what came at saturation.
+    Half,
+}
+
+/// What is to be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StepSpec {
+    pub(crate) clients: usize,
+    pub(crate) deltas: bool,
+    pub(crate) load: Load,
+}
+
+/// What was.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) spec: StepSpec,
+    pub(crate) subscriptions: usize,
+    pub(crate) level: Level,
+    /// Updates per second that were published.
+    pub(crate) updates_per_s: f64,
+    /// The publisher's share of a core.
+    pub(crate) publisher_cores: Option<f64>,
+    /// Bytes of a value.
+    pub(crate) value_bytes: f64,
+    /// The server's writes for each event, if it tells.
+    pub(crate) writes_per_event: Option<f64>,
+    /// Resident bytes of the server with topics alone, with all subscribed, and at the end.
+    pub(crate) memory: Option<[u64; 3]>,
+    /// From the first client that was ready to the last subscription confirmed.
+    pub(crate) subscribed_ns: u64,
+}
+
+/// Measures some loads, one after the other.
+///
+/// # Errors
+/// A sentence when the server or a connection fails.
+pub(crate) fn measure(
+    args: &DiffusionArgs,
+    (clients, deltas): (usize, bool),
+    loads: &[Load],
+    bar: &ProgressBar,
+) -> anyhow::Result<Vec<Step>> {
+    let name = format!("{clients} clients, deltas {}", if deltas { "on" } else { "off" });
+    let say = |doing: &str| bar.set_prefix(format!("{name}: {doing}"));
+    say("starting");
+    let limits =
+        format!("[limits]\nsubscriptions_per_session_max = {}\n", args.subscriptions.max(10_000));
+    let server = Server::start(args.server.as_ref(), &limits, &args.settings)?;
+    let memory = || Usage::of(&[server.pid()]).map(|usage| usage.rss_bytes);
+    let ledger = Arc::new(Ledger::new(args.topics));
+    let client = client(&server, &ledger, deltas);
+    say("first values");
+    let source = Quotes::new(&args.prefix, args.change, Arc::clone(&ledger), args.topics);
+    let publisher = PublisherSpec {
+        address: server.address,
+        client: client.clone(),
+        prefix: args.prefix.clone(),
+        topics: args.topics,
+        size: 0,
+        connections: args.publishers.max(1),
+    };
+    let publisher = Publisher::of(publisher, Box::new(source), args.topics)?;
+    std::thread::sleep(REST);
+    let before = memory();
+    say("connecting");
+    let crews = args.threads.clamp(1, clients);
+    let spec = CrowdSpec {
+        address: server.address,
+        pids: vec![server.pid()],
+        crews,
+        clients: clients.div_ceil(crews),
+        source_base: 0,
+        client,
+    };
+    let mut crowd = Crowd::connect(&spec, |client| {
+        let topics = quotes::choose(client, args.topics, args.subscriptions);
+        topics.into_iter().map(|topic| quotes::path(&args.prefix, topic)).collect()
+    })?;
+    let subscribed_ns = Phases::of(&crowd.times()).subscribed_ns();
+    // The first values that subscribing brings are no events.
+    crowd.drain()?;
+    std::thread::sleep(REST);
+    let subscribed = memory();
+    let mut bench = Bench { args, server: &server, ledger: &ledger, publisher: &publisher };
+    let mut steps: Vec<Step> = Vec::new();
+    for load in loads {
+        let reached = steps.last().map(|step| step.updates_per_s);
+        let spec = StepSpec { clients: crowd.len(), deltas, load: *load };
+        say(&spec.name(args.updates));
+        let mut step = bench.level(spec, reached, &mut crowd, bar)?;
+        step.subscribed_ns = subscribed_ns;
+        let known = before.zip(subscribed).zip(memory());
+        step.memory = known.map(|((before, subscribed), after)| [before, subscribed, after]);
+        steps.push(step);
+    }
+    Ok(steps)
+}
+
+struct Bench<'a> {
+    args: &'a DiffusionArgs,
+    server: &'a Server,
+    ledger: &'a Ledger,
+    publisher: &'a Publisher,
+}
+
+impl Bench<'_> {
+    /// One level of load; `reached` are the updates per second of the one before.
+    #[allow(clippy::cast_precision_loss)]
+    fn level(
+        &mut self,
+        spec: StepSpec,
+        reached: Option<f64>,
+        crowd: &mut Crowd,
+        bar: &ProgressBar,
+    ) -> anyhow::Result<Step> {
+        let args = self.args;
+        let fan_out = (crowd.len() * args.subscriptions) as f64 / args.topics as f64;
+        let rate = match spec.load {
+            Load::Paced => Some(args.updates),
+            Load::Saturation => None,
+            Load::Half => Some(reached.unwrap_or(args.updates) / 2.0),
+        };
+        self.publisher.set(rate.map_or(Rate::Unlimited, Rate::PerSecond))?;
+        let look = || {
+            let time = self.publisher.time().map(|time| time.running_ns);
+            (Instant::now(), self.ledger.published(), time, writes::count(self.server.address))
+        };
+        let before = look();
+        let asked = rate.map(|rate| rate * fan_out);
+        let level =
+            crowd.level(&spec.name(args.updates), asked, (args.warm_up, args.seconds), bar)?;
+        let after = look();
+        self.publisher.set(Rate::Stopped)?;
+        let took = after.0 - before.0;
+        let events = level.tally.received.max(1) as f64;
+        crowd.drain().context("reading what was on its way")?;
+        Ok(Step {
+            spec,
+            subscriptions: args.subscriptions,
+            updates_per_s: (after.1 - before.1) as f64 / took.as_secs_f64(),
+            publisher_cores: before
+                .2
+                .zip(after.2)
+                .map(|(before, after)| ratio(after.saturating_sub(before), took.as_nanos() as u64)),
+            value_bytes: self.ledger.value_bytes(),
+            writes_per_event: before
+                .3
+                .zip(after.3)
+                .map(|(before, after)| after.saturating_sub(before) as f64 / events),
+            memory: None,
+            subscribed_ns: 0,
+            level,
+        })
+    }
+}
+
+impl StepSpec {
+    /// A load's name.
+    pub(crate) fn name(self, updates: f64) -> String {
+        match self.load {
+            Load::Paced => format!("{updates:.0} updates/s"),
+            Load::Saturation => "saturation".to_owned(),
+            Load::Half => "half of saturation".to_owned(),
+        }
+    }
+}
+
+fn client(server: &Server, ledger: &Arc<Ledger>, deltas: bool) -> ClientSpec {
+    let place = Place {
+        authority: server.address.to_string(),
+        path: "/tiderace".to_owned(),
+        subprotocol: Some("tiderace.v1"),
+    };
+    ClientSpec {
+        transport: Transport::WebSocket,
+        place: Arc::new(place),
+        speech: Speech::Native,
+        credentials: None,
+        values: Some(ValuesSpec { ledger: Arc::clone(ledger), deltas }),
+    }
+}
+
+/// After which a server's memory is read.
+const REST: Duration = Duration::from_millis(500);
