@@ -129,6 +129,14 @@ impl<T> Slab<T> {
         }
     }
 
+    /// The slot's present tenant.
+    pub fn at(&self, slot: u32) -> Option<&T> {
+        match &self.entry(slot)?.content {
+            Content::Used(value) => Some(value),
+            Content::Free { .. } => None,
+        }
+    }
+
     /// The key of the slot's present tenant.
     pub fn key_of(&self, slot: u32) -> Option<Key> {
         match self.entry(slot)? {
@@ -177,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_map(ops in proptest::collection::vec(any::<(bool, u16)>(), 0..2000)) {
+        fn agrees_with_a_map(ops in proptest::collection::vec(any::<(bool, u16)>(), 0..1000)) {
             let mut slab = Slab::new();
             let mut model: HashMap<Key, u16> = HashMap::new();
             for (insert, value) in ops {
@@ -189,6 +197,10 @@ mod tests {
                     prop_assert_eq!(slab.remove(key), model.remove(&key));
                 }
                 prop_assert_eq!(slab.len(), model.len());
+                for slot in 0..slab.slots() {
+                    let tenant = slab.key_of(slot).and_then(|key| model.get(&key));
+                    prop_assert_eq!(slab.at(slot), tenant);
+                }
             }
             prop_assert_eq!(slab.iter().map(|(k, v)| (k, *v)).collect::<HashMap<_, _>>(), model);
         }

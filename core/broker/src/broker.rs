@@ -14,6 +14,7 @@ use crate::effects::{Effects, Mail};
 use crate::exchange::Exchanges;
 use crate::history::History;
 use crate::lock::Lock;
+use crate::names::Names;
 use crate::operate::Gathering;
 use crate::remove::Removal;
 use crate::service::Services;
@@ -39,7 +40,7 @@ pub struct Broker {
     /// Whoever the sessions are, each identity once.
     pub(crate) principals: Set<Rc<Principal>>,
     pub(crate) topics: Slab<Topic>,
-    pub(crate) topic_names: Map<Path, Key>,
+    pub(crate) names: Names,
     /// Pattern subscriptions of sessions here.
     pub(crate) patterns: PatternIndex<Subscriber>,
     pub(crate) patterns_at: u64,
@@ -98,7 +99,7 @@ impl Broker {
             sessions: Slab::new(),
             principals: Set::default(),
             topics: Slab::new(),
-            topic_names: Map::default(),
+            names: Names::default(),
             patterns: PatternIndex::default(),
             patterns_at: 1,
             remote_pattern_uses: Map::default(),
@@ -343,25 +344,29 @@ impl Broker {
         }
         let (idle, age) = (self.options.topic_idle, self.options.history_age);
         let idle = if topic.is_recorded() { idle.max(age) } else { idle };
-        if !topic.is_idle() || now.time.since(topic.used) < idle {
+        if !topic.is_idle() || topic.unused(now.time) < idle {
             return;
         }
-        if let Some(topic) = self.topics.remove(key) {
-            self.topic_names.remove(&topic.path);
-            if let Some(home) = &topic.home {
-                self.history.forget(&topic.path, home);
-            }
+        self.names.remove(key, &self.topics);
+        let topic = self.topics.remove(key);
+        if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {
+            self.history.forget(&path, &home);
         }
+    }
+
+    /// The topic of that name, if this shard knows it.
+    pub(crate) fn find_topic(&self, path: &Path) -> Option<Key> {
+        self.names.find(path.as_str(), &self.topics)
     }
 
     /// The topic of that name on this shard, made known if need be.
     pub(crate) fn ensure_topic(&mut self, now: Now, path: &Path) -> Key {
-        if let Some(key) = self.topic_names.get(path) {
-            return *key;
+        if let Some(key) = self.find_topic(path) {
+            return key;
         }
         let topic = Topic::new(path.clone(), self.options.topic(path).clone(), now.time);
         let key = self.topics.insert(topic);
-        self.topic_names.insert(path.clone(), key);
+        self.names.insert(key, self.home(path) == self.shard, &self.topics);
         key
     }
 
@@ -498,8 +503,6 @@ mod tests {
                 let listed: usize = broker.topics.iter().map(|(_, topic)| topic.subscribers.len()).sum();
                 prop_assert_eq!(listed, count);
                 for (topic, known) in broker.topics.iter() {
-                    let room = known.subscribers.capacity();
-                    prop_assert!(room <= known.subscribers.len() * 2 + 1);
                     for (subscriber, place) in known.subscribers.iter().zip(0u32..) {
                         let record = broker.sessions.get(subscriber.session).unwrap();
                         let entry = record.subscriptions.get(subscriber.key).unwrap();

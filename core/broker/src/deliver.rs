@@ -15,6 +15,7 @@ use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
+use crate::listeners::Listeners;
 use crate::publish::copy_of;
 use crate::session::Session;
 use crate::subscriptions::Entry;
@@ -106,18 +107,19 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
-        topic.used = now.time;
+        topic.touch(now.time);
+        let wants_deltas = topic.wants_deltas();
         // Taken out so that sessions can be touched meanwhile; nothing below adds subscribers.
         let subscribers = std::mem::take(&mut topic.subscribers);
         let by_pattern = std::mem::take(&mut topic.by_pattern);
-        let shared = if topic.deltas > 0 || topic.deltas_by_pattern {
+        let shared = if wants_deltas {
             let previous = topic.previous.replace(newest(&run));
             Rc::new(SharedRun::after(run, previous))
         } else {
             topic.previous = None;
             Rc::new(SharedRun::new(run))
         };
-        for subscriber in subscribers.iter().chain(&by_pattern) {
+        for subscriber in subscribers.iter().chain(by_pattern.iter()) {
             self.offer(now, key, *subscriber, &shared, effects);
         }
         if let Some(topic) = self.topics.get_mut(key) {
@@ -343,7 +345,7 @@ impl Broker {
             return;
         }
         topic.patterns_at = at;
-        topic.by_pattern.clear();
+        topic.by_pattern = Listeners::None;
         let (path, found, sessions, rules) =
             (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options.rules);
         let private = is_private(path);
@@ -357,7 +359,6 @@ impl Broker {
                 found.push(*subscriber);
             }
         });
-        topic.deltas_by_pattern = found.iter().any(|subscriber| subscriber.extras.deltas());
     }
 
     /// Sends a settlement to the home of the messages, which may be here.

@@ -168,7 +168,7 @@ impl History {
     /// A topic is forgotten, with all that is known of its numbers.
     pub(crate) fn forget(&mut self, path: &Path, home: &Home) {
         self.forgotten = self.forgotten.max(home.last);
-        if home.history.is_some() || self.names(path) {
+        if home.history().is_some() || self.names(path) {
             self.forgotten_recorded = self.forgotten_recorded.max(home.last);
         }
     }
@@ -190,14 +190,14 @@ impl Broker {
     pub(crate) fn note_recorder(&mut self, now: Now, topic: Key, from: ShardId, on: bool) {
         let home = self.topics.get_mut(topic).and_then(|topic| topic.home.as_mut());
         let Some(home) = home else { return };
-        let before = home.recorders;
-        home.recorders = if on { before | bit(from) } else { before & !bit(from) };
-        if (before | home.recorders) != 0 {
-            let last = home.last;
-            home.history
-                .get_or_insert_with(|| Box::new(TopicHistory::new(last, now.time)))
-                .wanted = now.time;
+        let before = home.recorders();
+        if !on && before & bit(from) == 0 {
+            return;
         }
+        let last = home.last;
+        let rare = home.rare_mut();
+        rare.recorders = if on { before | bit(from) } else { before & !bit(from) };
+        rare.history.get_or_insert_with(|| TopicHistory::new(last, now.time)).wanted = now.time;
     }
 
     /// Keeps a run that was just numbered; `before` is the number of the topic's message before it.
@@ -206,7 +206,7 @@ impl Broker {
         let Some(home) = home else { return };
         let wanted = home.is_recorded();
         let topic =
-            home.history.get_or_insert_with(|| Box::new(TopicHistory::new(before, now.time)));
+            home.rare_mut().history.get_or_insert_with(|| TopicHistory::new(before, now.time));
         if wanted {
             topic.wanted = now.time;
         }
@@ -231,7 +231,7 @@ impl Broker {
             return false;
         };
         let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
-        let topic = home.and_then(|home| home.history.as_mut());
+        let topic = home.and_then(|home| home.history_mut());
         if let Some(topic) = topic
             && let Some((at, run)) = topic.runs.front()
             && run.first() == number
@@ -250,7 +250,7 @@ impl Broker {
         let topics = &self.topics;
         self.history.order.retain(|(number, key)| {
             let home = topics.get(*key).and_then(|topic| topic.home.as_ref());
-            let oldest = home.and_then(|home| home.history.as_ref()?.oldest());
+            let oldest = home.and_then(|home| home.history()?.oldest());
             oldest.is_some_and(|oldest| oldest <= *number)
         });
     }
@@ -268,19 +268,23 @@ impl Broker {
     pub(crate) fn sweep_recording(&mut self, now: Now, key: Key) {
         let (age, at) = (self.options.history_age, self.remote_patterns_at);
         let Some(topic) = self.topics.get_mut(key) else { return };
-        let Some(home) = topic.home.as_mut().filter(|home| home.history.is_some()) else { return };
+        let Some(home) = topic.home.as_mut().filter(|home| home.history().is_some()) else {
+            return;
+        };
         let named = match home.patterns_at == at {
             true => home.recorded_by_pattern,
             false => self.history.names(&topic.path),
         };
-        let Some(history) = home.history.as_mut() else { return };
-        if named || home.recorders != 0 {
+        let recorders = home.recorders();
+        let Some(history) = home.history_mut() else { return };
+        if named || recorders != 0 {
             history.wanted = now.time;
         } else if now.time.since(history.wanted) >= age {
             while !history.is_empty() {
                 self.history.shorten(history);
             }
-            home.history = None;
+            home.rare_mut().history = None;
+            home.tidy();
         }
     }
 }

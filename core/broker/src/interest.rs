@@ -40,7 +40,7 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
-        topic.used = now.time;
+        topic.touch(now.time);
         let path = &topic.path;
         let floor = || Home::starting(self.history.floor_of(path));
         let home = topic.home.get_or_insert_with(floor);
@@ -68,7 +68,8 @@ impl Broker {
         self.count_pattern(from, pattern, interest.on);
         // Asked before this subscription counts: what was not recorded cannot be vouched for.
         let answer = interest.ask.map(|ask| {
-            let topics = self.topics.iter().map(|(_, topic)| topic);
+            let below = pattern.literal_prefix();
+            let topics = self.names.walk(&below, None, &self.topics);
             let topics = topics.filter(|topic| reaches(pattern, &topic.path));
             let floor = |after| self.history.floor_for(pattern, after);
             (ask.asker, self.beginning(now, topics, ask.first, floor))

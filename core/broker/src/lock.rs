@@ -163,7 +163,7 @@ impl Broker {
         let key = self.ensure_topic(now, path);
         let Some(topic) = self.topics.get_mut(key) else { return Ok(Outturn::Done) };
         let floor = || Home::starting(self.history.floor_of(path));
-        let guard = topic.home.get_or_insert_with(floor).guard.get_or_insert_default();
+        let guard = topic.home.get_or_insert_with(floor).rare_mut().guard.get_or_insert_default();
         match guard.claimed {
             Some(session) if session != operator.session => Err(claimed_by_another(path)),
             _ => {
@@ -175,9 +175,9 @@ impl Broker {
 
     /// At a topic's home.
     pub(crate) fn release_claim(&mut self, operator: &Operator, path: &Path) -> Operated {
-        let key = self.topic_names.get(path).copied();
+        let key = self.find_topic(path);
         let topic = key.and_then(|key| self.topics.get_mut(key));
-        let guard = topic.and_then(|topic| topic.home.as_mut()?.guard.as_mut());
+        let guard = topic.and_then(|topic| topic.home.as_mut()?.guard_mut());
         match guard {
             Some(guard) if guard.claimed == Some(operator.session) => {
                 guard.claimed = None;
@@ -261,8 +261,8 @@ impl Broker {
     /// At a topic's home: whether nobody with a later hold of the lock has written here. If so, it is
     /// noted.
     pub(crate) fn fence_holds(&self, path: &Path, name: &Path, fence: u64) -> bool {
-        let topic = self.topic_names.get(path).and_then(|key| self.topics.get(*key));
-        let guard = topic.and_then(|topic| topic.home.as_ref()?.guard.as_ref());
+        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let guard = topic.and_then(|topic| topic.home.as_ref()?.guard());
         let known = guard.and_then(|guard| guard.fence.as_ref());
         fence > 0 && known.is_none_or(|(known, seen)| known != name || *seen <= fence)
     }
@@ -270,10 +270,10 @@ impl Broker {
     /// At a topic's home: an update under a lock is written.
     pub(crate) fn note_fence(&mut self, path: &Path, condition: Option<&Condition>, fence: u64) {
         let Some(name) = condition.and_then(|condition| lock_named(condition, 0)) else { return };
-        let key = self.topic_names.get(path).copied();
+        let key = self.find_topic(path);
         let topic = key.and_then(|key| self.topics.get_mut(key));
         if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
-            home.guard.get_or_insert_default().fence = Some((name.clone(), fence));
+            home.rare_mut().guard.get_or_insert_default().fence = Some((name.clone(), fence));
         }
     }
 

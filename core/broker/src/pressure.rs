@@ -136,21 +136,18 @@ impl Broker {
         };
         let floor = || Home::starting(self.history.floor_of(path));
         let home = topic.home.get_or_insert_with(floor);
-        if on {
-            home.pressed |= bit(from);
-        } else {
-            home.pressed &= !bit(from);
+        let before = home.pressed();
+        let after = if on { before | bit(from) } else { before & !bit(from) };
+        home.rare_mut().pressed = after;
+        home.tidy();
+        if (before == 0) == (after == 0) {
+            return;
         }
-        let (shards, hold) = if home.pressed != 0 {
-            let untold = home.publishers & !home.told;
-            home.told |= untold;
-            (untold, true)
-        } else {
-            (std::mem::take(&mut home.told), false)
-        };
+        // Who publishes is not known; a shard without publishers has nobody to hold.
+        let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
-        for shard in members(shards) {
-            self.tell_pause(shard, destination.clone(), hold, effects);
+        for shard in members(all) {
+            self.tell_pause(shard, destination.clone(), after != 0, effects);
         }
     }
 

@@ -76,7 +76,7 @@ impl Broker {
             }
             Kind::Topic => {
                 let key = self.ensure_topic(now, &run.destination().path);
-                if let Err(close) = self.distribute(now, from, key, run, origin, effects) {
+                if let Err(close) = self.distribute(now, key, run, origin, effects) {
                     let blame = confirm.map(|confirm| confirm.from);
                     return self.refuse_run(origin, confirm, blame, &close, effects);
                 }
@@ -110,7 +110,6 @@ impl Broker {
     pub(crate) fn distribute(
         &mut self,
         now: Now,
-        from: ShardId,
         key: Key,
         mut run: Run,
         origin: Option<SessionId>,
@@ -121,7 +120,7 @@ impl Broker {
             return Ok(0);
         };
         admit(topic, origin, &run)?;
-        topic.used = now.time;
+        topic.touch(now.time);
         let floor = || Home::starting(self.history.floor_of(&topic.path));
         let home = topic.home.get_or_insert_with(floor);
         if home.patterns_at != remote_patterns_at {
@@ -132,7 +131,6 @@ impl Broker {
             home.by_pattern = set;
             home.recorded_by_pattern = self.history.names(&topic.path);
         }
-        home.publishers |= bit(from);
         home.removed = false;
         if home.next_version == 0 {
             // Above all versions of an earlier topic of this name: there were never more of them
@@ -140,6 +138,7 @@ impl Broker {
             home.next_version = run.first();
         }
         run.set_version(home.next_version);
+        run.share_path(&topic.path);
         let run = Arc::new(run);
         if topic.spec.retain || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
             let before = home.retained_bytes();
@@ -158,13 +157,8 @@ impl Broker {
         let version = home.next_version - 1;
         let spec = home.created.then(|| topic.spec.clone());
         let before = std::mem::replace(&mut home.last, last_of(&run));
-        let recorded = home.is_recorded() || home.history.is_some();
+        let recorded = home.is_recorded() || home.history().is_some();
         let shards = home.interested | home.by_pattern;
-        if home.pressed != 0 && home.told & bit(from) == 0 {
-            home.told |= bit(from);
-            let destination = run.destination().clone();
-            self.tell_pause(from, destination, true, effects);
-        }
         if recorded {
             self.record(now, key, &run, before);
         }
@@ -219,7 +213,7 @@ impl Broker {
 
 /// Whether the run may be published: by what holds its publishers back, and as what its topic holds.
 fn admit(topic: &Topic, origin: Option<SessionId>, run: &Run) -> Result<(), Close> {
-    let guard = topic.home.as_ref().and_then(|home| home.guard.as_ref());
+    let guard = topic.home.as_ref().and_then(|home| home.guard());
     if let (Some(guard), Some(origin)) = (guard, origin) {
         if guard.read_only {
             return Err(CloseCode::TopicReadOnly.into());
@@ -252,6 +246,9 @@ fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Ar
     let Some(message) = decisive.last() else { return retained };
     if message.flags.contains(Flags::RETAIN_REMOVE) {
         return None;
+    }
+    if run.len() == 1 {
+        return Some(run.clone());
     }
     Some(copy_of(run, &message))
 }

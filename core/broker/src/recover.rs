@@ -164,7 +164,7 @@ impl Broker {
             let retained =
                 home.retained.as_ref().filter(|run| wants_retained && run.first() > after);
             let retained = fresh(retained, now);
-            let history = home.history.as_ref();
+            let history = home.history();
             let whole = history.is_some_and(|history| history.boundary() <= after);
             complete &= whole;
             let newest = history.and_then(|history| history.newest());

@@ -98,7 +98,7 @@ impl Broker {
             run.number(self.shard, self.next_sequence);
             self.next_sequence += 1;
             // Taking a value away needs no room.
-            let _ = self.distribute(now, self.shard, key, run, None, effects);
+            let _ = self.distribute(now, key, run, None, effects);
         }
         let policy = self.options.topic(&path).clone();
         if let Some(topic) = self.topics.get_mut(key) {

@@ -491,10 +491,10 @@ impl Broker {
     fn unlist(&mut self, now: Now, topic: Option<Key>, place: usize, effects: &mut Effects) {
         let topic = topic.and_then(|key| self.topics.get_mut(key));
         let Some(topic) = topic else { return };
-        topic.used = now.time;
+        topic.touch(now.time);
         let was_recorded = topic.recoverable > 0;
         let moved = topic.unlist(place);
-        if topic.deltas == 0 && !topic.deltas_by_pattern {
+        if !topic.wants_deltas() {
             topic.previous = None;
         }
         let (on, recorded) = (!topic.subscribers.is_empty(), topic.recoverable > 0);

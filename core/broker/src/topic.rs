@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId, Time};
+use tiderace_base::{Key, Now, ShardId, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Run, Subscribe, SubscriptionKey, TopicSpec};
 
 use crate::history::TopicHistory;
 use crate::interest::fresh;
+use crate::listeners::Listeners;
 use crate::lock::Guard;
 
 /// One subscription's entry in a topic's list.
@@ -49,27 +50,30 @@ const _: () = assert!(size_of::<Subscriber>() <= 16, "every subscription has one
 pub(crate) struct Topic {
     pub(crate) path: Path,
     pub(crate) spec: Arc<TopicSpec>,
-    pub(crate) subscribers: Vec<Subscriber>,
+    pub(crate) subscribers: Listeners,
     /// Subscribers by pattern, found at generation `patterns_at` of the shard's patterns.
-    pub(crate) by_pattern: Vec<Subscriber>,
+    pub(crate) by_pattern: Listeners,
     pub(crate) patterns_at: u64,
     /// How many of the subscribers are recoverable.
     pub(crate) recoverable: u32,
-    /// How many of the subscribers want deltas, and whether one by pattern does.
+    /// How many of the subscribers want deltas.
     pub(crate) deltas: u32,
-    pub(crate) deltas_by_pattern: bool,
     /// The run that was fanned out last, if somebody wants deltas; or its last message.
     pub(crate) previous: Option<Arc<Run>>,
     /// Sessions here for which its publishers are to wait.
     pub(crate) pressing: u32,
-    pub(crate) used: Time,
+    /// When it was last used, in whole seconds since the node began.
+    used_seconds: u32,
     /// Present at its home only.
     pub(crate) home: Option<Box<Home>>,
 }
 
+const _: () = assert!(size_of::<Topic>() <= 96, "there may be millions of them");
+const _: () = assert!(size_of::<Home>() <= 64, "there may be millions of them");
+
 /// What a topic costs besides its value: its records, the text of its name, and its places in the
 /// tables, which are half empty after they have grown. As long as it has a value it is kept.
-const TOPIC_BYTES: usize = size_of::<Topic>() + size_of::<Home>() + 256;
+const TOPIC_BYTES: usize = size_of::<Topic>() + size_of::<Home>() + 128;
 
 /// What a topic's home keeps.
 #[derive(Debug, Default)]
@@ -79,30 +83,40 @@ pub(crate) struct Home {
     /// Shards with matching patterns, found at generation `patterns_at` of the home's patterns.
     pub(crate) by_pattern: u64,
     pub(crate) patterns_at: u64,
-    /// Shards with a subscriber that cannot keep up.
-    pub(crate) pressed: u64,
-    /// Shards that have published to it.
-    pub(crate) publishers: u64,
-    /// Shards that were told to hold their publishers back.
-    pub(crate) told: u64,
     /// The retained value: a run of one message.
     pub(crate) retained: Option<Arc<Run>>,
     /// The version of the next message; zero as long as there was none.
     pub(crate) next_version: u64,
     /// The number of the last message, or the last that an earlier topic of this name may have had.
     pub(crate) last: u64,
-    /// Shards with recoverable subscribers of exactly this topic.
-    pub(crate) recorders: u64,
     /// Whether some recoverable pattern matches.
     pub(crate) recorded_by_pattern: bool,
     /// It was created, and stays until it is removed.
     pub(crate) created: bool,
     /// It was removed, and has not been published to since.
     pub(crate) removed: bool,
+    /// Absent while it would say nothing.
+    rare: Option<Box<RareHome>>,
+}
+
+/// What the homes of few topics keep.
+#[derive(Debug, Default)]
+pub(crate) struct RareHome {
+    /// Shards with a subscriber that cannot keep up; while there is one, all hold publishers back.
+    pub(crate) pressed: u64,
+    /// Shards with recoverable subscribers of exactly this topic.
+    pub(crate) recorders: u64,
     /// What publishers are held to.
     pub(crate) guard: Option<Box<Guard>>,
     /// Recent messages; present while or shortly after somebody may come back to them.
-    pub(crate) history: Option<Box<TopicHistory>>,
+    pub(crate) history: Option<TopicHistory>,
+}
+
+impl RareHome {
+    /// Whether forgetting it would change nothing.
+    fn is_empty(&self) -> bool {
+        self.pressed == 0 && self.recorders == 0 && self.guard.is_none() && self.history.is_none()
+    }
 }
 
 impl Home {
@@ -123,7 +137,47 @@ impl Home {
 
     /// Whether some recoverable subscription listens.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.recorders != 0 || self.recorded_by_pattern
+        self.recorders() != 0 || self.recorded_by_pattern
+    }
+
+    /// Shards with a subscriber that cannot keep up.
+    pub(crate) fn pressed(&self) -> u64 {
+        self.rare.as_ref().map_or(0, |rare| rare.pressed)
+    }
+
+    /// Shards with recoverable subscribers of exactly this topic.
+    pub(crate) fn recorders(&self) -> u64 {
+        self.rare.as_ref().map_or(0, |rare| rare.recorders)
+    }
+
+    /// Recent messages, if they are kept.
+    pub(crate) fn history(&self) -> Option<&TopicHistory> {
+        self.rare.as_ref()?.history.as_ref()
+    }
+
+    /// Recent messages, if they are kept.
+    pub(crate) fn history_mut(&mut self) -> Option<&mut TopicHistory> {
+        self.rare.as_mut()?.history.as_mut()
+    }
+
+    /// What publishers are held to, if it is anything.
+    pub(crate) fn guard(&self) -> Option<&Guard> {
+        self.rare.as_ref()?.guard.as_deref()
+    }
+
+    /// What publishers are held to, if it is anything.
+    pub(crate) fn guard_mut(&mut self) -> Option<&mut Guard> {
+        self.rare.as_mut()?.guard.as_deref_mut()
+    }
+
+    /// What few topics need; to be followed by [`Home::tidy`] when something of it has ended.
+    pub(crate) fn rare_mut(&mut self) -> &mut RareHome {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Gives up the room for what is not needed any more.
+    pub(crate) fn tidy(&mut self) {
+        self.rare.take_if(|rare| rare.is_empty());
     }
 }
 
@@ -132,43 +186,47 @@ impl Topic {
         Topic {
             path,
             spec,
-            subscribers: Vec::new(),
-            by_pattern: Vec::new(),
+            subscribers: Listeners::None,
+            by_pattern: Listeners::None,
             patterns_at: 0,
             recoverable: 0,
             deltas: 0,
-            deltas_by_pattern: false,
             previous: None,
             pressing: 0,
-            used: now,
+            used_seconds: seconds(now),
             home: None,
         }
     }
 
+    /// It is used now.
+    pub(crate) fn touch(&mut self, now: Time) {
+        self.used_seconds = seconds(now);
+    }
+
+    /// How long it has not been used, to about a second.
+    pub(crate) fn unused(&self, now: Time) -> Span {
+        Span::from_secs(u64::from(seconds(now).saturating_sub(self.used_seconds)))
+    }
+
+    /// Whether a subscriber wants deltas.
+    pub(crate) fn wants_deltas(&self) -> bool {
+        self.deltas > 0 || self.by_pattern.iter().any(|subscriber| subscriber.extras.deltas())
+    }
+
     /// Takes a subscriber in at the end of the list.
     pub(crate) fn list(&mut self, subscriber: Subscriber) {
-        let list = &mut self.subscribers;
-        if list.len() == list.capacity() {
-            // Not doubled: half of a million places would be idle.
-            list.reserve_exact((list.len() / 8).max(1));
-        }
-        list.push(subscriber);
+        self.subscribers.push(subscriber);
         self.recoverable += u32::from(subscriber.extras.recoverable());
         self.deltas += u32::from(subscriber.extras.deltas());
     }
 
     /// Takes the subscriber out of that place; the one that is there now has moved.
     pub(crate) fn unlist(&mut self, place: usize) -> Option<Subscriber> {
-        let list = &mut self.subscribers;
-        if place < list.len() {
-            let extras = list.swap_remove(place).extras;
+        if let Some(Subscriber { extras, .. }) = self.subscribers.swap_remove(place) {
             self.recoverable -= u32::from(extras.recoverable());
             self.deltas -= u32::from(extras.deltas());
         }
-        if list.len() <= list.capacity() / 2 {
-            list.shrink_to(list.len() + list.len() / 8);
-        }
-        list.get(place).copied()
+        self.subscribers.get(place).copied()
     }
 
     /// Whether it remembers a value whose time is over.
@@ -192,7 +250,7 @@ impl Topic {
 
     /// Whether the server alone publishes to it.
     pub(crate) fn is_read_only(&self) -> bool {
-        let guard = self.home.as_ref().and_then(|home| home.guard.as_ref());
+        let guard = self.home.as_ref().and_then(|home| home.guard());
         guard.is_some_and(|guard| guard.read_only)
     }
 
@@ -202,20 +260,23 @@ impl Topic {
             && self.pressing == 0
             && self.home.as_ref().is_none_or(|home| {
                 !home.created
-                    && home.guard.is_none()
+                    && home.guard().is_none()
                     && home.interested == 0
-                    && home.pressed == 0
-                    && home.told == 0
+                    && home.pressed() == 0
                     && home.retained.is_none()
-                    && home.recorders == 0
-                    && home.history.as_ref().is_none_or(|history| history.is_empty())
+                    && home.recorders() == 0
+                    && home.history().is_none_or(|history| history.is_empty())
             })
     }
 
     /// Whether somebody may come back to it, even if there are no recent messages.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.home.as_ref().is_some_and(|home| home.history.is_some())
+        self.home.as_ref().is_some_and(|home| home.history().is_some())
     }
+}
+
+fn seconds(time: Time) -> u32 {
+    u32::try_from(time.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
 /// A shard as a member of a set of shards.

@@ -32,7 +32,7 @@ impl Broker {
         effects: &mut Effects,
     ) -> Operated {
         let spec = self.spec_from(operator, path, spec)?;
-        let known = self.topic_names.get(path).and_then(|key| self.topics.get(*key));
+        let known = self.find_topic(path).and_then(|key| self.topics.get(key));
         let existing = known.filter(|topic| topic.is_known());
         if let Some(topic) = existing {
             let whose = Action::Create;
@@ -67,7 +67,7 @@ impl Broker {
         effects: &mut Effects,
     ) -> Operated {
         let path = &update.path;
-        let known = self.topic_names.get(path).and_then(|key| self.topics.get(*key));
+        let known = self.find_topic(path).and_then(|key| self.topics.get(key));
         let created = match (known.filter(|topic| topic.is_known()), &update.spec) {
             (None, Some(spec)) => Some(self.spec_from(operator, path, spec)?),
             _ => None,
@@ -156,7 +156,7 @@ impl Broker {
         let spec = self.shared_spec(spec);
         if let Some(topic) = self.topics.get_mut(key) {
             topic.spec = spec;
-            topic.used = now.time;
+            topic.touch(now.time);
             let floor = || Home::starting(self.history.floor_of(path));
             topic.home.get_or_insert_with(floor).created = true;
         }
@@ -195,7 +195,7 @@ impl Broker {
         self.next_sequence += run.len() as u64;
         self.metrics.messages_received += run.len() as u64;
         let session = operator.session;
-        self.distribute(now, session.shard, key, run, Some(session), effects)
+        self.distribute(now, key, run, Some(session), effects)
     }
 }
 

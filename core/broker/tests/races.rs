@@ -434,11 +434,9 @@ fn a_publisher_that_comes_late_is_held_back_too() {
         world.publish(early, &topic, &"x".repeat(400));
         world.settle_mail();
     }
-    for expected in [false, true] {
-        world.publish(late, &topic, "x");
-        world.settle_mail();
-        assert_eq!(world.clients[late].paused, expected);
-    }
+    assert!(!world.clients[late].paused);
+    world.publish(late, &topic, "x");
+    assert!(world.clients[late].paused);
     world.quiesce();
     assert!(!world.clients[early].paused && !world.clients[late].paused);
     world.end();

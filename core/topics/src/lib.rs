@@ -1,4 +1,4 @@
-//! Paths, wildcard patterns and the subscription index.
+//! Paths, wildcard patterns, the subscription index, and names in the order of a tree.
 //!
 //! A path names a destination (`fx/EUR-USD`), a pattern names many (`fx/*`, `fx/**`,
 //! `?fx/[A-Z]{3}-USD`), a selector is a pattern or a set of several (`[fx/*, news/**]`). All are
@@ -12,9 +12,11 @@ mod path;
 mod pattern;
 mod regex;
 mod selector;
+mod tree;
 
 pub use index::PatternIndex;
 pub use path::{Path, PathError};
 pub use pattern::{Level, Pattern};
 pub use regex::Regex;
 pub use selector::{Selector, SelectorError};
+pub use tree::{Tree, is_at_or_below, order};

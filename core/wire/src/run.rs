@@ -5,10 +5,10 @@
 
 use std::ops::BitOr;
 
-use bytes::Bytes;
 use tiderace_base::limits::{RUN_BYTES_TARGET, RUN_MESSAGES_MAX};
 use tiderace_base::{ShardId, Time};
 use tiderace_filter::{Properties, Value};
+use tiderace_topics::Path;
 
 use crate::{Destination, properties};
 
@@ -63,6 +63,26 @@ struct Entry {
     flags: Flags,
 }
 
+/// Where the messages of a run lie.
+#[derive(Clone, Debug)]
+enum Entries {
+    /// One message that ends where the buffer ends: as nearly all are that topics retain.
+    One {
+        properties: u32,
+        flags: Flags,
+    },
+    Many(Box<[Entry]>),
+}
+
+impl Entries {
+    fn of(entries: Vec<Entry>) -> Entries {
+        match entries.as_slice() {
+            [one] => Entries::One { properties: one.properties, flags: one.flags },
+            _ => Entries::Many(entries.into()),
+        }
+    }
+}
+
 /// Consecutive messages to one destination. Immutable once its home shard has numbered it.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -71,9 +91,11 @@ pub struct Run {
     first: u64,
     version: u64,
     published: Time,
-    data: Bytes,
-    entries: Vec<Entry>,
+    data: Box<[u8]>,
+    entries: Entries,
 }
+
+const _: () = assert!(size_of::<Run>() <= 88, "every retained value has one");
 
 /// One message of a run, borrowed.
 #[derive(Clone, Copy, Debug)]
@@ -119,30 +141,49 @@ impl Run {
 
     /// How many messages it holds; never zero.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        match &self.entries {
+            Entries::One { .. } => 1,
+            Entries::Many(entries) => entries.len(),
+        }
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     /// Bytes it keeps in memory.
     pub fn bytes(&self) -> usize {
-        self.data.len() + self.entries.len() * size_of::<Entry>() + size_of::<Run>()
+        let entries = match &self.entries {
+            Entries::One { .. } => 0,
+            Entries::Many(entries) => size_of_val(&**entries),
+        };
+        self.data.len() + entries + size_of::<Run>()
     }
 
     /// Bytes of messages `from..to`, properties and bodies.
     pub fn bytes_of(&self, from: usize, to: usize) -> usize {
-        let end = |index: usize| {
-            self.entries.get(index).map_or(self.data.len(), |entry| entry.start as usize)
-        };
+        let end =
+            |index: usize| self.entry(index).map_or(self.data.len(), |entry| entry.start as usize);
         end(to).saturating_sub(end(from))
+    }
+
+    /// Where the message at that place lies.
+    fn entry(&self, index: usize) -> Option<Entry> {
+        match &self.entries {
+            Entries::Many(entries) => entries.get(index).copied(),
+            Entries::One { properties, flags } if index == 0 => {
+                let start = if flags.contains(Flags::EXPIRES) { STAMP_BYTES } else { 0 };
+                let body = (self.data.len() as u32).checked_sub(start)?.checked_sub(*properties)?;
+                Some(Entry { start, properties: *properties, body, flags: *flags })
+            }
+            Entries::One { .. } => None,
+        }
     }
 
     /// The message at that place.
     pub fn message(&self, index: usize) -> Option<Message<'_>> {
-        let entry = self.entries.get(index)?;
+        let entry = self.entry(index)?;
         let start = entry.start as usize;
         let middle = start + entry.properties as usize;
         let end = middle + entry.body as usize;
@@ -161,21 +202,22 @@ impl Run {
         })
     }
 
-    /// The body of the message at that place, sharing the run's memory: for bodies too large to be
-    /// copied.
-    pub fn body_bytes(&self, index: usize) -> Option<Bytes> {
-        let body = self.message(index)?.body;
-        Some(self.data.slice_ref(body))
-    }
-
     /// Its messages in order.
     pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
         (0..self.len()).filter_map(|index| self.message(index))
     }
 
+    /// Properties and bodies of all its messages, as they lie in memory.
+    pub(crate) fn data(&self) -> &[u8] {
+        &self.data
+    }
+
     /// Whether any message carries all these marks.
     pub fn any(&self, flags: Flags) -> bool {
-        self.entries.iter().any(|entry| entry.flags.contains(flags))
+        match &self.entries {
+            Entries::One { flags: known, .. } => known.contains(flags),
+            Entries::Many(entries) => entries.iter().any(|entry| entry.flags.contains(flags)),
+        }
     }
 
     /// Numbers the run; done once, by its home shard, before it is shared.
@@ -189,6 +231,13 @@ impl Run {
         self.version = version;
     }
 
+    /// Makes it name its destination by the text that is kept there, and not by another of its own.
+    pub fn share_path(&mut self, path: &Path) {
+        if !self.destination.path.is_same(path) && self.destination.path == *path {
+            self.destination.path = path.clone();
+        }
+    }
+
     /// A run of one message, for what the server itself sends.
     pub fn single(
         destination: Destination,
@@ -198,7 +247,8 @@ impl Run {
         meta: Meta,
     ) -> Run {
         let mut builder = RunBuilder::new(destination, published);
-        builder.data.reserve_exact(properties.len() + body.len() + 8);
+        let stamp = if meta.expires_ms.is_some() { STAMP_BYTES as usize } else { 0 };
+        builder.data.reserve_exact(stamp + properties.len() + body.len());
         builder.properties().extend_from_slice(properties);
         builder.finish(body, meta);
         builder.build()
@@ -217,6 +267,9 @@ impl Properties for Message<'_> {
         properties::find(self.properties, name).map(Value::String)
     }
 }
+
+/// An expiry date before the properties.
+const STAMP_BYTES: u32 = 8;
 
 /// Collects the messages of a run.
 #[derive(Debug)]
@@ -267,7 +320,7 @@ impl RunBuilder {
             let properties = self.data.split_off(start);
             self.data.extend_from_slice(&expires.to_le_bytes());
             self.data.extend_from_slice(&properties);
-            start += 8;
+            start += STAMP_BYTES as usize;
             flags = flags | Flags::EXPIRES;
         }
         let properties = (self.data.len() - start) as u32;
@@ -290,8 +343,8 @@ impl RunBuilder {
             first: 0,
             version: 0,
             published: self.published,
-            data: Bytes::from(self.data),
-            entries: self.entries,
+            data: self.data.into(),
+            entries: Entries::of(self.entries),
         }
     }
 }
@@ -302,7 +355,6 @@ mod tests {
     use super::*;
     use crate::Kind;
     use proptest::prelude::*;
-    use tiderace_topics::Path;
 
     proptest! {
         #[test]
@@ -322,13 +374,12 @@ mod tests {
             }
             let mut run = builder.build();
             run.number(ShardId(3), 100);
+            run.share_path(&Path::parse("a").unwrap());
             prop_assert_eq!(run.len(), rows.len());
             for (index, (message, row)) in run.messages().zip(&rows).enumerate() {
                 let found = properties::find(message.properties, "k");
                 prop_assert_eq!(found.as_deref(), Some(&*row.0));
                 prop_assert_eq!(message.body, &row.1[..]);
-                let shared = run.body_bytes(index);
-                prop_assert_eq!(shared.as_deref(), Some(&row.1[..]));
                 prop_assert_eq!(message.expires_ms, row.2);
                 prop_assert_eq!(message.sequence, 100 + index as u64);
                 prop_assert!(message.flags.contains(Flags::RETAIN));
@@ -336,6 +387,15 @@ mod tests {
             let total: usize = (0..rows.len()).map(|at| run.bytes_of(at, at + 1)).sum();
             prop_assert!(total <= run.bytes());
             prop_assert_eq!(run.bytes_of(0, rows.len()), total);
+            let run = std::sync::Arc::new(run);
+            let shared = crate::SharedRun::new(run.clone());
+            for (index, row) in rows.iter().enumerate() {
+                let body = shared.body_bytes(index).unwrap();
+                prop_assert_eq!(&body[..], &row.1[..]);
+                let own = run.message(index).unwrap().body;
+                prop_assert!(own.is_empty() || own.as_ptr() == body.as_ptr(), "nothing is copied");
+            }
+            prop_assert_eq!(shared.body_bytes(rows.len()), None);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A run on its way to the subscribers of one shard, with the wire encodings already made of it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -37,19 +37,30 @@ pub struct SharedRun {
     run: Arc<Run>,
     previous: Option<Arc<Run>>,
     encodings: RefCell<Vec<Encoding>>,
+    /// The run's memory as something to be sent in pieces, once somebody has asked for it.
+    data: OnceCell<Bytes>,
+}
+
+/// Keeps a run as long as a piece of its memory is to be sent.
+struct Data(Arc<Run>);
+
+impl AsRef<[u8]> for Data {
+    fn as_ref(&self) -> &[u8] {
+        self.0.data()
+    }
 }
 
 impl SharedRun {
     /// Wraps a run.
     pub fn new(run: Arc<Run>) -> SharedRun {
-        SharedRun { run, previous: None, encodings: RefCell::new(Vec::new()) }
+        SharedRun::after(run, None)
     }
 
     /// Wraps a run of a topic together with the one before it.
     pub fn after(run: Arc<Run>, previous: Option<Arc<Run>>) -> SharedRun {
         let previous =
             previous.filter(|previous| previous.version() + previous.len() as u64 == run.version());
-        SharedRun { run, previous, encodings: RefCell::new(Vec::new()) }
+        SharedRun { run, previous, encodings: RefCell::new(Vec::new()), data: OnceCell::new() }
     }
 
     /// The message of its topic just before the run's first, if it is known: what the first is a
@@ -67,6 +78,14 @@ impl SharedRun {
     /// The run, to be kept.
     pub fn run_arc(&self) -> &Arc<Run> {
         &self.run
+    }
+
+    /// The body of the message at that place, sharing the run's memory: for bodies too large to be
+    /// copied.
+    pub fn body_bytes(&self, index: usize) -> Option<Bytes> {
+        let body = self.run.message(index)?.body;
+        let data = self.data.get_or_init(|| Bytes::from_owner(Data(self.run.clone())));
+        Some(data.slice_ref(body))
     }
 
     /// The whole run in one wire form, encoded now if it is asked for the first time. `None` when

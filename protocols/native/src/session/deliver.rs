@@ -100,7 +100,7 @@ impl NativeSession {
         let mut head = Vec::new();
         update.write_head(data.len(), &mut head);
         let body = match flags & flag::DELTA {
-            0 => delivery.run.run().body_bytes(index).unwrap_or_default(),
+            0 => delivery.run.body_bytes(index).unwrap_or_default(),
             _ => bytes::Bytes::copy_from_slice(data),
         };
         self.batch.apart(kind::UPDATES, &head, body, output);
@@ -150,7 +150,7 @@ impl NativeSession {
             let mut head = Vec::new();
             queued.write_head(&mut head);
             entry.write_head(message.body.len(), &mut head);
-            let body = run.body_bytes(index).unwrap_or_default();
+            let body = delivery.run.body_bytes(index).unwrap_or_default();
             self.batch.apart(kind::QUEUED, &head, body, output);
         }
         self.batch.end_message(output);

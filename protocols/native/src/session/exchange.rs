@@ -132,7 +132,7 @@ impl NativeSession {
         }
         let mut head = Vec::new();
         message.write_head(&mut head);
-        let body = run.body_bytes(delivery.from).unwrap_or_default();
+        let body = delivery.run.body_bytes(delivery.from).unwrap_or_default();
         self.batch.apart(kind::EXCHANGE, &head, body, output);
     }
 }

@@ -1,0 +1,126 @@
+//! The subscribers of one topic, in as little room as a million topics need.
+//!
+//! Invariant: a topic that one subscription listens to needs no memory for it beside its record.
+
+use crate::topic::Subscriber;
+
+/// Subscribers, each in its place.
+#[derive(Debug, Default)]
+pub(crate) enum Listeners {
+    #[default]
+    None,
+    One(Subscriber),
+    /// Boxed, since a vector's length and capacity would be in every topic.
+    #[allow(clippy::box_collection)]
+    Many(Box<Vec<Subscriber>>),
+}
+
+const _: () = assert!(size_of::<Listeners>() <= 16, "every topic has two");
+
+impl Listeners {
+    pub(crate) fn as_slice(&self) -> &[Subscriber] {
+        match self {
+            Listeners::None => &[],
+            Listeners::One(one) => std::slice::from_ref(one),
+            Listeners::Many(many) => many,
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [Subscriber] {
+        match self {
+            Listeners::None => &mut [],
+            Listeners::One(one) => std::slice::from_mut(one),
+            Listeners::Many(many) => many,
+        }
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Subscriber> {
+        self.as_slice().iter()
+    }
+
+    pub(crate) fn get(&self, place: usize) -> Option<&Subscriber> {
+        self.as_slice().get(place)
+    }
+
+    pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut Subscriber> {
+        self.as_mut_slice().get_mut(place)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts a subscriber in the last place.
+    pub(crate) fn push(&mut self, subscriber: Subscriber) {
+        match self {
+            Listeners::None => *self = Listeners::One(subscriber),
+            Listeners::One(one) => *self = Listeners::Many(Box::new(vec![*one, subscriber])),
+            Listeners::Many(many) => {
+                if many.len() == many.capacity() {
+                    // Not doubled: half of a million places would be idle.
+                    many.reserve_exact((many.len() / 8).max(1));
+                }
+                many.push(subscriber);
+            }
+        }
+    }
+
+    /// Takes the subscriber out of a place, which the last one takes.
+    pub(crate) fn swap_remove(&mut self, place: usize) -> Option<Subscriber> {
+        let removed = *self.get(place)?;
+        let Listeners::Many(many) = self else {
+            *self = Listeners::None;
+            return Some(removed);
+        };
+        many.swap_remove(place);
+        if let [one] = ***many {
+            *self = Listeners::One(one);
+        } else if many.len() <= many.capacity() / 2 {
+            many.shrink_to(many.len() + many.len() / 8);
+        }
+        Some(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use tiderace_base::Key;
+    use tiderace_wire::SubscriptionKey;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_list(ops in proptest::collection::vec(any::<(bool, u8)>(), 0..300)) {
+            let mut listeners = Listeners::default();
+            let mut model: Vec<Subscriber> = Vec::new();
+            for ((push, at), number) in ops.into_iter().zip(0..) {
+                if push {
+                    let one = Subscriber {
+                        session: Key::default(),
+                        key: SubscriptionKey(number),
+                        target: 0,
+                        plain: number % 2 == 0,
+                        extras: Default::default(),
+                    };
+                    listeners.push(one);
+                    model.push(one);
+                } else {
+                    let at = usize::from(at) % 16;
+                    let removed = (at < model.len()).then(|| model.swap_remove(at));
+                    prop_assert_eq!(listeners.swap_remove(at), removed);
+                }
+                prop_assert_eq!(listeners.as_slice(), &model[..]);
+                prop_assert_eq!(listeners.is_empty(), model.is_empty());
+                if let Listeners::Many(many) = &listeners {
+                    prop_assert!(many.len() > 1 && many.capacity() <= many.len() * 2 + 1);
+                }
+            }
+        }
+    }
+}
