@@ -172,7 +172,7 @@ fn write_large(
 }
 
 fn share_body(index: usize, delivery: &Delivery<'_>, output: &mut Output<'_>) {
-    if let Some(body) = delivery.run.run().body_bytes(index) {
+    if let Some(body) = delivery.run.body_bytes(index) {
         output.queue.share(body);
     }
     output.queue.tail().push(0);
