@@ -42,6 +42,14 @@ pub(crate) struct Problem {
 
 /// Reads one level. What needs no automaton becomes a level without one.
 pub(crate) fn parse(text: &str) -> Result<Level, Problem> {
+    let hir = read(text)?;
+    match simple(&hir) {
+        Some(level) => Ok(level),
+        None => compile(text, hir).map(Level::Regex),
+    }
+}
+
+fn read(text: &str) -> Result<Hir, Problem> {
     if text.len() > REGEX_BYTES_MAX {
         let what = format!("the expression has {} bytes; at most {REGEX_BYTES_MAX}", text.len());
         return Err(Problem { at: 0, text: format!("{what} are allowed") });
@@ -52,17 +60,22 @@ pub(crate) fn parse(text: &str) -> Result<Level, Problem> {
         .parse(text)
         .map_err(|error| Problem { at: error.span().start.offset, text: said(error.kind()) })?;
     to_ascii(&mut ast)?;
-    let hir = hir::translate::Translator::new()
+    hir::translate::Translator::new()
         .translate(text, &ast)
-        .map_err(|error| Problem { at: error.span().start.offset, text: said(error.kind()) })?;
-    match simple(&hir) {
-        Some(level) => Ok(level),
-        None => compile(text, hir).map(Level::Regex),
-    }
+        .map_err(|error| Problem { at: error.span().start.offset, text: said(error.kind()) })
 }
 
 impl Regex {
-    /// Whether the whole name fits.
+    /// Compiles an expression for texts other than names.
+    ///
+    /// # Errors
+    /// What is wrong, and the byte where.
+    pub fn parse(text: &str) -> Result<Regex, (usize, String)> {
+        let hir = read(text).map_err(|problem| (problem.at, problem.text))?;
+        compile(text, hir).map_err(|problem| (problem.at, problem.text))
+    }
+
+    /// Whether the whole name, or other text, fits.
     pub fn fits(&self, name: &str) -> bool {
         let automaton = &self.0.automaton;
         let mut state = self.0.start;

@@ -21,6 +21,7 @@ const ROWS: &[Row] = &[
     row("core/wire", &["core/base", "core/filter", "core/topics", "core/value"]),
     row("core/queues", &["core/base", "core/filter", "core/topics", "core/wire"]),
     row("core/delta", &[]),
+    row("core/views", &["core/base", "core/topics", "core/value"]),
     row(
         "core/broker",
         &[

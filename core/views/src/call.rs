@@ -1,0 +1,311 @@
+//! The values of functions.
+//!
+//! Relies on `evaluate`. Invariant: a function has no value where its arguments make no sense; what
+//! it builds is bounded by the bytes of an output.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use tiderace_value::JsonKind;
+
+use crate::budget::{Budget, Stop};
+use crate::evaluate::{self, Found, Scene, number};
+use crate::expression::Expression;
+use crate::function::Function;
+use crate::number::{Arithmetic, Number};
+use crate::value::{Scalar, Value};
+
+/// The value of a call.
+pub(crate) fn value<'a>(
+    function: Function,
+    arguments: &'a [Expression],
+    scene: Scene<'_, 'a>,
+    budget: &mut Budget,
+) -> Found<'a> {
+    match function {
+        Function::First => {
+            for argument in arguments {
+                let found = evaluate::value(argument, scene, budget)?;
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+            Ok(None)
+        }
+        Function::Min | Function::Max | Function::Sum => fold(function, arguments, scene, budget),
+        Function::Round | Function::Fixed | Function::Floor | Function::Ceiling | Function::Abs => {
+            of_number(function, arguments, scene, budget)
+        }
+        Function::Length => length(arguments, scene, budget),
+        Function::Join => join(arguments, scene, budget),
+        Function::Text | Function::Number => convert(function, arguments, scene, budget),
+        Function::Lower | Function::Upper | Function::Trim => {
+            of_text(function, arguments, scene, budget)
+        }
+        Function::Replace => replace(arguments, scene, budget),
+        Function::Part => part(arguments, scene, budget),
+    }
+}
+
+fn of_number<'a>(
+    function: Function,
+    arguments: &'a [Expression],
+    scene: Scene<'_, 'a>,
+    budget: &mut Budget,
+) -> Found<'a> {
+    let mut arguments = arguments.iter();
+    let (Some(first), second) = (arguments.next(), arguments.next()) else {
+        return Ok(None);
+    };
+    let Some(first) = number(first, scene, budget)? else {
+        return Ok(None);
+    };
+    let digits = match second {
+        None => 0,
+        Some(second) => match number(second, scene, budget)? {
+            Some(Number::Whole(digits)) if (0..=MOST_DIGITS).contains(&digits) => digits as usize,
+            _ => return Ok(None),
+        },
+    };
+    let double = first.double();
+    give(match function {
+        Function::Fixed => return Ok(Some(Value::Text(Cow::Owned(first.fixed(digits))))),
+        Function::Round => first.rounded(digits),
+        Function::Floor if matches!(first, Number::Double(_)) => Number::finite(double.floor()),
+        Function::Ceiling if matches!(first, Number::Double(_)) => Number::finite(double.ceil()),
+        Function::Abs if first.order(Number::Whole(0)) == Ordering::Less => {
+            Number::Whole(0).apply(Arithmetic::Subtract, first)
+        }
+        _ => Some(first),
+    })
+}
+
+/// Most digits behind the point.
+const MOST_DIGITS: i64 = crate::number::DIGITS_MAX as i64;
+
+/// The least, greatest or sum of numbers; without any there is none.
+fn fold<'a>(
+    function: Function,
+    arguments: &'a [Expression],
+    scene: Scene<'_, 'a>,
+    budget: &mut Budget,
+) -> Found<'a> {
+    let mut values = Vec::new();
+    for argument in arguments {
+        budget.piece()?;
+        values.extend(evaluate::value(argument, scene, budget)?);
+    }
+    if let [Value::Json(_) | Value::Array(_)] = values.as_mut_slice()
+        && let Some(mut only) = values.pop()
+    {
+        only.open(budget)?;
+        values = match only {
+            Value::Array(elements) => elements,
+            other => vec![other],
+        };
+    }
+    if values.is_empty() && function == Function::Sum {
+        return give(Some(Number::Whole(0)));
+    }
+    let mut result: Option<Number> = None;
+    for value in &values {
+        budget.step()?;
+        let Some(Scalar::Number(next)) = value.scalar() else {
+            return Ok(None);
+        };
+        let so_far = result.unwrap_or(next);
+        let is_first = result.is_none();
+        result = match function {
+            _ if is_first => Some(next),
+            Function::Min if next.order(so_far) == Ordering::Less => Some(next),
+            Function::Max if next.order(so_far) == Ordering::Greater => Some(next),
+            Function::Sum => so_far.apply(Arithmetic::Add, next),
+            _ => Some(so_far),
+        };
+        if result.is_none() {
+            return Ok(None);
+        }
+    }
+    give(result)
+}
+
+fn length<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budget) -> Found<'a> {
+    let Some(found) = argument(arguments, 0, scene, budget)? else {
+        return Ok(None);
+    };
+    let length = match &found {
+        Value::Array(elements) => elements.len(),
+        Value::Object(fields) => fields.len(),
+        Value::Json(json) if matches!(json.kind(), JsonKind::Array | JsonKind::Object) => {
+            budget.bytes(json.text().len())?;
+            if json.kind() == JsonKind::Array {
+                json.elements().count()
+            } else {
+                json.fields().count()
+            }
+        }
+        other => match other.scalar() {
+            Some(Scalar::Text(text)) => {
+                budget.bytes(text.len())?;
+                text.chars().count()
+            }
+            _ => return Ok(None),
+        },
+    };
+    give(i64::try_from(length).ok().map(Number::Whole))
+}
+
+fn join<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budget) -> Found<'a> {
+    let list = argument(arguments, 0, scene, budget)?;
+    let separator = text(arguments, 1, scene, budget)?;
+    let (Some(mut list), Some(separator)) = (list, separator) else {
+        return Ok(None);
+    };
+    list.open(budget)?;
+    let Value::Array(elements) = list else {
+        return Ok(None);
+    };
+    let mut joined = String::new();
+    for (number, element) in elements.iter().enumerate() {
+        let Some(scalar) = element.scalar() else {
+            return Ok(None);
+        };
+        if number > 0 {
+            joined.push_str(&separator);
+        }
+        let piece = scalar.into_text();
+        budget.bytes(piece.len() + separator.len())?;
+        joined.push_str(&piece);
+        bounded(joined.len(), budget)?;
+    }
+    Ok(Some(Value::Text(Cow::Owned(joined))))
+}
+
+fn convert<'a>(
+    function: Function,
+    arguments: &'a [Expression],
+    scene: Scene<'_, 'a>,
+    budget: &mut Budget,
+) -> Found<'a> {
+    let Some(found) = argument(arguments, 0, scene, budget)? else {
+        return Ok(None);
+    };
+    let scalar = found.scalar();
+    if function == Function::Number {
+        return give(match scalar {
+            Some(Scalar::Number(number)) => Some(number),
+            Some(Scalar::Text(text)) => Number::parse(text.trim()),
+            Some(Scalar::Bool(truth)) => Some(Number::Whole(i64::from(truth))),
+            _ => None,
+        });
+    }
+    let text = match scalar {
+        Some(scalar) => scalar.into_text(),
+        None => {
+            let mut out = Vec::new();
+            found.write(&mut out, 0, budget)?;
+            String::from_utf8(out).unwrap_or_default()
+        }
+    };
+    budget.bytes(text.len())?;
+    Ok(Some(Value::Text(Cow::Owned(text))))
+}
+
+fn of_text<'a>(
+    function: Function,
+    arguments: &'a [Expression],
+    scene: Scene<'_, 'a>,
+    budget: &mut Budget,
+) -> Found<'a> {
+    let Some(text) = text(arguments, 0, scene, budget)? else {
+        return Ok(None);
+    };
+    let text = match function {
+        Function::Lower => text.to_lowercase(),
+        Function::Upper => text.to_uppercase(),
+        _ => text.trim().to_owned(),
+    };
+    bounded(text.len(), budget)?;
+    Ok(Some(Value::Text(Cow::Owned(text))))
+}
+
+fn replace<'a>(
+    arguments: &'a [Expression],
+    scene: Scene<'_, 'a>,
+    budget: &mut Budget,
+) -> Found<'a> {
+    let whole = text(arguments, 0, scene, budget)?;
+    let from = text(arguments, 1, scene, budget)?;
+    let to = text(arguments, 2, scene, budget)?;
+    let (Some(whole), Some(from), Some(to)) = (whole, from, to) else {
+        return Ok(None);
+    };
+    if from.is_empty() {
+        return Ok(Some(Value::Text(Cow::Owned(whole))));
+    }
+    let mut replaced = String::new();
+    for (number, piece) in whole.split(&*from).enumerate() {
+        if number > 0 {
+            replaced.push_str(&to);
+        }
+        replaced.push_str(piece);
+        budget.bytes(piece.len() + to.len())?;
+        bounded(replaced.len(), budget)?;
+    }
+    Ok(Some(Value::Text(Cow::Owned(replaced))))
+}
+
+fn part<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budget) -> Found<'a> {
+    let whole = text(arguments, 0, scene, budget)?;
+    let separator = text(arguments, 1, scene, budget)?;
+    let at = match arguments.get(2) {
+        Some(at) => number(at, scene, budget)?,
+        None => None,
+    };
+    let (Some(whole), Some(separator), Some(Number::Whole(at))) = (whole, separator, at) else {
+        return Ok(None);
+    };
+    if separator.is_empty() {
+        return Ok(None);
+    }
+    let part = usize::try_from(at).ok().and_then(|at| whole.split(&*separator).nth(at));
+    Ok(part.map(|part| Value::Text(Cow::Owned(part.to_owned()))))
+}
+
+fn argument<'a>(
+    arguments: &'a [Expression],
+    at: usize,
+    scene: Scene<'_, 'a>,
+    budget: &mut Budget,
+) -> Found<'a> {
+    match arguments.get(at) {
+        Some(argument) => evaluate::value(argument, scene, budget),
+        None => Ok(None),
+    }
+}
+
+/// The text that an argument is.
+fn text<'a>(
+    arguments: &'a [Expression],
+    at: usize,
+    scene: Scene<'_, 'a>,
+    budget: &mut Budget,
+) -> Result<Option<String>, Stop> {
+    let Some(found) = argument(arguments, at, scene, budget)? else {
+        return Ok(None);
+    };
+    let Some(Scalar::Text(text)) = found.scalar() else {
+        return Ok(None);
+    };
+    budget.bytes(text.len())?;
+    Ok(Some(text.into_owned()))
+}
+
+fn give<'a>(number: Option<Number>) -> Found<'a> {
+    Ok(number.map(Value::Number))
+}
+
+fn bounded(bytes: usize, budget: &Budget) -> Result<(), Stop> {
+    let most = budget.limits.output_bytes_max;
+    if bytes > most { Err(Stop::OutputBytes(most)) } else { Ok(()) }
+}
