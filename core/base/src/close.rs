@@ -109,6 +109,7 @@ close_codes! {
     519 LockNotHeld "lock-not-held" 1008 false "The session does not hold the lock.";
     520 BadView "bad-view" 1008 false "The view could not be understood; the sentence points at the place.";
     521 ViewUnknown "view-unknown" 1008 false "There is no view of that name.";
+    522 BadOperation "bad-operation" 1008 false "The operation could not be understood; the sentence says what is missing or not known.";
     600 TooManyConnections "too-many-connections" 1013 true "The server or the client's address has reached its limit of connections.";
     601 TooManySubscriptions "too-many-subscriptions" 1008 false "The session has reached its limit of subscriptions.";
     602 TransactionTooLarge "transaction-too-large" 1009 false "Open transactions hold more bytes, frames or names than the limit.";

@@ -3,11 +3,13 @@
 //! Looked at by the topic's home just before it writes. Relies on conditions being bounded where they
 //! are read from the wire; here nesting is bounded once more.
 
+use std::cmp::Ordering;
+
 use tiderace_base::{Close, CloseCode};
 use tiderace_topics::Path;
 use tiderace_wire::{Comparison, Condition, Flags, Run, TopicSpec, ValueType};
 
-use tiderace_value::Json;
+use tiderace_value::{Json, Pointer, equal, scalar_order};
 
 use crate::broker::Broker;
 use crate::operate::Operator;
@@ -115,11 +117,32 @@ fn fits(kind: ValueType, body: &[u8]) -> Result<(), String> {
     }
 }
 
+/// Whether a place of a value compares so. What is not there, and a value that is not JSON, equals
+/// nothing.
 fn compares(
-    _body: Option<&[u8]>,
-    _pointer: &str,
-    _comparison: Comparison,
-    _value: &[u8],
+    body: Option<&[u8]>,
+    pointer: &str,
+    comparison: Comparison,
+    value: &[u8],
 ) -> Result<bool, Close> {
-    Ok(false)
+    let bad = |wrong: String| Close::new(CloseCode::BadOperation, wrong);
+    let pointer = Pointer::parse(pointer).map_err(|wrong| bad(wrong.to_string()))?;
+    let json = body.and_then(|body| Json::parse(body, JSON_DEPTH_MAX).ok());
+    let found = json.and_then(|json| pointer.resolve(json));
+    let wanted = match comparison {
+        Comparison::Exists => return Ok(found.is_some()),
+        Comparison::Missing => return Ok(found.is_none()),
+        _ => Json::parse(value, JSON_DEPTH_MAX).map_err(|wrong| bad(wrong.to_string()))?,
+    };
+    let Some(found) = found else { return Ok(comparison == Comparison::NotEqual) };
+    let order = || scalar_order(found, wanted);
+    Ok(match comparison {
+        Comparison::Equal => equal(found, wanted),
+        Comparison::NotEqual => !equal(found, wanted),
+        Comparison::Less => order().is_some_and(Ordering::is_lt),
+        Comparison::LessOrEqual => order().is_some_and(Ordering::is_le),
+        Comparison::Greater => order().is_some_and(Ordering::is_gt),
+        Comparison::GreaterOrEqual => order().is_some_and(Ordering::is_ge),
+        Comparison::Exists | Comparison::Missing => false,
+    })
 }

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now};
 use tiderace_topics::Path;
+use tiderace_value::{Json, Limits, Patch};
 use tiderace_wire::{
     Change, Destination, Flags, Kind, Meta, NewValue, Outturn, Run, TopicSpec, Update,
 };
 
 use crate::Action;
 use crate::broker::Broker;
-use crate::condition::check_value;
+use crate::condition::{JSON_DEPTH_MAX, check_value};
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator, is_reserved};
 use crate::publish::denied;
@@ -203,6 +204,24 @@ impl Broker {
 /// are in use.
 const SPECS_KEPT: usize = 64;
 
+/// Bytes of a value that is made of a change.
+const VALUE_BYTES_MAX: usize = 16 << 20;
+
+fn text_bytes(text: String) -> Cow<'static, [u8]> {
+    Cow::Owned(text.into_bytes())
+}
+
+fn json_of<'a>(path: &Path, body: &'a [u8]) -> Result<Json<'a>, Close> {
+    Json::parse(body, JSON_DEPTH_MAX).map_err(|wrong| {
+        let reason = format!("the value of {path} is not JSON, so it cannot be patched: {wrong}");
+        Close::new(CloseCode::BadPatch, reason)
+    })
+}
+
+fn bad_patch(path: &Path, wrong: &dyn std::fmt::Display) -> Close {
+    Close::new(CloseCode::BadPatch, format!("{path} was not changed: {wrong}"))
+}
+
 /// The new body.
 fn changed<'a>(
     present: Option<&[u8]>,
@@ -219,20 +238,30 @@ fn changed<'a>(
     };
     match &update.change {
         Change::Value(body) => Ok(Cow::Borrowed(body)),
-        Change::Delta { base, .. } => {
+        Change::Delta { codec, base, delta } => {
             let version = value.map_or(0, Run::version);
-            present()?;
+            let present = present()?;
             if *base != version {
                 let reason = format!(
                     "the delta is to version {base} of {path}, which is in version {version}"
                 );
                 return Err(Close::new(CloseCode::ConditionFailed, reason));
             }
-            Err(CloseCode::BadPatch.into())
+            let made = tiderace_delta::apply(u64::from(*codec), present, delta, VALUE_BYTES_MAX);
+            made.map(Cow::Owned).map_err(|wrong| bad_patch(path, &wrong))
         }
-        Change::Patch(_) | Change::Merge(_) => {
-            present()?;
-            Err(CloseCode::BadPatch.into())
+        Change::Patch(patch) => {
+            let json = json_of(path, present()?)?;
+            let patch = Patch::parse(patch).map_err(|wrong| bad_patch(path, &wrong))?;
+            let made = patch.apply(json, Limits::default());
+            made.map(text_bytes).map_err(|wrong| bad_patch(path, &wrong))
+        }
+        Change::Merge(patch) => {
+            let json = json_of(path, present()?)?;
+            let patch =
+                Json::parse(patch, JSON_DEPTH_MAX).map_err(|wrong| bad_patch(path, &wrong))?;
+            let made = tiderace_value::merge::apply(json, patch, Limits::default());
+            made.map(text_bytes).map_err(|wrong| bad_patch(path, &wrong))
         }
     }
 }

@@ -11,8 +11,8 @@ use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Change, Command, Condition, Destination, Fetch, Flags, Kind, Meta, NewValue, Operation,
-    Outturn, Page, Run, Token, Update, ValueType,
+    Change, Command, Comparison, Condition, Destination, Fetch, Flags, Kind, Meta, NewValue,
+    Operation, Outturn, Page, Run, Token, Update, ValueType,
 };
 
 fn world(seed: u64) -> World {
@@ -347,4 +347,61 @@ fn topics_of_one_kind_share_one_specification() {
     let page = page(&mut world, ann, fetch("s/*", 0, None));
     let specs: Vec<_> = page.topics.iter().map(|entry| entry.spec.clone().unwrap()).collect();
     assert!(specs.iter().all(|spec| Arc::ptr_eq(spec, &specs[0])));
+}
+
+fn change(name: &str, change: Change, condition: Option<Condition>) -> Operation {
+    let Operation::Update(mut update) = update(name, "", condition) else { unreachable!() };
+    update.change = change;
+    Operation::Update(update)
+}
+
+#[test]
+fn a_value_is_changed_by_patch_merge_and_delta() {
+    for_seeds(0..6, |seed| {
+        let mut world = world(seed);
+        let ann = world.connect(0, "ann");
+        let value = |world: &mut World| {
+            let page = page(world, ann, fetch("doc", 0, None));
+            let run = page.topics[0].value.clone().unwrap();
+            String::from_utf8(run.message(0).unwrap().body.to_vec()).unwrap()
+        };
+        tell(&mut world, ann, create("doc", r#"{"type":"json"}"#, Some(r#"{"a":1,"b":[2]}"#)))
+            .unwrap();
+        let patch = Change::Patch(br#"[{"op":"add","path":"/b/-","value":3}]"#[..].into());
+        let at = |comparison, value: &str| {
+            let value = value.as_bytes().into();
+            Some(Condition::Place { pointer: "/a".into(), comparison, value })
+        };
+        let least = at(Comparison::GreaterOrEqual, "2");
+        let too_small = tell(&mut world, ann, change("doc", patch.clone(), least));
+        assert_eq!(too_small.unwrap_err(), CloseCode::ConditionFailed);
+        tell(&mut world, ann, change("doc", patch, at(Comparison::Equal, "1.0"))).unwrap();
+        assert_eq!(value(&mut world), r#"{"a":1,"b":[2,3]}"#);
+        let merge = Change::Merge(br#"{"a":null,"c":"x"}"#[..].into());
+        let version = version(tell(&mut world, ann, change("doc", merge, None))).unwrap();
+        let before = value(&mut world);
+        assert_eq!(before, r#"{"b":[2,3],"c":"x"}"#);
+        let mut delta = Vec::new();
+        (tiderace_delta::Codec::named("tiderace").unwrap().encode)(
+            before.as_bytes(),
+            br#"{"b":[2,4],"c":"x"}"#,
+            &mut delta,
+            usize::MAX,
+        );
+        let delta: Box<[u8]> = delta.into();
+        let stale = Change::Delta { codec: 1, base: version - 1, delta: delta.clone() };
+        let stale = tell(&mut world, ann, change("doc", stale, None));
+        assert_eq!(stale.unwrap_err(), CloseCode::ConditionFailed);
+        tell(
+            &mut world,
+            ann,
+            change("doc", Change::Delta { codec: 1, base: version, delta }, None),
+        )
+        .unwrap();
+        assert_eq!(value(&mut world), r#"{"b":[2,4],"c":"x"}"#);
+        for bad in [&b"[{\"op\":\"remove\",\"path\":\"/zz\"}]"[..], b"{", b"[{}]"] {
+            let refused = tell(&mut world, ann, change("doc", Change::Patch(bad.into()), None));
+            assert_eq!(refused.unwrap_err(), CloseCode::BadPatch);
+        }
+    });
 }

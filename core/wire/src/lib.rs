@@ -36,7 +36,7 @@ pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn};
 pub use operation::{
     Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,
-    Outturn, Page, Replay, SessionState, TopicEntry, Update, ViewEntry,
+    Outturn, Page, Reading, Replay, SessionState, TopicEntry, Update, ViewEntry,
 };
 pub use output::{OutQueue, Output};
 pub use position::{Position, read_varint, write_varint};

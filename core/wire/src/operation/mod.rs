@@ -3,12 +3,17 @@
 //! Each [`Operation`] is one command with a token and has one answer: [`crate::Reply::Operated`] with
 //! an [`Outturn`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
+mod read;
+mod write;
+
 use std::sync::Arc;
 
 use tiderace_base::Span;
 use tiderace_topics::{Path, Pattern};
 
 use crate::{Flags, Run, TopicSpec};
+
+pub use read::Reading;
 
 /// Something to be done.
 #[derive(Clone, Debug)]

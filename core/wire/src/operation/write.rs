@@ -1,0 +1,175 @@
+//! What came of operations, as JSON text: the one form in which every protocol tells it.
+//!
+//! A value is written as `value` if it is JSON by its content type, as `text` if it is UTF-8, else as
+//! `base64`; or it is left to the protocol, which has better ways. Invariant: what is written is
+//! valid JSON whatever was published.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tiderace_value::{Json, append_text};
+
+use super::{Event, Outturn, TopicEntry};
+use crate::{Run, properties};
+
+/// How deeply a value may be nested to be shown as JSON.
+const DEPTH_MAX: usize = 256;
+
+/// A list that is being written.
+struct List<'a> {
+    out: &'a mut Vec<u8>,
+    empty: bool,
+}
+
+impl List<'_> {
+    fn next(&mut self) -> &mut Vec<u8> {
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(b',');
+        }
+        self.out
+    }
+}
+
+impl Outturn {
+    /// Appends it as JSON. With `values` they are in the text; without, the text says `"bytes"` where
+    /// one is, and the protocol sends them beside it in the order of [`Outturn::values`].
+    pub fn write_json(&self, out: &mut Vec<u8>, values: bool) {
+        match self {
+            Outturn::Done => out.extend_from_slice(b"{}"),
+            Outturn::Created { existed } => print(out, format_args!("{{\"existed\":{existed}}}")),
+            Outturn::Removed { topics } => print(out, format_args!("{{\"topics\":{topics}}}")),
+            Outturn::Updated { version } => print(out, format_args!("{{\"version\":{version}}}")),
+            Outturn::Locked { fence } => print(out, format_args!("{{\"fence\":{fence}}}")),
+            Outturn::Page(page) => {
+                out.extend_from_slice(b"{\"topics\":[");
+                let mut list = List { out, empty: true };
+                for entry in &page.topics {
+                    write_entry(list.next(), entry, values);
+                }
+                print(out, format_args!("],\"more\":{}", page.more));
+                if let Some(next) = &page.next {
+                    out.extend_from_slice(b",\"next\":");
+                    append_text(out, next.as_str());
+                }
+                out.push(b'}');
+            }
+            Outturn::Events(events) => {
+                out.extend_from_slice(b"{\"events\":[");
+                let mut list = List { out, empty: true };
+                for event in &events.events {
+                    write_event(list.next(), event, values);
+                }
+                print(out, format_args!("],\"more\":{}}}", events.more));
+            }
+            Outturn::Views(views) => {
+                out.extend_from_slice(b"{\"views\":[");
+                let mut list = List { out, empty: true };
+                for view in views {
+                    let out = list.next();
+                    out.extend_from_slice(b"{\"name\":");
+                    append_text(out, view.name.as_str());
+                    out.extend_from_slice(b",\"text\":");
+                    append_text(out, &view.text);
+                    out.push(b'}');
+                }
+                out.extend_from_slice(b"]}");
+            }
+            Outturn::Session(state) => print(
+                out,
+                format_args!(
+                    r#"{{"subscriptions":{},"backlog_messages":{},"backlog_bytes":{},"conflated":{},"dropped":{}}}"#,
+                    state.subscriptions,
+                    state.backlog_messages,
+                    state.backlog_bytes,
+                    state.conflated,
+                    state.dropped
+                ),
+            ),
+        }
+    }
+
+    /// The values in it: runs, and their places in these.
+    pub fn values(&self) -> Vec<(&Run, usize)> {
+        match self {
+            Outturn::Page(page) => {
+                page.topics.iter().filter_map(|entry| Some((&**entry.value.as_ref()?, 0))).collect()
+            }
+            Outturn::Events(events) => {
+                events.events.iter().map(|event| (&*event.run, event.place)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn write_entry(out: &mut Vec<u8>, entry: &TopicEntry, values: bool) {
+    out.extend_from_slice(b"{\"path\":");
+    append_text(out, entry.path.as_str());
+    if entry.version > 0 {
+        print(out, format_args!(",\"version\":{}", entry.version));
+    }
+    if let Some(spec) = &entry.spec {
+        out.extend_from_slice(b",\"spec\":");
+        out.extend_from_slice(&spec.to_json());
+    }
+    if let Some(run) = &entry.value {
+        write_value(out, run, 0, values);
+    }
+    out.push(b'}');
+}
+
+fn write_event(out: &mut Vec<u8>, event: &Event, values: bool) {
+    print(out, format_args!("{{\"version\":{},\"time\":{}", event.version, event.time_ms));
+    if let Some(author) = &event.author {
+        out.extend_from_slice(b",\"author\":");
+        append_text(out, author);
+    }
+    if let Some(amends) = event.amends {
+        print(out, format_args!(",\"amends\":{amends}"));
+    }
+    write_value(out, &event.run, event.place, values);
+    out.push(b'}');
+}
+
+fn write_value(out: &mut Vec<u8>, run: &Run, place: usize, values: bool) {
+    let Some(message) = run.message(place) else { return };
+    if !values {
+        print(out, format_args!(",\"bytes\":{}", message.body.len()));
+        return;
+    }
+    let kind = properties::find(message.properties, "content-type");
+    let essence = kind.as_deref().map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    let json = essence.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let binary = essence.is_some_and(|kind| kind.eq_ignore_ascii_case("application/octet-stream"));
+    if json && let Ok(json) = Json::parse(message.body, DEPTH_MAX) {
+        out.extend_from_slice(b",\"value\":");
+        out.extend_from_slice(json.text().as_bytes());
+    } else if let Ok(text) = std::str::from_utf8(message.body)
+        && !binary
+    {
+        out.extend_from_slice(b",\"text\":");
+        append_text(out, text);
+    } else {
+        out.extend_from_slice(b",\"base64\":");
+        append_text(out, &STANDARD.encode(message.body));
+    }
+    let mut named = properties::raw(message.properties)
+        .filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-type"))
+        .peekable();
+    if named.peek().is_some() {
+        out.extend_from_slice(b",\"properties\":{");
+        let mut list = List { out, empty: true };
+        for (name, value) in named {
+            let out = list.next();
+            append_text(out, &properties::decode(name));
+            out.push(b':');
+            append_text(out, &properties::decode(value));
+        }
+        out.push(b'}');
+    }
+}
+
+fn print(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    // Writing to memory does not fail.
+    let _ = out.write_fmt(text);
+}
