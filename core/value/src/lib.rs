@@ -27,7 +27,9 @@ mod number;
 mod objects;
 mod patch;
 mod pointer;
+pub mod scalar;
 mod scan;
+pub mod schema;
 mod tree;
 mod write;
 
@@ -41,5 +43,7 @@ pub use look::{Elements, Fields};
 pub use merge::{MergeDepth, MergeError};
 pub use patch::{Patch, PatchError, PatchProblem};
 pub use pointer::{Pointer, PointerError};
+pub use scalar::{BodyError, BodyType};
 pub use scan::{DEPTH_MAX, JsonError, JsonProblem};
+pub use schema::{Schema, SchemaError};
 pub use write::{append_text, append_text_lossy};

@@ -20,7 +20,6 @@ pub(crate) struct Decimal<'a> {
     exponent: i64,
 }
 
-#[allow(dead_code)]
 impl<'a> Decimal<'a> {
     /// Reads a valid number.
     pub(crate) fn of(text: &'a str) -> Decimal<'a> {
@@ -141,7 +140,6 @@ impl<'a> Decimal<'a> {
 }
 
 /// The rest of `10^power` after division.
-#[allow(dead_code)]
 fn power_of_ten(mut power: u64, modulus: u128) -> u128 {
     let (mut result, mut base) = (1 % modulus, 10 % modulus);
     while power > 0 {

@@ -127,7 +127,6 @@ pub(crate) fn index(token: &str) -> Option<usize> {
 }
 
 /// Appends a token to the text of a pointer.
-#[allow(dead_code)]
 pub(crate) fn append_token(text: &mut String, token: &str) {
     text.push('/');
     for letter in token.chars() {
