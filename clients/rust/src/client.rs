@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use tiderace_base::ShardId;
-use tiderace_delta::DeltaError;
+use tiderace_delta::{CODECS, Codec, DeltaError};
 use tiderace_native::codec::{
-    self, Auth, CODEC_TIDERACE, ClientMessage, CodecError, Content, Hello, Messages, Publish,
-    ServerMessage, SettleMessage, Updates, VERSION, flag, subscribe,
+    self, Auth, ClientMessage, CodecError, Content, Hello, Messages, Publish, ServerMessage,
+    SettleMessage, Updates, VERSION, flag, subscribe,
 };
 use tiderace_wire::{Position, read_varint};
 
@@ -44,6 +44,9 @@ pub struct Client {
     unanswered: HashMap<u32, u32>,
     /// By topic id: the subscription and the path.
     announced: Vec<Option<(u32, String)>>,
+    /// The codecs of deltas that it offers, best first; then the one that was agreed on.
+    codecs: Vec<&'static Codec>,
+    codec: u64,
     bytes_max: usize,
 }
 
@@ -57,8 +60,15 @@ impl Client {
             subscriptions: Vec::new(),
             unanswered: HashMap::new(),
             announced: Vec::new(),
+            codecs: CODECS.iter().collect(),
+            codec: 0,
             bytes_max: 64 << 20,
         }
+    }
+
+    /// Takes deltas by these codecs alone, best first; by itself it takes all, our own before others.
+    pub fn with_codecs(self, names: &[&str]) -> Client {
+        Client { codecs: names.iter().filter_map(|name| Codec::named(name)).collect(), ..self }
     }
 
     /// Begins on a new connection. Subscriptions that were there are made again under their ids, and
@@ -74,7 +84,7 @@ impl Client {
         let hello = Hello {
             version: VERSION,
             auth,
-            codecs: vec![CODEC_TIDERACE],
+            codecs: self.codecs.iter().map(|codec| codec.number.into()).collect(),
             client: &self.name,
             position: &position,
         };
@@ -180,6 +190,7 @@ impl Client {
         match message {
             ServerMessage::Welcome(welcome) => {
                 self.welcomed(welcome.epoch)?;
+                self.codec = welcome.codecs.first().copied().unwrap_or_default();
                 self.bytes_max = usize::try_from(welcome.message_bytes_max).unwrap_or(usize::MAX);
                 tell(Event::Welcome(welcome));
             }
@@ -305,7 +316,8 @@ impl Client {
             }
             Some(path) => known.topics.entry(path.to_owned()).or_insert_with(Topic::default),
         };
-        let (version, missed) = topic.update(update, keeps, self.bytes_max)?;
+        let (version, missed) =
+            topic.update(update, keeps.then_some(self.codec), self.bytes_max)?;
         let is_delta = update.flags & flag::DELTA != 0;
         tell(Event::Update(Update {
             subscription: id,

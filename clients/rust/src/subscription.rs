@@ -15,12 +15,12 @@ pub(crate) struct Topic {
 }
 
 impl Topic {
-    /// Takes an update in: its version, how many were missed, and the length of its body if that has
-    /// been kept in [`Topic::value`].
+    /// Takes an update in: its version and how many were missed. If deltas by some codec may come, its
+    /// body is kept in [`Topic::value`].
     pub(crate) fn update(
         &mut self,
         update: &codec::Update<'_>,
-        keeps: bool,
+        codec: Option<u64>,
         bytes_max: usize,
     ) -> Result<(u64, u64), ClientError> {
         let version = match (update.version, self.version) {
@@ -30,11 +30,10 @@ impl Topic {
         };
         let missed = self.version.map_or(0, |last| version.saturating_sub(last).saturating_sub(1));
         if update.flags & flag::DELTA != 0 {
-            if !keeps || self.version.is_none_or(|last| last.checked_add(1) != Some(version)) {
-                return Err(ClientError::NoBase);
-            }
-            self.value = tiderace_delta::runs::decode(&self.value, update.data, bytes_max)?;
-        } else if keeps {
+            let is_next = self.version.is_some_and(|last| last.checked_add(1) == Some(version));
+            let codec = codec.filter(|_| is_next).ok_or(ClientError::NoBase)?;
+            self.value = tiderace_delta::apply(codec, &self.value, update.data, bytes_max)?;
+        } else if codec.is_some() {
             self.value.clear();
             self.value.extend_from_slice(update.data);
         }

@@ -14,7 +14,7 @@ pub type Decode = fn(old: &[u8], delta: &[u8], max: usize) -> Result<Vec<u8>, De
 #[derive(Clone, Copy)]
 pub struct Codec {
     /// By which the native protocol knows it.
-    pub number: u64,
+    pub number: u8,
     /// By which configuration and text protocols know it.
     pub name: &'static str,
     /// Appends the difference that makes the second value of the first. `false`, and nothing
@@ -27,7 +27,7 @@ pub struct Codec {
 impl Codec {
     /// The codec of that number, if it is built in.
     pub fn numbered(number: u64) -> Option<&'static Codec> {
-        CODECS.iter().find(|codec| codec.number == number)
+        CODECS.iter().find(|codec| u64::from(codec.number) == number)
     }
 
     /// The codec of that name, if it is built in.
@@ -41,6 +41,9 @@ impl std::fmt::Debug for Codec {
         write!(f, "codec {} ({})", self.number, self.name)
     }
 }
+
+/// The names of all codecs, also of those that are not built in.
+pub const NAMES: &[&str] = &["tiderace", "vcdiff"];
 
 /// Those that are built in, best first.
 pub const CODECS: &[Codec] = &[
@@ -74,9 +77,13 @@ mod tests {
     fn each_codec_is_found_and_undoes_itself() {
         for codec in CODECS {
             assert_eq!(Codec::named(codec.name).unwrap().number, codec.number);
+            assert!(NAMES.contains(&codec.name));
             let mut delta = Vec::new();
             assert!((codec.encode)(b"price 1.0845", b"price 1.0846", &mut delta, 100));
-            assert_eq!(apply(codec.number, b"price 1.0845", &delta, 12).unwrap(), b"price 1.0846");
+            assert_eq!(
+                apply(codec.number.into(), b"price 1.0845", &delta, 12).unwrap(),
+                b"price 1.0846"
+            );
         }
         assert!(Codec::named("bsdiff").is_none());
         assert_eq!(apply(9, b"", b"", 1), Err(DeltaError::UnknownCodec));

@@ -13,10 +13,12 @@ mod codec;
 mod error;
 #[cfg(any(feature = "runs", feature = "vcdiff"))]
 mod matching;
+mod offer;
 #[cfg(feature = "runs")]
 pub mod runs;
 #[cfg(feature = "vcdiff")]
 pub mod vcdiff;
 
-pub use codec::{CODECS, Codec, Decode, Encode, apply};
+pub use codec::{CODECS, Codec, Decode, Encode, NAMES, apply};
 pub use error::DeltaError;
+pub use offer::Offer;

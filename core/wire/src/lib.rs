@@ -12,6 +12,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod command;
+mod deltas;
 mod destination;
 mod exchange;
 mod framing;
@@ -30,6 +31,7 @@ mod ticket;
 pub use command::{
     Command, Commands, Confirm, Credentials, Outcome, Settle, Subscribe, Target, Token, Window,
 };
+pub use deltas::{Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
 pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
 pub use framing::{Framing, MessageFraming, PacketFraming};

@@ -22,9 +22,6 @@ pub use server::{ExchangeMessage, Queued, ServerMessage, Welcome};
 /// The version of the protocol.
 pub const VERSION: u64 = 1;
 
-/// The delta codec of `tiderace-delta`.
-pub const CODEC_TIDERACE: u64 = 1;
-
 /// What the first byte of a message says it is.
 pub mod kind {
     #![allow(missing_docs, reason = "the names are those of the specification")]

@@ -3,6 +3,7 @@
 //! Invariant: everything a client can make grow has a field here or a constant in this file.
 
 use tiderace_base::Span;
+use tiderace_delta::Offer;
 
 /// Limits and offers of native sessions.
 #[derive(Clone, Debug)]
@@ -25,10 +26,8 @@ pub struct NativeOptions {
     pub reconnect_jitter: Span,
     /// How long a responder may be silent if the caller does not say.
     pub patience: Span,
-    /// Whether updates may be sent as deltas; needs the feature `delta` as well.
-    pub deltas: bool,
-    /// Bytes of the largest body of which a delta is made.
-    pub delta_bytes_max: usize,
+    /// The codecs of deltas that are offered, and for which bodies.
+    pub deltas: Offer,
 }
 
 impl Default for NativeOptions {
@@ -43,8 +42,7 @@ impl Default for NativeOptions {
             ping_interval: Span::from_secs(30),
             reconnect_jitter: Span::from_secs(5),
             patience: Span::from_secs(30),
-            deltas: true,
-            delta_bytes_max: 64 << 10,
+            deltas: Offer::default(),
         }
     }
 }

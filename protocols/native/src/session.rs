@@ -6,12 +6,9 @@
 
 mod batch;
 mod deliver;
-#[cfg(feature = "delta")]
 mod deltas;
 mod exchange;
 mod login;
-#[cfg(not(feature = "delta"))]
-mod no_deltas;
 mod publish;
 mod rare;
 mod subscribe;
@@ -30,8 +27,6 @@ use tiderace_wire::{
 use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
 use crate::options::{EARLY_BYTES_MAX, NativeOptions, REQUESTS_MAX};
 use batch::Batch;
-#[cfg(not(feature = "delta"))]
-use no_deltas as deltas;
 use rare::Rare;
 use subscriptions::Subscriptions;
 
@@ -62,8 +57,8 @@ pub(crate) struct NativeSession {
     next_request: u32,
     state: State,
     shards: u8,
-    /// Whether the client can decode deltas.
-    deltas: bool,
+    /// The codec of deltas that was agreed on; 0 for none.
+    codec: u8,
     /// Whether some subscription was recoverable, so that positions are told.
     recoverable: bool,
 }
@@ -83,7 +78,7 @@ impl NativeSession {
             next_request: 1,
             state: State::Fresh,
             shards: opening.shards as u8,
-            deltas: false,
+            codec: 0,
             recoverable: false,
         }
     }

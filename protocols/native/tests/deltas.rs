@@ -1,5 +1,5 @@
 //! Deltas (section 8): made once, sent only to those who have what they change, always exact.
-#![cfg(feature = "delta")]
+#![cfg(all(feature = "delta", feature = "vcdiff"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -7,6 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use support::{Rig, run, topic};
+use tiderace_delta::Offer;
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{Messages, ServerMessage, flag, subscribe as flags};
 use tiderace_wire::{Framing, Kind, Run, SharedRun};
@@ -26,6 +27,11 @@ fn quote(first: u64, version: u64, count: u64, previous: Option<&SharedRun>) -> 
 
 /// What the updates say, applied to what was there before, and how many of them were deltas.
 fn applied(rig: &mut Rig, value: &mut Vec<u8>) -> (Vec<Vec<u8>>, usize) {
+    applied_by(1, rig, value)
+}
+
+/// The same by some codec.
+fn applied_by(codec: u64, rig: &mut Rig, value: &mut Vec<u8>) -> (Vec<Vec<u8>>, usize) {
     let (mut values, mut deltas) = (Vec::new(), 0);
     for frame in rig.frames() {
         for message in Messages::new(&frame) {
@@ -39,8 +45,8 @@ fn applied(rig: &mut Rig, value: &mut Vec<u8>) -> (Vec<Vec<u8>>, usize) {
                 if update.flags & flag::DELTA == 0 {
                     *value = update.data.to_vec();
                 } else {
-                    assert!(update.data.len() < value.len() / 2);
-                    *value = tiderace_delta::runs::decode(value, update.data, 1 << 20).unwrap();
+                    assert!(update.data.len() < value.len());
+                    *value = tiderace_delta::apply(codec, value, update.data, 1 << 20).unwrap();
                     deltas += 1;
                 }
                 values.push(value.clone());
@@ -92,11 +98,39 @@ fn a_new_subscription_begins_with_a_whole_value() {
     assert_eq!(applied(&mut rig, &mut value), (vec![body(2)], 0));
 }
 
+fn with(deltas: Offer) -> NativeOptions {
+    NativeOptions { deltas, ..NativeOptions::default() }
+}
+
+#[test]
+fn the_clients_best_codec_that_is_offered_is_used() {
+    for (offered, codecs, agreed) in [
+        (&["tiderace", "vcdiff"][..], &[2, 1][..], 2),
+        (&["tiderace", "vcdiff"], &[7, 1, 2], 1),
+        (&["vcdiff"], &[1, 2], 2),
+        (&["tiderace"], &[2], 0),
+        (&[], &[1, 2], 0),
+    ] {
+        let offer = Offer::of(offered.iter().copied(), 1 << 20);
+        let mut rig = Rig::offering(with(offer), Framing::Messages(&support::MESSAGES), codecs);
+        let mut value = Vec::new();
+        rig.subscribe(1, 0, flags::DELTAS, "fx/a");
+        let first = quote(10, 1, 1, None);
+        let second = quote(11, 2, 2, Some(&first));
+        rig.deliver(0, &first);
+        rig.deliver(0, &second);
+        rig.flush();
+        let (values, deltas) = applied_by(agreed, &mut rig, &mut value);
+        assert_eq!((values, deltas), ((1..4).map(body).collect(), if agreed == 0 { 0 } else { 2 }));
+    }
+}
+
 #[test]
 fn deltas_can_be_switched_off() {
     let options = [
-        (NativeOptions { deltas: false, ..NativeOptions::default() }, flags::DELTAS),
-        (NativeOptions { delta_bytes_max: 20, ..NativeOptions::default() }, flags::DELTAS),
+        (with(Offer::of([], 1 << 20)), flags::DELTAS),
+        (with(Offer::of(["vcdiff"], 1 << 20)), flags::DELTAS),
+        (with(Offer::of(["tiderace"], 20)), flags::DELTAS),
         (NativeOptions::default(), 0),
     ];
     for (options, wish) in options {

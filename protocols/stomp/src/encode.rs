@@ -23,6 +23,16 @@ pub(crate) struct Form<'a> {
     pub(crate) home: u16,
     /// How often they were delivered before.
     pub(crate) redeliveries: u32,
+    /// Of subscriptions with deltas: which version a message is and how its body is to be read.
+    pub(crate) update: Option<Update>,
+}
+
+/// A message as a version of its topic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Update {
+    pub(crate) version: u64,
+    /// The codec by which the body is a difference to the version before; none if it is whole.
+    pub(crate) codec: Option<&'static str>,
 }
 
 /// Names one delivered message to the client that has to acknowledge it.
@@ -96,10 +106,36 @@ fn head(form: &Form<'_>, message: &Message<'_>, tag: Option<Tag>, out: &mut Vec<
         out.extend_from_slice(number.format(form.redeliveries).as_bytes());
         out.push(b'\n');
     }
-    out.extend_from_slice(&properties_for(form.version, message));
+    let properties = properties_for(form.version, message);
+    match form.update {
+        None => out.extend_from_slice(&properties),
+        Some(update) => {
+            out.extend_from_slice(b"version:");
+            out.extend_from_slice(number.format(update.version).as_bytes());
+            if let Some(codec) = update.codec {
+                out.extend_from_slice(b"\ndelta:");
+                out.extend_from_slice(codec.as_bytes());
+                out.extend_from_slice(b"\nbase-version:");
+                out.extend_from_slice(number.format(update.version.wrapping_sub(1)).as_bytes());
+            }
+            out.push(b'\n');
+            append_without_updates(&properties, out);
+        }
+    }
     out.extend_from_slice(b"content-length:");
     out.extend_from_slice(number.format(message.body.len()).as_bytes());
     out.extend_from_slice(b"\n\n");
+}
+
+/// Appends properties but for those that only the server may say where it says versions.
+fn append_without_updates(block: &[u8], out: &mut Vec<u8>) {
+    for line in block.split_inclusive(|byte| *byte == b'\n') {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        // Clients of 1.0 trim.
+        if !matches!(name.trim_ascii(), b"version" | b"delta" | b"base-version") {
+            out.extend_from_slice(line);
+        }
+    }
 }
 
 /// The properties as that version says them.
@@ -169,6 +205,7 @@ mod tests {
             destination: b"",
             home: 1,
             redeliveries: 0,
+            update: None,
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tiderace_base::Span;
+use tiderace_delta::Offer;
 
 /// Limits and offers of STOMP sessions.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct StompOptions {
     /// Whether persistent messages are taken into queues although these live in memory. If not,
     /// they are refused: an acknowledged one would be lost with the server.
     pub persistent_in_memory: bool,
+    /// The codecs of deltas that are offered, and for which bodies.
+    pub deltas: Offer,
     /// The number of the next session; share one counter among everything that makes sessions on
     /// a node, because the numbers name temporary destinations.
     pub next_session: Arc<AtomicU64>,
@@ -60,6 +63,7 @@ impl Default for StompOptions {
             heart_beat_receive: Span::from_secs(10),
             heart_beat_grace: 2,
             persistent_in_memory: false,
+            deltas: Offer::default(),
             next_session: Arc::new(AtomicU64::new(1)),
         }
     }
@@ -78,3 +82,6 @@ pub(crate) const STAGED_OVERHEAD_BYTES: usize = 64;
 pub(crate) const COMMAND_BYTES_MAX: usize = 64;
 /// Bodies from this size on are sent by reference instead of being copied.
 pub(crate) const APART_BYTES_MIN: usize = 16 << 10;
+/// Topics of one session of which the version that was sent last is kept; values of others are sent
+/// whole to subscriptions with deltas.
+pub(crate) const BASES_MAX: usize = 65_536;

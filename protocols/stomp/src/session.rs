@@ -7,6 +7,7 @@
 mod acknowledge;
 mod connect;
 mod deliver;
+mod deltas;
 mod heart_beat;
 mod receipt;
 mod send;
@@ -30,6 +31,7 @@ use crate::header::{Headers, append_value};
 use crate::options::StompOptions;
 use crate::server_frame;
 use crate::version::Version;
+use deltas::Bases;
 use heart_beat::HeartBeat;
 use receipt::Receipts;
 use subscriptions::Subscriptions;
@@ -91,6 +93,8 @@ struct Rare {
     transactions: Transactions,
     /// Acknowledgements of this call, collected into one command.
     settle: Option<Settle>,
+    /// What subscriptions with deltas were sent last.
+    bases: Option<Box<Bases>>,
     /// The receipt of the frame that ended the session.
     blamed: Option<Box<[u8]>>,
 }

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::kind::ListenAddress;
 use crate::load::{Sources, Table};
 use crate::problem::{Origin, Problems};
+use crate::sections::deltas::DeltasConfig;
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
 };
@@ -55,6 +56,7 @@ pub(crate) fn build(
         stomp: single(tables, "stomp", StompConfig::from_values)?,
         engineio: single(tables, "engineio", EngineIoConfig::from_values)?,
         socketio: single(tables, "socketio", SocketIoConfig::from_values)?,
+        deltas: single(tables, "deltas", DeltasConfig::from_values)?,
         native: single(tables, "native", NativeConfig::from_values)?,
         events: single(tables, "events", EventsConfig::from_values)?,
         websocket: single(tables, "websocket", WebSocketConfig::from_values)?,

@@ -3,6 +3,7 @@
 //! Relies on the sections. Invariant: it holds no text that still has to be parsed.
 
 use crate::sections::auth::AuthConfig;
+use crate::sections::deltas::DeltasConfig;
 use crate::sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, TopicConfig, TopicsConfig,
 };
@@ -40,6 +41,8 @@ pub struct Config {
     pub queue_rules: Vec<QueueConfig>,
     /// Calls of services.
     pub services: ServicesConfig,
+    /// Updates as differences to the value before.
+    pub deltas: DeltasConfig,
     /// Recent messages for clients that come back.
     pub history: HistoryConfig,
     /// Memory of the whole server.

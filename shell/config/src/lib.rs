@@ -37,6 +37,7 @@ pub use sections::auth::{
     Action, AuthConfig, PrincipalMatch, RuleConfig, RuleKind, TokenConfig, TokenSecret, UserConfig,
     UserPassword,
 };
+pub use sections::deltas::{DeltaCodec, DeltasConfig};
 pub use sections::destinations::{
     MemoryConfig, QueueConfig, QueuesConfig, SlowConsumer, TopicConfig, TopicsConfig,
 };

@@ -14,10 +14,11 @@ use tiderace_broker::{
     TopicSpec, Who,
 };
 use tiderace_config::{
-    Action as ActionWord, AuthConfig, Config, ListenerProtocol, PrincipalMatch, QueueConfig,
-    QueuesConfig, RuleConfig, RuleKind, ServicesConfig, SlowConsumer as SlowConsumerWord,
-    TokenSecret, TopicsConfig, UserPassword,
+    Action as ActionWord, AuthConfig, Config, DeltaCodec, ListenerProtocol, PrincipalMatch,
+    QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig,
+    SlowConsumer as SlowConsumerWord, TokenSecret, TopicsConfig, UserPassword,
 };
+use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_native::NativeOptions;
 use tiderace_queues::QueueOptions;
@@ -153,6 +154,7 @@ pub(crate) fn stomp(config: &Config) -> StompOptions {
         heart_beat_receive: config.stomp.heart_beat_receive,
         heart_beat_grace: config.stomp.heart_beat_grace,
         persistent_in_memory: config.stomp.persistent_in_memory,
+        deltas: deltas(config),
         next_session: Arc::new(AtomicU64::new(1)),
         ..StompOptions::default()
     }
@@ -179,6 +181,18 @@ pub(crate) fn engineio(config: &Config) -> anyhow::Result<EngineOptions> {
     })
 }
 
+/// The codecs of deltas that are offered, for all protocols.
+fn deltas(config: &Config) -> Offer {
+    // The load generator's client brings all codecs along; what the server offers is what it was
+    // built for.
+    let is_built = |codec: &DeltaCodec| match codec {
+        DeltaCodec::Tiderace => cfg!(feature = "delta"),
+        DeltaCodec::Vcdiff => cfg!(feature = "vcdiff"),
+    };
+    let codecs = config.deltas.codecs.iter().copied().filter(is_built);
+    Offer::of(codecs.map(DeltaCodec::as_str), config.deltas.bytes_max)
+}
+
 /// The native protocol's options.
 pub(crate) fn native(config: &Config) -> NativeOptions {
     let limits = &config.limits;
@@ -190,8 +204,7 @@ pub(crate) fn native(config: &Config) -> NativeOptions {
         topics_max: config.native.topics_max,
         ping_interval: config.native.ping_interval,
         reconnect_jitter: config.native.reconnect_jitter,
-        deltas: config.native.deltas,
-        delta_bytes_max: config.native.delta_bytes_max,
+        deltas: deltas(config),
         ..NativeOptions::default()
     }
 }

@@ -5,10 +5,9 @@
 //! that go out by reference and for topics that are announced.
 
 use tiderace_topics::Path;
-use tiderace_wire::{Delivery, Flags, Message, Output};
+use tiderace_wire::{Delivery, Deltas, Flags, Message, Output};
 
 use super::NativeSession;
-use super::deltas::Deltas;
 use super::subscriptions::Mark;
 use crate::codec::{
     Queued, QueuedEntry, ServerMessage, Update, Version, flag, kind, split_content,

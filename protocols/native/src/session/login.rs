@@ -6,7 +6,7 @@ use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Command, Context, Credentials, Position, write_varint};
 
 use super::{NativeSession, State, say};
-use crate::codec::{Auth, CODEC_TIDERACE, Hello, ServerMessage, VERSION, Welcome};
+use crate::codec::{Auth, Hello, ServerMessage, VERSION, Welcome};
 
 impl NativeSession {
     pub(super) fn hello(
@@ -22,8 +22,10 @@ impl NativeSession {
             let position = position(hello.position)?;
             self.rare().position = Some(position);
         }
-        let possible = cfg!(feature = "delta") && self.options.deltas;
-        self.deltas = possible && hello.codecs.contains(&CODEC_TIDERACE);
+        // The client's order counts.
+        let mut codecs = hello.codecs.iter();
+        let agreed = codecs.find_map(|number| self.options.deltas.numbered(*number));
+        self.codec = agreed.map_or(0, |codec| codec.number);
         self.state = State::LoggingIn;
         context.commands.push(Command::Login(credentials(hello.auth)));
         Ok(())
@@ -78,7 +80,7 @@ impl NativeSession {
             subscriptions_max: options.subscriptions_max as u64,
             declarations_max: options.declarations_max as u64,
             jitter_ms: options.reconnect_jitter.as_millis() as u64,
-            codecs: if self.deltas { vec![CODEC_TIDERACE] } else { Vec::new() },
+            codecs: if self.codec == 0 { Vec::new() } else { vec![self.codec.into()] },
             server: &options.server,
         };
         say(&ServerMessage::Welcome(welcome), &mut context.output);

@@ -79,7 +79,7 @@ impl NativeSession {
             exclusive: has(subscribe::EXCLUSIVE),
             retained: has(subscribe::SNAPSHOT),
             recoverable: has(subscribe::RECOVERABLE),
-            deltas: has(subscribe::DELTAS) && self.deltas,
+            deltas: has(subscribe::DELTAS) && self.codec != 0,
             since,
             ..Subscribe::new(SubscriptionKey(key), vec![target])
         })

@@ -73,8 +73,13 @@ impl Rig {
     }
 
     pub fn with(options: NativeOptions, framing: Framing) -> Rig {
+        Rig::offering(options, framing, &[1])
+    }
+
+    /// Logged in with these codecs of deltas.
+    pub fn offering(options: NativeOptions, framing: Framing, codecs: &[u64]) -> Rig {
         let mut rig = Rig::framed(options, framing);
-        rig.send(&hello());
+        rig.send(&hello_with(codecs));
         rig.reply(Reply::LoggedIn { name: "ann".into() });
         assert_eq!(rig.heard().len(), 1);
         rig.commands.clear();
@@ -223,10 +228,14 @@ impl Rig {
 }
 
 pub fn hello() -> ClientMessage<'static> {
+    hello_with(&[1])
+}
+
+pub fn hello_with(codecs: &[u64]) -> ClientMessage<'static> {
     ClientMessage::Hello(Hello {
         version: 1,
         auth: Auth::Anonymous,
-        codecs: vec![1],
+        codecs: codecs.to_vec(),
         client: "test",
         position: b"",
     })

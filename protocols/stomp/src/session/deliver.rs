@@ -33,12 +33,18 @@ impl StompSession {
             destination: &line,
             home: run.home().0,
             redeliveries: delivery.redeliveries,
+            update: None,
         };
         let shareable = delivery.redeliveries == 0 && !is_own;
         let is_large = run.len() == 1 && run.bytes_of(0, 1) >= APART_BYTES_MIN;
         let is_auto = subscription.mode == AckMode::Auto;
+        if subscription.codec != 0 {
+            let lines = subscription.lines();
+            let form = Form { prefix: &lines, ..form };
+            return self.write_updates(form, shareable, delivery, output);
+        }
         if is_auto && shareable && !is_large && delivery.is_whole() {
-            let key = key(WHOLE, self.version, framing, subscription);
+            let key = form_key(WHOLE, self.version, framing, subscription);
             let block = delivery.run.encoded(key, |out| {
                 let lines = subscription.lines();
                 let form = Form { prefix: &lines, ..form };
@@ -60,7 +66,7 @@ impl StompSession {
             return;
         }
         if is_large {
-            let key = shareable.then(|| key(HEAD, self.version, framing, subscription));
+            let key = shareable.then(|| form_key(HEAD, self.version, framing, subscription));
             return write_large(&form, key, delivery, output);
         }
         for index in delivery.from..delivery.to {
@@ -130,7 +136,7 @@ fn write_tagged(
 }
 
 /// Writes one message for this client alone.
-fn write(
+pub(super) fn write(
     form: &Form<'_>,
     index: usize,
     message: &Message<'_>,
@@ -183,7 +189,8 @@ fn is_text(framing: Framing, body: &[u8]) -> bool {
     framing.is_message() && simdutf8::basic::from_utf8(body).is_ok()
 }
 
-fn key(
+/// Names a wire form of a subscription's messages.
+pub(super) fn form_key(
     letter: u8,
     version: Version,
     framing: Framing,

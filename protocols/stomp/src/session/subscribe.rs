@@ -46,6 +46,7 @@ impl StompSession {
             let text = format_args!("`{}`: {error}", shown(destination.as_bytes()));
             fault(code, request.command, text)
         })?;
+        let codec = self.delta_codec(request, mode, &targets)?;
         let selector = selector(request)?;
         let window = credit(request)?;
         let exclusive = request.headers.find_raw("exclusive") == Some(b"true");
@@ -54,7 +55,8 @@ impl StompSession {
             [Target::Exact(_)] => None,
             _ => Some(style_of(&destination)),
         };
-        let subscription = Subscription::new(self.version, name, &destination, style, mode);
+        let mut subscription = Subscription::new(self.version, name, &destination, style, mode);
+        subscription.codec = codec;
         let key = self.subscriptions.insert(subscription);
         self.flush(context.commands);
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
@@ -63,6 +65,7 @@ impl StompSession {
             window,
             exclusive,
             confirm,
+            deltas: codec != 0,
             ..Subscribe::new(key, targets)
         })));
         Ok(())
@@ -82,6 +85,9 @@ impl StompSession {
         };
         let confirm = self.owe(request.command, request.headers, 1)?;
         self.subscriptions.remove(key);
+        if let Some(bases) = self.rare.as_mut().and_then(|rare| rare.bases.as_mut()) {
+            bases.remove(key.0);
+        }
         self.flush(context.commands);
         context.commands.push(Command::Unsubscribe { key, confirm });
         Ok(())

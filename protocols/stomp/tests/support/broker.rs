@@ -1,6 +1,6 @@
 //! A broker of one session: publishes come back to the same session's subscriptions.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub struct Broker {
     /// Commands handled.
     pub handled: usize,
     sequence: u64,
+    /// The last run of each topic, for deltas.
+    previous: HashMap<String, Arc<Run>>,
     /// Settled messages: their numbers and what became of them.
     pub settled: Vec<(u64, Outcome)>,
 }
@@ -123,9 +125,14 @@ impl Broker {
         }
     }
 
-    fn publish(&mut self, now: Now, run: Run) {
+    fn publish(&mut self, now: Now, mut run: Run) {
         let kind = run.destination().kind;
-        let run = Rc::new(SharedRun::new(Arc::new(run)));
+        let path = run.destination().path.to_string();
+        let previous = self.previous.get(&path).cloned();
+        run.set_version(previous.as_ref().map_or(1, |known| known.version() + known.len() as u64));
+        let run = Arc::new(run);
+        self.previous.insert(path, run.clone());
+        let run = Rc::new(SharedRun::after(run, previous));
         let key = SubscriptionKey(0);
         let len = run.run().len();
         let live = |at: usize| run.run().message(at).is_some_and(|m| !m.is_expired(now.wall_ms));

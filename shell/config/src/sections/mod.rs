@@ -4,6 +4,7 @@
 //! order in which documentation and `config show` print them.
 
 pub(crate) mod auth;
+pub(crate) mod deltas;
 pub(crate) mod destinations;
 pub(crate) mod engineio;
 pub(crate) mod events;
@@ -31,6 +32,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     destinations::QueuesConfig::SECTION,
     destinations::QueueConfig::SECTION,
     services::ServicesConfig::SECTION,
+    deltas::DeltasConfig::SECTION,
     history::HistoryConfig::SECTION,
     destinations::MemoryConfig::SECTION,
     feed::FeedConfig::SECTION,

@@ -6,8 +6,6 @@ use crate::kind::Kind;
 use crate::spec::DefaultValue::Is;
 use crate::spec::section;
 
-const MIB: u64 = 1 << 20;
-
 section! {
     /// The native protocol, `tiderace.v1` (see `docs/protocol.md`).
     "native" TABLE NativeConfig {
@@ -15,10 +13,6 @@ section! {
         "websocket_paths" websocket_paths: Vec<String> = Is("/tiderace"), Kind::List(&Kind::UrlPath);
         /// URL paths on which it is spoken inside Engine.IO, for clients that need long polling; each with and without its last slash.
         "engineio_paths" engineio_paths: Vec<String> = Is("/engine.io"), Kind::List(&Kind::UrlPath);
-        /// Send updates as differences to the value before, to clients that ask for it.
-        "deltas" deltas: bool = Is("true"), Kind::Boolean;
-        /// The largest body of which a difference is made: making one takes time in proportion.
-        "delta_bytes_max" delta_bytes_max: usize = Is("64 KiB"), Kind::Bytes { min: 16, max: 16 * MIB };
         /// How often a client that cannot see WebSocket's pings is asked to send its own.
         "ping_interval" ping_interval: Duration = Is("30s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(3_600) }, zero("never");
         /// Clients that lost their connection are asked to come back at a random time within this.
