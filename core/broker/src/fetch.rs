@@ -20,7 +20,7 @@ const PAGE_DEFAULT: usize = 1_000;
 /// Bytes of the values of one page; one value alone may be larger.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Topics that are looked at for one page.
-const LOOKED_AT_MAX: usize = 100_000;
+const LOOKED_AT_MAX: usize = 8192;
 /// What a topic counts for besides its value.
 const ENTRY_BYTES: usize = 64;
 
@@ -30,15 +30,18 @@ impl Broker {
         let limit = page_size(fetch.limit as usize);
         let mut page = Page::default();
         let mut bytes = 0;
-        let topics = self.known_topics(&fetch.selector, fetch.after.as_ref());
-        for (looked_at, key) in topics.enumerate() {
-            let Some(topic) = self.topics.get(key) else { continue };
+        let mut last: Option<&Topic> = None;
+        let topics = self.names.walk_some(&fetch.selector, fetch.after.as_ref(), &self.topics);
+        for (looked_at, (_, topic)) in topics.enumerate() {
             let full = page.topics.len() == limit || bytes >= PAGE_BYTES_MAX;
             if full || looked_at == LOOKED_AT_MAX {
                 page.more = true;
                 break;
             }
-            page.next = Some(topic.path.clone());
+            last = Some(topic);
+            if !topic.is_named(&fetch.selector) {
+                continue;
+            }
             let may = || {
                 let own = topic.spec.owner.as_deref() == Some(&*operator.principal.name);
                 let rules = &self.options.rules;
@@ -58,8 +61,8 @@ impl Broker {
             bytes += ENTRY_BYTES + entry.value.as_ref().map_or(0, |run| run.bytes());
             page.topics.push(entry);
         }
-        if !page.more {
-            page.next = None;
+        if page.more {
+            page.next = last.map(|topic| topic.path.clone());
         }
         page
     }

@@ -69,7 +69,7 @@ impl Broker {
         // Asked before this subscription counts: what was not recorded cannot be vouched for.
         let answer = interest.ask.map(|ask| {
             let below = pattern.literal_prefix();
-            let topics = self.names.walk(&below, None, &self.topics);
+            let topics = self.names.walk(&below, None, &self.topics).map(|(_, topic)| topic);
             let topics = topics.filter(|topic| reaches(pattern, &topic.path));
             let floor = |after| self.history.floor_for(pattern, after);
             (ask.asker, self.beginning(now, topics, ask.first, floor))

@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 use tiderace_base::{Key, Slab};
-use tiderace_topics::Tree;
+use tiderace_topics::{Path, Pattern, Tree, is_at_or_below, order};
 
 use crate::topic::Topic;
 
@@ -70,12 +70,28 @@ impl Names {
     /// path `after`. Finding the first is quick, so long walks are made in slices.
     pub(crate) fn walk<'a>(
         &'a self,
-        below: &'a str,
+        below: &str,
         after: Option<&str>,
         topics: &'a Slab<Topic>,
-    ) -> impl Iterator<Item = &'a Topic> {
+    ) -> impl Iterator<Item = (Key, &'a Topic)> + use<'a> {
         let walk = self.tree.walk(below, after, |slot| text(topics, slot));
-        walk.filter_map(|slot| topics.at(slot))
+        walk.filter_map(|slot| Some((topics.key_of(slot)?, topics.at(slot)?)))
+    }
+
+    /// The topics among which those that the patterns name are, each once and in order.
+    pub(crate) fn walk_some<'a>(
+        &'a self,
+        selector: &[Pattern],
+        after: Option<&Path>,
+        topics: &'a Slab<Topic>,
+    ) -> impl Iterator<Item = (Key, &'a Topic)> + use<'a> {
+        let mut trees: Vec<String> = selector.iter().map(Pattern::literal_prefix).collect();
+        trees.sort_by(|left, right| order(left, right));
+        trees.dedup_by(|later, kept| is_at_or_below(later, kept));
+        let after = after.cloned();
+        trees
+            .into_iter()
+            .flat_map(move |below| self.walk(&below, after.as_ref().map(Path::as_str), topics))
     }
 
     fn hash(&self, path: &str) -> u32 {
@@ -95,7 +111,6 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use tiderace_base::Time;
-    use tiderace_topics::{Path, is_at_or_below};
 
     proptest! {
         #[test]
@@ -124,7 +139,7 @@ mod tests {
                 }
             }
             let walked: Vec<&str> =
-                names.walk(&below, None, &topics).map(|topic| topic.path.as_str()).collect();
+                names.walk(&below, None, &topics).map(|(_, topic)| topic.path.as_str()).collect();
             // Without spaces and the like, the order is that of the bytes.
             let expected = model.iter().filter(|(path, known)| known.1 && is_at_or_below(path, &below));
             prop_assert_eq!(walked, expected.map(|(path, _)| path.as_str()).collect::<Vec<_>>());

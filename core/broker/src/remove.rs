@@ -4,8 +4,6 @@
 //! forgotten at once. Many topics are removed in slices, so that nothing else waits long. Invariant:
 //! the answer comes when all are gone.
 
-use std::collections::VecDeque;
-
 use tiderace_base::{Close, Key, Now};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Flags, Kind, Meta, Outturn, Run};
@@ -14,7 +12,6 @@ use crate::Action;
 use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::operate::Operator;
-use crate::topic::Topic;
 
 /// Topics looked at in one slice.
 const SLICE: usize = 4096;
@@ -23,7 +20,9 @@ const SLICE: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Removal {
     operator: Operator,
-    left: VecDeque<Key>,
+    selector: Vec<Pattern>,
+    /// The last path that was looked at.
+    after: Option<Path>,
     removed: u64,
     refused: Option<Close>,
 }
@@ -37,8 +36,7 @@ impl Broker {
         selector: Vec<Pattern>,
         effects: &mut Effects,
     ) {
-        let left = self.known_topics(&selector, None).collect();
-        let mut removal = Removal { operator, left, removed: 0, refused: None };
+        let mut removal = Removal { operator, selector, after: None, removed: 0, refused: None };
         if self.go_on_removing(now, &mut removal, effects) {
             self.removals.push_back(removal);
         }
@@ -55,9 +53,18 @@ impl Broker {
 
     /// One slice; whether there is more.
     fn go_on_removing(&mut self, now: Now, removal: &mut Removal, effects: &mut Effects) -> bool {
-        for _ in 0..SLICE {
-            let Some(key) = removal.left.pop_front() else { break };
-            let Some(topic) = self.topics.get(key).filter(|topic| topic.is_known()) else {
+        let after = removal.after.take();
+        let slice: Vec<Key> = self
+            .names
+            .walk_some(&removal.selector, after.as_ref(), &self.topics)
+            .map(|(key, _)| key)
+            .take(SLICE)
+            .collect();
+        let last = slice.last().filter(|_| slice.len() == SLICE);
+        let last = last.and_then(|key| self.topics.get(*key)).map(|topic| topic.path.clone());
+        for key in slice {
+            let topic = self.topics.get(key);
+            let Some(topic) = topic.filter(|topic| topic.is_named(&removal.selector)) else {
                 continue;
             };
             let path = topic.path.clone();
@@ -71,7 +78,8 @@ impl Broker {
                 Err(close) => removal.refused = Some(close),
             }
         }
-        if !removal.left.is_empty() {
+        removal.after = last;
+        if removal.after.is_some() {
             return true;
         }
         let refused = removal.refused.take().filter(|_| removal.removed == 0);
@@ -108,26 +116,5 @@ impl Broker {
                 home.removed = true;
             }
         }
-    }
-
-    /// The topics that there are, in the order of their paths, from behind a path on.
-    pub(crate) fn known_topics(
-        &self,
-        selector: &[Pattern],
-        after: Option<&Path>,
-    ) -> impl Iterator<Item = Key> + use<> {
-        let wanted = |topic: &Topic| {
-            topic.is_known()
-                && after.is_none_or(|after| topic.path > *after)
-                && selector.iter().any(|pattern| pattern.matches(&topic.path))
-        };
-        let mut found: Vec<(Path, Key)> = self
-            .topics
-            .iter()
-            .filter(|(_, topic)| wanted(topic))
-            .map(|(key, topic)| (topic.path.clone(), key))
-            .collect();
-        found.sort();
-        found.into_iter().map(|(_, key)| key)
     }
 }

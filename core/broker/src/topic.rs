@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now, ShardId, Span, Time};
-use tiderace_topics::Path;
+use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Run, Subscribe, SubscriptionKey, TopicSpec};
 
 use crate::history::TopicHistory;
@@ -241,6 +241,11 @@ impl Topic {
         self.home
             .as_ref()
             .is_some_and(|home| home.created || home.next_version != 0 && !home.removed)
+    }
+
+    /// Whether it is there and some pattern names it.
+    pub(crate) fn is_named(&self, selector: &[Pattern]) -> bool {
+        self.is_known() && selector.iter().any(|pattern| pattern.matches(&self.path))
     }
 
     /// Its value, unless its time is over.

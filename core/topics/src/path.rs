@@ -1,15 +1,18 @@
 //! The canonical name of a destination.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 use tiderace_base::limits::{PATH_BYTES_MAX, PATH_DEPTH_MAX, SELECTOR_REGEXES_MAX};
 
+use crate::order;
+
 /// A path of one or more levels joined by `/`, without wildcards: `fx/EUR-USD`.
 ///
-/// Cloning is cheap. No level is empty and none holds a control character, `*`, `+` or `#`; the
+/// Cloning is cheap. Paths are ordered as a tree is walked ([`crate::order`]). No level is empty and none holds a control character, `*`, `+` or `#`; the
 /// first does not begin with `?` or `[`, as selectors do; length and depth keep to [`PATH_BYTES_MAX`] and [`PATH_DEPTH_MAX`].
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Path(Arc<str>);
 
 /// Why a text is not a path or pattern. The message says what is wrong and where.
@@ -153,6 +156,18 @@ pub(crate) fn check(text: &str) -> Result<(), PathError> {
         }
     }
     Ok(())
+}
+
+impl Ord for Path {
+    fn cmp(&self, other: &Path) -> Ordering {
+        order(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Path) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl fmt::Display for Path {

@@ -97,18 +97,19 @@ impl<K: Copy> Tree<K> {
 
     /// The keys of a path and all below it, in order; of them those behind the path `after`, if one
     /// is given. Finding the first takes logarithmic time, so a long walk can be made in slices.
-    pub fn walk<'t, 'a>(
+    pub fn walk<'t, 'a: 't, F: Fn(K) -> &'a str + 't>(
         &'t self,
-        below: &'t str,
+        below: &str,
         after: Option<&str>,
-        path_of: impl Fn(K) -> &'a str + 't,
-    ) -> impl Iterator<Item = K> + 't {
+        path_of: F,
+    ) -> impl Iterator<Item = K> + use<'t, 'a, K, F> {
         let mut walk = Walk { branches: Vec::new(), leaf: [].iter() };
         match after.filter(|after| order(after, below).is_ge()) {
             Some(after) => walk.begin(&self.root, &|key| order(path_of(key), after).is_le()),
             None => walk.begin(&self.root, &|key| order(path_of(key), below).is_lt()),
         }
-        walk.take_while(move |key| is_at_or_below(path_of(*key), below))
+        let below: Box<str> = below.into();
+        walk.take_while(move |key| is_at_or_below(path_of(*key), &below))
     }
 }
 
@@ -374,7 +375,7 @@ mod tests {
                 prop_assert_eq!(tree.len(), model.len());
                 let after = model.get(*after).cloned();
                 let walked: Vec<&str> =
-                    tree.walk(below, after.as_deref(), &path_of).map(&path_of).collect();
+                    tree.walk(below.as_str(), after.as_deref(), &path_of).map(&path_of).collect();
                 let expected: Vec<&str> = model
                     .iter()
                     .filter(|path| is_at_or_below(path, below))
