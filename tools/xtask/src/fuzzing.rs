@@ -45,7 +45,10 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 fn parses_foreign_bytes(folder: &str) -> bool {
     folder.starts_with("transports/")
         || folder.starts_with("protocols/")
-        || matches!(folder, "core/filter" | "core/topics" | "core/value" | "core/views")
+        || matches!(
+            folder,
+            "core/filter" | "core/topics" | "core/value" | "core/views" | "shell/store"
+        )
 }
 
 fn targets(tree: &Tree, manifest: &str) -> Result<Vec<String>, Finding> {

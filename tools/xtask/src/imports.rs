@@ -47,6 +47,7 @@ const ROWS: &[Row] = &[
     ),
     row("shell/auth", &["core/base", "core/topics", "core/wire", "core/broker"]),
     row("shell/config", &["core/base", "core/topics"]),
+    row("shell/store", &[]),
     row("shell/server", &["*"]),
     row("tools/*", &["*"]),
     row("tests/*", &["*"]),

@@ -1,0 +1,50 @@
+//! What holds for any bytes that stand where a record or a segment should: reading them ends, stays inside
+//! them, and what is read is what would be written.
+
+use tiderace_store::{Header, Record, Seed, scan};
+
+/// Reads the bytes as one record, as a header, as a segment, and as records of a segment that was sealed.
+pub(crate) fn segment(bytes: &[u8]) {
+    record(bytes);
+    if let Ok(header) = Header::decode(bytes) {
+        assert!(bytes.starts_with(&header.encode()));
+    }
+    let seed = Seed::new(1, 1);
+    read_all(bytes, seed);
+    // The same bytes with checksums that fit, so that what comes behind them is reached too.
+    let mut sealed = Vec::new();
+    for payload in bytes.split(|byte| *byte == 0xfe).filter(|payload| !payload.is_empty()) {
+        seed.frame(payload, payload.first() == Some(&b'+'), &mut sealed);
+    }
+    read_all(&sealed, seed);
+}
+
+fn read_all(bytes: &[u8], seed: Seed) {
+    let mut last = 0;
+    let end = scan(bytes, 0, seed, |offset, frame, record| {
+        assert!(offset >= last, "records in their order");
+        last = offset + frame.bytes() as u32;
+        let mut again = Vec::new();
+        record.encode(&mut again);
+        assert_eq!(Record::decode(&again), Some(record));
+    });
+    assert!(end.whole >= last && end.whole as usize <= bytes.len());
+    assert!(end.synced <= end.whole);
+    assert!(end.error.is_some() || end.ended || last <= end.whole);
+}
+
+fn record(bytes: &[u8]) {
+    let Some(record) = Record::decode(bytes) else { return };
+    let mut again = Vec::new();
+    record.encode(&mut again);
+    // Numbers may have been written longer than necessary.
+    assert!(again.len() <= bytes.len());
+    assert_eq!(Record::decode(&again), Some(record));
+    if let Record::Settle { ranges, .. } = record {
+        let mut before = None;
+        for (first, last) in ranges.iter() {
+            assert!(first <= last && before.is_none_or(|before| before < first));
+            before = Some(last);
+        }
+    }
+}

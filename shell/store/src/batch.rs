@@ -1,0 +1,202 @@
+//! Records that a shard wants in the log together: all of them survive, or none.
+//!
+//! Relies on `record` and `frame`. Records are encoded when they are added, on the shard's thread; the
+//! committer only adds checksums. Invariant: the bytes are whole records, all but the last one joined with
+//! the next.
+
+use std::fmt;
+
+use crate::frame::{self, PAYLOAD_BYTES_MAX};
+use crate::record::{Declaration, Put, Record, StreamId, encode_settle};
+
+/// A batch takes no more records from here on, so that offsets in a segment fit 32 bits.
+pub const BATCH_BYTES_MAX: usize = 2 << 30;
+
+/// A record that the log cannot hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a record of {bytes} bytes does not fit: a record holds up to {PAYLOAD_BYTES_MAX} bytes and a batch up to {BATCH_BYTES_MAX}; write it in parts"
+)]
+pub struct TooLarge {
+    /// Its size.
+    pub bytes: usize,
+}
+
+/// Records on their way into the log.
+#[derive(Default, PartialEq, Eq)]
+pub struct Batch {
+    frames: Vec<u8>,
+    /// Where the newest record begins.
+    newest: usize,
+    records: u32,
+    /// Some record adds data; the others only take away.
+    grows: bool,
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("records", &self.records)
+            .field("bytes", &self.frames.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Batch {
+    /// A batch without records.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// A stream is there from now on, or has changed.
+    ///
+    /// # Errors
+    /// When its description is too large.
+    pub fn declare(&mut self, declaration: &Declaration<'_>) -> Result<(), TooLarge> {
+        let bytes = declaration.path.len() + declaration.spec.len();
+        self.add(bytes, true, |to| Record::Declare(*declaration).encode(to))
+    }
+
+    /// Messages of a stream. The stream must have been declared, here or before.
+    ///
+    /// # Errors
+    /// When they are too large.
+    pub fn put(&mut self, put: &Put<'_>) -> Result<(), TooLarge> {
+        self.add(put.bytes.len(), true, |to| Record::Put(*put).encode(to))
+    }
+
+    /// Messages up to and with this number are not needed any more.
+    ///
+    /// # Errors
+    /// When the batch is full.
+    pub fn trim(&mut self, stream: StreamId, up_to: u64) -> Result<(), TooLarge> {
+        self.add(0, false, |to| Record::Trim { stream, up_to }.encode(to))
+    }
+
+    /// Messages have been consumed: first and last number of each range, rising and apart.
+    ///
+    /// # Errors
+    /// When there are too many ranges.
+    pub fn settle(&mut self, stream: StreamId, ranges: &[(u64, u64)]) -> Result<(), TooLarge> {
+        // Two numbers of up to ten bytes each.
+        self.add(ranges.len() * 20, false, |to| encode_settle(stream, ranges.iter().copied(), to))
+    }
+
+    /// The stream is gone with all its messages.
+    ///
+    /// # Errors
+    /// When the batch is full.
+    pub fn drop_stream(&mut self, stream: StreamId) -> Result<(), TooLarge> {
+        self.add(0, false, |to| Record::Drop { stream }.encode(to))
+    }
+
+    /// Gives a named value.
+    ///
+    /// # Errors
+    /// When it is too large.
+    pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), TooLarge> {
+        self.add(name.len() + value.len(), true, |to| Record::Set { name, value }.encode(to))
+    }
+
+    /// Takes a named value away.
+    ///
+    /// # Errors
+    /// When the name is too large.
+    pub fn unset(&mut self, name: &str) -> Result<(), TooLarge> {
+        self.add(name.len(), false, |to| Record::Unset { name }.encode(to))
+    }
+
+    /// Bytes it will take in the log.
+    pub fn bytes(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// How many records it has.
+    pub fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Whether some record adds data; a batch that only takes away is let through when the disk is full.
+    pub(crate) fn grows(&self) -> bool {
+        self.grows
+    }
+
+    /// The records, their checksums still to come.
+    pub(crate) fn frames_mut(&mut self) -> &mut [u8] {
+        &mut self.frames
+    }
+
+    /// The records.
+    pub(crate) fn frames(&self) -> &[u8] {
+        &self.frames
+    }
+
+    /// Adds a record that takes effect by itself, whatever becomes of the others. For the log's own use.
+    pub(crate) fn add_lone(&mut self, record: &Record<'_>) {
+        self.newest = frame::append(&mut self.frames, |to| record.encode(to));
+        self.records += 1;
+    }
+
+    /// Adds a record that takes effect together with the one before it. For the log's own use.
+    pub(crate) fn add_joined(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.append(write);
+    }
+
+    fn add(
+        &mut self,
+        bytes: usize,
+        grows: bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), TooLarge> {
+        // Numbers, lengths and the frame of any record fit this.
+        const DESCRIPTION: usize = 128;
+        let needed = bytes.saturating_add(DESCRIPTION);
+        if needed > PAYLOAD_BYTES_MAX || self.frames.len() + needed > BATCH_BYTES_MAX {
+            return Err(TooLarge { bytes });
+        }
+        self.append(write);
+        self.grows |= grows;
+        Ok(())
+    }
+
+    fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.records > 0 {
+            frame::join(&mut self.frames, self.newest);
+        }
+        self.newest = frame::append(&mut self.frames, write);
+        self.records += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Seed, read, seal};
+
+    #[test]
+    fn records_of_a_batch_are_joined() {
+        let mut batch = Batch::new();
+        assert!(batch.is_empty());
+        batch.trim(StreamId(1), 5).unwrap();
+        assert!(!batch.grows());
+        batch.set("a", b"b").unwrap();
+        assert!(batch.grows());
+        let seed = Seed::new(1, 1);
+        seal(batch.frames_mut(), 0, seed);
+        let first = read(batch.frames(), 0, seed).unwrap();
+        assert_eq!(
+            Record::decode(first.payload),
+            Some(Record::Trim { stream: StreamId(1), up_to: 5 })
+        );
+        let at = first.bytes();
+        let second = read(&batch.frames()[at..], at as u32, seed).unwrap();
+        assert_eq!(Record::decode(second.payload), Some(Record::Set { name: "a", value: b"b" }));
+        assert!(first.more && !second.more);
+        assert_eq!(batch.records(), 2);
+    }
+}

@@ -1,0 +1,270 @@
+//! Giving room back: what is still needed of the oldest segment is written once more at the head, then the
+//! segment is removed.
+//!
+//! Relies on `log`. Always the oldest segment, so that what a record takes away can never come back: by the
+//! time a segment with a removal is cleaned, everything it removed is gone. Invariants: a segment is removed
+//! only when what was copied out of it is on disk, and the log says that it is not needed; bytes that cannot
+//! be read are never removed; the log is at most about three times as long as what is needed, plus a few
+//! segments.
+
+use std::io;
+
+use crate::batch::Batch;
+use crate::disk::{Disk, DiskFile};
+use crate::error::{CommitError, Damage, DamageKind};
+use crate::frame::{FrameError, Seed, read};
+use crate::header::{HEADER_BYTES, Header, segment_name};
+use crate::log::Log;
+use crate::messages::Place;
+use crate::record::{Declaration, Put, Record, encode_settle};
+use crate::recovered::Recovered;
+
+/// How far a segment has been gone through.
+#[derive(Debug)]
+pub(crate) struct Cleaning<F> {
+    file: F,
+    seed: Seed,
+    offset: u32,
+    window: Vec<u8>,
+}
+
+/// Why cleaning does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CleanError {
+    /// The segment is damaged. It stays, and so do all newer ones.
+    #[error("{0}; the segment is kept, and nothing behind it gives room back any more")]
+    Damaged(Damage),
+    /// It cannot be read.
+    #[error("cannot read {file} to give room back: {error}")]
+    Read { file: String, error: io::Error },
+    /// What is needed cannot be written again.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl<D: Disk> Log<D> {
+    /// Whether there is room to give back.
+    pub(crate) fn is_cleaning_due(&self) -> bool {
+        let Some(oldest) = self.segments.front().filter(|_| self.segments.len() > 1) else {
+            return false;
+        };
+        let slack = 2 * u64::from(self.segment_bytes.0);
+        oldest.live == 0 || self.total_bytes() > 2 * self.live_bytes() + slack
+    }
+
+    /// Goes through the next `budget` bytes of the oldest segment, or removes it when nothing in it is needed.
+    pub(crate) fn clean(&mut self, budget: usize) -> Result<(), CleanError> {
+        self.account();
+        if self.segments.front().is_some_and(|oldest| oldest.live == 0) {
+            return self.remove_oldest();
+        }
+        let number = self.oldest;
+        let mut cleaning = match self.cleaning.take() {
+            Some(cleaning) => cleaning,
+            None => self.begin_cleaning(number)?,
+        };
+        let mut copies = Batch::new();
+        let end = self.segments.front().map_or(0, |oldest| oldest.bytes as u32);
+        let done = cleaning.fill(number, end, budget).and_then(|()| {
+            let offset = cleaning.offset;
+            self.copy_needed(number, &cleaning.window, offset, cleaning.seed, &mut copies)
+        });
+        let bytes = match done {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.cleaning = Some(cleaning);
+                return Err(error);
+            }
+        };
+        if !copies.is_empty() {
+            // Refused copies are made again: the offset moves on only with success.
+            if let Err(error) = self.append(&mut vec![copies]) {
+                self.cleaning = Some(cleaning);
+                return Err(error.into());
+            }
+        }
+        cleaning.offset += bytes;
+        self.cleaning = Some(cleaning);
+        self.account();
+        Ok(())
+    }
+
+    /// Removes files that the log says are not needed.
+    pub(crate) fn remove_old(&mut self) -> io::Result<()> {
+        while self.oldest < self.needed_from
+            && self.segments.len() > 1
+            && self.segments.front().is_some_and(|oldest| oldest.live == 0)
+        {
+            self.disk.remove(&segment_name(self.oldest))?;
+            // Names in order, so that no gap can come about.
+            self.disk.sync_names()?;
+            self.segments.pop_front();
+            self.oldest += 1;
+            self.cleaning = None;
+        }
+        Ok(())
+    }
+
+    /// Writes everything that was recovered into the head, which is new, and puts all older segments aside.
+    pub(crate) fn write_again(&mut self, recovered: &Recovered) -> Result<(), CommitError> {
+        let first = self.head_number();
+        self.index = crate::index::Index::default();
+        self.segments.iter_mut().for_each(|segment| segment.live = 0);
+        let mut copies = Batch::new();
+        for (name, value) in &recovered.values {
+            copies.add_lone(&Record::Set { name, value });
+        }
+        for stream in &recovered.streams {
+            copies.add_lone(&Record::Declare(Declaration {
+                stream: stream.stream,
+                kind: stream.kind,
+                mark: stream.mark,
+                path: &stream.path,
+                spec: &stream.spec,
+            }));
+            for messages in &stream.messages {
+                copies.add_lone(&Record::Put(Put {
+                    stream: stream.stream,
+                    sequence: messages.sequence,
+                    count: messages.count,
+                    version: messages.version,
+                    keep_from: 0,
+                    bytes: &messages.bytes,
+                }));
+                if !messages.gone.is_empty() {
+                    let gone = messages.gone.iter().copied();
+                    copies.add_joined(|to| encode_settle(stream.stream, gone, to));
+                }
+            }
+            if copies.bytes() > 1 << 20 {
+                self.append(&mut vec![std::mem::take(&mut copies)])?;
+            }
+        }
+        copies.add_lone(&Record::Removed { oldest: first });
+        self.append(&mut vec![copies])?;
+        self.account();
+        self.sync()?;
+        self.needed_from = first;
+        while self.oldest < first {
+            let name = segment_name(self.oldest);
+            // A file that is missing was part of the damage.
+            let _ = self.disk.rename(&name, &format!("{name}.damaged"));
+            self.segments.pop_front();
+            self.oldest += 1;
+        }
+        self.disk.sync_names().map_err(|error| self.fail("put damaged segments aside", error))
+    }
+
+    fn begin_cleaning(&mut self, number: u32) -> Result<Cleaning<D::File>, CleanError> {
+        let file = segment_name(number);
+        let mut header = [0; HEADER_BYTES];
+        let opened = self.disk.open(&file).and_then(|mut file| {
+            file.read(0, &mut header)?;
+            Ok(file)
+        });
+        match (opened, Header::decode(&header)) {
+            (Ok(file), Ok(header)) => Ok(Cleaning {
+                file,
+                seed: Seed::of(&header),
+                offset: HEADER_BYTES as u32,
+                window: Vec::new(),
+            }),
+            (Err(error), _) => Err(CleanError::Read { file, error }),
+            (_, Err(error)) => {
+                let what = DamageKind::Header(error);
+                Err(CleanError::Damaged(Damage { file, offset: 0, bytes: 0, what }))
+            }
+        }
+    }
+
+    /// Copies what is needed of the window; says how many of its bytes are done with.
+    fn copy_needed(
+        &self,
+        number: u32,
+        window: &[u8],
+        offset: u32,
+        seed: Seed,
+        copies: &mut Batch,
+    ) -> Result<u32, CleanError> {
+        let mut done = 0u32;
+        loop {
+            let rest = window.get(done as usize..).unwrap_or_default();
+            if rest.is_empty() {
+                return Ok(done);
+            }
+            let at = offset + done;
+            let frame = match read(rest, at, seed) {
+                Ok(frame) => frame,
+                // The next window begins with this record.
+                Err(FrameError::Ends { .. }) if done > 0 => return Ok(done),
+                Err(error) => return Err(damaged(number, at, error)),
+            };
+            let record = Record::decode(frame.payload)
+                .ok_or_else(|| damaged(number, at, FrameError::Unknown))?;
+            let place = Place { segment: number, offset: at, bytes: frame.bytes() as u32 };
+            if self.index.needs(&record, place) {
+                self.copy(&record, copies);
+            }
+            done += place.bytes;
+        }
+    }
+
+    fn copy(&self, record: &Record<'_>, copies: &mut Batch) {
+        match record {
+            Record::Declare(declaration) => {
+                let mark = self.index.stream(declaration.stream).map(|stream| stream.mark);
+                let mark = mark.unwrap_or(declaration.mark);
+                copies.add_lone(&Record::Declare(Declaration { mark, ..*declaration }));
+            }
+            Record::Put(put) => {
+                copies.add_lone(&Record::Put(Put { keep_from: 0, ..*put }));
+                // What was taken out of the run before must stay out behind the copy.
+                if let Some(gone) = self.index.gone(put.stream, put.sequence) {
+                    copies.add_joined(|to| encode_settle(put.stream, gone.iter(), to));
+                }
+            }
+            _ => copies.add_lone(record),
+        }
+    }
+
+    fn remove_oldest(&mut self) -> Result<(), CleanError> {
+        let next = self.oldest + 1;
+        if self.needed_from < next {
+            let mut removed = Batch::new();
+            removed.add_lone(&Record::Removed { oldest: next });
+            self.append(&mut vec![removed])?;
+            self.sync()?;
+            self.needed_from = next;
+        }
+        let file = segment_name(self.oldest);
+        self.remove_old().map_err(|error| CleanError::Read { file, error })
+    }
+}
+
+impl<F: DiskFile> Cleaning<F> {
+    /// Reads the next stretch; at least one whole record if there is one.
+    fn fill(&mut self, number: u32, end: u32, budget: usize) -> Result<(), CleanError> {
+        let left = end.saturating_sub(self.offset) as usize;
+        let mut bytes = budget.max(1).min(left);
+        loop {
+            self.window.resize(bytes, 0);
+            let read_bytes = self.file.read(u64::from(self.offset), &mut self.window);
+            read_bytes.map_err(|error| CleanError::Read { file: segment_name(number), error })?;
+            match read(&self.window, self.offset, self.seed) {
+                Err(FrameError::Ends { needed }) if bytes < left && needed > bytes => {
+                    bytes = needed.min(left);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+fn damaged(number: u32, offset: u32, error: FrameError) -> CleanError {
+    CleanError::Damaged(Damage {
+        file: segment_name(number),
+        offset: u64::from(offset),
+        bytes: 0,
+        what: DamageKind::Record(error),
+    })
+}

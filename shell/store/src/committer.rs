@@ -1,0 +1,384 @@
+//! The thread that owns the store, so that no shard ever waits for a disk.
+//!
+//! Relies on `store`. Shards hand batches over with a ticket each; the thread writes all that wait at once,
+//! syncs once, and then says what became of each ticket. While it syncs, the next batches gather, so a slow
+//! disk makes larger groups. Invariants: batches of one submitter are committed in their order; a submitter
+//! has a bounded number of bytes waiting; each ticket is answered once, in order, unless it was handed over
+//! while the committer was being dropped.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::batch::Batch;
+use crate::disk::Disk;
+use crate::error::CommitError;
+use crate::metrics::StoreMetrics;
+use crate::options::Sync;
+use crate::record::StreamId;
+use crate::store::{Outcome, Store, StreamIds};
+
+/// A group takes no more batches from here on: what waits behind a sync stays bounded.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+/// Bytes of an old segment that cleaning goes through between two commits, at least.
+const CLEAN_BYTES: usize = 256 << 10;
+/// Cleaning goes through so many times what was written, so that it keeps ahead of any writer.
+const CLEAN_FACTOR: usize = 4;
+/// What a batch costs in memory beside its bytes.
+const BATCH_OVERHEAD: usize = 256;
+/// How often a full disk is looked at again.
+const ROOM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Whose batch.
+    pub shard: u16,
+    /// Which.
+    pub ticket: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What the committer has to say.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// What became of batches, in the order in which each shard submitted them.
+    Done(&'a [Done]),
+    /// Something for the operator's log.
+    Trouble {
+        /// A sentence.
+        what: &'a str,
+        /// Nothing is acknowledged any more.
+        is_fatal: bool,
+    },
+    /// The disk is not full any more.
+    RoomAgain,
+}
+
+/// A batch that was not taken.
+#[derive(Debug)]
+pub struct Refused {
+    /// The batch.
+    pub batch: Batch,
+    /// Why.
+    pub reason: RefusedReason,
+}
+
+/// Why a batch was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedReason {
+    /// Too much of this submitter waits; there will be room after its next [`Done`].
+    #[error("too many persistent messages wait for the disk; try again after the next answer")]
+    Waiting,
+    /// The committer has stopped.
+    #[error("the store has stopped; nothing is kept from now on")]
+    Stopped,
+}
+
+/// Owns the thread; dropping it commits what waits and closes the log.
+#[derive(Debug)]
+pub struct Committer {
+    queue: Sender<Message>,
+    is_stopping: Arc<AtomicBool>,
+    waiting_bytes_max: usize,
+    streams: StreamIds,
+    metrics: Arc<StoreMetrics>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Hands batches of one shard to the committer. There must be one per shard, since order and room belong to
+/// it.
+pub struct Submitter {
+    shard: u16,
+    queue: Sender<Message>,
+    /// Bytes handed over and not yet answered.
+    waiting: Arc<AtomicUsize>,
+    waiting_bytes_max: usize,
+    is_stopping: Arc<AtomicBool>,
+    streams: StreamIds,
+}
+
+#[derive(Debug)]
+enum Message {
+    Batch { shard: u16, ticket: u64, batch: Batch, waiting: Arc<AtomicUsize> },
+    Stop,
+}
+
+impl Committer {
+    /// Starts the thread. `report` is called on it: it should only put what it hears into the mailboxes of
+    /// shards and into the log.
+    ///
+    /// # Errors
+    /// When the operating system grants no thread.
+    pub fn start<D: Disk>(
+        store: Store<D>,
+        report: impl FnMut(Notice<'_>) + Send + 'static,
+    ) -> io::Result<Committer> {
+        let (queue, messages) = channel();
+        let (streams, metrics) = (store.stream_ids(), store.metrics());
+        let waiting_bytes_max = store.options().waiting_bytes_max;
+        let worker = Worker {
+            store,
+            messages,
+            report,
+            is_stopping: false,
+            is_full: None,
+            is_cleaning_blocked: false,
+        };
+        let thread = thread::Builder::new().name("store".to_owned()).spawn(move || worker.run())?;
+        Ok(Committer {
+            queue,
+            is_stopping: Arc::default(),
+            waiting_bytes_max,
+            streams,
+            metrics,
+            thread: Some(thread),
+        })
+    }
+
+    /// The submitter of a shard.
+    pub fn submitter(&self, shard: u16) -> Submitter {
+        Submitter {
+            shard,
+            queue: self.queue.clone(),
+            waiting: Arc::default(),
+            waiting_bytes_max: self.waiting_bytes_max,
+            is_stopping: Arc::clone(&self.is_stopping),
+            streams: self.streams.clone(),
+        }
+    }
+
+    /// What the store counts.
+    pub fn metrics(&self) -> Arc<StoreMetrics> {
+        Arc::clone(&self.metrics)
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::Release);
+        let _ = self.queue.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic of a report has been told by the panic hook already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Submitter {
+    /// Hands a batch over; never blocks. Its ticket comes back in a [`Done`].
+    ///
+    /// # Errors
+    /// When it is not taken; the batch comes back.
+    pub fn try_submit(&self, ticket: u64, batch: Batch) -> Result<(), Box<Refused>> {
+        let refuse = |batch, reason| Err(Box::new(Refused { batch, reason }));
+        if self.is_stopping.load(Ordering::Acquire) {
+            return refuse(batch, RefusedReason::Stopped);
+        }
+        let bytes = cost(&batch);
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        // A batch that is larger than the bound goes alone.
+        if waiting > 0 && waiting.saturating_add(bytes) > self.waiting_bytes_max {
+            return refuse(batch, RefusedReason::Waiting);
+        }
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let waiting = Arc::clone(&self.waiting);
+        let message = Message::Batch { shard: self.shard, ticket, batch, waiting };
+        match self.queue.send(message) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+                match error.0 {
+                    Message::Batch { batch, .. } => refuse(batch, RefusedReason::Stopped),
+                    Message::Stop => refuse(Batch::new(), RefusedReason::Stopped),
+                }
+            }
+        }
+    }
+
+    /// Bytes handed over and not yet answered.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// A stream that nobody else has.
+    pub fn next_stream(&self) -> StreamId {
+        self.streams.next_stream()
+    }
+}
+
+impl fmt::Debug for Submitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submitter").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+fn cost(batch: &Batch) -> usize {
+    batch.bytes() + BATCH_OVERHEAD
+}
+
+struct Worker<D: Disk, R> {
+    store: Store<D>,
+    messages: Receiver<Message>,
+    report: R,
+    is_stopping: bool,
+    /// When a full disk was looked at last.
+    is_full: Option<Instant>,
+    /// Cleaning has found no room either.
+    is_cleaning_blocked: bool,
+}
+
+/// The batches of one commit, and whose they are.
+#[derive(Default)]
+struct Group {
+    batches: Vec<Batch>,
+    owners: Vec<(u16, u64, usize, Arc<AtomicUsize>)>,
+    bytes: usize,
+}
+
+impl Group {
+    fn add(&mut self, shard: u16, ticket: u64, batch: Batch, waiting: Arc<AtomicUsize>) {
+        self.bytes += batch.bytes();
+        self.owners.push((shard, ticket, cost(&batch), waiting));
+        self.batches.push(batch);
+    }
+}
+
+impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
+    fn run(mut self) {
+        let mut synced = Instant::now();
+        loop {
+            let group = self.gather(synced);
+            let written = group.bytes;
+            if !group.batches.is_empty() {
+                self.commit(group);
+            } else if self.is_stopping {
+                break;
+            }
+            if let Sync::Interval(interval) = self.store.options().sync
+                && synced.elapsed() >= interval
+            {
+                if let Err(error) = self.store.sync() {
+                    self.tell(&error);
+                }
+                synced = Instant::now();
+            }
+            self.clean(written);
+        }
+        if let Err(error) = self.store.close() {
+            (self.report)(Notice::Trouble { what: &error.to_string(), is_fatal: false });
+        }
+    }
+
+    /// Waits for something to do, then takes all that waits.
+    fn gather(&mut self, synced: Instant) -> Group {
+        let mut group = Group::default();
+        let mut next = self.first(synced);
+        while let Some(message) = next {
+            match message {
+                Message::Batch { shard, ticket, batch, waiting } => {
+                    group.add(shard, ticket, batch, waiting);
+                }
+                Message::Stop => self.is_stopping = true,
+            }
+            if group.bytes >= GROUP_BYTES_MAX {
+                break;
+            }
+            next = self.messages.try_recv().ok();
+        }
+        group
+    }
+
+    fn first(&mut self, synced: Instant) -> Option<Message> {
+        if self.is_cleaning_due() || self.is_stopping {
+            return match self.messages.try_recv() {
+                Ok(message) => Some(message),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => Some(Message::Stop),
+            };
+        }
+        let wait = match self.store.options().sync {
+            Sync::Interval(interval) if self.store.is_dirty() => {
+                Some(interval.saturating_sub(synced.elapsed()))
+            }
+            _ => self.is_full.map(|looked| ROOM_INTERVAL.saturating_sub(looked.elapsed())),
+        };
+        let Some(wait) = wait else {
+            return Some(self.messages.recv().unwrap_or(Message::Stop));
+        };
+        match self.messages.recv_timeout(wait) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
+        }
+    }
+
+    fn commit(&mut self, group: Group) {
+        self.look_for_room();
+        let (outcomes, problem) = self.store.commit(group.batches);
+        let done: Vec<Done> = group
+            .owners
+            .into_iter()
+            .zip(outcomes)
+            .map(|((shard, ticket, bytes, waiting), outcome)| {
+                // Before the report, so that whoever hears of it finds the room.
+                waiting.fetch_sub(bytes, Ordering::Relaxed);
+                Done { shard, ticket, outcome }
+            })
+            .collect();
+        (self.report)(Notice::Done(&done));
+        if let Some(error) = problem {
+            self.tell(&error);
+        }
+        self.store.settle();
+    }
+
+    /// Tells of trouble, of a full disk only when it was not full before.
+    fn tell(&mut self, error: &CommitError) {
+        let is_fatal = matches!(error, CommitError::Broken { .. });
+        let is_new = is_fatal || self.is_full.is_none();
+        if !is_fatal {
+            self.is_full.get_or_insert_with(Instant::now);
+        }
+        if is_new {
+            (self.report)(Notice::Trouble { what: &error.to_string(), is_fatal });
+        }
+    }
+
+    fn look_for_room(&mut self) {
+        if self.is_full.is_some_and(|looked| looked.elapsed() >= ROOM_INTERVAL) {
+            if self.store.find_room() {
+                self.is_full = None;
+                (self.report)(Notice::RoomAgain);
+            } else {
+                self.is_full = Some(Instant::now());
+            }
+            self.is_cleaning_blocked = false;
+        }
+    }
+
+    fn is_cleaning_due(&self) -> bool {
+        !self.is_cleaning_blocked && self.store.is_cleaning_due()
+    }
+
+    fn clean(&mut self, written: usize) {
+        self.look_for_room();
+        if !self.is_cleaning_due() || self.is_stopping {
+            return;
+        }
+        let budget = CLEAN_BYTES.max(written.saturating_mul(CLEAN_FACTOR));
+        if let Err(what) = self.store.clean(budget) {
+            // If it would go on, only room is missing: that is looked for from time to time.
+            self.is_cleaning_blocked = self.store.is_cleaning_due();
+            if self.is_cleaning_blocked {
+                self.is_full.get_or_insert_with(Instant::now);
+            }
+            (self.report)(Notice::Trouble { what: &what, is_fatal: false });
+        }
+    }
+}

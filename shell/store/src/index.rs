@@ -1,0 +1,254 @@
+//! Which records of the log are still needed, and where they lie.
+//!
+//! Relies on `messages` and `ranges`. The index is what the log says when it is read from its oldest segment
+//! to its newest; applying a record once more at a later place (as cleaning does with what is needed) changes
+//! places and nothing else. Invariant: each record that is needed has one place here, each record whose place
+//! is given up is reported once, and the sum of places is the live bytes.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
+use crate::messages::{Message, Messages, Place};
+use crate::ranges::RangeSet;
+use crate::record::{Declaration, Mark, Put, Record, StreamId};
+
+/// What the index knows of one stream. Of these there are millions.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// Where it is declared; none while only its messages have been seen.
+    pub(crate) declaration: Place,
+    pub(crate) mark: Mark,
+    pub(crate) messages: Messages,
+}
+
+/// Everything that is needed.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    streams: HashMap<StreamId, Stream, RandomState>,
+    values: HashMap<Box<str>, Place, RandomState>,
+    /// Records of which some messages are not needed any more.
+    partly: HashMap<(StreamId, u64), RangeSet, RandomState>,
+}
+
+impl Index {
+    /// Takes a record in that lies at `place`; says the places of records that are not needed any more,
+    /// which may be the record's own.
+    pub(crate) fn apply(
+        &mut self,
+        record: &Record<'_>,
+        place: Place,
+        dead: &mut impl FnMut(Place),
+    ) {
+        match record {
+            Record::Declare(declaration) => self.declare(declaration, place, dead),
+            Record::Put(put) => self.put(put, place, dead),
+            Record::Trim { stream, up_to } => {
+                self.settle(*stream, 0, *up_to, dead);
+                dead(place);
+            }
+            Record::Settle { stream, ranges } => {
+                for (first, last) in ranges.iter() {
+                    self.settle(*stream, first, last, dead);
+                }
+                dead(place);
+            }
+            Record::Drop { stream } => {
+                self.drop_stream(*stream, dead);
+                dead(place);
+            }
+            Record::Set { name, value: _ } => {
+                let old = match self.values.get_mut(*name) {
+                    Some(old) => Some(std::mem::replace(old, place)),
+                    None => self.values.insert((*name).into(), place),
+                };
+                old.into_iter().for_each(dead);
+            }
+            Record::Unset { name } => {
+                self.values.remove(*name).into_iter().for_each(&mut *dead);
+                dead(place);
+            }
+            Record::Mark { .. } | Record::End | Record::Removed { .. } => dead(place),
+        }
+    }
+
+    /// Whether the record at `place` is needed, or a newer one has taken its place.
+    pub(crate) fn needs(&self, record: &Record<'_>, place: Place) -> bool {
+        match record {
+            Record::Declare(declaration) => self
+                .streams
+                .get(&declaration.stream)
+                .is_some_and(|stream| stream.declaration == place),
+            Record::Put(put) => self
+                .streams
+                .get(&put.stream)
+                .and_then(|stream| stream.messages.find(put.sequence))
+                .is_some_and(|message| message.place == place),
+            Record::Set { name, .. } => self.values.get(*name) == Some(&place),
+            _ => false,
+        }
+    }
+
+    /// The stream, if there is one.
+    pub(crate) fn stream(&self, stream: StreamId) -> Option<&Stream> {
+        self.streams.get(&stream)
+    }
+
+    /// All streams, in no order.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
+        self.streams.iter().map(|(id, stream)| (*id, stream))
+    }
+
+    /// All named values, in no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, Place)> {
+        self.values.iter().map(|(name, place)| (&**name, *place))
+    }
+
+    /// The messages of the record with that number that are not needed any more.
+    pub(crate) fn gone(&self, stream: StreamId, sequence: u64) -> Option<&RangeSet> {
+        self.partly.get(&(stream, sequence))
+    }
+
+    /// How many streams there are.
+    pub(crate) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Gives back room that is not used.
+    pub(crate) fn shrink(&mut self) {
+        self.streams.shrink_to_fit();
+    }
+
+    fn declare(
+        &mut self,
+        declaration: &Declaration<'_>,
+        place: Place,
+        dead: &mut impl FnMut(Place),
+    ) {
+        let stream = self.streams.entry(declaration.stream).or_insert_with(Stream::undeclared);
+        let old = std::mem::replace(&mut stream.declaration, place);
+        if !old.is_none() {
+            dead(old);
+        }
+        stream.advance(declaration.mark);
+    }
+
+    fn put(&mut self, put: &Put<'_>, place: Place, dead: &mut impl FnMut(Place)) {
+        if put.keep_from > 0 {
+            self.settle(put.stream, 0, put.keep_from - 1, dead);
+        }
+        let stream = self.streams.entry(put.stream).or_insert_with(Stream::undeclared);
+        let message = Message { sequence: put.sequence, count: put.count, place };
+        if let Some(old) = stream.messages.insert(message) {
+            self.partly.remove(&(put.stream, put.sequence));
+            dead(old.place);
+        }
+        stream.advance(Mark { sequence: put.last(), version: put.version });
+    }
+
+    /// The messages from `first` to `last` are not needed any more.
+    fn settle(&mut self, id: StreamId, first: u64, last: u64, dead: &mut impl FnMut(Place)) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        // The usual case by far: the values of topics take each other's place one by one.
+        if stream.messages.first().is_none_or(|message| message.sequence > last) {
+            return;
+        }
+        for message in stream.messages.overlapping(first, last) {
+            let (low, high) = (first.max(message.sequence), last.min(message.last()));
+            let whole = low == message.sequence && high == message.last();
+            if !whole {
+                let gone = self.partly.entry((id, message.sequence)).or_default();
+                gone.add(low, high);
+                if !gone.covers(message.sequence, message.last()) {
+                    continue;
+                }
+            }
+            stream.messages.remove(message.sequence);
+            self.partly.remove(&(id, message.sequence));
+            dead(message.place);
+        }
+    }
+
+    fn drop_stream(&mut self, id: StreamId, dead: &mut impl FnMut(Place)) {
+        let Entry::Occupied(entry) = self.streams.entry(id) else { return };
+        let stream = entry.remove();
+        if !stream.declaration.is_none() {
+            dead(stream.declaration);
+        }
+        for message in stream.messages.iter() {
+            self.partly.remove(&(id, message.sequence));
+            dead(message.place);
+        }
+    }
+}
+
+impl Stream {
+    fn undeclared() -> Stream {
+        Stream { declaration: Place::NONE, mark: Mark::default(), messages: Messages::None }
+    }
+
+    fn advance(&mut self, mark: Mark) {
+        if mark.sequence >= self.mark.sequence {
+            self.mark = mark;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(offset: u32) -> Place {
+        Place { segment: 1, offset, bytes: 10 }
+    }
+
+    fn put(sequence: u64, count: u32, keep_from: u64) -> Record<'static> {
+        let stream = StreamId(1);
+        Record::Put(Put { stream, sequence, count, version: sequence, keep_from, bytes: b"" })
+    }
+
+    fn apply(index: &mut Index, record: Record<'_>, at: u32) -> Vec<u32> {
+        let mut dead = Vec::new();
+        index.apply(&record, place(at), &mut |place| dead.push(place.offset));
+        dead
+    }
+
+    #[test]
+    fn newer_values_take_the_place_of_older_ones() {
+        let mut index = Index::default();
+        assert_eq!(apply(&mut index, put(1, 1, 1), 1), []);
+        assert_eq!(apply(&mut index, put(2, 1, 2), 2), [1]);
+        assert_eq!(apply(&mut index, put(3, 1, 0), 3), []);
+        assert!(index.needs(&put(2, 1, 2), place(2)));
+        assert!(!index.needs(&put(1, 1, 1), place(1)));
+        assert_eq!(apply(&mut index, Record::Drop { stream: StreamId(1) }, 4), [2, 3, 4]);
+        assert_eq!(index.stream_count(), 0);
+    }
+
+    #[test]
+    fn a_run_is_needed_until_its_last_message_is_gone() {
+        let mut index = Index::default();
+        apply(&mut index, put(1, 10, 0), 1);
+        assert_eq!(apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 4 }, 2), [2]);
+        assert_eq!(index.gone(StreamId(1), 1).unwrap().iter().collect::<Vec<_>>(), [(1, 4)]);
+        let mut ranges = Vec::new();
+        crate::record::encode_settle(StreamId(1), [(6, 6), (8, 20)], &mut ranges);
+        assert_eq!(apply(&mut index, Record::decode(&ranges).unwrap(), 3), [3]);
+        assert_eq!(apply(&mut index, Record::Trim { stream: StreamId(1), up_to: 7 }, 4), [1, 4]);
+        assert_eq!(index.gone(StreamId(1), 1), None);
+        assert_eq!(index.stream(StreamId(1)).unwrap().mark.sequence, 10);
+    }
+
+    #[test]
+    fn a_record_copied_forward_changes_its_place_alone() {
+        let mut index = Index::default();
+        apply(&mut index, put(1, 1, 0), 1);
+        apply(&mut index, put(2, 1, 0), 2);
+        assert_eq!(apply(&mut index, put(1, 1, 0), 3), [1]);
+        assert!(index.needs(&put(1, 1, 0), place(3)));
+        assert_eq!(index.stream(StreamId(1)).unwrap().mark.sequence, 2);
+        assert_eq!(apply(&mut index, Record::Set { name: "a", value: b"" }, 4), []);
+        assert_eq!(apply(&mut index, Record::Set { name: "a", value: b"" }, 5), [4]);
+        assert_eq!(apply(&mut index, Record::Unset { name: "a" }, 6), [5, 6]);
+    }
+}

@@ -1,0 +1,63 @@
+//! What survives: a segmented, checksummed log of streams with group commit and recovery.
+//!
+//! A **stream** is the persistence of one topic or queue, by a number. A **batch** of records is in the log
+//! whole or not at all. The **committer** is a thread that writes all batches that wait in one go and syncs
+//! once for all of them; shards never wait for a disk.
+//!
+//! ```text
+//! shard ──Batch, ticket──▶ Submitter ──▶ committer: append, sync ──Notice::Done──▶ mail to the shard
+//!                                             └─ between commits: clean (give room back)
+//! ```
+//! How it is meant to be used:
+//!
+//! 1. Before the port opens, [`Store::open`] gives the store and what is in it ([`Recovered`]): each stream goes
+//!    to the home of its path, which remembers its [`StreamId`] and goes on behind its [`Mark`].
+//! 2. [`Committer::start`] gets a closure that turns [`Notice::Done`] into mail for the shards, and each shard
+//!    gets its [`Submitter`].
+//! 3. Once a turn, a shard hands over one [`Batch`] with all that its broker wants kept, under a ticket that
+//!    rises. Confirmations of those messages wait for the ticket; fan-out does not. If
+//!    [`Submitter::try_submit`] refuses, the shard keeps the batch, holds its publishers back, and tries again
+//!    when a ticket is done.
+//! 4. [`Outcome::Full`] refuses the messages of the batch: their publishers are told that they are not kept.
+//!    [`Outcome::Broken`] means that nothing may be confirmed until the server is started again.
+//! 5. When the shards have stopped, dropping the [`Committer`] commits what waits and closes the log.
+//!
+//! A topic that holds one value puts each message with `keep_from` equal to its number; one with a history of
+//! `n` with the number `n` before; a queue with 0, and settles what was consumed.
+//!
+//! Relies on the file system through [`Disk`]. The form of the files, and why, stands in
+//! `docs/decisions/0005-the-store.md`. Invariant: what was acknowledged is there after a restart, in order and
+//! whole, or opening fails and says which bytes are damaged.
+
+mod batch;
+mod clean;
+mod committer;
+mod disk;
+mod error;
+mod frame;
+mod header;
+mod index;
+mod log;
+mod messages;
+mod metrics;
+mod options;
+mod ranges;
+mod record;
+mod recover;
+mod recovered;
+mod scan;
+mod store;
+mod varint;
+
+pub use batch::{BATCH_BYTES_MAX, Batch, TooLarge};
+pub use committer::{Committer, Done, Notice, Refused, RefusedReason, Submitter};
+pub use disk::{Directory, Disk, DiskFile, OpenFile};
+pub use error::{CommitError, Damage, DamageKind, OpenError};
+pub use frame::{Frame, FrameError, Seed};
+pub use header::{Header, HeaderError};
+pub use metrics::{STORE_METRICS, StoreMetric, StoreMetrics};
+pub use options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
+pub use record::{Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
+pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report};
+pub use scan::{ScanEnd, scan};
+pub use store::{Outcome, Store, StreamIds};

@@ -1,0 +1,250 @@
+//! Where the messages of one stream are: nothing, one place, or many in order.
+//!
+//! Relies on nothing. Most streams are topics with one value, so one message is held in place and only more
+//! than one costs an allocation. Invariant: messages are in order of their numbers; removing one in the middle
+//! leaves a hole, and there are never more holes than messages.
+
+use std::collections::VecDeque;
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) segment: u32,
+    pub(crate) offset: u32,
+    /// With its frame; 0 where there is no record.
+    pub(crate) bytes: u32,
+}
+
+impl Place {
+    pub(crate) const NONE: Place = Place { segment: 0, offset: 0, bytes: 0 };
+
+    pub(crate) fn is_none(self) -> bool {
+        self.bytes == 0
+    }
+}
+
+/// One record of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) sequence: u64,
+    pub(crate) count: u32,
+    pub(crate) place: Place,
+}
+
+impl Message {
+    pub(crate) fn last(&self) -> u64 {
+        self.sequence + u64::from(self.count - 1)
+    }
+}
+
+/// The records of messages of one stream.
+#[derive(Debug, Default)]
+pub(crate) enum Messages {
+    #[default]
+    None,
+    One(Message),
+    Many(Box<Many>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Many {
+    messages: VecDeque<Message>,
+    /// Messages without a place.
+    holes: usize,
+}
+
+impl Messages {
+    /// Adds a record; gives back the one with the same number, whose place it takes.
+    pub(crate) fn insert(&mut self, message: Message) -> Option<Message> {
+        match self {
+            Messages::None => {
+                *self = Messages::One(message);
+                None
+            }
+            Messages::One(one) if one.sequence == message.sequence => {
+                Some(std::mem::replace(one, message))
+            }
+            Messages::One(one) => {
+                let mut many = Many::default();
+                many.insert(*one);
+                many.insert(message);
+                *self = Messages::Many(Box::new(many));
+                None
+            }
+            Messages::Many(many) => many.insert(message),
+        }
+    }
+
+    /// The record that begins with this number.
+    pub(crate) fn find(&self, sequence: u64) -> Option<&Message> {
+        match self {
+            Messages::None => None,
+            Messages::One(one) => Some(one).filter(|one| one.sequence == sequence),
+            Messages::Many(many) => many
+                .position(sequence)
+                .ok()
+                .and_then(|at| many.messages.get(at))
+                .filter(|message| !message.place.is_none()),
+        }
+    }
+
+    /// Takes the record that begins with this number away.
+    pub(crate) fn remove(&mut self, sequence: u64) -> Option<Message> {
+        match self {
+            Messages::None => None,
+            Messages::One(one) if one.sequence == sequence => {
+                let removed = *one;
+                *self = Messages::None;
+                Some(removed)
+            }
+            Messages::One(_) => None,
+            Messages::Many(many) => {
+                let removed = many.remove(sequence);
+                if many.messages.is_empty() {
+                    *self = Messages::None;
+                }
+                removed
+            }
+        }
+    }
+
+    /// The first record.
+    pub(crate) fn first(&self) -> Option<&Message> {
+        match self {
+            Messages::None => None,
+            Messages::One(one) => Some(one),
+            // The front is never a hole.
+            Messages::Many(many) => many.messages.front(),
+        }
+    }
+
+    /// The records that have messages from `first` to `last`.
+    pub(crate) fn overlapping(&self, first: u64, last: u64) -> Vec<Message> {
+        match self {
+            Messages::None => Vec::new(),
+            Messages::One(one) => {
+                [*one].into_iter().filter(|m| m.sequence <= last && m.last() >= first).collect()
+            }
+            Messages::Many(many) => {
+                let start = many.messages.partition_point(|message| message.last() < first);
+                many.messages
+                    .range(start..)
+                    .take_while(|message| message.sequence <= last)
+                    .filter(|message| !message.place.is_none())
+                    .copied()
+                    .collect()
+            }
+        }
+    }
+
+    /// All records, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Message> {
+        let (one, many) = match self {
+            Messages::None => (None, None),
+            Messages::One(one) => (Some(one), None),
+            Messages::Many(many) => (None, Some(many.messages.iter())),
+        };
+        one.into_iter().chain(many.into_iter().flatten()).filter(|message| !message.place.is_none())
+    }
+}
+
+impl Many {
+    fn position(&self, sequence: u64) -> Result<usize, usize> {
+        self.messages.binary_search_by_key(&sequence, |message| message.sequence)
+    }
+
+    fn insert(&mut self, message: Message) -> Option<Message> {
+        if self.messages.back().is_none_or(|last| last.sequence < message.sequence) {
+            self.messages.push_back(message);
+            return None;
+        }
+        match self.position(message.sequence) {
+            Ok(at) => {
+                let old = self.messages.get_mut(at).map(|old| std::mem::replace(old, message))?;
+                if old.place.is_none() {
+                    self.holes -= 1;
+                    return None;
+                }
+                Some(old)
+            }
+            Err(at) => {
+                self.messages.insert(at, message);
+                None
+            }
+        }
+    }
+
+    fn remove(&mut self, sequence: u64) -> Option<Message> {
+        let at = self.position(sequence).ok()?;
+        let message = self.messages.get_mut(at).filter(|message| !message.place.is_none())?;
+        let removed = *message;
+        message.place = Place::NONE;
+        self.holes += 1;
+        while self.messages.front().is_some_and(|message| message.place.is_none()) {
+            self.messages.pop_front();
+            self.holes -= 1;
+        }
+        if self.holes * 2 > self.messages.len() {
+            self.messages.retain(|message| !message.place.is_none());
+            self.holes = 0;
+        }
+        if self.messages.len() * 4 < self.messages.capacity() {
+            self.messages.shrink_to(self.messages.len() * 2);
+        }
+        Some(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(u64, u32),
+        Remove(u64),
+        Overlapping(u64, u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            (0u64..40, 1u32..100).prop_map(|(sequence, offset)| Step::Insert(sequence, offset)),
+            (0u64..40).prop_map(Step::Remove),
+            (0u64..40, 0u64..10).prop_map(|(first, more)| Step::Overlapping(first, first + more)),
+        ];
+        proptest::collection::vec(step, 0..120)
+    }
+
+    proptest! {
+        #[test]
+        fn a_sorted_map_does_the_same(steps in steps()) {
+            let mut messages = Messages::None;
+            let mut model = BTreeMap::new();
+            for step in steps {
+                match step {
+                    Step::Insert(sequence, offset) => {
+                        let place = Place { segment: 1, offset, bytes: 9 };
+                        let message = Message { sequence, count: 1, place };
+                        prop_assert_eq!(messages.insert(message), model.insert(sequence, message));
+                    }
+                    Step::Remove(sequence) => {
+                        prop_assert_eq!(messages.remove(sequence), model.remove(&sequence));
+                    }
+                    Step::Overlapping(first, last) => {
+                        let expected: Vec<Message> = model.range(first..=last).map(|(_, m)| *m).collect();
+                        prop_assert_eq!(messages.overlapping(first, last), expected);
+                    }
+                }
+                prop_assert!(messages.iter().eq(model.values()));
+                prop_assert_eq!(messages.first(), model.values().next());
+                for sequence in 0..40 {
+                    prop_assert_eq!(messages.find(sequence), model.get(&sequence));
+                }
+            }
+        }
+    }
+}

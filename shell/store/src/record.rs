@@ -1,0 +1,391 @@
+//! What the log says: one record, as bytes and as a value.
+//!
+//! Relies on `varint`. A record changes one stream or one named value, or belongs to the log itself
+//! ([`Record::Mark`], [`Record::End`], [`Record::Removed`]). Invariants: decoding never panics, whatever
+//! the bytes; what decodes is consistent in itself (no empty or overlapping ranges, no number beyond
+//! `u64`); what was encoded decodes to the same value.
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::fmt;
+
+use crate::varint::{Fields, write, write_bytes};
+
+/// A stream in the log. Not given to another while the log knows anything of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId(pub u64);
+
+/// What a stream is the persistence of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StreamKind {
+    /// A topic: newer messages take the place of older ones.
+    Topic,
+    /// A queue: messages stay until they are consumed.
+    Queue,
+}
+
+/// How far a stream has come. Kept also when none of its messages is left, so that no number is given twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The highest number of a message so far; 0 for none.
+    pub sequence: u64,
+    /// The version of that message.
+    pub version: u64,
+}
+
+/// A stream is there: its kind, path and description. Again for a stream that exists, it replaces them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declaration<'a> {
+    /// Which stream from now on.
+    pub stream: StreamId,
+    /// What it is the persistence of.
+    pub kind: StreamKind,
+    /// How far it has come: zeros for a new stream. For one that exists its mark must be said again, since
+    /// this declaration may outlive the messages it is known from.
+    pub mark: Mark,
+    /// The path of the destination.
+    pub path: &'a str,
+    /// Its description: whatever the writer needs to make it again.
+    pub spec: &'a [u8],
+}
+
+/// Consecutive messages of a stream in one encoded run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put<'a> {
+    /// Whose messages.
+    pub stream: StreamId,
+    /// The number of the first; a record with the same number takes this one's place.
+    pub sequence: u64,
+    /// How many messages; at least 1.
+    pub count: u32,
+    /// The version of the last.
+    pub version: u64,
+    /// Messages of the stream below this number are not needed once this record is in the log.
+    /// 0 keeps all; [`Put::sequence`] keeps none.
+    pub keep_from: u64,
+    /// The messages, encoded.
+    pub bytes: &'a [u8],
+}
+
+impl Put<'_> {
+    /// The number of the last message.
+    pub fn last(&self) -> u64 {
+        self.sequence.saturating_add(u64::from(self.count).saturating_sub(1))
+    }
+}
+
+/// Ranges of numbers, rising and apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ranges<'a>(&'a [u8]);
+
+impl Ranges<'_> {
+    /// First and last number of each range.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut fields = Fields::new(self.0);
+        let mut before = 0u64;
+        std::iter::from_fn(move || {
+            if fields.is_empty() {
+                return None;
+            }
+            let first = before.checked_add(fields.number()?)?;
+            let last = first.checked_add(fields.number()?)?;
+            before = last;
+            Some((first, last))
+        })
+    }
+}
+
+impl fmt::Debug for Ranges<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A stream is there.
+    Declare(Declaration<'a>),
+    /// Messages of a stream.
+    Put(Put<'a>),
+    /// Messages up to and with this number are not needed any more.
+    Trim {
+        /// Whose messages.
+        stream: StreamId,
+        /// The last that is not needed.
+        up_to: u64,
+    },
+    /// Messages have been consumed.
+    Settle {
+        /// Whose messages.
+        stream: StreamId,
+        /// Which.
+        ranges: Ranges<'a>,
+    },
+    /// The stream is gone with all its messages.
+    Drop {
+        /// Which.
+        stream: StreamId,
+    },
+    /// A named value.
+    Set {
+        /// Its name.
+        name: &'a str,
+        /// The value.
+        value: &'a [u8],
+    },
+    /// A named value is gone.
+    Unset {
+        /// Its name.
+        name: &'a str,
+    },
+    /// Begins each commit: everything before `synced` in this segment is on disk for certain.
+    Mark {
+        /// Bytes of the segment.
+        synced: u32,
+    },
+    /// The segment ends here; the next one exists.
+    End,
+    /// Segments below this number are not needed any more.
+    Removed {
+        /// The oldest that is needed.
+        oldest: u32,
+    },
+}
+
+/// Found in front of every mark, so that marks can be searched for behind damage.
+pub(crate) const MARK_MAGIC: [u8; 8] = *b"\xf7tdrmrk\xa5";
+
+const DECLARE: u8 = 1;
+const PUT: u8 = 2;
+const TRIM: u8 = 3;
+const SETTLE: u8 = 4;
+const DROP: u8 = 5;
+const SET: u8 = 6;
+const UNSET: u8 = 7;
+const MARK: u8 = 16;
+const END: u8 = 17;
+const REMOVED: u8 = 18;
+
+impl<'a> Record<'a> {
+    /// The stream of which it says something.
+    pub fn stream(&self) -> Option<StreamId> {
+        match self {
+            Record::Declare(declaration) => Some(declaration.stream),
+            Record::Put(put) => Some(put.stream),
+            Record::Trim { stream, .. }
+            | Record::Settle { stream, .. }
+            | Record::Drop { stream } => Some(*stream),
+            _ => None,
+        }
+    }
+
+    /// Appends the record's kind and body.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            Record::Declare(declaration) => encode_declaration(declaration, to),
+            Record::Put(put) => encode_put(put, to),
+            Record::Trim { stream, up_to } => numbers(to, TRIM, &[stream.0, *up_to]),
+            Record::Settle { stream, ranges } => {
+                numbers(to, SETTLE, &[stream.0]);
+                to.extend_from_slice(ranges.0);
+            }
+            Record::Drop { stream } => numbers(to, DROP, &[stream.0]),
+            Record::Set { name, value } => {
+                to.push(SET);
+                write_bytes(to, name.as_bytes());
+                to.extend_from_slice(value);
+            }
+            Record::Unset { name } => {
+                to.push(UNSET);
+                to.extend_from_slice(name.as_bytes());
+            }
+            Record::Mark { synced } => {
+                to.push(MARK);
+                to.extend_from_slice(&MARK_MAGIC);
+                to.extend_from_slice(&synced.to_le_bytes());
+            }
+            Record::End => to.push(END),
+            Record::Removed { oldest } => numbers(to, REMOVED, &[u64::from(*oldest)]),
+        }
+    }
+
+    /// Reads kind and body; `None` if they are not exactly one record.
+    pub fn decode(bytes: &'a [u8]) -> Option<Record<'a>> {
+        let mut fields = Fields::new(bytes);
+        let record = match fields.byte()? {
+            DECLARE => Record::Declare(decode_declaration(&mut fields)?),
+            PUT => Record::Put(decode_put(&mut fields)?),
+            TRIM => Record::Trim { stream: StreamId(fields.number()?), up_to: fields.number()? },
+            SETTLE => Record::Settle {
+                stream: StreamId(fields.number()?),
+                ranges: decode_ranges(fields.rest())?,
+            },
+            DROP => Record::Drop { stream: StreamId(fields.number()?) },
+            SET => Record::Set { name: fields.text()?, value: fields.rest() },
+            UNSET => Record::Unset { name: std::str::from_utf8(fields.rest()).ok()? },
+            MARK => decode_mark(fields.rest())?,
+            END => Record::End,
+            REMOVED => Record::Removed { oldest: u32::try_from(fields.number()?).ok()? },
+            _ => return None,
+        };
+        fields.is_empty().then_some(record)
+    }
+}
+
+/// Appends ranges in the form of [`Ranges`]. They must rise and lie apart.
+pub(crate) fn encode_ranges(ranges: impl IntoIterator<Item = (u64, u64)>, to: &mut Vec<u8>) {
+    let mut before = 0;
+    for (first, last) in ranges {
+        write(to, first.saturating_sub(before));
+        write(to, last.saturating_sub(first));
+        before = last;
+    }
+}
+
+/// Appends a record that ends with ranges.
+pub(crate) fn encode_settle(
+    stream: StreamId,
+    ranges: impl IntoIterator<Item = (u64, u64)>,
+    to: &mut Vec<u8>,
+) {
+    numbers(to, SETTLE, &[stream.0]);
+    encode_ranges(ranges, to);
+}
+
+fn numbers(to: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
+    to.push(kind);
+    for number in numbers {
+        write(to, *number);
+    }
+}
+
+fn encode_declaration(declaration: &Declaration<'_>, to: &mut Vec<u8>) {
+    numbers(to, DECLARE, &[declaration.stream.0]);
+    to.push(match declaration.kind {
+        StreamKind::Topic => 0,
+        StreamKind::Queue => 1,
+    });
+    write(to, declaration.mark.sequence);
+    write(to, declaration.mark.version);
+    write_bytes(to, declaration.path.as_bytes());
+    to.extend_from_slice(declaration.spec);
+}
+
+fn decode_declaration<'a>(fields: &mut Fields<'a>) -> Option<Declaration<'a>> {
+    Some(Declaration {
+        stream: StreamId(fields.number()?),
+        kind: match fields.byte()? {
+            0 => StreamKind::Topic,
+            1 => StreamKind::Queue,
+            _ => return None,
+        },
+        mark: Mark { sequence: fields.number()?, version: fields.number()? },
+        path: fields.text()?,
+        spec: fields.rest(),
+    })
+}
+
+fn encode_put(put: &Put<'_>, to: &mut Vec<u8>) {
+    let kept = put.sequence.saturating_sub(put.keep_from);
+    numbers(to, PUT, &[put.stream.0, put.sequence, u64::from(put.count), put.version, kept]);
+    to.extend_from_slice(put.bytes);
+}
+
+fn decode_put<'a>(fields: &mut Fields<'a>) -> Option<Put<'a>> {
+    let stream = StreamId(fields.number()?);
+    let sequence = fields.number()?;
+    let count = u32::try_from(fields.number()?).ok()?;
+    let version = fields.number()?;
+    let keep_from = sequence.checked_sub(fields.number()?)?;
+    sequence.checked_add(u64::from(count.checked_sub(1)?))?;
+    Some(Put { stream, sequence, count, version, keep_from, bytes: fields.rest() })
+}
+
+fn decode_ranges(bytes: &[u8]) -> Option<Ranges<'_>> {
+    let mut fields = Fields::new(bytes);
+    let mut before = None;
+    while !fields.is_empty() {
+        let step = fields.number()?;
+        // Apart: the first number of a range is not the last of the one before.
+        if before.is_some() && step == 0 {
+            return None;
+        }
+        let first = before.unwrap_or(0u64).checked_add(step)?;
+        before = Some(first.checked_add(fields.number()?)?);
+    }
+    Some(Ranges(bytes))
+}
+
+fn decode_mark<'a>(bytes: &[u8]) -> Option<Record<'a>> {
+    let synced = bytes.strip_prefix(&MARK_MAGIC)?;
+    Some(Record::Mark { synced: u32::from_le_bytes(synced.try_into().ok()?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(record: Record<'_>) {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        assert_eq!(Record::decode(&bytes), Some(record));
+    }
+
+    #[test]
+    fn every_kind_comes_back() {
+        let stream = StreamId(300);
+        let mut ranges = Vec::new();
+        encode_ranges([(1, 1), (3, 9), (u64::MAX, u64::MAX)], &mut ranges);
+        let mark = Mark { sequence: 9, version: 4 };
+        for record in [
+            Record::Declare(Declaration {
+                stream,
+                kind: StreamKind::Queue,
+                mark,
+                path: "fx/ä",
+                spec: b"s",
+            }),
+            Record::Put(Put {
+                stream,
+                sequence: u64::MAX,
+                count: 1,
+                version: 7,
+                keep_from: 0,
+                bytes: b"",
+            }),
+            Record::Trim { stream, up_to: 5 },
+            Record::Settle { stream, ranges: Ranges(&ranges) },
+            Record::Drop { stream },
+            Record::Set { name: "epoch", value: b"\0\x01" },
+            Record::Unset { name: "epoch" },
+            Record::Mark { synced: 77 },
+            Record::End,
+            Record::Removed { oldest: 3 },
+        ] {
+            round_trip(record);
+        }
+    }
+
+    #[test]
+    fn inconsistent_records_are_refused() {
+        let put = |numbers: &[u64]| {
+            let mut bytes = Vec::new();
+            super::numbers(&mut bytes, PUT, numbers);
+            Record::decode(&bytes).is_some()
+        };
+        assert!(put(&[1, 5, 1, 0, 5]));
+        assert!(!put(&[1, 5, 0, 0, 5]), "no messages");
+        assert!(!put(&[1, 5, 1, 0, 6]), "keeps from below zero");
+        assert!(!put(&[1, u64::MAX, 2, 0, 0]), "numbers beyond the last");
+        let settle = |ranges: &[(u64, u64)]| {
+            let mut bytes = Vec::new();
+            encode_settle(StreamId(1), ranges.iter().copied(), &mut bytes);
+            Record::decode(&bytes).is_some()
+        };
+        assert!(settle(&[(1, 2), (3, 3)]));
+        assert!(!settle(&[(1, 2), (2, 3)]), "overlap");
+        assert_eq!(Record::decode(&[END, 0]), None, "more than one record");
+        assert_eq!(Record::decode(&[]), None);
+        assert_eq!(Record::decode(&[99]), None);
+    }
+}

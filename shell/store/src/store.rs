@@ -1,0 +1,316 @@
+//! An open store: commits batches, tells what became of each, and gives room back between commits.
+//!
+//! Relies on `log`. Has no thread; [`crate::Committer`] gives it one. Invariants: a batch that is reported as
+//! committed survives what [`Sync`] says; one that was refused does not come back; while the disk is full,
+//! batches that only take away still find room in the reserve.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::batch::Batch;
+use crate::clean::CleanError;
+use crate::disk::{Directory, Disk, DiskFile};
+use crate::error::{CommitError, OpenError};
+use crate::log::{Log, SegmentBytes};
+use crate::metrics::{StoreMetrics, add, add_time, set};
+use crate::options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
+use crate::record::StreamId;
+use crate::recover::{Opened, Opening, open};
+use crate::recovered::Recovered;
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in the log.
+    Committed,
+    /// It is not in the log, because there is no room. It may be tried again.
+    Full,
+    /// Nobody knows whether it is in the log; nothing is acknowledged any more.
+    Broken,
+}
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store<D: Disk = Directory> {
+    log: Log<D>,
+    options: Options,
+    metrics: Arc<StoreMetrics>,
+    streams: Arc<AtomicU64>,
+    /// The reserve is on disk.
+    has_reserve: bool,
+    /// Cleaning has found damage and does not go on.
+    is_cleaning_stopped: bool,
+}
+
+/// Takes room that giving room back needs when there is none otherwise.
+const RESERVE: &str = "reserve";
+
+/// Names new streams. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct StreamIds(Arc<AtomicU64>);
+
+impl StreamIds {
+    /// A stream that nobody else has. It has to be declared before anything else is said of it.
+    pub fn next_stream(&self) -> StreamId {
+        StreamId(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Store<Directory> {
+    /// Opens the store in that directory, making it if it does not exist; gives what is in it.
+    ///
+    /// # Errors
+    /// When the directory is in use, cannot be used, or is damaged.
+    pub fn open(directory: &Path, options: Options) -> Result<(Store, Recovered), OpenError> {
+        let disk = Directory::open(directory).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => OpenError::InUse { directory: directory.to_owned() },
+            _ => OpenError::System {
+                directory: directory.to_owned(),
+                what: "open the store's directory",
+                error,
+            },
+        })?;
+        Store::open_on(disk, directory, options)
+    }
+}
+
+impl<D: Disk> Store<D> {
+    /// Opens the store on that disk; `directory` is for messages only.
+    ///
+    /// # Errors
+    /// When the disk cannot be used, or is damaged.
+    pub fn open_on(
+        disk: D,
+        directory: &Path,
+        options: Options,
+    ) -> Result<(Store<D>, Recovered), OpenError> {
+        let salt = getrandom::u64().map_err(|error| OpenError::System {
+            directory: directory.to_owned(),
+            what: "get a random number from the operating system",
+            error: std::io::Error::other(error),
+        })?;
+        let segment_bytes = options.segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let opening = Opening {
+            segment_bytes: SegmentBytes(segment_bytes),
+            accept_damage: options.accept_damage,
+            salt,
+        };
+        let Opened { log, recovered, streams_below } = open(disk, directory, opening)?;
+        let mut store = Store {
+            log,
+            options,
+            metrics: Arc::default(),
+            streams: Arc::new(AtomicU64::new(streams_below)),
+            has_reserve: false,
+            is_cleaning_stopped: false,
+        };
+        // A disk that is full already is told to whoever wants to write.
+        store.make_reserve();
+        store.update_gauges();
+        Ok((store, recovered))
+    }
+
+    /// What the store counts.
+    pub fn metrics(&self) -> Arc<StoreMetrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Where names of new streams come from.
+    pub fn stream_ids(&self) -> StreamIds {
+        StreamIds(Arc::clone(&self.streams))
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Commits batches in their order. Says what became of each; and why, if not all are in the log.
+    pub fn commit(&mut self, mut batches: Vec<Batch>) -> (Vec<Outcome>, Option<CommitError>) {
+        let count = batches.len();
+        let mut outcomes = vec![Outcome::Committed; count];
+        let grows = batches.iter().any(Batch::grows);
+        let bytes: usize = batches.iter().map(Batch::bytes).sum();
+        let records: u64 = batches.iter().map(|batch| u64::from(batch.records())).sum();
+        let has_room = self.has_reserve || self.options.reserve_bytes == 0 || !grows;
+        let whole = if has_room { self.log.append(&mut batches) } else { Err(no_reserve()) };
+        let mut problem = match whole {
+            Ok(()) => {
+                self.count_written(bytes, count as u64, records);
+                None
+            }
+            Err(CommitError::Full(error)) => {
+                let outcome = self.commit_singly(batches, &mut outcomes);
+                Some(outcome.err().unwrap_or(CommitError::Full(error)))
+            }
+            Err(error) => Some(error),
+        };
+        if self.options.sync == Sync::Always
+            && !matches!(problem, Some(CommitError::Broken { .. }))
+            && let Err(error) = self.sync()
+        {
+            problem = Some(error);
+        }
+        if matches!(problem, Some(CommitError::Broken { .. })) {
+            outcomes.fill(Outcome::Broken);
+        }
+        let refused = outcomes.iter().filter(|outcome| **outcome != Outcome::Committed).count();
+        add(&self.metrics.refused, refused as u64);
+        set(&self.metrics.is_full, u64::from(matches!(problem, Some(CommitError::Full(_)))));
+        (outcomes, problem)
+    }
+
+    /// Waits until everything committed so far is on disk.
+    ///
+    /// # Errors
+    /// When that is not certain.
+    pub fn sync(&mut self) -> Result<(), CommitError> {
+        if !self.log.is_dirty() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let result = self.log.sync();
+        add(&self.metrics.syncs, 1);
+        add_time(&self.metrics.sync_time, begun.elapsed());
+        set(&self.metrics.is_broken, u64::from(self.log.is_broken));
+        result
+    }
+
+    /// Whether something committed is not on disk for certain.
+    pub fn is_dirty(&self) -> bool {
+        self.log.is_dirty()
+    }
+
+    /// Whether [`Store::clean`] has something to do.
+    pub fn is_cleaning_due(&self) -> bool {
+        !self.is_cleaning_stopped && !self.log.is_broken && self.log.is_cleaning_due()
+    }
+
+    /// Gives room back: goes through some `budget` bytes of what is oldest.
+    ///
+    /// # Errors
+    /// A sentence, if cleaning does not go on: the disk is full or damaged.
+    pub fn clean(&mut self, budget: usize) -> Result<(), String> {
+        let result = self.log.clean(budget);
+        add(&self.metrics.cleaned_bytes, budget as u64);
+        self.update_gauges();
+        match result {
+            Ok(()) => Ok(()),
+            Err(CleanError::Commit(CommitError::Full(error))) if self.has_reserve => {
+                self.drop_reserve();
+                Err(CommitError::Full(error).to_string())
+            }
+            Err(error) => {
+                self.is_cleaning_stopped =
+                    !matches!(error, CleanError::Commit(CommitError::Full(_)));
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// Takes what was committed into the index. A caller that has time after telling what became of the
+    /// batches does it then.
+    pub fn settle(&mut self) {
+        self.log.account();
+        self.update_gauges();
+    }
+
+    /// After a full disk: whether there is room again.
+    pub fn find_room(&mut self) -> bool {
+        if !self.has_reserve && self.options.reserve_bytes > 0 {
+            self.make_reserve();
+        }
+        let has_room = self.has_reserve || self.options.reserve_bytes == 0;
+        if has_room {
+            set(&self.metrics.is_full, 0);
+        }
+        has_room
+    }
+
+    /// Ends the log so that any later damage to it is noticed.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn close(mut self) -> Result<(), CommitError> {
+        self.log.close()
+    }
+
+    /// The reserve is given up for the batches that take away; the others are refused.
+    fn commit_singly(
+        &mut self,
+        batches: Vec<Batch>,
+        outcomes: &mut [Outcome],
+    ) -> Result<(), CommitError> {
+        self.drop_reserve();
+        for (batch, outcome) in batches.into_iter().zip(outcomes) {
+            if batch.grows() && self.options.reserve_bytes > 0 {
+                *outcome = Outcome::Full;
+                continue;
+            }
+            let (bytes, records) = (batch.bytes(), u64::from(batch.records()));
+            match self.log.append(&mut vec![batch]) {
+                Ok(()) => self.count_written(bytes, 1, records),
+                Err(CommitError::Full(_)) => *outcome = Outcome::Full,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn count_written(&self, bytes: usize, batches: u64, records: u64) {
+        add(&self.metrics.bytes_written, bytes as u64);
+        add(&self.metrics.batches, batches);
+        add(&self.metrics.records, records);
+        add(&self.metrics.commits, 1);
+    }
+
+    fn drop_reserve(&mut self) {
+        if std::mem::take(&mut self.has_reserve) {
+            // If it stays, there is no room for what follows, which is then refused.
+            let _ = self.log.disk.remove(RESERVE).and_then(|()| self.log.disk.sync_names());
+        }
+    }
+
+    fn make_reserve(&mut self) {
+        let bytes = u64::from(self.options.reserve_bytes);
+        if bytes == 0 || self.log.is_broken {
+            return;
+        }
+        // What has the name is whole: the name is given last.
+        let exists = self.log.disk.open(RESERVE).and_then(|mut file| file.bytes());
+        if exists.is_ok_and(|length| length >= bytes) {
+            self.has_reserve = true;
+            return;
+        }
+        let temporary = format!("{RESERVE}.new");
+        let made = self.log.disk.create(&temporary).and_then(|mut file| {
+            let zeros = vec![0; 1 << 20];
+            let mut left = bytes as usize;
+            while left > 0 {
+                let part = left.min(zeros.len());
+                file.append(&[zeros.get(..part).unwrap_or_default()])?;
+                left -= part;
+            }
+            file.sync()?;
+            self.log.disk.rename(&temporary, RESERVE)?;
+            self.log.disk.sync_names()
+        });
+        self.has_reserve = made.is_ok();
+        if !self.has_reserve {
+            let _ = self.log.disk.remove(&temporary);
+        }
+    }
+
+    fn update_gauges(&self) {
+        set(&self.metrics.live_bytes, self.log.live_bytes());
+        set(&self.metrics.total_bytes, self.log.total_bytes());
+        set(&self.metrics.segments, self.log.segments.len() as u64);
+        set(&self.metrics.streams, self.log.index.stream_count() as u64);
+        set(&self.metrics.is_broken, u64::from(self.log.is_broken));
+    }
+}
+
+fn no_reserve() -> CommitError {
+    CommitError::Full(std::io::ErrorKind::StorageFull.into())
+}
