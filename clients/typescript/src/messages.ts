@@ -43,6 +43,8 @@ export const RESUME = 0x020;
 export const EXPLICIT = 0x040;
 export const EXCLUSIVE = 0x080;
 export const PATTERN = 0x100;
+/** Whether a path names many: by wildcards, regular expressions (`?a/.*`) or as a set (`[a, b]`). */
+export const patternFlag = (path: string) => (/^[?[]|[*+#]/.test(path) ? PATTERN : 0);
 
 /** Flags of messages with a body: the two lowest bits are the content. */
 export const CONTENT = 0x03;

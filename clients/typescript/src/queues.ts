@@ -86,7 +86,7 @@ export class Consumer<T = unknown>
       m.WINDOW |
       (exclusive ? m.EXCLUSIVE : 0) |
       (selector === undefined ? 0 : m.SELECTOR) |
-      (path.includes("*") ? m.PATTERN : 0);
+      m.patternFlag(path);
     const window = { messages: prefetch, bytes: 0 };
     this.wish = { kind: m.QUEUE_KIND, path, flags, selector, window };
     this.ready = new Promise((resolve, reject) => (this.outcome = { resolve, reject }));

@@ -140,7 +140,7 @@ export class Responder<In = unknown, Out = unknown>
     options: ServeOptions = {},
   ) {
     super();
-    const flags = m.WINDOW | (path.includes("*") ? m.PATTERN : 0);
+    const flags = m.WINDOW | m.patternFlag(path);
     const window = { messages: options.concurrency ?? 100, bytes: 0 };
     this.wish = { kind: m.SERVICE_KIND, path, flags, window };
     this.ready = new Promise((resolve, reject) => (this.outcome = { resolve, reject }));

@@ -134,7 +134,7 @@ export class Subscription<T = unknown>
       (recoverable ? m.RECOVERABLE : 0) |
       (deltas ? m.DELTAS : 0) |
       (selector === undefined ? 0 : m.SELECTOR) |
-      (path.includes("*") ? m.PATTERN : 0);
+      m.patternFlag(path);
     this.wish = { kind: m.TOPIC_KIND, path, flags, selector };
     this.ready = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
     // Whoever does not ask is told by `error`.

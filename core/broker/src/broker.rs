@@ -44,6 +44,8 @@ pub struct Broker {
     /// Pattern subscriptions of sessions here.
     pub(crate) patterns: PatternIndex<Subscriber>,
     pub(crate) patterns_at: u64,
+    /// Compiled bytes of the distinct patterns of this shard's subscriptions.
+    pub(crate) regex_bytes: usize,
     /// As a home: how many subscriptions of each shard use each pattern.
     pub(crate) remote_pattern_uses: Map<(Pattern, ShardId), u32>,
     /// As a home: which shards have subscriptions with which patterns.
@@ -102,6 +104,7 @@ impl Broker {
             names: Names::default(),
             patterns: PatternIndex::default(),
             patterns_at: 1,
+            regex_bytes: 0,
             remote_pattern_uses: Map::default(),
             remote_patterns: PatternIndex::default(),
             remote_patterns_at: 1,

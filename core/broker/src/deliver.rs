@@ -6,8 +6,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, Slab};
-use tiderace_queues::{Segment, Settlement, is_private, reaches};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
+use tiderace_queues::{Segment, Settlement, is_private};
 use tiderace_topics::Path;
 use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, Target, TopicSpec};
 
@@ -350,12 +350,15 @@ impl Broker {
             (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options.rules);
         let private = is_private(path);
         self.patterns.matches(path, &mut |subscriber| {
-            let principal =
-                sessions.get(subscriber.session).and_then(|record| record.principal.as_ref());
+            let record = sessions.get(subscriber.session);
+            let principal = record.and_then(|record| record.principal.as_ref());
             let allowed = principal.is_some_and(|principal| {
                 rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
             });
-            if allowed && (!private || names_private(sessions, *subscriber, path)) {
+            // Either question is asked of the subscription only where it matters.
+            let asked = private || subscriber.extras.several();
+            let brings = |record: &Session| record.brings(subscriber.key, subscriber.target, path);
+            if allowed && (!asked || record.is_some_and(brings)) {
                 found.push(*subscriber);
             }
         });
@@ -392,18 +395,6 @@ pub(crate) fn newest(run: &Arc<Run>) -> Arc<Run> {
         }
         _ => run.clone(),
     }
-}
-
-/// Whether a subscriber's pattern may show it a temporary topic.
-fn names_private(sessions: &Slab<Session>, subscriber: Subscriber, path: &Path) -> bool {
-    let subscription =
-        sessions.get(subscriber.session).and_then(|record| record.subscription(subscriber.key));
-    let listening =
-        subscription.and_then(|known| known.targets.as_slice().get(usize::from(subscriber.target)));
-    listening.is_some_and(|listening| match &listening.target {
-        Target::Pattern(_, pattern) => reaches(pattern, path),
-        Target::Exact(_) => true,
-    })
 }
 
 /// Whether the target is that queue or a pattern of queues it is one of.

@@ -88,8 +88,13 @@ impl Broker {
         let uses = self.remote_pattern_uses.entry((pattern.clone(), from)).or_default();
         *uses = if on { *uses + 1 } else { uses.saturating_sub(1) };
         match *uses {
-            1 if on => self.remote_patterns.insert(pattern, from),
+            1 if on => {
+                self.regex_bytes += if from == self.shard { pattern.regex_bytes() } else { 0 };
+                self.remote_patterns.insert(pattern, from);
+            }
             0 => {
+                let bytes = if from == self.shard { pattern.regex_bytes() } else { 0 };
+                self.regex_bytes = self.regex_bytes.saturating_sub(bytes);
                 self.remote_pattern_uses.remove(&(pattern.clone(), from));
                 self.remote_patterns.remove(pattern, &from);
             }

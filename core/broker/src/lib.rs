@@ -38,6 +38,7 @@ mod publish;
 mod queueing;
 mod recover;
 mod remove;
+mod selecting;
 mod service;
 mod serving;
 mod session;

@@ -226,11 +226,14 @@ impl Broker {
     ) -> Vec<Pending> {
         let path = &run.run().destination().path;
         let session = key_of(asker.session);
-        let principal = self.sessions.get(session).and_then(|record| record.principal.as_ref());
+        let record = self.sessions.get(session);
+        let principal = record.and_then(|record| record.principal.as_ref());
         let allowed = principal.is_some_and(|principal| {
             self.options.rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
         });
-        if !allowed || last_of(run.run()) <= after {
+        // Another target of the same subscription may have brought them, or will.
+        let brings = record.is_some_and(|record| record.brings(asker.key, asker.target, path));
+        if !allowed || !brings || last_of(run.run()) <= after {
             return Vec::new();
         }
         let first = run.run().first();

@@ -50,6 +50,8 @@ pub(crate) struct Rare {
     pub(crate) recovering: u32,
     /// Numbers up to which homes have answered meanwhile.
     pub(crate) reached: Vec<(ShardId, u64)>,
+    /// Compiled bytes of its subscriptions' regular expressions.
+    pub(crate) regex_bytes: u32,
 }
 
 impl Rare {
@@ -61,6 +63,7 @@ impl Rare {
             && self.will.is_none()
             && self.holdings.is_empty()
             && self.recovering == 0
+            && self.regex_bytes == 0
     }
 }
 

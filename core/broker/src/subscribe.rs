@@ -25,7 +25,7 @@ impl Broker {
         &mut self,
         now: Now,
         session: SessionId,
-        subscribe: Subscribe,
+        mut subscribe: Subscribe,
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_subscribe(session, &subscribe) {
@@ -36,6 +36,7 @@ impl Broker {
                 effects,
             );
         }
+        self.share_patterns(&mut subscribe);
         let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
         let listening: Vec<Listening> = subscribe
             .targets
@@ -75,6 +76,7 @@ impl Broker {
         }
         record.subscriptions.insert(key, Entry::Full(Box::new(subscription)));
         self.metrics.subscriptions += 1;
+        self.hold_regexes(key_of(session), &subscribe.targets);
         for (target, index) in subscribe.targets.iter().zip(0..) {
             let asker = Asker { session, key, target: index, epoch };
             self.listen(now, asker, &subscribe, target, effects);
@@ -112,6 +114,7 @@ impl Broker {
                 self.end_recovering(session, Vec::new(), effects);
             }
             self.confirm(session, subscription.confirm, effects);
+            self.release_regexes(key_of(session), subscription);
         }
         for pending in unsent.iter().filter(|pending| pending.source.is_queue()) {
             let first = pending.run.run().first();
@@ -225,7 +228,7 @@ impl Broker {
         for target in &subscribe.targets {
             self.options.rules.authorise_target(principal, target)?;
         }
-        Ok(())
+        self.may_hold_regexes(record, subscribe)
     }
 
     fn listen(

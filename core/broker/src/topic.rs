@@ -29,7 +29,16 @@ pub(crate) struct Extras(u8);
 
 impl Extras {
     pub(crate) fn of(subscribe: &Subscribe) -> Extras {
-        Extras(u8::from(subscribe.recoverable) | u8::from(subscribe.deltas) << 1)
+        Extras(
+            u8::from(subscribe.recoverable)
+                | u8::from(subscribe.deltas) << 1
+                | u8::from(subscribe.targets.len() > 1) << 2,
+        )
+    }
+
+    /// Its subscription has other targets, which may match the same topics.
+    pub(crate) fn several(self) -> bool {
+        self.0 & 4 != 0
     }
 
     /// Its client may come back for what it missed.

@@ -109,7 +109,7 @@ impl Run {
 
     fn any_wish(&mut self) -> Wish {
         let random = &mut self.world.random;
-        let mut wish = match random.below(6) {
+        let mut wish = match random.below(8) {
             0 => Wish::to("topic:live/*"),
             1 => Wish::to("topic:kept/**"),
             2 => Wish::to("topic:**"),
@@ -117,6 +117,11 @@ impl Run {
                 targets: vec!["topic:live/a".into(), "topic:kept/*".into()],
                 ..Wish::default()
             },
+            4 => Wish {
+                targets: vec!["topic:**".into(), "topic:kept/a".into(), "topic:?live/[ab]".into()],
+                ..Wish::default()
+            },
+            5 => Wish::to("topic:?kept/(a|c)/**"),
             _ => Wish::to(&format!("topic:{}", random.pick(&TOPICS))),
         };
         wish.selector = random.one_in(5).then_some("colour = 'red'");

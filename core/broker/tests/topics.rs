@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use support::{Outgoing, Wish, World, for_seeds, names};
+use support::{Outgoing, Random, Wish, World, for_seeds, names};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;
@@ -41,6 +41,18 @@ struct Life {
     ended: Option<usize>,
     /// Paths and bodies as they came.
     received: Vec<(String, usize)>,
+}
+
+/// Several targets that name the same topics.
+fn overlapping(random: &mut Random) -> Wish {
+    let all =
+        ["kept/a", "kept/*", "kept/**", "live/a", "live/**", "?live/[ab]", "?.*/(a|c)/**", "**"];
+    let mut targets: Vec<String> = all.iter().map(|text| format!("topic:{text}")).collect();
+    while targets.len() > 5 || random.one_in(3) && targets.len() > 2 {
+        let at = random.below(targets.len());
+        targets.swap_remove(at);
+    }
+    Wish { targets, ..Wish::default() }
 }
 
 struct Run {
@@ -97,7 +109,7 @@ impl Run {
 
     fn any_wish(&mut self) -> Wish {
         let random = &mut self.world.random;
-        let mut wish = match random.below(6) {
+        let mut wish = match random.below(8) {
             0 => Wish::to("topic:live/*"),
             1 => Wish::to("topic:kept/**"),
             2 => Wish::to("topic:**"),
@@ -109,6 +121,8 @@ impl Run {
                 targets: vec!["topic:kept/a".into(), "topic:kept/b".into(), "topic:other".into()],
                 ..Wish::default()
             },
+            5 => overlapping(random),
+            6 => Wish::to("topic:?(live|kept)/[ab]"),
             _ => Wish::to(&format!("topic:{}", random.pick(&TOPICS))),
         };
         wish.selector = random.one_in(4).then_some("colour = 'red'");

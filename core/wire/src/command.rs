@@ -4,7 +4,7 @@
 
 use tiderace_base::{ShardId, Time};
 use tiderace_filter::Selector;
-use tiderace_topics::Pattern;
+use tiderace_topics::{Pattern, Selector as TopicSelector};
 
 use crate::{Call, Destination, Kind, Meta, Position, Run, RunBuilder, Speak, SubscriptionKey};
 
@@ -51,6 +51,17 @@ pub enum Target {
     Exact(Destination),
     /// All destinations of a kind whose path matches, present and future.
     Pattern(Kind, Pattern),
+}
+
+impl Target {
+    /// What a selector names: each path that it holds exactly, and its patterns.
+    pub fn of(kind: Kind, selector: TopicSelector) -> Vec<Target> {
+        let target = |pattern: Pattern| match pattern.as_path() {
+            Some(path) => Target::Exact(Destination { kind, path }),
+            None => Target::Pattern(kind, pattern),
+        };
+        selector.into_iter().map(target).collect()
+    }
 }
 
 /// How much may be under way to a consumer before it has to acknowledge. Zero bytes or messages

@@ -4,7 +4,7 @@
 //! are decoded, but resolved only once the client has logged in.
 
 use tiderace_base::{CloseCode, Now, Span};
-use tiderace_topics::{Path, Pattern};
+use tiderace_topics::{Path, Selector, SelectorError};
 use tiderace_value::Json;
 use tiderace_wire::{Credentials, Flags, Kind, Meta, Position, Request, properties};
 
@@ -95,9 +95,14 @@ impl Publication {
 
 /// The canonical spelling of a name: `~/a` is `user/<own name>/a`.
 pub(crate) fn resolve(name: &str, who: Who<'_>) -> Result<String, Fault> {
-    let Some(rest) = name.strip_prefix("~/") else {
-        return Ok(name.to_owned());
-    };
+    match name.strip_prefix("~/") {
+        None => Ok(name.to_owned()),
+        Some(rest) => Ok(format!("{}/{rest}", own(who)?)),
+    }
+}
+
+/// What `~` stands for.
+fn own(who: Who<'_>) -> Result<String, Fault> {
     if who.anonymous {
         let text = "`~` stands for topics of a user of your own: log in to use it";
         return Err(Fault::new(401, CloseCode::LoginRequired.slug(), text));
@@ -106,7 +111,7 @@ pub(crate) fn resolve(name: &str, who: Who<'_>) -> Result<String, Fault> {
         let text = "your name cannot be a level of a path, so `~` does not work for you";
         return Err(Fault::new(400, CloseCode::BadDestination.slug(), text));
     }
-    Ok(format!("user/{}/{rest}", who.name))
+    Ok(format!("user/{}", who.name))
 }
 
 /// The path of that name.
@@ -114,12 +119,18 @@ pub(crate) fn path(name: &str, who: Who<'_>) -> Result<Path, Fault> {
     Path::parse(&resolve(name, who)?).map_err(|error| bad_name(&error))
 }
 
-/// The pattern of that name.
-pub(crate) fn pattern(name: &str, who: Who<'_>) -> Result<Pattern, Fault> {
-    Pattern::parse(&resolve(name, who)?).map_err(|error| bad_name(&error))
+/// The selector of that name.
+pub(crate) fn selector(name: &str, who: Who<'_>) -> Result<Selector, Fault> {
+    Selector::parse_own(name, || own(who).map(Some))
 }
 
-fn bad_name(error: &tiderace_topics::PathError) -> Fault {
+impl From<SelectorError> for Fault {
+    fn from(error: SelectorError) -> Fault {
+        bad_name(&error)
+    }
+}
+
+fn bad_name(error: &dyn std::fmt::Display) -> Fault {
     Fault::new(400, CloseCode::BadDestination.slug(), error.to_string())
 }
 

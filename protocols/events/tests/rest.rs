@@ -113,6 +113,8 @@ fn lists_hold_the_retained_values_of_a_pattern() {
     }
     assert!(!list.text().contains("other"));
     assert!(list.text().contains("\"value\":[1]}"));
+    let of_set = world.get("GET /topics?pattern=%5B%3Ffx/%5BA-Z%5D%7B3%7D.*,fx/*%5D");
+    assert_eq!(of_set.text(), list.text());
     let cut = world.get("GET /topics?pattern=fx/*&limit=2");
     assert_eq!(cut.text().matches("\"topic\":").count(), 2);
     assert!(cut.text().ends_with("\"complete\":false}\n"));
@@ -120,7 +122,15 @@ fn lists_hold_the_retained_values_of_a_pattern() {
         world.get("GET /topics?pattern=none/**").text(),
         "{\"topics\":[],\"complete\":true}\n"
     );
-    for bad in ["limit=0", "limit=x", "limit=10001", "pattern=a**b", "pattern=%"] {
+    for bad in [
+        "limit=0",
+        "limit=x",
+        "limit=10001",
+        "pattern=a**b",
+        "pattern=%3Fa(",
+        "pattern=%5Ba",
+        "pattern=%",
+    ] {
         assert_eq!(world.get(&format!("GET /topics?{bad}")).status, 400, "{bad}");
     }
 }

@@ -208,9 +208,14 @@ impl NativeSession {
         })
     }
 
-    /// A path or pattern in full.
+    /// A path in full.
     fn spelled<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Close> {
         let Some(rest) = text.strip_prefix("~/") else { return Ok(Cow::Borrowed(text)) };
+        Ok(Cow::Owned(format!("{}/{rest}", self.own()?)))
+    }
+
+    /// What `~` stands for.
+    fn own(&self) -> Result<String, Close> {
         let name = self.name.as_deref().unwrap_or_default();
         // A name that is more than one level, or a wildcard, would reach what is not its own.
         if Path::parse(name).map_or(true, |path| path.levels().count() != 1) {
@@ -218,12 +223,11 @@ impl NativeSession {
                 format!("`~/` cannot be used, since the name `{name}` is no level of a path");
             return Err(Close::new(CloseCode::BadDestination, reason));
         }
-        Ok(Cow::Owned(format!("user/{name}/{rest}")))
+        Ok(format!("user/{name}"))
     }
 
     fn path(&self, text: &str) -> Result<Path, Close> {
-        Path::parse(&self.spelled(text)?)
-            .map_err(|error| Close::new(CloseCode::BadDestination, format!("`{text}`: {error}")))
+        Path::parse(&self.spelled(text)?).map_err(|error| unusable(text, &error))
     }
 
     fn refused(&mut self, token: Option<Token>, close: &Close, context: &mut Context<'_>) {
@@ -386,6 +390,13 @@ fn error(request: u32, close: &Close, output: &mut Output<'_>) {
         sentence: &close.reason,
     };
     say(&message, output);
+}
+
+fn unusable(text: &str, error: &dyn std::fmt::Display) -> Close {
+    // Enough to find it by; the rest would only come back.
+    let shown = text.char_indices().nth(64).and_then(|(end, _)| text.get(..end));
+    let text = shown.map_or(Cow::Borrowed(text), |start| Cow::Owned(format!("{start}…")));
+    Close::new(CloseCode::BadDestination, format!("`{text}`: {error}"))
 }
 
 fn malformed(error: CodecError) -> Close {

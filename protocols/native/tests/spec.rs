@@ -147,6 +147,45 @@ fn subscribe_says_what_it_means() {
     assert_eq!(pattern.as_str(), "user/ann/jobs/*");
 }
 
+// Section 3: "A topic selector names many"; "a topic that several members of a set match comes once" is the broker's part.
+#[test]
+fn topic_selectors_are_sets_and_expressions_too() {
+    let mut rig = Rig::new();
+    let targets = |rig: &mut Rig| -> Vec<String> {
+        let commands = std::mem::take(&mut rig.commands);
+        let [Command::Subscribe(wish)] = &commands[..] else { panic!("{commands:?}") };
+        let spelled = wish.targets.iter().map(|target| match target {
+            Target::Exact(destination) => format!("{}", destination.path),
+            Target::Pattern(_, pattern) => format!("pattern {pattern}"),
+        });
+        spelled.collect()
+    };
+    let text = "[a/b, c/**, ?~/[0-9]{1,,3}, a/b]";
+    rig.send(&ClientMessage::Subscribe(subscribe(1, 0, flags::PATTERN, text)));
+    assert_eq!(targets(&mut rig), ["a/b", "pattern c/**", "pattern ?user/ann/[0-9]{1,3}"]);
+    rig.send(&ClientMessage::Subscribe(subscribe(2, 1, flags::PATTERN, "?fx/[A-Z]{3}/.*")));
+    assert_eq!(targets(&mut rig), ["pattern ?fx/[A-Z]{3}/.*"]);
+    rig.deliver(0, &topic("a/b", 1, 1, &[b"one"]));
+    rig.flush();
+    let announced = "Topic { topic: 0, subscription: 0, path: \"a/b\" }";
+    assert_eq!(rig.heard(), [announced, "Updates 8:0 Full(1) one"]);
+    let long = format!("?{}", "(".repeat(60_000));
+    for (request, text, flags) in [
+        (3, "?fx/(a", flags::PATTERN),
+        (4, "[a, b", flags::PATTERN),
+        (5, "?fx/a", 0),
+        (6, "[a]", 0),
+        (7, &long, flags::PATTERN),
+    ] {
+        rig.send(&ClientMessage::Subscribe(subscribe(request, 9, flags, text)));
+        assert!(rig.commands.is_empty(), "{text}");
+        let heard = rig.heard().concat();
+        let expected = format!("request: {request}");
+        assert!(heard.contains(&expected) && heard.contains("bad-destination"), "{heard}");
+        assert!(heard.len() < 600, "{} bytes", heard.len());
+    }
+}
+
 // A client may not take a number again before "the answer to UNSUBSCRIBE has come"; one that does is
 // not left with a subscription that the broker holds and the session does not know.
 #[test]

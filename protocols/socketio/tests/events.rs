@@ -23,6 +23,17 @@ fn what_is_published_is_heard_by_subscribers() {
     );
     node.say(bob, r#"2["publish","fx/eur","text"]"#);
     assert_eq!(node.heard(ann), [r#"2["message","fx/eur","text",{"version":2}]"#]);
+    for name in ["[fx/*, ?fx/[A-Z]{3}-.*, news]", "?fx/[a-z]+"] {
+        let answer = node.say(ann, &format!(r#"21["subscribe","{name}"]"#)).concat();
+        assert!(answer.contains(r#"{"ok":true,"#), "{answer}");
+        let gone = node.say(ann, &format!(r#"22["unsubscribe","{name}"]"#));
+        assert_eq!(gone, [r#"32[{"ok":true}]"#]);
+    }
+    let refused = node.say(ann, r#"23["subscribe","[a, ?fx/(]"]"#).concat();
+    assert!(
+        refused.contains("member 2 of the set") && refused.contains("unclosed group"),
+        "{refused}"
+    );
     assert_eq!(node.say(ann, r#"21["unsubscribe","fx/*"]"#), [r#"31[{"ok":true}]"#]);
     node.say(bob, r#"2["publish","fx/eur",1]"#);
     assert!(node.heard(ann).is_empty());

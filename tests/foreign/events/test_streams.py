@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import pytest
 import requests
@@ -37,6 +38,21 @@ def test_patterns_and_several_topics(listen, topic):
     first, second = (json.loads(text) for text in stream.data(2))
     assert (first["topic"], first["value"]) == (f"{topic}/fx/EUR", {"bid": 1})
     assert (second["topic"], second["value"], second["properties"]) == (f"{topic}/news", "hi", {"lang": "de"})
+
+
+def test_expressions_and_sets(listen, topic):
+    members = f"[{topic}/*, ?{topic}/[A-Z]{{3,,4}}, {topic}/EUR, ?{topic}/.*/\\d+]"
+    stream = listen(f"topic={quote(members)}")
+    for name in ["EUR", "later", "a/b", "a/17"]:
+        call("POST", f"/topics/{topic}/{name}", b"x")
+    found = [json.loads(text)["topic"] for text in stream.data(3)]
+    assert found == [f"{topic}/EUR", f"{topic}/later", f"{topic}/a/17"]
+
+
+@pytest.mark.parametrize("text", ["?a/(b", "?(a{1000}){1000}", "[a, b", "?" + "(" * 500, "?[ab]*a[ab]{20}"])
+def test_selectors_that_cannot_be(text):
+    answer = requests.get(f"{BASE}/events?topic={quote(text)}", headers=BEARER, timeout=WAIT)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-destination")
 
 
 def test_lines_of_json(listen, topic):

@@ -523,7 +523,7 @@ pub fn destination(text: &str) -> Destination {
 
 pub fn target(text: &str) -> Target {
     let (kind, path) = split(text);
-    match path.contains('*') {
+    match tiderace_topics::Selector::is_meant(path) {
         true => Target::Pattern(kind, Pattern::parse(path).unwrap()),
         false => Target::Exact(destination(text)),
     }

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a request that cannot be done as asked is refused before anything is published.
 
-use tiderace_base::{Now, Span};
+use tiderace_base::limits::SELECTOR_MEMBERS_MAX;
+use tiderace_base::{CloseCode, Now, Span};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Call, Command, Context, Destination, ExchangeKey, Response, Run, Subscribe, SubscriptionKey,
@@ -13,7 +14,7 @@ use super::stream::Stream;
 use super::value::{List, Value};
 use super::{EventsSession, Job, Stage, Work, batch_answer};
 use crate::answer::{Fault, json};
-use crate::ask::{Asked, Publication, Since, Task, Who, path, pattern};
+use crate::ask::{Asked, Publication, Since, Task, Who, path, selector};
 use crate::batch::{Item, Outcome};
 use crate::encode::Form;
 use crate::idempotency::Claim;
@@ -103,7 +104,7 @@ impl EventsSession {
                 Ok(Job::Value(Value::new(known)))
             }
             Task::List { pattern: name, limit } => {
-                ask(vec![target(&name, who)?], context);
+                ask(targets(&[name], who, SELECTOR_MEMBERS_MAX)?, context);
                 Ok(Job::List(List::new(limit)))
             }
             Task::Publish { message, removes } => {
@@ -129,7 +130,7 @@ impl EventsSession {
                 Ok(Job::Call(None))
             }
             Task::Listen { names, since, form } => {
-                let targets = targets(&names, who)?;
+                let targets = targets(&names, who, self.options.topics_max)?;
                 let exact = matches!(&*targets, [Target::Exact(_)]);
                 let form = form.unwrap_or(if exact { Form::Plain } else { Form::Object });
                 let lost = since == Since::Unknown;
@@ -195,30 +196,26 @@ fn topic(path: Path) -> Destination {
     Destination { kind: tiderace_wire::Kind::Topic, path }
 }
 
-fn target(name: &str, who: Who<'_>) -> Result<Target, Fault> {
-    let pattern = pattern(name, who)?;
-    Ok(match pattern.as_path() {
-        Some(path) => Target::Exact(topic(path)),
-        None => Target::Pattern(tiderace_wire::Kind::Topic, pattern),
-    })
-}
-
-/// The targets of a stream, without those that others contain: each message comes once.
-fn targets(names: &[String], who: Who<'_>) -> Result<Vec<Target>, Fault> {
-    let mut kept: Vec<tiderace_topics::Pattern> = Vec::new();
+/// The targets of a stream or list, each once; those that overlap bring each message once.
+fn targets(names: &[String], who: Who<'_>, most: usize) -> Result<Vec<Target>, Fault> {
+    let mut kept: Vec<Target> = Vec::new();
     for name in names {
-        let pattern = pattern(name, who)?;
-        if kept.iter().any(|known| known.contains(&pattern)) {
-            continue;
+        for target in Target::of(tiderace_wire::Kind::Topic, selector(name, who)?) {
+            if kept.contains(&target) {
+                continue;
+            }
+            if kept.len() == most {
+                let text = format!(
+                    "one stream has at most {most} topics, those of sets counted; use patterns"
+                );
+                return Err(Fault::new(429, CloseCode::TooManySubscriptions.slug(), text));
+            }
+            kept.push(target);
         }
-        kept.retain(|known| !pattern.contains(known));
-        kept.push(pattern);
     }
-    kept.iter().map(|pattern| target(pattern.as_str(), NOBODY)).collect()
+    Ok(kept)
 }
 
-/// Names that were resolved already hold no tilde.
-const NOBODY: Who<'static> = Who { name: "", anonymous: false };
 /// The token of the only question a session asks, batches aside.
 const ONLY: Token = 0;
 /// The only exchange of a session.

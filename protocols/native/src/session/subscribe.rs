@@ -2,14 +2,15 @@
 
 use tiderace_base::{Close, CloseCode, ShardId};
 use tiderace_filter::Selector;
-use tiderace_topics::Pattern;
+use tiderace_topics as topics;
 use tiderace_wire::{
-    Command, Context, Destination, Outcome, Position, Settle, Subscribe, SubscriptionKey, Target,
+    Command, Context, Destination, Kind, Outcome, Position, Settle, Subscribe, SubscriptionKey,
+    Target,
 };
 
 use super::login::position;
 use super::subscriptions::Mark;
-use super::{NativeSession, error};
+use super::{NativeSession, error, unusable};
 use crate::codec::{SettleMessage, SubscribeMessage, subscribe};
 
 impl NativeSession {
@@ -60,14 +61,11 @@ impl NativeSession {
             return Err(Close::new(CloseCode::DuplicateSubscription, reason));
         }
         let has = |flag| message.flags & flag != 0;
-        let target = if has(subscribe::PATTERN) {
-            let pattern = Pattern::parse(&self.spelled(message.path)?).map_err(|error| {
-                Close::new(CloseCode::BadDestination, format!("`{}`: {error}", message.path))
-            })?;
-            Target::Pattern(message.kind, pattern)
+        let targets = if has(subscribe::PATTERN) {
+            self.targets(message.kind, message.path)?
         } else {
             let path = self.path(message.path)?;
-            Target::Exact(Destination { kind: message.kind, path })
+            vec![Target::Exact(Destination { kind: message.kind, path })]
         };
         let selector = message.selector.map(Selector::parse).transpose().map_err(|error| {
             Close::new(CloseCode::BadSelector, format!("the selector cannot be used: {error}"))
@@ -81,7 +79,21 @@ impl NativeSession {
             recoverable: has(subscribe::RECOVERABLE),
             deltas: has(subscribe::DELTAS) && self.codec != 0,
             since,
-            ..Subscribe::new(SubscriptionKey(key), vec![target])
+            ..Subscribe::new(SubscriptionKey(key), targets)
+        })
+    }
+
+    /// What a selector names. A pattern alone stays one even without wildcards: it shows what may be
+    /// seen, as patterns do.
+    fn targets(&self, kind: Kind, text: &str) -> Result<Vec<Target>, Close> {
+        let own = || self.own().map(Some).map_err(Unusable::Own);
+        let selector = topics::Selector::parse_own(text, own).map_err(|error| match error {
+            Unusable::Own(close) => close,
+            Unusable::Selector(error) => unusable(text, &error),
+        })?;
+        Ok(match selector.patterns() {
+            [pattern] => vec![Target::Pattern(kind, pattern.clone())],
+            _ => Target::of(kind, selector),
         })
     }
 
@@ -139,6 +151,20 @@ impl NativeSession {
             confirm,
         }));
         Ok(())
+    }
+}
+
+/// Why a selector cannot be used.
+enum Unusable {
+    /// For its text.
+    Selector(topics::SelectorError),
+    /// For `~/`.
+    Own(Close),
+}
+
+impl From<topics::SelectorError> for Unusable {
+    fn from(error: topics::SelectorError) -> Unusable {
+        Unusable::Selector(error)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_topics::{Path, Pattern};
+use tiderace_topics::{Path, Selector, SelectorError};
 use tiderace_value::{Json, JsonKind};
 use tiderace_wire::{Command, Context, Kind, Target};
 
@@ -162,26 +162,45 @@ impl SocketSession {
     /// A name with `~/` for the client's own topics.
     pub(super) fn spell_out<'a>(&self, name: &'a str) -> Result<Cow<'a, str>, Close> {
         let Some(rest) = name.strip_prefix("~/") else { return Ok(Cow::Borrowed(name)) };
+        Ok(Cow::Owned(format!("{}/{rest}", self.own()?)))
+    }
+
+    /// What `~` stands for.
+    fn own(&self) -> Result<String, Close> {
         let principal = self.principal.as_deref().unwrap_or_default();
         if principal.is_empty() || principal.contains(['/', '*', '+', '#']) {
             let reason = "your name cannot be part of a path, so `~/` does not work for you";
             return Err(Close::new(CloseCode::BadDestination, reason));
         }
-        Ok(Cow::Owned(format!("user/{principal}/{rest}")))
+        Ok(format!("user/{principal}"))
     }
 
     pub(super) fn path(&self, name: &str) -> Result<Path, Close> {
         Path::parse(&self.spell_out(name)?).map_err(|error| destination(name, &error.to_string()))
     }
 
-    /// What a name of topics stands for, with wildcards or not.
-    pub(super) fn topics(&self, name: &str) -> Result<Target, Close> {
-        let pattern = Pattern::parse(&self.spell_out(name)?)
-            .map_err(|error| destination(name, &error.to_string()))?;
-        Ok(match pattern.as_path() {
-            Some(path) => Target::Exact(tiderace_wire::Destination { kind: Kind::Topic, path }),
-            None => Target::Pattern(Kind::Topic, pattern),
-        })
+    /// What a name of topics stands for: one, or a selector of many.
+    pub(super) fn topics(&self, name: &str) -> Result<Vec<Target>, Close> {
+        let own = || self.own().map(Some).map_err(Unusable::Own);
+        let selector = Selector::parse_own(name, own).map_err(|error| match error {
+            Unusable::Own(close) => close,
+            Unusable::Selector(error) => destination(name, &error.to_string()),
+        })?;
+        Ok(Target::of(Kind::Topic, selector))
+    }
+}
+
+/// Why a selector cannot be used.
+enum Unusable {
+    /// For its text.
+    Selector(SelectorError),
+    /// For `~/`.
+    Own(Close),
+}
+
+impl From<SelectorError> for Unusable {
+    fn from(error: SelectorError) -> Unusable {
+        Unusable::Selector(error)
     }
 }
 

@@ -116,13 +116,13 @@ impl SocketSession {
     ) -> Result<(), Close> {
         let Some(known) = self.subscriptions.get(key) else { return Ok(()) };
         let exact = |kind, path| Target::Exact(Destination { kind, path });
-        let target = match known.listening {
+        let targets = match known.listening {
             Listening::Topic => self.topics(&known.name)?,
-            Listening::Queue => exact(Kind::Queue, self.path(&known.name)?),
-            Listening::Service => exact(Kind::Service, self.path(&known.name)?),
+            Listening::Queue => vec![exact(Kind::Queue, self.path(&known.name)?)],
+            Listening::Service => vec![exact(Kind::Service, self.path(&known.name)?)],
             Listening::Room => {
                 let namespace = self.namespaces.name(known.namespace);
-                exact(Kind::Topic, self.room_path(namespace, &known.name)?)
+                vec![exact(Kind::Topic, self.room_path(namespace, &known.name)?)]
             }
         };
         let choices = known.choices.as_deref();
@@ -143,7 +143,7 @@ impl SocketSession {
             retained: known.snapshot,
             recoverable: known.recoverable,
             since,
-            ..Subscribe::new(key, vec![target])
+            ..Subscribe::new(key, targets)
         })));
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! Relies on `client`. Invariant: a path without prefix means a topic unless `--queue` says otherwise.
 
 use clap::{ArgAction, Args};
+use tiderace_topics::{Pattern, Selector};
 
 use super::client::{Client, ClientError, Login};
 
@@ -50,7 +51,18 @@ pub(crate) fn destination(path: &str, is_queue: bool) -> String {
         return path.to_owned();
     }
     let kind = if is_queue { "queue" } else { "topic" };
-    format!("/{kind}/{}", path.trim_start_matches('/'))
+    match path.starts_with(['?', '[']).then(|| Selector::parse(path)) {
+        // A set is a composite destination; dots and commas are not separators there.
+        Some(Ok(selector)) => {
+            let spelled = |pattern: &Pattern| {
+                let name = pattern.as_str().replace('%', "%25").replace('.', "%2E");
+                format!("/{kind}/{}", name.replace(',', "%2C"))
+            };
+            selector.patterns().iter().map(spelled).collect::<Vec<_>>().join(",")
+        }
+        // The server says what is wrong with it.
+        Some(Err(_)) | None => format!("/{kind}/{}", path.trim_start_matches('/')),
+    }
 }
 
 /// The path of a STOMP destination, as `pub` and `sub` take it.
@@ -72,6 +84,8 @@ mod tests {
             ("jobs", true, "/queue/jobs"),
             ("fx/**", false, "/topic/fx/**"),
             ("fx/#", false, "/topic/fx/#"),
+            ("?fx/[A-Z]{3,4}-USD/.*", false, "/topic/?fx/[A-Z]{3%2C4}-USD/%2E*"),
+            ("[a/b, c.d/**]", true, "/queue/a/b,/queue/c%2Ed/**"),
             ("/queue/jobs", false, "/queue/jobs"),
             ("/temp-queue/a", false, "/temp-queue/a"),
         ];
