@@ -114,9 +114,8 @@ pub struct Held {
     pub common: &'static [Field],
     /// A field with a value of this client's own.
     pub own: Option<Box<(&'static str, String)>>,
-    /// Bytes to leave out at the beginning of what was sent, such as a separator before the first
-    /// packet.
-    pub skip: u8,
+    /// Whether the first byte of what was sent is left out, such as a separator before the first packet.
+    pub skips_first: bool,
 }
 
 impl Held {
@@ -163,7 +162,7 @@ mod tests {
     fn a_held_request_is_answered_with_the_common_fields_and_its_own() {
         let common: &[Field] = &[("Content-Type", "text/plain"), ("Vary", "Origin")];
         let own = Some(Box::new(("Access-Control-Allow-Origin", "http://x".to_owned())));
-        let held = Held { common, own, skip: 0 };
+        let held = Held { common, own, skips_first: false };
         let fields: Vec<_> = held.fields().collect();
         let all = [common, &[("Access-Control-Allow-Origin", "http://x")]].concat();
         assert_eq!(fields, all);

@@ -79,9 +79,9 @@ pub(crate) fn held(
         Some(_) => 4,
     };
     // Something was written with the separator before it.
-    let skip = if jsonp { 0 } else { form.skip() as u8 };
+    let skips_first = !jsonp && form.skip() > 0;
     let own = origin.map(|origin| Box::new((ALLOW_ORIGIN, origin.to_owned())));
-    Held { common: table.get(..count).unwrap_or_default(), own, skip }
+    Held { common: table.get(..count).unwrap_or_default(), own, skips_first }
 }
 
 /// The fields of an answer that brings packets.

@@ -28,7 +28,7 @@ pub(crate) struct Requests {
     pub(crate) blocked: Option<Box<Vec<Key>>>,
 }
 
-const _: () = assert!(size_of::<Requests>() <= 56, "there may be millions of idle ones");
+const _: () = assert!(size_of::<Requests>() <= 48, "there may be millions of idle ones");
 
 /// A request that waits for an answer.
 #[derive(Debug)]
@@ -369,7 +369,7 @@ impl<D: Driver> Shard<D> {
         let Some(mut body) = outgoing else { return 0 };
         self.uncount_backlog(Some(&body));
         body.counted = 0;
-        body.queue.advance(usize::from(held.skip).min(body.queue.len()));
+        body.queue.advance(usize::from(held.skips_first).min(body.queue.len()));
         let length = body.queue.len();
         let mut head = Vec::with_capacity(HEAD_BYTES);
         let date = http_date(self.now.wall_ms);

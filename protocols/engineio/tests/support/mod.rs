@@ -468,7 +468,7 @@ impl Node {
         } else if let Some((asked, Some(held))) = record.pending.take_if(|(_, held)| held.is_some())
         {
             let mut body = record.queue.take_bytes();
-            body.drain(..usize::from(held.skip).min(body.len()));
+            body.drain(..usize::from(held.skips_first).min(body.len()));
             let headers = held.fields().map(|(name, value)| (name, value.to_owned())).collect();
             self.answers.insert(asked, Response { status: 200, headers, body });
         }

@@ -91,7 +91,7 @@ impl Session for Postbox {
         }
         if request.method == "GET" {
             let common = &[("Content-Type", "text/plain")];
-            return Ok(Answer::Hold(Held { common, own: None, skip: 1 }));
+            return Ok(Answer::Hold(Held { common, own: None, skips_first: true }));
         }
         self.lines(request.body, context)?;
         Ok(Answer::Respond(Response::new(200, "text/plain", "ok")))
