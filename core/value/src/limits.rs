@@ -29,7 +29,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A megabyte, 64 levels, and steps for a few hundredths of a second.
+    /// A megabyte, 64 levels, and steps for a tenth of a second at worst.
     pub const DEFAULT: Limits = Limits { bytes_max: 1 << 20, depth_max: 64, steps_max: 4_000_000 };
 
     /// The same with another size.

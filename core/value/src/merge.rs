@@ -11,6 +11,9 @@ use crate::items::{Item, Items, slice};
 use crate::limits::{Budget, Spent};
 use crate::{DEPTH_MAX, Json, JsonKind, Limits};
 
+/// Steps of looking for a name among others.
+const NAME_STEPS: usize = 4;
+
 /// Why two values cannot be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
@@ -147,13 +150,13 @@ impl Merge {
         self.budget.pass(newer.text())?;
         let mut named = Named::new();
         for (name, value) in newer.fields() {
-            self.budget.spend(1)?;
+            self.budget.spend(NAME_STEPS)?;
             named.insert(name.as_text().unwrap_or_default(), (value, false));
         }
         self.push("{")?;
         let mut first = true;
         for item in Items::of(older) {
-            self.budget.spend(1)?;
+            self.budget.spend(NAME_STEPS)?;
             self.older_item(older, &item, &mut named, mode, &mut first)?;
         }
         for (name, _) in newer.fields() {

@@ -324,7 +324,7 @@ impl<'a> Branch<'a> {
             let array = way.pointer.prefix(place).to_owned();
             return Err(EditError::Beyond { at: array, elements, index: at }.into());
         }
-        budget.spend(1 + (elements - at) / 4)?;
+        budget.spend(1 + (elements - at) / 2)?;
         let head = if self.object { Cow::Owned(quoted(token) + ":") } else { Cow::Borrowed("") };
         let mut entry = Entry { head, part, tail: "" };
         let height = entry.part.height();
@@ -345,7 +345,7 @@ impl<'a> Branch<'a> {
         name: &str,
         budget: &mut Budget,
     ) -> Result<Option<Part<'a>>, Obstacle> {
-        budget.spend(1 + (self.entries.len() - at) / 4)?;
+        budget.spend(1 + (self.entries.len() - at) / 2)?;
         let mut height = 0;
         let before = self.entries.len();
         let mut taken = 0;

@@ -17,6 +17,10 @@ use crate::{Json, JsonKind};
 /// Schemas inside each other while a value is checked: values are nested 128 deep at most, and few
 /// schemas speak of the same value.
 const DEPTH_MAX: usize = 256;
+/// Steps of trying a schema, besides those of its rules.
+const BRANCH_STEPS: usize = 8;
+/// Steps of putting a name, or a text to be compared, in order among others.
+const NAME_STEPS: usize = 16;
 
 /// Checks a value against the first branch.
 pub(super) fn check(branches: &[Branch], json: Json<'_>, steps_max: usize) -> Result<(), Unfit> {
@@ -87,7 +91,7 @@ struct Instance<'v> {
 impl<'s, 'v> Check<'s, 'v> {
     fn branch(&mut self, place: Place, json: Json<'v>) -> Result<(), Stop> {
         let Some(branch) = self.branches.get(place as usize) else { return Ok(()) };
-        self.budget.spend(1 + branch.rules.len())?;
+        self.budget.spend(BRANCH_STEPS + branch.rules.len())?;
         if branch.rules.is_empty() {
             return Ok(());
         }
@@ -117,7 +121,7 @@ impl<'s, 'v> Check<'s, 'v> {
             JsonKind::Array => instance.elements = json.elements().collect(),
             JsonKind::Object => {
                 for (name, value) in json.fields() {
-                    self.budget.spend(1)?;
+                    self.budget.spend(NAME_STEPS)?;
                     instance.fields.insert(name.as_text().unwrap_or_default(), value);
                 }
             }
@@ -183,6 +187,7 @@ impl<'s, 'v> Check<'s, 'v> {
             Rule::Unique => {
                 let mut texts = Vec::with_capacity(elements.len());
                 for element in elements {
+                    self.budget.spend(NAME_STEPS)?;
                     texts.push(canonical(*element, &mut self.budget)?);
                 }
                 texts.sort_unstable();

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::keywords;
+use super::pattern::AUTOMATA_BYTES_MAX;
 use super::rule::{Branch, Origin, Place, Rule, pointer, short};
 use super::{SCHEMA_BYTES_MAX, SCHEMA_PARTS_MAX, SchemaError, SchemaProblem};
 use crate::limits::Budget;
@@ -35,6 +36,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Vec<Branch>, SchemaError> {
         open: VecDeque::new(),
         objects: BTreeMap::new(),
         patterns: 0,
+        pattern_bytes_left: AUTOMATA_BYTES_MAX,
         budget: Budget::new(STEPS_MAX),
     };
     compiler.run().map_err(|(place, problem)| SchemaError {
@@ -53,7 +55,9 @@ pub(super) struct Compiler<'a> {
     open: VecDeque<(Place, Json<'a>)>,
     /// The fields of objects through which references lead, by offset.
     objects: BTreeMap<usize, Keywords<'a>>,
+    /// How many regular expressions there are, and what those to come may take.
     pub(super) patterns: usize,
+    pub(super) pattern_bytes_left: usize,
     pub(super) budget: Budget,
 }
 

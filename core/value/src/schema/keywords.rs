@@ -360,7 +360,7 @@ impl<'a> Group<'_, 'a> {
         }
         self.compiler.patterns += 1;
         let wrong = |why| SchemaProblem::Pattern { pattern: short(text), why };
-        Pattern::compile(text).map_err(wrong)
+        Pattern::compile(text, &mut self.compiler.pattern_bytes_left).map_err(wrong)
     }
 }
 

@@ -13,7 +13,9 @@ use regex_syntax::hir::{self, Hir, HirKind};
 
 /// The most bytes of an expression.
 const TEXT_BYTES_MAX: usize = 1024;
-/// The most bytes of an automaton, and of anything on the way to it.
+/// The most bytes of all automata of a schema, and of anything on the way to one; it bounds the time.
+pub(super) const AUTOMATA_BYTES_MAX: usize = 512 * 1024;
+/// The most bytes of one.
 const AUTOMATON_BYTES_MAX: usize = 128 * 1024;
 /// The deepest nesting of groups.
 const DEPTH_MAX: u32 = 32;
@@ -37,8 +39,8 @@ impl std::fmt::Debug for Pattern {
 }
 
 impl Pattern {
-    /// Compiles an expression, or says why not.
-    pub(super) fn compile(text: &str) -> Result<Pattern, String> {
+    /// Compiles an expression within the bytes that are left of [`AUTOMATA_BYTES_MAX`], or says why not.
+    pub(super) fn compile(text: &str, bytes_left: &mut usize) -> Result<Pattern, String> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("it has more than {TEXT_BYTES_MAX} bytes"));
         }
@@ -52,12 +54,17 @@ impl Pattern {
                 regex_syntax::Error::Translate(error) => error.kind().to_string(),
                 _ => "it is not valid".to_owned(),
             })?;
-        Pattern::build(text, &shorten(hir))
+        Pattern::build(text, &shorten(hir), bytes_left)
     }
 
-    fn build(text: &str, hir: &Hir) -> Result<Pattern, String> {
-        let bytes_max = Some(AUTOMATON_BYTES_MAX);
-        let large = |_| format!("it needs more than {AUTOMATON_BYTES_MAX} bytes; count less");
+    fn build(text: &str, hir: &Hir, bytes_left: &mut usize) -> Result<Pattern, String> {
+        let bytes_max = Some(AUTOMATON_BYTES_MAX.min(*bytes_left));
+        let large = |_| {
+            format!(
+                "it needs more than {AUTOMATON_BYTES_MAX} bytes, or all together more than \
+                 {AUTOMATA_BYTES_MAX}; use smaller counts and fewer alternatives"
+            )
+        };
         let nfa = thompson::Compiler::new()
             .configure(
                 thompson::Config::new()
@@ -77,6 +84,7 @@ impl Pattern {
             )
             .build_from_nfa(&nfa)
             .map_err(|error| large(error.to_string()))?;
+        *bytes_left = bytes_left.saturating_sub(automaton.memory_usage());
         let automaton = automaton.to_sparse().map_err(|error| large(error.to_string()))?;
         let start = automaton
             .start_state(&start::Config::new().anchored(Anchored::No))
@@ -282,6 +290,11 @@ fn beyond_ascii(class: &hir::ClassUnicode) -> Option<hir::ClassBytes> {
 mod tests {
     use super::*;
 
+    fn compile(text: &str) -> Result<Pattern, String> {
+        let mut bytes_left = AUTOMATA_BYTES_MAX;
+        Pattern::compile(text, &mut bytes_left)
+    }
+
     #[test]
     fn expressions_mean_what_they_mean_in_ecma_262() {
         for (text, found, not_found) in [
@@ -306,7 +319,7 @@ mod tests {
             ("é", &["café"], &["cafe"]),
             ("^a|b$", &["ax", "xb"], &["xax"]),
         ] {
-            let pattern = Pattern::compile(text).unwrap();
+            let pattern = compile(text).unwrap();
             for name in found {
                 assert!(pattern.is_found_in(name), "{text} {name:?}");
             }
@@ -339,12 +352,12 @@ mod tests {
             ("(a{1000}){1000}", "bytes"),
             ("[ab]*a[ab]{20}", "bytes"),
         ] {
-            let error = Pattern::compile(text).unwrap_err();
+            let error = compile(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }
-        assert!(Pattern::compile(&"a".repeat(1025)).is_err());
-        assert!(Pattern::compile(&"(".repeat(500)).is_err());
-        assert!(Pattern::compile(&format!("{}a{}", "(".repeat(40), ")".repeat(40))).is_err());
+        assert!(compile(&"a".repeat(1025)).is_err());
+        assert!(compile(&"(".repeat(500)).is_err());
+        assert!(compile(&format!("{}a{}", "(".repeat(40), ")".repeat(40))).is_err());
     }
 
     #[test]
@@ -359,7 +372,7 @@ mod tests {
             r"\.json$",
             r"^x-",
         ] {
-            assert!(Pattern::compile(text).is_ok(), "{text}: {:?}", Pattern::compile(text));
+            assert!(compile(text).is_ok(), "{text}: {:?}", compile(text));
         }
     }
 }
