@@ -4,9 +4,11 @@
 //! Relies on the run knowing what came before it, and on sessions to know what their client was sent.
 //! Invariant: a difference is to the body of the version just before, and smaller than its own.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
-use crate::{EncodingKey, SharedRun};
+use crate::{Delivery, EncodingKey, SharedRun, SubscriptionKey};
 
 /// Makes a difference of two values: appends it, or says `false` if it would be no shorter than the
 /// limit.
@@ -37,13 +39,61 @@ impl Deltas {
     }
 }
 
-impl SharedRun {
-    /// The differences of a codec, made now if it is asked for the first time, from that message on;
-    /// none of bodies with more than `bytes_max`.
-    pub fn deltas(&self, codec: u8, encode: EncodeDelta, bytes_max: usize, from: usize) -> Deltas {
+impl Delivery<'_> {
+    /// What may be sent by differences of a codec, made now if they are asked for the first time; none
+    /// of bodies with more than `bytes_max`. `is_next` says whether the client was sent what precedes
+    /// the delivery: otherwise its first message is sent whole.
+    pub fn deltas(
+        &self,
+        codec: u8,
+        encode: EncodeDelta,
+        bytes_max: usize,
+        is_next: bool,
+    ) -> Deltas {
+        let from = if is_next { self.from } else { self.from + 1 };
+        if from >= self.to {
+            return Deltas::default();
+        }
         let key = EncodingKey { form: EncodingKey::form(LETTER, codec, 0), variant: b"" };
-        let block = self.encoded(key, |out| write(self, encode, bytes_max, out));
+        let block = self.run.encoded(key, |out| write(self.run, encode, bytes_max, out));
         Deltas { block: block.unwrap_or_default(), from }
+    }
+}
+
+/// What a client was sent last: by subscription and path, the version that comes next.
+#[derive(Debug, Default)]
+pub struct Bases {
+    next: BTreeMap<SubscriptionKey, BTreeMap<Box<str>, u64>>,
+    count: usize,
+}
+
+impl Bases {
+    /// Notes what a delivery sends; says whether the client was sent what precedes it. Topics beyond
+    /// the limit are not noted, so that their values are sent whole.
+    pub fn advance(&mut self, delivery: &Delivery<'_>) -> bool {
+        let run = delivery.run.run();
+        let path = run.destination().path.as_str();
+        let first = run.version() + delivery.from as u64;
+        let next = run.version() + delivery.to as u64;
+        let topics = self.next.entry(delivery.key).or_default();
+        if let Some(known) = topics.get_mut(path) {
+            return std::mem::replace(known, next) == first;
+        }
+        if self.count < BASES_MAX {
+            self.count += 1;
+            topics.insert(path.into(), next);
+        }
+        false
+    }
+
+    /// Forgets a subscription that has ended.
+    pub fn remove(&mut self, key: SubscriptionKey) {
+        self.count -= self.next.remove(&key).map_or(0, |topics| topics.len());
+    }
+
+    /// Whether nothing is noted.
+    pub fn is_empty(&self) -> bool {
+        self.next.is_empty()
     }
 }
 
@@ -76,3 +126,75 @@ const LETTER: u8 = b'D';
 /// Bodies below this are not worth a difference.
 const BYTES_MIN: usize = 16;
 const PLACE_BYTES: usize = 4;
+/// Topics of one session that are noted.
+const BASES_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use tiderace_base::{ShardId, Time};
+    use tiderace_topics::Path;
+
+    use super::*;
+    use crate::{Destination, Kind, Meta, Run, RunBuilder};
+
+    fn run(version: u64, bodies: &[&str], previous: Option<&SharedRun>) -> SharedRun {
+        let path = Path::parse("fx/a").unwrap();
+        let destination = Destination { kind: Kind::Topic, path };
+        let mut builder = RunBuilder::new(destination, Time::default());
+        for body in bodies {
+            builder.finish(body.as_bytes(), Meta::default());
+        }
+        let mut run: Run = builder.build();
+        run.number(ShardId(0), version);
+        run.set_version(version);
+        SharedRun::after(Arc::new(run), previous.map(|known| known.run_arc().clone()))
+    }
+
+    fn delivery(run: &SharedRun, key: u32, from: usize) -> Delivery<'_> {
+        let key = SubscriptionKey(key);
+        let to = run.run().len();
+        Delivery { key, run, from, to, redeliveries: 0, reached: 0, exchange: None }
+    }
+
+    /// A difference that is the new value's last byte.
+    fn last(_: &[u8], new: &[u8], out: &mut Vec<u8>, limit: usize) -> bool {
+        out.extend(new.last());
+        limit > 1
+    }
+
+    #[test]
+    fn a_message_has_a_difference_if_the_one_before_was_sent() {
+        let value = |digit| format!("a value of some length {digit}");
+        let first = run(1, &[&value(1), &value(2)], None);
+        let second = run(3, &[&value(3), "short", &value(4)], Some(&first));
+        let of = |run: &SharedRun, is_next, most| {
+            let deltas = delivery(run, 0, 0).deltas(1, last, most, is_next);
+            (0..run.run().len()).map(|at| deltas.of(at).map(<[u8]>::to_vec)).collect::<Vec<_>>()
+        };
+        // What precedes the first run is not known.
+        assert_eq!(of(&first, true, 99), [None, Some(b"2".to_vec())]);
+        let four = Some(b"4".to_vec());
+        assert_eq!(of(&second, true, 99), [Some(b"3".to_vec()), None, four.clone()]);
+        assert_eq!(of(&second, false, 99), [None, None, four]);
+        let long = run(6, &[&value(5)], Some(&second));
+        assert_eq!(of(&long, true, 20), [None]);
+        assert!(delivery(&long, 0, 0).deltas(2, last, 20, false).of(9).is_none());
+    }
+
+    #[test]
+    fn bases_are_what_was_sent_last() {
+        let (first, second) = (run(1, &["a", "b"], None), run(3, &["c"], None));
+        let mut bases = Bases::default();
+        assert!(!bases.advance(&delivery(&first, 7, 0)));
+        assert!(bases.advance(&delivery(&second, 7, 0)));
+        assert!(!bases.advance(&delivery(&second, 7, 0)), "the same again is no continuation");
+        assert!(!bases.advance(&delivery(&second, 8, 0)), "another subscription");
+        assert!(!bases.advance(&delivery(&first, 7, 1)));
+        assert!(bases.advance(&delivery(&second, 7, 0)));
+        bases.remove(SubscriptionKey(7));
+        assert!(!bases.advance(&delivery(&second, 7, 0)) && !bases.is_empty());
+    }
+}

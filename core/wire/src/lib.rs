@@ -31,7 +31,7 @@ mod ticket;
 pub use command::{
     Command, Commands, Confirm, Credentials, Outcome, Settle, Subscribe, Target, Token, Window,
 };
-pub use deltas::{Deltas, EncodeDelta};
+pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
 pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
 pub use framing::{Framing, MessageFraming, PacketFraming};

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::Span;
+use tiderace_delta::Offer;
 
 use crate::packet::Bounds;
 use crate::records::RecoveryTable;
@@ -41,6 +42,8 @@ pub struct SocketOptions {
     pub application_echo: bool,
     /// Whether events of application namespaces carry offsets, for clients that come back.
     pub application_recovery: bool,
+    /// The codecs of deltas that are offered, and for which bodies.
+    pub deltas: Offer,
     /// Where sessions that broke off are remembered; none, if they are not.
     pub recovery: Option<Arc<dyn RecoveryTable>>,
 }
@@ -62,6 +65,7 @@ impl Default for SocketOptions {
             application_prefix: "io".to_owned(),
             application_echo: false,
             application_recovery: false,
+            deltas: Offer::default(),
             recovery: None,
         }
     }

@@ -8,6 +8,7 @@ mod answer;
 mod assembly;
 mod connect;
 mod deliver;
+mod deltas;
 mod event;
 mod exchange;
 mod held;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
 use tiderace_wire::{
-    Context, Credentials, Delivery, ExchangeKey, Incoming, Opening, Output, Progress, Reply,
+    Bases, Context, Credentials, Delivery, ExchangeKey, Incoming, Opening, Output, Progress, Reply,
     Session, Side, Token,
 };
 
@@ -108,6 +109,8 @@ struct Rare {
     /// The packet whose attachments are coming.
     assembly: Option<Assembly>,
     held: HeldMessages,
+    /// What subscriptions with deltas were sent last.
+    bases: Bases,
 }
 
 impl Rare {
@@ -120,6 +123,7 @@ impl Rare {
             && self.asked.is_empty()
             && self.assembly.is_none()
             && self.held.is_empty()
+            && self.bases.is_empty()
     }
 }
 

@@ -313,3 +313,42 @@ fn a_client_that_should_not_come_back_is_told_why() {
     assert!(node.heard(bob).is_empty(), "it would not come back by itself");
     node.wait(Span::from_secs(100_000));
 }
+
+/// The value that an event's attachment makes of the one before.
+fn value(event: &str, attachment: &str, old: &[u8]) -> Vec<u8> {
+    let bytes = attachment.strip_prefix('#').unwrap().as_bytes();
+    match event.contains(r#""delta":"tiderace""#) {
+        true => tiderace_delta::runs::decode(old, bytes, 1 << 10).unwrap(),
+        false => bytes.to_vec(),
+    }
+}
+
+#[test]
+fn values_as_differences_are_bytes_throughout() {
+    let mut node = Node::new();
+    let (ann, bob, cem) = (node.connected(), node.connected(), node.connected());
+    node.say(ann, r#"2["subscribe","fx/*",{"deltas":"tiderace"}]"#);
+    node.say(cem, r#"2["subscribe","fx/*",{"deltas":"vcdiff"}]"#);
+    let mut old = Vec::new();
+    for at in 1..4 {
+        let body = format!(r#"{{"bid":1.0842{at},"ask":1.0848,"name":"euro against dollar"}}"#);
+        node.say(bob, &format!(r#"2["publish","fx/eur",{body}]"#));
+        let heard = node.heard(ann);
+        let delta = if at > 1 { r#","delta":"tiderace""# } else { "" };
+        let event = r#"51-["message","fx/eur",{"_placeholder":true,"num":0},{"version":"#;
+        let rest = r#","content-type":"application/json"}]"#;
+        assert_eq!(heard[0], format!("{event}{at}{delta}{rest}"));
+        old = value(&heard[0], &heard[1], &old);
+        assert_eq!(old, body.as_bytes());
+        assert_eq!(heard[1].len() < 12, at > 1, "{}", heard[1]);
+        assert_eq!(node.heard(cem)[0].contains(r#""delta":"vcdiff""#), at > 1);
+    }
+    // Another subscription under the same number begins with a whole value.
+    node.say(ann, r#"2["unsubscribe","fx/*"]"#);
+    node.say(ann, r#"2["subscribe","fx/eur",{"deltas":"tiderace"}]"#);
+    node.heard(ann);
+    node.say(bob, r#"2["publish","fx/eur",[1,2,3,4,5,6,7,8,9]]"#);
+    assert_eq!(node.heard(ann)[1], "#[1,2,3,4,5,6,7,8,9]");
+    let wrong = node.say(ann, r#"20["subscribe","b",{"deltas":true}]"#);
+    assert!(wrong[0].contains("`deltas` is one of `tiderace`, `vcdiff`"), "{wrong:?}");
+}

@@ -82,6 +82,3 @@ pub(crate) const STAGED_OVERHEAD_BYTES: usize = 64;
 pub(crate) const COMMAND_BYTES_MAX: usize = 64;
 /// Bodies from this size on are sent by reference instead of being copied.
 pub(crate) const APART_BYTES_MIN: usize = 16 << 10;
-/// Topics of one session of which the version that was sent last is kept; values of others are sent
-/// whole to subscriptions with deltas.
-pub(crate) const BASES_MAX: usize = 65_536;

@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
-    Command, Commands, Context, Delivery, Destination, Output, Progress, Reply, Session, Settle,
-    Token,
+    Bases, Command, Commands, Context, Delivery, Destination, Output, Progress, Reply, Session,
+    Settle, Token,
 };
 
 use crate::error::{bad_header, fault, missing, shown, unreadable};
@@ -31,7 +31,6 @@ use crate::header::{Headers, append_value};
 use crate::options::StompOptions;
 use crate::server_frame;
 use crate::version::Version;
-use deltas::Bases;
 use heart_beat::HeartBeat;
 use receipt::Receipts;
 use subscriptions::Subscriptions;

@@ -182,7 +182,7 @@ pub(crate) fn engineio(config: &Config) -> anyhow::Result<EngineOptions> {
 }
 
 /// The codecs of deltas that are offered, for all protocols.
-fn deltas(config: &Config) -> Offer {
+pub(crate) fn deltas(config: &Config) -> Offer {
     // The load generator's client brings all codecs along; what the server offers is what it was
     // built for.
     let is_built = |codec: &DeltaCodec| match codec {

@@ -11,6 +11,8 @@ use tiderace_config::Config;
 use tiderace_socketio::{Record, Records, RecoveryTable, SocketOptions};
 use tiderace_topics::Path;
 
+use crate::compose;
+
 /// Connections that broke off, of all shards.
 struct Memory {
     records: Mutex<Records>,
@@ -68,6 +70,7 @@ pub(crate) fn options(config: &Config) -> anyhow::Result<SocketOptions> {
         application_prefix: socketio.application_prefix.trim_matches('/').to_owned(),
         application_echo: socketio.application_echo,
         application_recovery: socketio.application_recovery,
+        deltas: compose::deltas(config),
         recovery: remembers.then(memory),
         ..SocketOptions::default()
     })

@@ -10,14 +10,11 @@ use super::NativeSession;
 impl NativeSession {
     /// What may be sent as deltas; `is_next` if the client was sent what precedes the delivery.
     pub(super) fn deltas(&self, delivery: &Delivery<'_>, is_next: bool) -> Deltas {
-        let from = if is_next { delivery.from } else { delivery.from + 1 };
         let offer = &self.options.deltas;
-        match offer.numbered(self.codec.into()) {
-            Some(codec) if from < delivery.to => {
-                delivery.run.deltas(codec.number, codec.encode, offer.bytes_max, from)
-            }
-            _ => Deltas::default(),
-        }
+        let codec = offer.numbered(self.codec.into());
+        codec.map_or_else(Deltas::default, |codec| {
+            delivery.deltas(codec.number, codec.encode, offer.bytes_max, is_next)
+        })
     }
 
     /// Notes the version after the last one that is sent to a subscription; what was noted before.

@@ -39,7 +39,10 @@ impl SocketSession {
     pub(super) fn pass_on(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         let Some(known) = self.subscriptions.get(delivery.key) else { return };
         match known.listening {
-            Listening::Topic | Listening::Room => self.topic(delivery, output),
+            Listening::Topic | Listening::Room => match self.codec_of(delivery.key) {
+                Some(codec) => self.topic_as_bytes(codec, delivery, output),
+                None => self.topic(delivery, output),
+            },
             Listening::Queue => self.jobs(delivery, output),
             Listening::Service => self.request(delivery, output),
         }

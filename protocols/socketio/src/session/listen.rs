@@ -17,7 +17,7 @@ use super::event::{Event, shown};
 use super::subscriptions::{Choices, Listening, Subscription};
 
 impl SocketSession {
-    /// `subscribe(name, {snapshot, selector, recoverable}?, ack?)`.
+    /// `subscribe(name, {snapshot, selector, recoverable, deltas}?, ack?)`.
     pub(super) fn subscribe(
         &mut self,
         event: &Event<'_>,
@@ -32,8 +32,10 @@ impl SocketSession {
                 Some(text.ok_or_else(|| event.wrong("its option `selector` is a string"))?)
             }
         };
-        let choices = selector
-            .map(|text| Box::new(Choices { selector: Some((&*text).into()), prefetch: None }));
+        let codec = self.delta_codec(event, options)?;
+        let selector = selector.map(|text| Box::from(&*text));
+        let choices = Choices { selector, prefetch: None, codec };
+        let choices = (choices != Choices::default()).then(|| Box::new(choices));
         let subscription = Subscription {
             name: (&*name).into(),
             choices,
@@ -64,7 +66,7 @@ impl SocketSession {
         let acks = event.truth(options, "acks", true)?;
         let subscription = Subscription {
             name: (&*destination).into(),
-            choices: prefetch.map(|_| Box::new(Choices { selector: None, prefetch })),
+            choices: prefetch.map(|_| Box::new(Choices { prefetch, ..Choices::default() })),
             namespace: event.namespace,
             listening,
             recoverable: false,
@@ -114,6 +116,10 @@ impl SocketSession {
         since: Option<Position>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
+        if let Some(rare) = &mut self.rare {
+            // Of one that had the key before.
+            rare.bases.remove(key);
+        }
         let Some(known) = self.subscriptions.get(key) else { return Ok(()) };
         let exact = |kind, path| Target::Exact(Destination { kind, path });
         let targets = match known.listening {
@@ -142,6 +148,7 @@ impl SocketSession {
             confirm: Some(token),
             retained: known.snapshot,
             recoverable: known.recoverable,
+            deltas: choices.and_then(|choices| choices.codec).is_some_and(|codec| codec != 0),
             since,
             ..Subscribe::new(key, targets)
         })));
@@ -172,6 +179,7 @@ impl SocketSession {
         };
         self.subscriptions.remove(key);
         let rare = self.rare();
+        rare.bases.remove(key);
         rare.asked.retain(|_, asked| !asked.is_of(&[key]));
         // One that was never confirmed is answered by its end.
         rare.waiting.retain(|_, waiting| waiting.what != What::Listen(key));

@@ -47,6 +47,9 @@ const _: () =
 pub(crate) struct Choices {
     pub(crate) selector: Option<Box<str>>,
     pub(crate) prefetch: Option<u32>,
+    /// What was asked for by `deltas`: values come as bytes, and by differences of that codec; 0 if the
+    /// server offers none of those.
+    pub(crate) codec: Option<u8>,
 }
 
 impl Subscription {

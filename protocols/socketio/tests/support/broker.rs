@@ -59,6 +59,8 @@ pub struct Broker {
     pub forgetful: bool,
     subscriptions: Vec<(usize, Subscribe)>,
     history: Vec<Rc<SharedRun>>,
+    /// The last run of each topic, for deltas.
+    previous: BTreeMap<String, Arc<Run>>,
     retained: BTreeMap<String, Rc<SharedRun>>,
     stock: Vec<(usize, Pending)>,
     unsettled: Vec<(usize, Pending)>,
@@ -229,7 +231,9 @@ impl Broker {
         run.set_version(*version);
         *version += run.len() as u64;
         let path = run.destination().path.to_string();
-        let shared = Rc::new(SharedRun::new(Arc::new(run)));
+        let run = Arc::new(run);
+        let previous = self.previous.insert(path.clone(), run.clone());
+        let shared = Rc::new(SharedRun::after(run, previous));
         match shared.run().destination().kind {
             Kind::Queue => {
                 self.enqueue(Pending {

@@ -4,8 +4,6 @@
 //! topic's messages without gaps. Invariants: a difference is to the body that this client got last
 //! for that topic; each message says its version, and how its body is to be read.
 
-use std::collections::BTreeMap;
-
 use tiderace_base::Close;
 use tiderace_delta::{Codec, NAMES};
 use tiderace_wire::{Delivery, Deltas, EncodingKey, Kind, Message, Output, Target};
@@ -15,38 +13,9 @@ use super::subscription::{AckMode, Subscription};
 use super::{Request, StompSession};
 use crate::encode::{self, Form, Update};
 use crate::error::{bad_header, shown};
-use crate::options::BASES_MAX;
 
 /// The letter of wire forms whose bodies are differences.
 const LETTER: u8 = b'd';
-
-/// What this client was sent last: by subscription and path, the version that comes next.
-#[derive(Debug, Default)]
-pub(super) struct Bases {
-    next: BTreeMap<u32, BTreeMap<Box<str>, u64>>,
-    count: usize,
-}
-
-impl Bases {
-    /// Notes the version after the last one that is sent; what was noted before. Topics beyond the
-    /// limit are not noted, so their values are sent whole.
-    fn replace(&mut self, key: u32, path: &str, next: u64) -> Option<u64> {
-        let topics = self.next.entry(key).or_default();
-        if let Some(known) = topics.get_mut(path) {
-            return Some(std::mem::replace(known, next));
-        }
-        if self.count < BASES_MAX {
-            self.count += 1;
-            topics.insert(path.into(), next);
-        }
-        None
-    }
-
-    /// Forgets a subscription that has ended.
-    pub(super) fn remove(&mut self, key: u32) {
-        self.count -= self.next.remove(&key).map_or(0, |topics| topics.len());
-    }
-}
 
 impl StompSession {
     /// The codec of a SUBSCRIBE: the first of those it lists that the server offers; 0 for none, as
@@ -95,19 +64,12 @@ impl StompSession {
         output: &mut Output<'_>,
     ) {
         let run = delivery.run.run();
-        let path = run.destination().path.as_str();
-        let first = run.version() + delivery.from as u64;
-        let next = run.version() + delivery.to as u64;
-        let bases = self.rare().bases.get_or_insert_default();
-        let is_next = bases.replace(delivery.key.0, path, next) == Some(first);
+        let is_next = self.rare().bases.get_or_insert_default().advance(delivery);
         let options = self.options.clone();
         let Some(subscription) = self.subscription(delivery.key) else { return };
         let Some(codec) = options.deltas.numbered(subscription.codec.into()) else { return };
-        let from = if is_next { delivery.from } else { delivery.from + 1 };
-        let deltas = match from < delivery.to {
-            true => delivery.run.deltas(codec.number, codec.encode, options.deltas.bytes_max, from),
-            false => Deltas::default(),
-        };
+        let most = options.deltas.bytes_max;
+        let deltas = delivery.deltas(codec.number, codec.encode, most, is_next);
         let updates = Updates { form, codec, deltas, delivery };
         // One encoding for all who had the value before; bodies that go apart would not fit into it.
         let all = (delivery.from..delivery.to).all(|index| updates.delta(index).is_some());

@@ -86,7 +86,7 @@ impl StompSession {
         let confirm = self.owe(request.command, request.headers, 1)?;
         self.subscriptions.remove(key);
         if let Some(bases) = self.rare.as_mut().and_then(|rare| rare.bases.as_mut()) {
-            bases.remove(key.0);
+            bases.remove(key);
         }
         self.flush(context.commands);
         context.commands.push(Command::Unsubscribe { key, confirm });
