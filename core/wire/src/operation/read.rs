@@ -476,7 +476,8 @@ mod tests {
 
     #[test]
     fn values_come_in_four_ways() {
-        let rows: [(&str, Option<&[u8]>, &[u8], &str); 4] = [
+        type Row = (&'static str, Option<&'static [u8]>, &'static [u8], &'static str);
+        let rows: [Row; 4] = [
             (r#""value":{"a": 1}"#, None, b"{\"a\": 1}", "content-type:application/json\n"),
             (r#""text":"h\u0069""#, None, b"hi", "content-type:text/plain\n"),
             (r#""base64":"/w==""#, None, b"\xff", "content-type:application/octet-stream\n"),
