@@ -162,8 +162,8 @@ impl Broker {
     /// Takes mail from another shard.
     pub fn receive(&mut self, now: Now, from: ShardId, mail: Mail, effects: &mut Effects) {
         match mail {
-            Mail::Publish { run, origin, confirm } => {
-                self.publish_at_home(now, from, *run, origin, confirm, effects);
+            Mail::Publish { run, origin, author, confirm } => {
+                self.publish_at_home(now, from, *run, origin, author, confirm, effects);
             }
             Mail::Confirmed { session, confirm } => {
                 self.reply(session, Reply::Confirmed(confirm), effects);
@@ -323,6 +323,7 @@ impl Broker {
         for slot in self.sweep_at..end {
             if let Some(key) = self.topics.key_of(slot) {
                 self.sweep_recording(now, key);
+                self.sweep_series(now, key);
                 self.sweep_topic(now, key);
             }
         }

@@ -6,8 +6,8 @@ use tiderace_base::{Close, SessionId, ShardId};
 use tiderace_queues::{Consume, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Confirm, Credentials, Destination, Operation, Outturn, Reply, Run, SubscriptionKey, Token,
-    TopicSpec,
+    Confirm, Credentials, Destination, Operation, Outturn, Replay, Reply, Run, SubscriptionKey,
+    Token, TopicSpec,
 };
 
 use crate::operate::Operator;
@@ -44,6 +44,8 @@ pub enum Mail {
         run: Box<Run>,
         /// Who sent it; `None` for the server itself.
         origin: Option<SessionId>,
+        /// The sender's name.
+        author: Option<Arc<str>>,
         /// Receipts to confirm.
         confirm: Option<Confirm>,
     },
@@ -190,6 +192,8 @@ pub enum First {
     Nothing,
     /// The retained values.
     Retained,
+    /// What the topics keep, from a beginning on; of those that keep nothing, the value.
+    Replay(Replay),
     /// What came after a message.
     Since {
         /// Its number, if it is of this life of the node.

@@ -39,6 +39,7 @@ mod queueing;
 mod recover;
 mod remove;
 mod selecting;
+mod series;
 mod service;
 mod serving;
 mod session;

@@ -169,12 +169,13 @@ impl Broker {
             Operation::Unlock { name } => self.unlock(now, &operator, &name, effects),
             Operation::Claim { path } => self.claim(now, &operator, &path),
             Operation::Release { path } => self.release_claim(&operator, &path),
-            Operation::History(_)
-            | Operation::Amend { .. }
-            | Operation::View { .. }
-            | Operation::Views
-            | Operation::Will(_)
-            | Operation::Session => Err(CloseCode::BadRequest.into()),
+            Operation::History(query) => self.read_history(now, &operator, &query),
+            Operation::Amend { path, version, value } => {
+                self.amend(now, &operator, &path, version, &value, effects)
+            }
+            Operation::View { .. } | Operation::Views | Operation::Will(_) | Operation::Session => {
+                Err(CloseCode::BadRequest.into())
+            }
         };
         self.answer_operation(&operator, result, effects);
     }

@@ -12,6 +12,7 @@ use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::lock::claimed_by_another;
 use crate::operate::is_reserved;
+use crate::series::keeps;
 use crate::topic::{Home, Topic, bit, members};
 
 impl Broker {
@@ -35,32 +36,42 @@ impl Broker {
         }
         let home = self.home(&run.destination().path);
         if home == self.shard {
-            self.publish_at_home(now, self.shard, run, Some(session), confirm, effects);
+            let author = self.name_of(session);
+            self.publish_at_home(now, self.shard, run, Some(session), author, confirm, effects);
         } else {
-            let run = Box::new(run);
-            effects.mail.push((home, Mail::Publish { run, origin: Some(session), confirm }));
+            let (run, author) = (Box::new(run), self.name_of(session));
+            effects
+                .mail
+                .push((home, Mail::Publish { run, origin: Some(session), author, confirm }));
         }
+    }
+
+    fn name_of(&self, session: SessionId) -> Option<Arc<str>> {
+        Some(self.session(session)?.principal.as_ref()?.name.clone())
     }
 
     /// What the server itself sends, such as dead letters.
     pub(crate) fn publish_own(&mut self, now: Now, run: Run, effects: &mut Effects) {
         let home = self.home(&run.destination().path);
         if home == self.shard {
-            self.publish_at_home(now, self.shard, run, None, None, effects);
+            self.publish_at_home(now, self.shard, run, None, None, None, effects);
         } else {
-            effects
-                .mail
-                .push((home, Mail::Publish { run: Box::new(run), origin: None, confirm: None }));
+            effects.mail.push((
+                home,
+                Mail::Publish { run: Box::new(run), origin: None, author: None, confirm: None },
+            ));
         }
     }
 
     /// On the home shard: numbers the messages and passes them on.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn publish_at_home(
         &mut self,
         now: Now,
         from: ShardId,
         mut run: Run,
         origin: Option<SessionId>,
+        author: Option<Arc<str>>,
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
@@ -76,7 +87,8 @@ impl Broker {
             }
             Kind::Topic => {
                 let key = self.ensure_topic(now, &run.destination().path);
-                if let Err(close) = self.distribute(now, key, run, origin, effects) {
+                let publisher = Publisher { session: origin, name: author.as_ref(), amends: None };
+                if let Err(close) = self.distribute(now, key, run, &publisher, effects) {
                     let blame = confirm.map(|confirm| confirm.from);
                     return self.refuse_run(origin, confirm, blame, &close, effects);
                 }
@@ -106,20 +118,24 @@ impl Broker {
     }
 
     /// Passes a numbered run of a topic on, and keeps what is to be kept; the version of its last
-    /// message. `origin` is the session that published it, if it was one.
+    /// message.
     pub(crate) fn distribute(
         &mut self,
         now: Now,
         key: Key,
         mut run: Run,
-        origin: Option<SessionId>,
+        publisher: &Publisher<'_>,
         effects: &mut Effects,
     ) -> Result<u64, Close> {
         let remote_patterns_at = self.remote_patterns_at;
         let Some(topic) = self.topics.get_mut(key) else {
             return Ok(0);
         };
-        admit(topic, origin, &run)?;
+        admit(topic, publisher.session, &run)?;
+        let keeps = keeps(&topic.spec);
+        if keeps && self.retained_bytes + run.bytes() > self.options.messages_bytes_max {
+            return Err(CloseCode::MemoryFull.into());
+        }
         topic.touch(now.time);
         let floor = || Home::starting(self.history.floor_of(&topic.path));
         let home = topic.home.get_or_insert_with(floor);
@@ -140,9 +156,10 @@ impl Broker {
         run.set_version(home.next_version);
         run.share_path(&topic.path);
         let run = Arc::new(run);
-        if topic.spec.retain || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
+        let always = topic.spec.retain || topic.spec.series;
+        if always || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
             let before = home.retained_bytes();
-            let after = retain(home.retained.clone(), &run, topic.spec.retain);
+            let after = retain(home.retained.clone(), &run, always);
             let bytes = after.as_ref().map_or(0, Home::bytes_with);
             let total = (self.retained_bytes + bytes).saturating_sub(before);
             if bytes > before && total > self.options.messages_bytes_max {
@@ -161,6 +178,9 @@ impl Broker {
         let shards = home.interested | home.by_pattern;
         if recorded {
             self.record(now, key, &run, before);
+        }
+        if keeps {
+            self.keep(now, key, &run, publisher);
         }
         for shard in members(shards & !bit(self.shard)) {
             let (run, spec) = (run.clone(), spec.clone());
@@ -209,6 +229,17 @@ impl Broker {
         rare.may_publish = Some((destination.kind, destination.path.clone()));
         Ok(())
     }
+}
+
+/// Who publishes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Publisher<'a> {
+    /// The session, if it was one.
+    pub(crate) session: Option<SessionId>,
+    /// Its name.
+    pub(crate) name: Option<&'a Arc<str>>,
+    /// The event of a time series that the run replaces.
+    pub(crate) amends: Option<u64>,
 }
 
 /// Whether the run may be published: by what holds its publishers back, and as what its topic holds.

@@ -129,6 +129,9 @@ impl Broker {
                 let known = position.epoch == self.options.epoch;
                 First::Since { after: known.then(|| position.of(home)), retained }
             }
+            None if subscribe.replay.is_some() => {
+                subscribe.replay.map_or(First::Retained, First::Replay)
+            }
             None if retained => First::Retained,
             None => First::Nothing,
         }
@@ -150,6 +153,16 @@ impl Broker {
             First::Retained => {
                 answer.retained =
                     homes.filter_map(|home| fresh(home.retained.as_ref(), now)).collect();
+                answer.retained.sort_by_key(|run| run.first());
+                return answer;
+            }
+            First::Replay(from) => {
+                for home in homes {
+                    match home.series() {
+                        Some(series) => answer.retained.extend(series.replay(from)),
+                        None => answer.retained.extend(fresh(home.retained.as_ref(), now)),
+                    }
+                }
                 answer.retained.sort_by_key(|run| run.first());
                 return answer;
             }

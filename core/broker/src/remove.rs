@@ -12,6 +12,7 @@ use crate::Action;
 use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::operate::Operator;
+use crate::publish::Publisher;
 
 /// Topics looked at in one slice.
 const SLICE: usize = 4096;
@@ -106,8 +107,9 @@ impl Broker {
             run.number(self.shard, self.next_sequence);
             self.next_sequence += 1;
             // Taking a value away needs no room.
-            let _ = self.distribute(now, key, run, None, effects);
+            let _ = self.distribute(now, key, run, &Publisher::default(), effects);
         }
+        self.drop_series(key);
         let policy = self.options.topic(&path).clone();
         if let Some(topic) = self.topics.get_mut(key) {
             topic.spec = policy;

@@ -10,6 +10,7 @@ use crate::history::TopicHistory;
 use crate::interest::fresh;
 use crate::listeners::Listeners;
 use crate::lock::Guard;
+use crate::series::Series;
 
 /// One subscription's entry in a topic's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,12 +120,18 @@ pub(crate) struct RareHome {
     pub(crate) guard: Option<Box<Guard>>,
     /// Recent messages; present while or shortly after somebody may come back to them.
     pub(crate) history: Option<TopicHistory>,
+    /// What its specification says that it keeps.
+    pub(crate) series: Option<Series>,
 }
 
 impl RareHome {
     /// Whether forgetting it would change nothing.
     fn is_empty(&self) -> bool {
-        self.pressed == 0 && self.recorders == 0 && self.guard.is_none() && self.history.is_none()
+        self.pressed == 0
+            && self.recorders == 0
+            && self.guard.is_none()
+            && self.history.is_none()
+            && self.series.is_none()
     }
 }
 
@@ -167,6 +174,16 @@ impl Home {
     /// Recent messages, if they are kept.
     pub(crate) fn history_mut(&mut self) -> Option<&mut TopicHistory> {
         self.rare.as_mut()?.history.as_mut()
+    }
+
+    /// What it keeps, if it keeps anything.
+    pub(crate) fn series(&self) -> Option<&Series> {
+        self.rare.as_ref()?.series.as_ref()
+    }
+
+    /// What it keeps, if it keeps anything.
+    pub(crate) fn series_mut(&mut self) -> Option<&mut Series> {
+        self.rare.as_mut()?.series.as_mut()
     }
 
     /// What publishers are held to, if it is anything.
@@ -275,6 +292,7 @@ impl Topic {
             && self.home.as_ref().is_none_or(|home| {
                 !home.created
                     && home.guard().is_none()
+                    && home.series().is_none()
                     && home.interested == 0
                     && home.pressed() == 0
                     && home.retained.is_none()

@@ -19,7 +19,7 @@ use crate::broker::Broker;
 use crate::condition::{JSON_DEPTH_MAX, check_value};
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator, is_reserved};
-use crate::publish::denied;
+use crate::publish::{Publisher, denied};
 use crate::topic::Home;
 
 impl Broker {
@@ -55,7 +55,7 @@ impl Broker {
         }
         let key = self.make_known(now, path, spec);
         if let Some(run) = run.filter(|_| !existed) {
-            self.publish_here(now, operator, key, run, effects)?;
+            self.publish_here(now, operator, key, run, None, effects)?;
         }
         Ok(Outturn::Created { existed })
     }
@@ -103,7 +103,7 @@ impl Broker {
             Some(spec) => self.make_known(now, path, spec),
             None => self.ensure_topic(now, path),
         };
-        let version = self.publish_here(now, operator, key, run, effects)?;
+        let version = self.publish_here(now, operator, key, run, None, effects)?;
         self.note_fence(path, update.condition.as_ref(), operator.fence);
         Ok(Outturn::Updated { version })
     }
@@ -177,26 +177,29 @@ impl Broker {
         spec
     }
 
-    fn run_of(&self, now: Now, path: &Path, properties: &[u8], body: &[u8]) -> Run {
+    pub(crate) fn run_of(&self, now: Now, path: &Path, properties: &[u8], body: &[u8]) -> Run {
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
         let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
         Run::single(destination, now.time, properties, body, meta)
     }
 
     /// Numbers a run of a topic whose home this is and passes it on; the version of its last message.
-    fn publish_here(
+    pub(crate) fn publish_here(
         &mut self,
         now: Now,
         operator: &Operator,
         key: Key,
         mut run: Run,
+        amends: Option<u64>,
         effects: &mut Effects,
     ) -> Result<u64, Close> {
         run.number(self.shard, self.next_sequence);
         self.next_sequence += run.len() as u64;
         self.metrics.messages_received += run.len() as u64;
         let session = operator.session;
-        self.distribute(now, key, run, Some(session), effects)
+        let name = Some(&operator.principal.name);
+        let publisher = Publisher { session: Some(session), name, amends };
+        self.distribute(now, key, run, &publisher, effects)
     }
 }
 

@@ -208,6 +208,7 @@ impl World {
             retained: !wish.unretained,
             recoverable: wish.recoverable,
             deltas: wish.deltas,
+            replay: wish.replay,
             since: wish.since,
             confirm: Some(token),
             ..Subscribe::new(
@@ -492,6 +493,7 @@ pub struct Wish {
     pub recoverable: bool,
     pub deltas: bool,
     pub since: Option<Position>,
+    pub replay: Option<tiderace_wire::Replay>,
 }
 
 impl Wish {

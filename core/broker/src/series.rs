@@ -1,0 +1,361 @@
+//! What a topic keeps besides its value: its last messages, or the events of a time series.
+//!
+//! Kept at the topic's home, bounded by the number and age that its specification says, and counted
+//! with the retained values. An event may be replaced; the replacement is an event of its own that
+//! says which it replaces, so nothing is ever rewritten. Invariants: versions rise; what a topic
+//! keeps is what its specification says, never less but for age.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, Now};
+use tiderace_wire::{
+    Event, Events, Flags, HistoryQuery, HistorySpec, NewValue, Outturn, Replay, Run, TopicSpec,
+    properties,
+};
+
+use crate::Action;
+use crate::broker::Broker;
+use crate::effects::Effects;
+use crate::operate::{Operated, Operator};
+use crate::publish::{Publisher, copy_of};
+
+/// Events of one answer, if nobody says how many, and at most.
+const ANSWER_DEFAULT: usize = 1_000;
+const ANSWER_MAX: usize = 10_000;
+/// Bytes of one answer; one event alone may be larger.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Bytes of what a new subscription is given of one topic.
+const REPLAY_BYTES_MAX: usize = 1 << 20;
+/// The property of an event that replaces another: the version of that.
+const AMENDS: &str = "amends";
+
+/// What one topic keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Series {
+    /// Oldest first.
+    kept: VecDeque<Kept>,
+    /// Messages in these.
+    messages: usize,
+    bytes: usize,
+}
+
+/// Messages that were kept together.
+#[derive(Debug)]
+struct Kept {
+    run: Arc<Run>,
+    /// The first of them that is still kept.
+    from: usize,
+    time_ms: u64,
+    author: Option<Arc<str>>,
+    amends: Option<u64>,
+}
+
+impl Kept {
+    fn len(&self) -> usize {
+        self.run.len() - self.from
+    }
+
+    fn first(&self) -> u64 {
+        self.run.version() + self.from as u64
+    }
+
+    fn end(&self) -> u64 {
+        self.run.version() + self.run.len() as u64
+    }
+
+    fn event(&self, place: usize) -> Event {
+        Event {
+            run: self.run.clone(),
+            place,
+            version: self.run.version() + place as u64,
+            time_ms: self.time_ms,
+            author: self.author.clone(),
+            amends: self.amends,
+        }
+    }
+}
+
+impl Series {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn push(&mut self, kept: Kept) {
+        self.messages += kept.len();
+        self.bytes += kept.run.bytes();
+        self.kept.push_back(kept);
+    }
+
+    /// Gives up what the specification no longer wants.
+    fn trim(&mut self, spec: HistorySpec, wall_ms: u64) {
+        let age = u64::try_from(spec.age.as_millis()).unwrap_or(u64::MAX);
+        while let Some(front) = self.kept.front_mut() {
+            let over = match spec.count as usize {
+                0 => 0,
+                count => self.messages.saturating_sub(count),
+            };
+            let old = age > 0 && front.time_ms.saturating_add(age) <= wall_ms;
+            if old || over >= front.len() {
+                self.messages -= front.len();
+                self.bytes -= front.run.bytes();
+                self.kept.pop_front();
+            } else {
+                front.from += over;
+                self.messages -= over;
+                break;
+            }
+        }
+    }
+
+    /// The events from a beginning on, oldest first.
+    fn from(&self, from: Replay) -> impl Iterator<Item = Event> {
+        let (start, skip) = match from {
+            Replay::Last(count) => {
+                let mut skip = self.messages.saturating_sub(count as usize);
+                let start = self.kept.iter().take_while(|kept| {
+                    let passed = kept.len() <= skip;
+                    skip -= if passed { kept.len() } else { 0 };
+                    passed
+                });
+                (start.count(), skip)
+            }
+            Replay::Version(version) => {
+                let start = self.kept.partition_point(|kept| kept.end() <= version);
+                let first = self.kept.get(start).map_or(version, Kept::first);
+                (start, version.saturating_sub(first) as usize)
+            }
+            Replay::Time(time_ms) => (self.kept.partition_point(|kept| kept.time_ms < time_ms), 0),
+        };
+        let events = self.kept.range(start.min(self.kept.len())..);
+        let events = events.flat_map(|kept| (kept.from..kept.run.len()).map(|at| kept.event(at)));
+        events.skip(skip)
+    }
+
+    fn event(&self, version: u64) -> Option<Event> {
+        self.from(Replay::Version(version)).next().filter(|event| event.version == version)
+    }
+
+    /// The newest event that replaces one.
+    fn replacement(&self, version: u64) -> Option<Event> {
+        let kept = self.kept.iter().rev().take_while(|kept| kept.first() > version);
+        let amended = |kept: &&Kept| kept.amends == Some(version);
+        kept.into_iter().find(amended).map(|kept| kept.event(kept.run.len() - 1))
+    }
+
+    /// What a new subscription gets, as runs.
+    pub(crate) fn replay(&self, from: Replay) -> Vec<Arc<Run>> {
+        let mut bytes = 0;
+        let mut runs: Vec<Arc<Run>> = Vec::new();
+        let events: Vec<Event> = self.from(from).collect();
+        for event in events.into_iter().rev() {
+            let Some(message) = event.run.message(event.place) else { continue };
+            bytes += message.body.len() + message.properties.len();
+            if bytes > REPLAY_BYTES_MAX && !runs.is_empty() {
+                break;
+            }
+            let alone = event.run.len() == 1;
+            runs.push(if alone { event.run } else { copy_of(&event.run, &message) });
+        }
+        runs.reverse();
+        runs
+    }
+}
+
+/// Whether a topic of that specification keeps messages.
+pub(crate) fn keeps(spec: &TopicSpec) -> bool {
+    spec.series || !spec.history.is_none()
+}
+
+impl Broker {
+    /// At its home: keeps a run that was just given its versions.
+    pub(crate) fn keep(&mut self, now: Now, key: Key, run: &Arc<Run>, publisher: &Publisher<'_>) {
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        let spec = topic.spec.clone();
+        let Some(home) = topic.home.as_mut() else { return };
+        if run.any(Flags::RETAIN_REMOVE) {
+            return;
+        }
+        let series = home.rare_mut().series.get_or_insert_default();
+        let before = series.bytes();
+        series.push(Kept {
+            run: run.clone(),
+            from: 0,
+            time_ms: now.wall_ms,
+            author: publisher.name.cloned(),
+            amends: publisher.amends,
+        });
+        series.trim(spec.history, now.wall_ms);
+        self.retained_bytes = (self.retained_bytes + series.bytes()).saturating_sub(before);
+    }
+
+    /// At its home: gives up what has become too old.
+    pub(crate) fn sweep_series(&mut self, now: Now, key: Key) {
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        let spec = topic.spec.history;
+        let Some(series) = topic.home.as_mut().and_then(|home| home.series_mut()) else { return };
+        let before = series.bytes();
+        series.trim(spec, now.wall_ms);
+        self.retained_bytes = (self.retained_bytes + series.bytes()).saturating_sub(before);
+    }
+
+    /// At its home: all that a topic kept is gone.
+    pub(crate) fn drop_series(&mut self, key: Key) {
+        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let Some(home) = home.filter(|home| home.series().is_some()) else { return };
+        if let Some(series) = home.rare_mut().series.take() {
+            self.retained_bytes = self.retained_bytes.saturating_sub(series.bytes());
+        }
+        home.tidy();
+    }
+
+    /// At its home: reads what a topic keeps.
+    pub(crate) fn read_history(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        query: &HistoryQuery,
+    ) -> Operated {
+        let path = &query.path;
+        let unknown = || {
+            let reason = format!(
+                "there is no topic {path}, or it keeps nothing; create it with a history or as a time series"
+            );
+            Close::new(CloseCode::TopicUnknown, reason)
+        };
+        let policy = self.options.topic(path).clone();
+        let key = self.names.find(path.as_str(), &self.topics);
+        let topic = key.and_then(|key| self.topics.get(key)).filter(|topic| topic.is_known());
+        let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
+        self.may_operate(operator, Action::Subscribe, path, &spec)?;
+        let topic = topic.filter(|topic| keeps(&topic.spec)).ok_or_else(unknown)?;
+        if let Some(key) = key.filter(|_| !spec.history.age.is_zero()) {
+            let _ = topic;
+            self.sweep_series(now, key);
+        }
+        let home = key.and_then(|key| self.topics.get(key)?.home.as_ref());
+        let mut events = Events::default();
+        let Some(series) = home.and_then(|home| home.series()) else {
+            return Ok(Outturn::Events(Box::new(events)));
+        };
+        let limit = match query.limit as usize {
+            0 => ANSWER_DEFAULT,
+            limit => limit.min(ANSWER_MAX),
+        };
+        let mut bytes = 0;
+        for mut event in series.from(query.from) {
+            if query.to.is_some_and(|to| event.version > to) {
+                break;
+            }
+            if !query.amended {
+                if event.amends.is_some() {
+                    continue;
+                }
+                if let Some(newer) = series.replacement(event.version).filter(|_| spec.series) {
+                    let version = event.version;
+                    event = Event { version, amends: None, ..newer };
+                }
+            }
+            if events.events.len() == limit || bytes >= ANSWER_BYTES_MAX {
+                events.more = true;
+                break;
+            }
+            let message = event.run.message(event.place);
+            bytes += message.map_or(0, |message| message.body.len() + message.properties.len());
+            events.events.push(event);
+        }
+        Ok(Outturn::Events(Box::new(events)))
+    }
+
+    /// At its home: replaces an event of a time series.
+    pub(crate) fn amend(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        path: &tiderace_topics::Path,
+        version: u64,
+        value: &NewValue,
+        effects: &mut Effects,
+    ) -> Operated {
+        let policy = self.options.topic(path).clone();
+        let key = self.names.find(path.as_str(), &self.topics);
+        let topic = key.and_then(|key| self.topics.get(key)).filter(|topic| topic.is_known());
+        let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
+        self.may_operate(operator, Action::Publish, path, &spec)?;
+        let known = topic.and_then(|topic| topic.home.as_ref()?.series()?.event(version));
+        let (Some(key), Some(event), true) = (key, known, spec.series) else {
+            let reason = format!("{path} is no time series, or has no event {version} any more");
+            return Err(Close::new(CloseCode::TopicUnknown, reason));
+        };
+        let original = event.amends.unwrap_or(version);
+        let mut block = value.properties.to_vec();
+        properties::append(&mut block, AMENDS, itoa::Buffer::new().format(original));
+        let run = self.run_of(now, path, &block, &value.body);
+        crate::condition::check_value(&spec, &run)?;
+        let version = self.publish_here(now, operator, key, run, Some(original), effects)?;
+        Ok(Outturn::Updated { version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+    use tiderace_base::{Span, Time};
+    use tiderace_topics::Path;
+    use tiderace_wire::{Destination, Kind, Meta, RunBuilder};
+
+    fn run(version: u64, count: usize) -> Arc<Run> {
+        let path = Path::parse("a").unwrap();
+        let mut builder = RunBuilder::new(Destination { kind: Kind::Topic, path }, Time::ZERO);
+        for _ in 0..count {
+            builder.finish(b"x", Meta::default());
+        }
+        let mut run = builder.build();
+        run.set_version(version);
+        Arc::new(run)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_what_was_asked_for(
+            runs in proptest::collection::vec((1usize..6, 0u64..50), 1..40),
+            count in 0u32..12,
+            age in 0u64..100,
+            start in 0u64..120,
+        ) {
+            let spec = HistorySpec { count, age: Span::from_millis(age) };
+            let mut series = Series::default();
+            let mut model: Vec<(u64, u64)> = Vec::new();
+            let (mut version, mut time_ms) = (1, 1_000);
+            for (size, later) in runs {
+                time_ms += later;
+                let run = run(version, size);
+                series.push(Kept { run, from: 0, time_ms, author: None, amends: None });
+                series.trim(spec, time_ms);
+                model.extend((version..version + size as u64).map(|version| (version, time_ms)));
+                version += size as u64;
+                if age > 0 {
+                    model.retain(|(_, at)| at + age > time_ms);
+                }
+                if count > 0 {
+                    model.drain(..model.len().saturating_sub(count as usize));
+                }
+            }
+            let versions = |from| series.from(from).map(|event| event.version).collect::<Vec<_>>();
+            let wanted = |test: &dyn Fn(&(u64, u64)) -> bool| {
+                model.iter().filter(|row| test(row)).map(|row| row.0).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(versions(Replay::Version(0)), wanted(&|_| true));
+            prop_assert_eq!(versions(Replay::Version(start)), wanted(&|row| row.0 >= start));
+            prop_assert_eq!(versions(Replay::Time(1_000 + start)), wanted(&|row| row.1 >= 1_000 + start));
+            let last = &model[model.len().saturating_sub(start as usize)..];
+            let last: Vec<u64> = last.iter().map(|row| row.0).collect();
+            prop_assert_eq!(versions(Replay::Last(start as u32)), last);
+            prop_assert_eq!(series.messages, model.len());
+            let bytes: usize = series.kept.iter().map(|kept| kept.run.bytes()).sum();
+            prop_assert_eq!(series.bytes, bytes);
+        }
+    }
+}
