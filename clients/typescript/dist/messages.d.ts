@@ -39,6 +39,8 @@ export declare const RESUME = 32;
 export declare const EXPLICIT = 64;
 export declare const EXCLUSIVE = 128;
 export declare const PATTERN = 256;
+/** Whether a path names many: by wildcards, regular expressions (`?a/.*`) or as a set (`[a, b]`). */
+export declare const patternFlag: (path: string) => 0 | 256;
 /** Flags of messages with a body: the two lowest bits are the content. */
 export declare const CONTENT = 3;
 export declare const PROPERTIES = 4;

@@ -7,6 +7,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
 mod random;
+mod wish;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,12 +18,13 @@ use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Mail, Princ
 use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Call, Command, Commands, Credentials, Destination, Exchange, ExchangeKey, Flags, Kind, Meta,
-    Outcome, Outturn, Position, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token,
-    Window, properties,
+    Call, Command, Commands, Credentials, Destination, Exchange, ExchangeKey, Kind, Meta, Outcome,
+    Outturn, Position, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token, Window,
+    properties,
 };
 
 pub use random::Random;
+pub use wish::{Outgoing, Wish};
 
 /// A message as a client got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -478,43 +480,6 @@ impl World {
         let client = &mut self.clients[link as usize];
         assert_eq!(client.session, session);
         client
-    }
-}
-
-/// What a client asks for in a subscription; targets are written like `topic:a/*`.
-#[derive(Clone, Debug, Default)]
-pub struct Wish {
-    pub targets: Vec<String>,
-    pub selector: Option<&'static str>,
-    pub explicit: bool,
-    pub window: Option<u32>,
-    pub exclusive: bool,
-    pub unretained: bool,
-    pub recoverable: bool,
-    pub deltas: bool,
-    pub since: Option<Position>,
-    pub replay: Option<tiderace_wire::Replay>,
-}
-
-impl Wish {
-    pub fn to(target: &str) -> Wish {
-        Wish { targets: vec![target.to_owned()], ..Wish::default() }
-    }
-}
-
-/// A message as it is published.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    pub body: String,
-    pub properties: String,
-    pub flags: Flags,
-    pub expires_ms: Option<u64>,
-}
-
-impl Outgoing {
-    pub fn new(body: impl Into<String>) -> Outgoing {
-        let properties = String::new();
-        Outgoing { body: body.into(), properties, flags: Flags::NONE, expires_ms: None }
     }
 }
 

@@ -1,0 +1,40 @@
+//! What clients ask for and what they publish.
+
+use tiderace_wire::{Flags, Position, Replay};
+
+/// What a client asks for in a subscription; targets are written like `topic:a/*`.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    pub targets: Vec<String>,
+    pub selector: Option<&'static str>,
+    pub explicit: bool,
+    pub window: Option<u32>,
+    pub exclusive: bool,
+    pub unretained: bool,
+    pub recoverable: bool,
+    pub deltas: bool,
+    pub since: Option<Position>,
+    pub replay: Option<Replay>,
+}
+
+impl Wish {
+    pub fn to(target: &str) -> Wish {
+        Wish { targets: vec![target.to_owned()], ..Wish::default() }
+    }
+}
+
+/// A message as it is published.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub body: String,
+    pub properties: String,
+    pub flags: Flags,
+    pub expires_ms: Option<u64>,
+}
+
+impl Outgoing {
+    pub fn new(body: impl Into<String>) -> Outgoing {
+        let properties = String::new();
+        Outgoing { body: body.into(), properties, flags: Flags::NONE, expires_ms: None }
+    }
+}
