@@ -2,7 +2,7 @@
 //! `cargo bench -p tiderace-delta`. Prints one table in Markdown.
 //!
 //! Every difference is applied and compared before anything is measured. Times are the least of
-//! many repeats over the same 400 pairs of successive values, all codecs in one process.
+//! many rounds over the same 400 pairs of successive values, all codecs in one process.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -11,6 +11,7 @@
 )]
 
 mod codecs;
+mod hostile;
 mod quotes;
 
 use std::hint::black_box;
@@ -47,6 +48,19 @@ fn main() {
         });
         println!("| {} |{}", codec.name, row.collect::<String>());
     }
+    println!("\nHostile deltas to a value of 1,000 bytes, where 1 MiB may be made.\n");
+    println!("| delta | its bytes | makes | µs |\n|---|--:|---|--:|");
+    for attack in hostile::attacks() {
+        let made = match (attack.decode)(&attack.delta) {
+            Ok(made) => format!("{} bytes", made.len()),
+            Err(error) => format!("{error:?}"),
+        };
+        let span = least(&[()], |()| {
+            let _ = black_box((attack.decode)(black_box(&attack.delta)));
+        });
+        let micros = span.as_nanos() as f64 / 1e3;
+        println!("| {} | {} | {made} | {micros:.1} |", attack.name, attack.delta.len());
+    }
 }
 
 fn measure(codec: &Codec, values: &[Vec<u8>]) -> Cell {
@@ -57,33 +71,34 @@ fn measure(codec: &Codec, values: &[Vec<u8>]) -> Cell {
         assert!((codec.same)(&made, new), "{} does not make the value again", codec.name);
     }
     let bytes: usize = deltas.iter().map(Vec::len).sum();
-    let encode = least(|| {
-        for (old, new) in pairs() {
-            black_box((codec.encode)(black_box(old), black_box(new)));
-        }
+    let cases: Vec<_> = pairs().zip(&deltas).map(|((old, new), delta)| (old, new, delta)).collect();
+    let encode = least(&cases, |(old, new, _)| {
+        black_box((codec.encode)(black_box(old), black_box(new)));
     });
-    let decode = least(|| {
-        for ((old, _), delta) in pairs().zip(&deltas) {
-            black_box((codec.decode)(black_box(old), black_box(delta)));
-        }
+    let decode = least(&cases, |(old, _, delta)| {
+        black_box((codec.decode)(black_box(old), black_box(delta)));
     });
     let each = |span: Duration| span.as_nanos() as f64 / PAIRS as f64;
     Cell { bytes: bytes as f64 / PAIRS as f64, encode: each(encode), decode: each(decode) }
 }
 
-/// The least time of many repeats.
-fn least(mut run: impl FnMut()) -> Duration {
-    let begin = Instant::now();
-    let (mut least, mut repeats) = (Duration::MAX, 0);
-    while repeats < REPEATS_MIN || begin.elapsed() < SPAN {
-        let before = Instant::now();
-        run();
-        least = least.min(before.elapsed());
-        repeats += 1;
+/// The time of all cases: the sum, over stretches of them, of the least of many rounds. Stretches are
+/// short, so that other programs on the machine spoil few of them.
+fn least<T>(cases: &[T], run: impl Fn(&T)) -> Duration {
+    let mut least = vec![Duration::MAX; cases.len().div_ceil(STRETCH)];
+    let (begin, mut rounds) = (Instant::now(), 0);
+    while rounds < ROUNDS_MIN || begin.elapsed() < SPAN {
+        for (stretch, least) in cases.chunks(STRETCH).zip(&mut least) {
+            let before = Instant::now();
+            stretch.iter().for_each(&run);
+            *least = before.elapsed().min(*least);
+        }
+        rounds += 1;
     }
-    least
+    least.into_iter().sum()
 }
 
 const PAIRS: usize = 400;
-const REPEATS_MIN: usize = 5;
-const SPAN: Duration = Duration::from_millis(150);
+const STRETCH: usize = 20;
+const ROUNDS_MIN: usize = 10;
+const SPAN: Duration = Duration::from_millis(200);
