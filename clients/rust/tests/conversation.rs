@@ -144,6 +144,37 @@ fn message<'a>(kind: Kind, path: &'a str, body: &'a [u8]) -> Publish<'a> {
 }
 
 #[test]
+fn values_come_by_the_codec_that_was_agreed_on() {
+    for (codecs, by) in
+        [(&["vcdiff", "tiderace"][..], " by delta"), (&["tiderace"], " by delta"), (&[], "")]
+    {
+        let mut node = Node::new();
+        let (link, feed) = (node.accept(), node.accept());
+        let mut client = Client::new("test").with_codecs(codecs);
+        let mut out = Vec::new();
+        client.connect(Auth::Anonymous, &mut out);
+        let quotes = client.subscribe(Wish::topic("fx/a").deltas(), &mut out);
+        node.send(link, &out);
+        node.turn(link, &mut client);
+        let mut publisher = Client::new("feed");
+        let mut out = Vec::new();
+        publisher.connect(Auth::Anonymous, &mut out);
+        for digit in 1..4 {
+            let body = format!("1.0845{digit} is a quote among others of its kind");
+            publisher.publish(message(Kind::Topic, "fx/a", body.as_bytes()), false, &mut out);
+        }
+        node.send(feed, &out);
+        let expected = (1..4).map(|digit| {
+            let by = if digit > 1 { by } else { "" };
+            format!(
+                "{quotes} v{digit} missed 0 1.0845{digit} is a quote among others of its kind{by}"
+            )
+        });
+        assert_eq!(node.turn(link, &mut client), expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn subscribe_publish_break_and_come_back() {
     let mut node = Node::new();
     let link = node.accept();
