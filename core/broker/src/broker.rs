@@ -79,6 +79,8 @@ pub struct Broker {
     /// Specifications that topics were created with, each once.
     pub(crate) specs: Set<Arc<TopicSpec>>,
     pub(crate) specs_swept_at: usize,
+    /// The specification that was read last: its text, what it was based on, and what it says.
+    pub(crate) last_spec: Option<(Box<[u8]>, Arc<TopicSpec>, Arc<TopicSpec>)>,
     /// Operations that several homes have a part in.
     pub(crate) gatherings: Map<(SessionId, Token), Gathering>,
     /// As a home: removals under way.
@@ -124,6 +126,7 @@ impl Broker {
             metrics: BrokerMetrics::default(),
             specs: Set::default(),
             specs_swept_at: 0,
+            last_spec: None,
             gatherings: Map::default(),
             removals: VecDeque::new(),
             locks: Map::default(),
@@ -260,7 +263,7 @@ impl Broker {
             if self.sweep_at == 0 {
                 self.sweep_history(now);
             }
-            self.sweep_topics(now);
+            self.sweep_topics(now, effects);
         }
     }
 
@@ -317,13 +320,14 @@ impl Broker {
 
     /// Forgets some of the topics that nobody has used for long and of the values whose time is over:
     /// a part at a time, for looking at millions would hold up everything else.
-    fn sweep_topics(&mut self, now: Now) {
+    fn sweep_topics(&mut self, now: Now, effects: &mut Effects) {
         let slots = self.topics.slots();
         let end = self.sweep_at.saturating_add(SWEEP_SLOTS).min(slots);
         for slot in self.sweep_at..end {
             if let Some(key) = self.topics.key_of(slot) {
                 self.sweep_recording(now, key);
                 self.sweep_series(now, key);
+                self.sweep_retirement(now, key, effects);
                 self.sweep_topic(now, key);
             }
         }

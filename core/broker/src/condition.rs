@@ -81,40 +81,24 @@ impl Broker {
 
 /// Whether all messages of a run may be values of a topic.
 pub(crate) fn check_value(spec: &TopicSpec, run: &Run) -> Result<(), Close> {
-    if spec.value == ValueType::Any || spec.value == ValueType::Binary {
+    if matches!(spec.value, ValueType::Any | ValueType::Binary) && spec.schema.is_none() {
         return Ok(());
     }
-    let written = run.messages().filter(|message| !message.flags.contains(Flags::RETAIN_REMOVE));
-    for message in written {
-        fits(spec.value, message.body).map_err(|problem| {
+    for message in run.messages().filter(|known| !known.flags.contains(Flags::RETAIN_REMOVE)) {
+        let fits = spec.value.check(message.body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string());
+        fits.and_then(|()| fits_schema(spec, message.body)).map_err(|problem| {
             let path = &run.destination().path;
-            let kind = spec.value.name();
-            let reason = format!("{path} holds values of type {kind}; {problem}");
+            let reason = format!("{path} takes values of type {}: {problem}", spec.value.name());
             Close::new(CloseCode::BadValue, reason)
         })?;
     }
     Ok(())
 }
 
-/// Whether a body is of that type.
-fn fits(kind: ValueType, body: &[u8]) -> Result<(), String> {
-    let text = || std::str::from_utf8(body).map_err(|wrong| wrong.to_string());
-    match kind {
-        ValueType::Any | ValueType::Binary => Ok(()),
-        ValueType::Text => text().map(|_| ()),
-        ValueType::Json => {
-            Json::parse(body, JSON_DEPTH_MAX).map(|_| ()).map_err(|wrong| wrong.to_string())
-        }
-        ValueType::Int64 => match text()?.trim().parse::<i64>() {
-            Ok(_) => Ok(()),
-            Err(_) => Err("this is no whole number of 64 bits".to_owned()),
-        },
-        ValueType::Double => {
-            let json = Json::parse(body, 1).map_err(|wrong| wrong.to_string())?;
-            let finite = json.as_number().is_some_and(f64::is_finite);
-            if finite { Ok(()) } else { Err("this is no finite number".to_owned()) }
-        }
-    }
+fn fits_schema(spec: &TopicSpec, body: &[u8]) -> Result<(), String> {
+    let Some(schema) = &spec.schema else { return Ok(()) };
+    let json = Json::parse(body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string())?;
+    schema.check(json).map_err(|bad| bad.to_string())
 }
 
 /// Whether a place of a value compares so. What is not there, and a value that is not JSON, equals

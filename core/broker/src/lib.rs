@@ -38,6 +38,7 @@ mod publish;
 mod queueing;
 mod recover;
 mod remove;
+mod retire;
 mod selecting;
 mod series;
 mod service;

@@ -36,10 +36,29 @@ pub(crate) struct Lock {
 #[derive(Debug)]
 pub(crate) struct Holding {
     name: Path,
-    /// The fence of a lock that is held; zero while it is waited for.
-    fence: u64,
-    /// The token of the last request for the lock; of a claim there is none.
-    token: Option<Token>,
+    what: Held,
+}
+
+/// What a session holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// A lock, or a place among those who wait for it.
+    Lock {
+        /// Of the last request for it.
+        token: Token,
+        /// Zero while it is waited for.
+        fence: u64,
+    },
+    /// A topic that it has for itself.
+    Claim,
+    /// A topic that goes when it goes.
+    Creation,
+}
+
+impl Held {
+    fn is_like(self, other: Held) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
 }
 
 /// What a home holds publishers of a topic to.
@@ -189,21 +208,27 @@ impl Broker {
 
     /// On the session's shard: what it asks for is to be given back when it ends.
     pub(crate) fn note_holding(&mut self, session: SessionId, token: Token, operation: &Operation) {
-        let (name, token) = match operation {
-            Operation::Lock { name, .. } => (name, Some(token)),
-            Operation::Claim { path } => (path, None),
-            Operation::Unlock { name } => return self.forget_holding(session, name, true),
-            Operation::Release { path } => return self.forget_holding(session, path, false),
+        let lock = Held::Lock { token, fence: 0 };
+        let (name, what) = match operation {
+            Operation::Lock { name, .. } => (name, lock),
+            Operation::Claim { path } => (path, Held::Claim),
+            Operation::Create { path, spec, .. } if heeds_session(spec) => (path, Held::Creation),
+            Operation::Unlock { name } => return self.forget_holding(session, name, lock),
+            Operation::Release { path } => return self.forget_holding(session, path, Held::Claim),
             _ => return,
         };
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let holdings = &mut record.rare.get_or_insert_default().holdings;
-        let same = |holding: &&mut Holding| {
-            holding.name == *name && holding.token.is_some() == token.is_some()
-        };
-        match holdings.iter_mut().find(same) {
-            Some(holding) => holding.token = token,
-            None => holdings.push(Holding { name: name.clone(), fence: 0, token }),
+        let same = |held: &&mut Holding| held.name == *name && held.what.is_like(what);
+        match (holdings.iter_mut().find(same), what) {
+            (
+                Some(Holding { what: Held::Lock { token: asked, .. }, .. }),
+                Held::Lock { token, .. },
+            ) => {
+                *asked = token;
+            }
+            (Some(_), _) => {}
+            (None, _) => holdings.push(Holding { name: name.clone(), what }),
         }
     }
 
@@ -213,10 +238,10 @@ impl Broker {
         rare.is_none_or(|rare| rare.holdings.len() < HOLDINGS_MAX)
     }
 
-    fn forget_holding(&mut self, session: SessionId, name: &Path, lock: bool) {
+    fn forget_holding(&mut self, session: SessionId, name: &Path, what: Held) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         if let Some(rare) = &mut record.rare {
-            rare.holdings.retain(|held| held.name != *name || held.token.is_some() != lock);
+            rare.holdings.retain(|held| held.name != *name || !held.what.is_like(what));
         }
     }
 
@@ -224,12 +249,13 @@ impl Broker {
     pub(crate) fn note_answer(&mut self, session: SessionId, token: Token, result: &Operated) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let Some(rare) = &mut record.rare else { return };
-        let place = rare.holdings.iter().position(|held| held.token == Some(token));
-        let Some(place) = place else { return };
+        let asked =
+            |held: &Holding| matches!(held.what, Held::Lock { token: of, .. } if of == token);
+        let Some(place) = rare.holdings.iter().position(asked) else { return };
         match result {
             Ok(Outturn::Locked { fence }) => {
                 if let Some(held) = rare.holdings.get_mut(place) {
-                    held.fence = *fence;
+                    held.what = Held::Lock { token, fence: *fence };
                 }
             }
             Err(_) => {
@@ -249,10 +275,12 @@ impl Broker {
             return Ok(0);
         };
         let rare = self.session(session).and_then(|record| record.rare.as_ref());
-        let held = rare.and_then(|rare| {
-            rare.holdings.iter().find(|held| held.name == *name && held.fence > 0)
+        let held = rare.into_iter().flat_map(|rare| &rare.holdings);
+        let fence = held.filter(|held| held.name == *name).find_map(|held| match held.what {
+            Held::Lock { fence, .. } if fence > 0 => Some(fence),
+            _ => None,
         });
-        held.map(|held| held.fence).ok_or_else(|| {
+        fence.ok_or_else(|| {
             let reason = format!("this session does not hold the lock {name}; nothing was changed");
             Close::new(CloseCode::LockNotHeld, reason)
         })
@@ -297,10 +325,11 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let Some(rare) = &mut record.rare else { return };
         let holdings = std::mem::take(&mut rare.holdings);
-        for Holding { name, token, .. } in holdings {
-            let operation = match token {
-                Some(_) => Operation::Unlock { name },
-                None => Operation::Release { path: name },
+        for Holding { name, what } in holdings {
+            let operation = match what {
+                Held::Lock { .. } => Operation::Unlock { name },
+                Held::Claim => Operation::Release { path: name },
+                Held::Creation => Operation::Abandon { path: name },
             };
             self.operate(now, session, 0, operation, effects);
         }
@@ -310,6 +339,12 @@ impl Broker {
 pub(crate) fn claimed_by_another(path: &Path) -> Close {
     let reason = format!("another session has claimed {path} and is its only publisher");
     Close::new(CloseCode::TopicClaimed, reason)
+}
+
+/// Whether a specification's text may say that the topic goes with its session.
+fn heeds_session(spec: &[u8]) -> bool {
+    const WORD: &[u8] = b"session";
+    spec.windows(WORD.len()).any(|window| window == WORD)
 }
 
 /// The first lock that a condition names.

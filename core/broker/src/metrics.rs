@@ -65,6 +65,7 @@ broker_metrics! {
     sessions false "tiderace_sessions" "" "Sessions.";
     subscriptions false "tiderace_subscriptions" "" "Subscriptions.";
     topics false "tiderace_topics" "" "Topics known, counted on each shard that uses them.";
+    topics_retired true "tiderace_topics_removed_total" "reason=\"policy\"" "Topics removed by themselves.";
     retained false "tiderace_topics_retained" "" "Topics that hold a retained value.";
     retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values and of their topics.";
     queues false "tiderace_queues" "" "Queues.";

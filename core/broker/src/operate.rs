@@ -74,6 +74,7 @@ impl Broker {
             }
             Operation::Create { ref path, .. }
             | Operation::Amend { ref path, .. }
+            | Operation::Abandon { ref path }
             | Operation::Claim { ref path }
             | Operation::Release { ref path }
             | Operation::Lock { name: ref path, .. }
@@ -167,6 +168,10 @@ impl Broker {
                 return self.lock(now, operator, name, patience, effects);
             }
             Operation::Unlock { name } => self.unlock(now, &operator, &name, effects),
+            Operation::Abandon { path } => {
+                self.abandon(&path, operator.session);
+                Ok(Outturn::Done)
+            }
             Operation::Claim { path } => self.claim(now, &operator, &path),
             Operation::Release { path } => self.release_claim(&operator, &path),
             Operation::History(query) => self.read_history(now, &operator, &query),

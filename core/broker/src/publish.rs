@@ -12,6 +12,7 @@ use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::lock::claimed_by_another;
 use crate::operate::is_reserved;
+use crate::retire::Retirement;
 use crate::series::keeps;
 use crate::topic::{Home, Topic, bit, members};
 
@@ -133,6 +134,7 @@ impl Broker {
         };
         admit(topic, publisher.session, &run)?;
         let keeps = keeps(&topic.spec);
+        let retires = topic.spec.removal.is_some();
         if keeps && self.retained_bytes + run.bytes() > self.options.messages_bytes_max {
             return Err(CloseCode::MemoryFull.into());
         }
@@ -148,6 +150,10 @@ impl Broker {
             home.recorded_by_pattern = self.history.names(&topic.path);
         }
         home.removed = false;
+        if retires {
+            let made = || Box::new(Retirement::new(now.time));
+            home.rare_mut().retirement.get_or_insert_with(made).update(now.time);
+        }
         if home.next_version == 0 {
             // Above all versions of an earlier topic of this name: there were never more of them
             // than numbers.

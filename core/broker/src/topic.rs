@@ -10,6 +10,7 @@ use crate::history::TopicHistory;
 use crate::interest::fresh;
 use crate::listeners::Listeners;
 use crate::lock::Guard;
+use crate::retire::Retirement;
 use crate::series::Series;
 
 /// One subscription's entry in a topic's list.
@@ -120,6 +121,8 @@ pub(crate) struct RareHome {
     pub(crate) guard: Option<Box<Guard>>,
     /// Recent messages; present while or shortly after somebody may come back to them.
     pub(crate) history: Option<TopicHistory>,
+    /// What its removal policy looks at.
+    pub(crate) retirement: Option<Box<Retirement>>,
     /// What its specification says that it keeps.
     pub(crate) series: Option<Series>,
 }
@@ -132,6 +135,7 @@ impl RareHome {
             && self.guard.is_none()
             && self.history.is_none()
             && self.series.is_none()
+            && self.retirement.is_none()
     }
 }
 
@@ -174,6 +178,11 @@ impl Home {
     /// Recent messages, if they are kept.
     pub(crate) fn history_mut(&mut self) -> Option<&mut TopicHistory> {
         self.rare.as_mut()?.history.as_mut()
+    }
+
+    /// What its removal policy looks at, if it has one.
+    pub(crate) fn retirement_mut(&mut self) -> Option<&mut Retirement> {
+        self.rare.as_mut()?.retirement.as_deref_mut()
     }
 
     /// What it keeps, if it keeps anything.

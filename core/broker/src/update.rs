@@ -20,7 +20,7 @@ use crate::condition::{JSON_DEPTH_MAX, check_value};
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator, is_reserved};
 use crate::publish::{Publisher, denied};
-use crate::topic::Home;
+use crate::topic::{Home, Topic};
 
 impl Broker {
     pub(crate) fn create_topic(
@@ -53,7 +53,11 @@ impl Broker {
         if let Some(run) = &run {
             check_value(&spec, run)?;
         }
+        let retires = spec.removal.is_some();
         let key = self.make_known(now, path, spec);
+        if retires && !existed {
+            self.begin_retirement(now, key, operator.session);
+        }
         if let Some(run) = run.filter(|_| !existed) {
             self.publish_here(now, operator, key, run, None, effects)?;
         }
@@ -68,11 +72,13 @@ impl Broker {
         effects: &mut Effects,
     ) -> Operated {
         let path = &update.path;
-        let known = self.find_topic(path).and_then(|key| self.topics.get(key));
-        let created = match (known.filter(|topic| topic.is_known()), &update.spec) {
-            (None, Some(spec)) => Some(self.spec_from(operator, path, spec)?),
+        let there =
+            self.find_topic(path).and_then(|key| self.topics.get(key)).is_some_and(Topic::is_known);
+        let created = match (there, &update.spec) {
+            (false, Some(spec)) => Some(self.spec_from(operator, path, spec)?),
             _ => None,
         };
+        let known = self.find_topic(path).and_then(|key| self.topics.get(key));
         if let Some(spec) = &created {
             self.may_operate(operator, Action::Create, path, spec)?;
         }
@@ -100,7 +106,14 @@ impl Broker {
         };
         check_value(&spec, &run)?;
         let key = match created {
-            Some(spec) => self.make_known(now, path, spec),
+            Some(spec) => {
+                let retires = spec.removal.is_some();
+                let key = self.make_known(now, path, spec);
+                if retires {
+                    self.begin_retirement(now, key, operator.session);
+                }
+                key
+            }
             None => self.ensure_topic(now, path),
         };
         let version = self.publish_here(now, operator, key, run, None, effects)?;
@@ -109,7 +122,7 @@ impl Broker {
     }
 
     fn spec_from(
-        &self,
+        &mut self,
         operator: &Operator,
         path: &Path,
         text: &[u8],
@@ -118,6 +131,13 @@ impl Broker {
         if text.is_empty() {
             return Ok(base.clone());
         }
+        if let Some((known, of, spec)) = &self.last_spec
+            && **known == *text
+            && Arc::ptr_eq(of, base)
+        {
+            return Ok(spec.clone());
+        }
+        let base = &base.clone();
         let spec = TopicSpec::parse(text, base)?;
         if let Some(owner) = &spec.owner
             && **owner != *operator.principal.name
@@ -127,7 +147,11 @@ impl Broker {
         if spec == **base {
             return Ok(base.clone());
         }
-        Ok(Arc::new(spec))
+        let spec = self.shared_spec(Arc::new(spec));
+        if spec.owner.is_none() {
+            self.last_spec = Some((text.into(), base.clone(), spec.clone()));
+        }
+        Ok(spec)
     }
 
     /// Whether somebody may do that to a topic: by the rules, or as its owner.
@@ -154,7 +178,6 @@ impl Broker {
     /// The topic, with a specification of its own.
     pub(crate) fn make_known(&mut self, now: Now, path: &Path, spec: Arc<TopicSpec>) -> Key {
         let key = self.ensure_topic(now, path);
-        let spec = self.shared_spec(spec);
         if let Some(topic) = self.topics.get_mut(key) {
             topic.spec = spec;
             topic.touch(now.time);

@@ -405,3 +405,62 @@ fn a_value_is_changed_by_patch_merge_and_delta() {
         }
     });
 }
+
+#[test]
+fn values_fit_the_schema_of_their_topic() {
+    let mut world = world(1);
+    let ann = world.connect(0, "ann");
+    let spec = r#"{"type":"json","schema":{"type":"object","required":["bid"],"properties":{"bid":{"type":"number","minimum":0}}}}"#;
+    assert!(tell(&mut world, ann, create("q", spec, Some(r#"{"bid":1}"#))).is_ok());
+    assert!(version(tell(&mut world, ann, update("q", r#"{"bid":2.5}"#, None))).is_ok());
+    for bad in [r#"{"bid":-1}"#, "{}", "7", "{"] {
+        let refused = version(tell(&mut world, ann, update("q", bad, None)));
+        assert_eq!(refused, Err(CloseCode::BadValue), "{bad}");
+    }
+    let merge = change("q", Change::Merge(br#"{"bid":null}"#[..].into()), None);
+    assert_eq!(tell(&mut world, ann, merge).unwrap_err(), CloseCode::BadValue);
+}
+
+#[test]
+fn topics_are_removed_when_their_specification_says_so() {
+    for_seeds(0..6, |seed| {
+        let mut world = world(seed);
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+        let made = |removal: &str| format!(r#"{{"removal":"{removal}"}}"#);
+        for (name, removal) in [
+            ("a/quiet", "no updates for 10s"),
+            ("a/unheard", "no subscribers for 10s"),
+            ("a/old", "after 25s"),
+            ("a/both", "no updates for 10s and no subscribers for 10s"),
+            ("a/mine", "session closes"),
+        ] {
+            tell(&mut world, ann, create(name, &made(removal), Some("1"))).unwrap();
+        }
+        world.subscribe(bob, 0, Wish::to("topic:a/both"));
+        world.subscribe(bob, 1, Wish::to("topic:a/unheard"));
+        let pass = |world: &mut World, seconds| {
+            for _ in 0..seconds {
+                world.advance(Span::from_secs(1));
+                world.quiesce();
+            }
+        };
+        let there = |world: &mut World| {
+            let page = page(world, bob, fetch("a/**", 0, None));
+            listed(&page).into_iter().map(|path| path[2..].to_owned()).collect::<Vec<_>>()
+        };
+        pass(&mut world, 6);
+        version(tell(&mut world, ann, update("a/quiet", "2", None))).unwrap();
+        pass(&mut world, 6);
+        assert_eq!(there(&mut world), ["both", "mine", "old", "quiet", "unheard"]);
+        pass(&mut world, 10);
+        assert_eq!(there(&mut world), ["both", "mine", "old", "unheard"]);
+        world.unsubscribe(bob, 1);
+        world.close(ann);
+        pass(&mut world, 8);
+        assert_eq!(there(&mut world), ["both", "unheard"]);
+        pass(&mut world, 12);
+        assert_eq!(there(&mut world), ["both"]);
+        let heard = &world.clients[bob].received;
+        assert!(!heard.iter().any(|message| message.path == "a/both" && message.body.is_empty()));
+    });
+}

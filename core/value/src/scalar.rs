@@ -9,9 +9,10 @@ use crate::number::Decimal;
 use crate::{Json, JsonError, JsonKind};
 
 /// What a body is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BodyType {
     /// Whatever it is.
+    #[default]
     Any,
     /// JSON text.
     Json,
@@ -55,6 +56,11 @@ impl BodyType {
         ("double", BodyType::Double),
         ("binary", BodyType::Binary),
     ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        BodyType::ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
 
     /// Checks a body; JSON may be nested so deeply.
     ///

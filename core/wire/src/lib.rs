@@ -50,7 +50,7 @@ pub use session::{
 };
 pub use shared::{EncodingKey, SharedRun};
 pub use spec::{
-    Conflation, HistorySpec, Priority, SPEC_BYTES_MAX, SlowConsumer, SpecError, TopicSpec,
-    ValueType, parse_span,
+    Conflation, HistorySpec, Priority, Removal, RemovalCondition, SPEC_BYTES_MAX,
+    SPEC_SCHEMA_BYTES_MAX, SchemaSpec, SlowConsumer, SpecError, TopicSpec, ValueType, parse_span,
 };
 pub use ticket::Ticket;

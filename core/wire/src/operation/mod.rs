@@ -47,6 +47,12 @@ pub enum Operation {
         /// What it is to be.
         value: NewValue,
     },
+    /// The session that had created a topic has ended: said by its shard, never by a client;
+    /// [`Outturn::Done`].
+    Abandon {
+        /// Which topic.
+        path: Path,
+    },
     /// Takes a lock, which is held until it is given back or the session ends; [`Outturn::Locked`].
     Lock {
         /// Its name.

@@ -6,10 +6,15 @@
 //! What is not named is as the configuration has it for the path. Relies on `core/value`. Invariant:
 //! [`TopicSpec::to_json`] names everything, and [`TopicSpec::parse`] of it gives the same back.
 
+use std::sync::Arc;
+
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_value::{Json, append_text};
 
-use super::{Priority, SPEC_BYTES_MAX, SlowConsumer, TopicSpec, ValueType};
+use super::{
+    Priority, Removal, SPEC_BYTES_MAX, SPEC_SCHEMA_BYTES_MAX, SchemaSpec, SlowConsumer, TopicSpec,
+    ValueType,
+};
 
 const DEPTH_MAX: usize = 64;
 const SPAN_MAX: Span = Span::from_secs(366 * 24 * 3600);
@@ -51,7 +56,7 @@ impl From<SpecError> for Close {
 }
 
 /// Everything that can be named, in the order in which it is written.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 15] = [
     "type",
     "series",
     "retain",
@@ -65,6 +70,8 @@ const NAMES: [&str; 13] = [
     "priority",
     "owner",
     "presence",
+    "schema",
+    "removal",
 ];
 
 impl TopicSpec {
@@ -113,6 +120,21 @@ impl TopicSpec {
             "owner" => {
                 let problem = || wrong("owner", "is the name of a principal, or null".into());
                 self.owner = Some(value.as_text().ok_or_else(problem)?.as_ref().into());
+            }
+            "schema" if value.is_null() => self.schema = None,
+            "schema" if value.text().len() > SPEC_SCHEMA_BYTES_MAX => {
+                let text = format!("has more than {SPEC_SCHEMA_BYTES_MAX} bytes");
+                return Err(wrong("schema", text));
+            }
+            "schema" => {
+                let schema = SchemaSpec::parse(value.text());
+                self.schema = Some(schema.map_err(|bad| wrong("schema", format!("is no {bad}")))?);
+            }
+            "removal" if value.is_null() => self.removal = None,
+            "removal" => {
+                let text = value.as_text().unwrap_or_default();
+                let removal = Removal::parse(&text).map_err(|bad| wrong("removal", bad))?;
+                self.removal = Some(Arc::new(removal));
             }
             "presence" => self.presence = truth("presence", value)?,
             _ => return Err(unknown(name)),
@@ -164,6 +186,14 @@ impl TopicSpec {
         match &self.owner {
             Some(owner) => append_text(&mut out, owner),
             None => out.extend_from_slice(b"null"),
+        }
+        if let Some(removal) = &self.removal {
+            out.extend_from_slice(b",\"removal\":");
+            append_text(&mut out, &removal.to_text());
+        }
+        if let Some(schema) = &self.schema {
+            out.extend_from_slice(b",\"schema\":");
+            out.extend_from_slice(schema.text().as_bytes());
         }
         out.extend_from_slice(format!(r#","presence":{}}}"#, self.presence).as_bytes());
         out
@@ -267,6 +297,8 @@ mod tests {
             (r#"{"history":-1}"#, "number of messages"),
             (r#"{"history":{"size":1}}"#, "number of messages"),
             (r#"{"owner":7}"#, "name of a principal"),
+            (r#"{"removal":"soon"}"#, "known are `no subscribers for 10m`"),
+            (r#"{"schema":{"typ":"x"}}"#, "keyword `typ` is not supported"),
         ];
         for (text, part) in rows {
             let error = parse(text).unwrap_err();
@@ -294,6 +326,8 @@ mod tests {
                 priority: Priority::ALL[priority].1,
                 owner: owner.map(|owner| owner.as_str().into()),
                 presence: flags[5],
+                schema: flags[0].then(|| crate::SchemaSpec::parse(r#"{"type":"object"}"#).unwrap()),
+                removal: flags[1].then(|| Arc::new(Removal::parse("after 7d").unwrap())),
             };
             let text = spec.to_json();
             prop_assert_eq!(TopicSpec::parse(&text, &TopicSpec::default()).unwrap(), spec);

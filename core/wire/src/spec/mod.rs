@@ -4,12 +4,17 @@
 //! form is JSON, the same in every protocol ([`TopicSpec::parse`], [`TopicSpec::to_json`]).
 
 mod json;
+mod removal;
+mod schema;
 
 use std::sync::Arc;
 
 use tiderace_base::Span;
 
 pub use json::{SpecError, parse_span};
+pub use removal::{Removal, RemovalCondition};
+pub use schema::{SPEC_SCHEMA_BYTES_MAX, SchemaSpec};
+pub use tiderace_value::BodyType as ValueType;
 
 /// Bytes of a specification's text.
 pub const SPEC_BYTES_MAX: usize = 64 * 1024;
@@ -39,43 +44,12 @@ pub struct TopicSpec {
     pub priority: Priority,
     /// The principal that may do everything here, whatever the rules say.
     pub owner: Option<Arc<str>>,
+    /// What JSON values have to be like.
+    pub schema: Option<SchemaSpec>,
+    /// When it is removed by itself.
+    pub removal: Option<Arc<Removal>>,
     /// Whether who subscribes shows below `$sys/presence/`.
     pub presence: bool,
-}
-
-/// What the values of a topic are; publishers are held to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ValueType {
-    /// Whatever publishers send.
-    #[default]
-    Any,
-    /// JSON text.
-    Json,
-    /// UTF-8 text.
-    Text,
-    /// Bytes.
-    Binary,
-    /// A whole number of 64 bits with sign, as JSON text.
-    Int64,
-    /// A number of 64 bits with a point, as JSON text.
-    Double,
-}
-
-impl ValueType {
-    /// All types with their names.
-    pub const ALL: [(&'static str, ValueType); 6] = [
-        ("any", ValueType::Any),
-        ("json", ValueType::Json),
-        ("string", ValueType::Text),
-        ("binary", ValueType::Binary),
-        ("int64", ValueType::Int64),
-        ("double", ValueType::Double),
-    ];
-
-    /// Its name in specifications.
-    pub fn name(self) -> &'static str {
-        ValueType::ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
-    }
 }
 
 /// How many messages are kept besides the current value. Zero means "this one does not count"; if
@@ -174,6 +148,8 @@ impl Default for TopicSpec {
             conflation: Conflation::default(),
             priority: Priority::Default,
             owner: None,
+            schema: None,
+            removal: None,
             presence: false,
         }
     }
