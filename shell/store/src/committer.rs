@@ -320,6 +320,7 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
 
     fn commit(&mut self, group: Group) {
         self.look_for_room();
+        let grows = group.batches.iter().any(Batch::grows);
         let (outcomes, problem) = self.store.commit(group.batches);
         let done: Vec<Done> = group
             .owners
@@ -332,8 +333,10 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
             })
             .collect();
         (self.report)(Notice::Done(&done));
-        if let Some(error) = problem {
-            self.tell(&error);
+        match problem {
+            Some(error) => self.tell(&error),
+            None if grows && self.is_full.take().is_some() => (self.report)(Notice::RoomAgain),
+            None => {}
         }
         self.store.settle();
     }
@@ -352,12 +355,8 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
 
     fn look_for_room(&mut self) {
         if self.is_full.is_some_and(|looked| looked.elapsed() >= ROOM_INTERVAL) {
-            if self.store.find_room() {
-                self.is_full = None;
-                (self.report)(Notice::RoomAgain);
-            } else {
-                self.is_full = Some(Instant::now());
-            }
+            self.store.find_room();
+            self.is_full = Some(Instant::now());
             self.is_cleaning_blocked = false;
         }
     }

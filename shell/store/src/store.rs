@@ -216,16 +216,12 @@ impl<D: Disk> Store<D> {
         self.update_gauges();
     }
 
-    /// After a full disk: whether there is room again.
-    pub fn find_room(&mut self) -> bool {
-        if !self.has_reserve && self.options.reserve_bytes > 0 {
+    /// After a full disk: makes the reserve again if there is room, without which batches that add are
+    /// refused. It is worth trying from time to time.
+    pub fn find_room(&mut self) {
+        if !self.has_reserve {
             self.make_reserve();
         }
-        let has_room = self.has_reserve || self.options.reserve_bytes == 0;
-        if has_room {
-            set(&self.metrics.is_full, 0);
-        }
-        has_room
     }
 
     /// Ends the log so that any later damage to it is noticed.
@@ -236,20 +232,25 @@ impl<D: Disk> Store<D> {
         self.log.close()
     }
 
-    /// The reserve is given up for the batches that take away; the others are refused.
+    /// Batches that add are refused; for those that take away, the reserve is given up if it must be.
     fn commit_singly(
         &mut self,
         batches: Vec<Batch>,
         outcomes: &mut [Outcome],
     ) -> Result<(), CommitError> {
-        self.drop_reserve();
         for (batch, outcome) in batches.into_iter().zip(outcomes) {
             if batch.grows() && self.options.reserve_bytes > 0 {
                 *outcome = Outcome::Full;
                 continue;
             }
             let (bytes, records) = (batch.bytes(), u64::from(batch.records()));
-            match self.log.append(&mut vec![batch]) {
+            let mut batches = vec![batch];
+            let mut appended = self.log.append(&mut batches);
+            if matches!(appended, Err(CommitError::Full(_))) && self.has_reserve {
+                self.drop_reserve();
+                appended = self.log.append(&mut batches);
+            }
+            match appended {
                 Ok(()) => self.count_written(bytes, 1, records),
                 Err(CommitError::Full(_)) => *outcome = Outcome::Full,
                 Err(error) => return Err(error),

@@ -1,0 +1,157 @@
+//! The thread: every ticket is answered once and in order, whatever the disk does, and what waits is bounded.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+
+use common::disk::SimulatedDisk;
+use tiderace_store::{
+    Batch, Committer, Declaration, Done, Mark, Notice, Options, Outcome, Put, RefusedReason, Store,
+    StreamId, StreamKind, Sync,
+};
+
+fn store(disk: &SimulatedDisk, sync: Sync) -> Store<SimulatedDisk> {
+    let options = Options {
+        sync,
+        segment_bytes: 4096,
+        reserve_bytes: 0,
+        waiting_bytes_max: 4096,
+        ..Options::default()
+    };
+    Store::open_on(disk.clone(), Path::new("simulated"), options).unwrap().0
+}
+
+/// The messages that a disk holds after the power was lost.
+fn survivors(disk: &SimulatedDisk) -> usize {
+    disk.lose_power();
+    let opened = Store::open_on(disk.clone(), Path::new("simulated"), Options::default());
+    opened.unwrap().1.streams.iter().map(|stream| stream.messages.len()).sum()
+}
+
+fn batch(stream: u64, sequence: u64) -> Batch {
+    let stream = StreamId(stream);
+    let mut batch = Batch::new();
+    if sequence == 1 {
+        let (kind, mark) = (StreamKind::Queue, Mark::default());
+        batch.declare(&Declaration { stream, kind, mark, path: "a", spec: b"" }).unwrap();
+    }
+    let bytes = &[1; 100];
+    let put = Put { stream, sequence, count: 1, version: sequence, keep_from: 0, bytes };
+    batch.put(&put).unwrap();
+    batch
+}
+
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Done(Done),
+    Trouble(String, bool),
+}
+
+/// A committer, and what it says. Its thread waits for `gate` before each answer, if there is one.
+fn start(store: Store<SimulatedDisk>, gate: Option<Receiver<()>>) -> (Committer, Receiver<Heard>) {
+    let (heard, hearing) = channel();
+    let committer = Committer::start(store, move |notice| match notice {
+        Notice::Done(done) => {
+            if let Some(gate) = &gate {
+                let _ = gate.recv();
+            }
+            done.iter().for_each(|done| heard.send(Heard::Done(*done)).unwrap());
+        }
+        Notice::Trouble { what, is_fatal } => {
+            heard.send(Heard::Trouble(what.to_owned(), is_fatal)).unwrap();
+        }
+        Notice::RoomAgain => {}
+    });
+    (committer.unwrap(), hearing)
+}
+
+#[test]
+fn tickets_of_each_shard_are_answered_in_their_order() {
+    for sync in [Sync::Always, Sync::Never, Sync::Interval(std::time::Duration::from_millis(1))] {
+        let disk = SimulatedDisk::new(1);
+        let (committer, hearing) = start(store(&disk, sync), None);
+        let submitters = [committer.submitter(0), committer.submitter(1)];
+        let mut answered = [0, 0];
+        let mut submitted = [0, 0];
+        while answered[0] + answered[1] < 400 {
+            for (shard, submitter) in submitters.iter().enumerate() {
+                while submitted[shard] < 200 {
+                    let ticket = submitted[shard] + 1;
+                    let batch = batch(shard as u64 + 1, ticket);
+                    match submitter.try_submit(ticket, batch) {
+                        Ok(()) => submitted[shard] = ticket,
+                        Err(refused) => {
+                            assert_eq!(refused.reason, RefusedReason::Waiting);
+                            assert!(!refused.batch.is_empty());
+                            break;
+                        }
+                    }
+                }
+            }
+            let Heard::Done(done) = hearing.recv().unwrap() else { panic!() };
+            answered[usize::from(done.shard)] += 1;
+            assert_eq!(done.ticket, answered[usize::from(done.shard)]);
+            assert_eq!(done.outcome, Outcome::Committed);
+        }
+        // Dropping it syncs what is left, whatever the acknowledgements waited for.
+        drop(committer);
+        assert_eq!(survivors(&disk), 400);
+    }
+}
+
+#[test]
+fn what_waits_is_bounded_and_a_large_batch_goes_alone() {
+    let (open, gate): (SyncSender<()>, _) = sync_channel(1000);
+    let (committer, hearing) = start(store(&SimulatedDisk::new(1), Sync::Always), Some(gate));
+    let submitter = committer.submitter(0);
+    let mut large = Batch::new();
+    large.set("large", &[1; 10_000]).unwrap();
+    submitter.try_submit(1, large).unwrap();
+    let refused = submitter.try_submit(2, batch(1, 1)).unwrap_err();
+    assert_eq!(refused.reason, RefusedReason::Waiting);
+    open.send(()).unwrap();
+    let Heard::Done(done) = hearing.recv().unwrap() else { panic!() };
+    assert_eq!((done.ticket, done.outcome), (1, Outcome::Committed));
+    // Whoever hears of a ticket finds its room.
+    submitter.try_submit(2, refused.batch).unwrap();
+    let mut taken = 0;
+    while submitter.try_submit(3 + taken, batch(1, 2 + taken)).is_ok() {
+        taken += 1;
+    }
+    assert!((5..20).contains(&taken), "{taken} batches of some 400 bytes in 4096");
+    drop(open);
+    drop(committer);
+    assert_eq!(hearing.iter().count() as u64, taken + 1);
+    let refused = submitter.try_submit(99, batch(1, 99)).unwrap_err();
+    assert_eq!(refused.reason, RefusedReason::Stopped);
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
+    let disk = SimulatedDisk::new(1);
+    let store = store(&disk, Sync::Always);
+    disk.fail_sync_after(Some(1));
+    let (committer, hearing) = start(store, None);
+    let submitter = committer.submitter(0);
+    let mut outcomes = Vec::new();
+    let mut troubles = Vec::new();
+    for ticket in 1..=4 {
+        submitter.try_submit(ticket, batch(1, ticket)).unwrap();
+        loop {
+            match hearing.recv().unwrap() {
+                Heard::Done(done) => {
+                    outcomes.push(done.outcome);
+                    break;
+                }
+                Heard::Trouble(what, is_fatal) => troubles.push((what, is_fatal)),
+            }
+        }
+    }
+    drop(committer);
+    assert_eq!(outcomes[0], Outcome::Committed);
+    assert!(outcomes[1..].iter().all(|outcome| *outcome == Outcome::Broken), "{outcomes:?}");
+    assert!(troubles.iter().any(|(what, is_fatal)| *is_fatal && what.contains("the device")));
+    assert_eq!(survivors(&disk), 1);
+}

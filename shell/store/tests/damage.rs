@@ -1,0 +1,165 @@
+//! Bytes that change on the disk are noticed, or do no harm; and what is left can be kept.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use std::path::Path;
+
+use common::Numbers;
+use common::disk::SimulatedDisk;
+use common::model::Model;
+use tiderace_store::{OpenError, Options, Recovered, Store};
+
+fn open(
+    disk: &SimulatedDisk,
+    accept_damage: bool,
+) -> Result<(Store<SimulatedDisk>, Recovered), OpenError> {
+    let options =
+        Options { segment_bytes: 1024, reserve_bytes: 0, accept_damage, ..Options::default() };
+    Store::open_on(disk.clone(), Path::new("simulated"), options)
+}
+
+/// A log of several segments, and the states it went through.
+fn written(seed: u64, is_closed: bool) -> (SimulatedDisk, Vec<Model>) {
+    let disk = SimulatedDisk::new(seed);
+    let (mut store, _) = open(&disk, false).unwrap();
+    let mut numbers = Numbers(seed);
+    let mut states = vec![Model::default()];
+    let ids = store.stream_ids();
+    for _ in 0..40 {
+        let mut next = states.last().unwrap().clone();
+        let (_, problem) = store.commit(vec![next.batch(&mut numbers, || ids.next_stream())]);
+        assert!(problem.is_none());
+        states.push(next);
+        if store.is_cleaning_due() && numbers.chance(30) {
+            store.clean(300).unwrap();
+        }
+    }
+    if is_closed {
+        store.close().unwrap();
+    }
+    (disk, states)
+}
+
+fn segments(disk: &SimulatedDisk) -> Vec<String> {
+    disk.list().into_iter().filter(|name| name.ends_with(".log")).collect()
+}
+
+/// Flips one bit of each byte of each file, another one each time.
+fn flipped(disk: &SimulatedDisk) -> impl Iterator<Item = (SimulatedDisk, String)> {
+    segments(disk).into_iter().flat_map(|name| {
+        let content = disk.content(&name);
+        let disk = disk.copy();
+        (0..content.len()).map(move |at| {
+            let (damaged, mut content) = (disk.copy(), content.clone());
+            content[at] ^= 1 << (at * 5 % 8);
+            damaged.replace(&name, content);
+            (damaged, format!("{name} at {at}"))
+        })
+    })
+}
+
+#[test]
+fn every_flipped_bit_of_a_closed_log_is_noticed_or_harmless() {
+    let (disk, states) = written(1, true);
+    assert!(segments(&disk).len() > 3);
+    let mut harmless = 0;
+    for (damaged, place) in flipped(&disk) {
+        match open(&damaged, false) {
+            Err(OpenError::Damaged { .. }) => {}
+            Err(error) => panic!("{place}: {error}"),
+            Ok((_, recovered)) => {
+                assert_eq!(Model::of(&recovered), *states.last().unwrap(), "{place}");
+                harmless += 1;
+            }
+        }
+    }
+    // The mark at the very end, which proves the others.
+    assert!(harmless <= 32, "{harmless}");
+}
+
+#[test]
+fn after_a_crash_at_most_the_last_commit_can_be_taken_for_torn() {
+    let (disk, states) = written(2, false);
+    let last = &states[states.len() - 2..];
+    for (damaged, place) in flipped(&disk) {
+        match open(&damaged, false) {
+            Err(OpenError::Damaged { .. }) => {}
+            Err(error) => panic!("{place}: {error}"),
+            Ok((_, recovered)) => {
+                assert!(last.contains(&Model::of(&recovered)), "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_that_is_accepted_is_told_once_and_what_is_left_stays() {
+    let (disk, states) = written(3, true);
+    let whole = states.last().unwrap();
+    let mut complete = 0;
+    for (damaged, place) in flipped(&disk).step_by(7) {
+        if open(&damaged, false).is_ok() {
+            continue;
+        }
+        let (store, recovered) = open(&damaged, true).unwrap();
+        assert!(!recovered.report.damage.is_empty(), "{place}");
+        let left = Model::of(&recovered);
+        complete += usize::from(left == *whole);
+        drop(store);
+        damaged.lose_power();
+        let (mut store, recovered) =
+            open(&damaged, false).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(Model::of(&recovered), left, "{place}");
+        let ids = store.stream_ids();
+        let mut next = left;
+        let (_, problem) = store.commit(vec![next.batch(&mut Numbers(9), || ids.next_stream())]);
+        assert!(problem.is_none());
+        drop(store);
+        let (_, recovered) = open(&damaged, false).unwrap();
+        assert_eq!(Model::of(&recovered), next, "{place}");
+        assert!(damaged.list().iter().any(|name| name.ends_with(".damaged")), "{place}");
+    }
+    assert!(complete > 0, "damage to what was superseded loses nothing");
+}
+
+#[test]
+fn missing_and_shortened_and_exchanged_files_are_noticed() {
+    let (disk, _) = written(4, true);
+    let names = segments(&disk);
+    for (index, name) in names.iter().enumerate() {
+        let damaged = disk.copy();
+        damaged.replace(name, disk.content(&names[(index + 1) % names.len()]));
+        assert!(
+            matches!(open(&damaged, false), Err(OpenError::Damaged { .. })),
+            "{name} exchanged"
+        );
+        open(&damaged, true).unwrap();
+
+        let damaged = disk.copy();
+        tiderace_store::Disk::remove(&mut damaged.clone(), name).unwrap();
+        assert!(matches!(open(&damaged, false), Err(OpenError::Damaged { .. })), "{name} missing");
+        open(&damaged, true).unwrap();
+
+        if index + 1 < names.len() {
+            let content = disk.content(name);
+            for length in 0..content.len() {
+                let damaged = disk.copy();
+                damaged.replace(name, content[..length].to_vec());
+                let opened = open(&damaged, false);
+                assert!(matches!(opened, Err(OpenError::Damaged { .. })), "{name} at {length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_segment_of_another_store_is_noticed() {
+    let (disk, _) = written(5, true);
+    let (other, _) = written(5, true);
+    let name = &segments(&disk)[1];
+    disk.replace(name, other.content(name));
+    let error = open(&disk, false).unwrap_err().to_string();
+    assert!(error.contains("another store"), "{error}");
+    assert!(error.contains(name) && error.contains("store.accept_damage"), "{error}");
+}

@@ -1,0 +1,180 @@
+//! The log stays in proportion to what is needed, and a full disk refuses without losing or inventing.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use std::path::Path;
+
+use common::Numbers;
+use common::disk::SimulatedDisk;
+use common::model::Model;
+use tiderace_store::{
+    Batch, CommitError, Declaration, Mark, Options, Outcome, Put, Recovered, Store, StreamId,
+    StreamKind,
+};
+
+const SEGMENT: u32 = 4096;
+
+fn open(disk: &SimulatedDisk, reserve_bytes: u32) -> (Store<SimulatedDisk>, Recovered) {
+    let options = Options { segment_bytes: SEGMENT, reserve_bytes, ..Options::default() };
+    Store::open_on(disk.clone(), Path::new("simulated"), options).unwrap()
+}
+
+fn metric(store: &Store<SimulatedDisk>, name: &str) -> u64 {
+    store.metrics().values().find(|(row, _)| row.name == name).unwrap().1 as u64
+}
+
+fn put(batch: &mut Batch, stream: u64, sequence: u64, bytes: &[u8]) {
+    let stream = StreamId(stream);
+    if sequence == 1 {
+        let (kind, mark) = (StreamKind::Topic, Mark::default());
+        let path = format!("topic/{}", stream.0);
+        batch.declare(&Declaration { stream, kind, mark, path: &path, spec: b"" }).unwrap();
+    }
+    let put = Put { stream, sequence, count: 1, version: sequence, keep_from: sequence, bytes };
+    batch.put(&put).unwrap();
+}
+
+/// Some topics change often, most never: each step says how often which changes.
+fn amplification(topics: u64, busy: u64, steps: u64) {
+    let disk = SimulatedDisk::new(1);
+    let (mut store, _) = open(&disk, 0);
+    let mut numbers = Numbers(1);
+    let mut sequences = vec![0; topics as usize];
+    let mut worst = 0.0f64;
+    for step in 0..topics + steps {
+        let topic = if step < topics { step } else { numbers.below(busy) };
+        sequences[topic as usize] += 1;
+        let mut batch = Batch::new();
+        let bytes = vec![7; 20 + numbers.below(150) as usize];
+        put(&mut batch, topic + 1, sequences[topic as usize], &bytes);
+        let written = batch.bytes();
+        assert!(store.commit(vec![batch]).1.is_none());
+        store.settle();
+        if store.is_cleaning_due() {
+            store.clean(4 * written).unwrap();
+        }
+        let live = metric(&store, "tiderace_store_live_bytes");
+        let total = metric(&store, "tiderace_store_bytes");
+        let slack = 4 * u64::from(SEGMENT);
+        assert!(total <= 3 * live + slack, "step {step}: {total} bytes for {live}");
+        worst = worst.max((total.saturating_sub(slack)) as f64 / live as f64);
+    }
+    drop(store);
+    let (_, recovered) = open(&disk, 0);
+    assert_eq!(recovered.streams.len(), topics as usize);
+    for stream in &recovered.streams {
+        assert_eq!(stream.messages.len(), 1);
+        assert_eq!(stream.messages[0].sequence, sequences[stream.stream.0 as usize - 1]);
+    }
+    assert!(worst > 1.0, "the test does not reach the bound it is about: {worst}");
+}
+
+#[test]
+fn the_log_is_at_most_three_times_as_long_as_what_is_needed() {
+    amplification(300, 300, 6000);
+    amplification(1000, 10, 6000);
+}
+
+#[test]
+fn removals_give_room_back_without_further_writes() {
+    let disk = SimulatedDisk::new(2);
+    let (mut store, _) = open(&disk, 0);
+    let mut last = Batch::new();
+    for topic in 1..=500 {
+        let mut batch = Batch::new();
+        put(&mut batch, topic, 1, &[1; 100]);
+        store.commit(vec![batch]);
+        last.drop_stream(StreamId(topic)).unwrap();
+    }
+    assert!(disk.used() > 50_000);
+    store.commit(vec![last]);
+    store.settle();
+    while store.is_cleaning_due() {
+        store.clean(1000).unwrap();
+    }
+    assert!(disk.used() <= 4 * SEGMENT as usize, "{} bytes left", disk.used());
+    drop(store);
+    let (_, recovered) = open(&disk, 0);
+    assert!(recovered.streams.is_empty());
+}
+
+#[test]
+fn a_full_disk_refuses_and_what_it_refused_never_comes_back() {
+    for seed in 0..200 {
+        let disk = SimulatedDisk::new(seed);
+        let (mut store, _) = open(&disk, 0);
+        let mut numbers = Numbers(seed);
+        disk.limit(Some(6000 + numbers.below(6000) as usize));
+        let mut model = Model::default();
+        let mut refused = 0;
+        let ids = store.stream_ids();
+        for _ in 0..150 {
+            let mut next = model.clone();
+            let batch = next.batch(&mut numbers, || ids.next_stream());
+            let (outcomes, problem) = store.commit(vec![batch]);
+            match outcomes[0] {
+                Outcome::Committed => model = next,
+                Outcome::Full => {
+                    assert!(matches!(problem, Some(CommitError::Full(_))));
+                    refused += 1;
+                }
+                Outcome::Broken => panic!("seed {seed}: {problem:?}"),
+            }
+            if store.is_cleaning_due() {
+                let _ = store.clean(600);
+            }
+            if numbers.chance(2) {
+                disk.limit(None);
+            }
+        }
+        drop(store);
+        disk.lose_power();
+        disk.limit(None);
+        let (_, recovered) = open(&disk, 0);
+        let found = Model::of(&recovered);
+        assert!(found == model, "seed {seed}, {refused} refused: {}", model.difference(&found));
+    }
+}
+
+#[test]
+fn removals_find_room_on_a_full_disk_and_make_some() {
+    let disk = SimulatedDisk::new(3);
+    let (mut store, _) = open(&disk, 3 * SEGMENT);
+    disk.limit(Some(20 * SEGMENT as usize));
+    let mut topics = 0;
+    loop {
+        let mut batch = Batch::new();
+        put(&mut batch, topics + 1, 1, &[1; 200]);
+        let (outcomes, _) = store.commit(vec![batch]);
+        if outcomes[0] == Outcome::Full {
+            break;
+        }
+        topics += 1;
+    }
+    assert_eq!(metric(&store, "tiderace_store_full"), 1);
+    for topic in 1..=topics / 2 {
+        let mut batch = Batch::new();
+        batch.drop_stream(StreamId(topic)).unwrap();
+        assert_eq!(store.commit(vec![batch]).0, [Outcome::Committed], "topic {topic}");
+    }
+    assert!(!disk.list().contains(&"reserve".to_owned()), "the removals needed it");
+    let mut batch = Batch::new();
+    put(&mut batch, topics, 2, b"");
+    assert_eq!(store.commit(vec![batch]).0, [Outcome::Full], "not before the reserve is back");
+    store.settle();
+    while store.is_cleaning_due() {
+        store.clean(1000).unwrap();
+    }
+    store.find_room();
+    assert!(disk.list().contains(&"reserve".to_owned()));
+    let mut batch = Batch::new();
+    put(&mut batch, topics, 2, b"new");
+    assert_eq!(store.commit(vec![batch]).0, [Outcome::Committed]);
+    assert_eq!(metric(&store, "tiderace_store_full"), 0);
+    drop(store);
+    disk.limit(None);
+    let (_, recovered) = open(&disk, 3 * SEGMENT);
+    assert_eq!(recovered.streams.len() as u64, topics - topics / 2);
+    assert_eq!(&recovered.streams.last().unwrap().messages[0].bytes[..], b"new");
+}
