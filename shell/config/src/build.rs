@@ -28,6 +28,7 @@ use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection,
 use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
+use crate::sections::store::StoreConfig;
 use crate::spec::Values;
 use crate::units;
 
@@ -50,6 +51,7 @@ pub(crate) fn build(
         queue_rules: repeated(tables, "queue", QueueConfig::from_values),
         services: single(tables, "services", ServicesConfig::from_values)?,
         history: single(tables, "history", HistoryConfig::from_values)?,
+        store: single(tables, "store", StoreConfig::from_values)?,
         memory: single(tables, "memory", MemoryConfig::from_values)?,
         feeds: repeated(tables, "feed", FeedConfig::from_values),
         development: single(tables, "development", DevelopmentConfig::from_values)?,

@@ -19,6 +19,7 @@ use crate::sections::server::{ListenerConfig, ServerConfig};
 use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
+use crate::sections::store::StoreConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +46,8 @@ pub struct Config {
     pub deltas: DeltasConfig,
     /// Recent messages for clients that come back.
     pub history: HistoryConfig,
+    /// What survives.
+    pub store: StoreConfig,
     /// Memory of the whole server.
     pub memory: MemoryConfig,
     /// Made-up data that the server publishes itself.

@@ -1,31 +1,22 @@
 //! Which records of the log are still needed, and where they lie.
 //!
-//! Relies on `messages` and `ranges`. The index is what the log says when it is read from its oldest segment
+//! Relies on `streams`, `messages` and `ranges`. The index is what the log says when it is read from its oldest segment
 //! to its newest; applying a record once more at a later place (as cleaning does with what is needed) changes
 //! places and nothing else. Invariant: each record that is needed has one place here, each record whose place
 //! is given up is reported once, and the sum of places is the live bytes.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 
-use crate::messages::{Message, Messages, Place};
+use crate::messages::{Message, Place};
 use crate::ranges::RangeSet;
 use crate::record::{Declaration, Mark, Put, Record, StreamId};
-
-/// What the index knows of one stream. Of these there are millions.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    /// Where it is declared; none while only its messages have been seen.
-    pub(crate) declaration: Place,
-    pub(crate) mark: Mark,
-    pub(crate) messages: Messages,
-}
+use crate::streams::{Stream, Streams};
 
 /// Everything that is needed.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    streams: HashMap<StreamId, Stream, RandomState>,
+    streams: Streams,
     values: HashMap<Box<str>, Place, RandomState>,
     /// Records of which some messages are not needed any more.
     partly: HashMap<(StreamId, u64), RangeSet, RandomState>,
@@ -77,11 +68,11 @@ impl Index {
         match record {
             Record::Declare(declaration) => self
                 .streams
-                .get(&declaration.stream)
+                .get(declaration.stream)
                 .is_some_and(|stream| stream.declaration == place),
             Record::Put(put) => self
                 .streams
-                .get(&put.stream)
+                .get(put.stream)
                 .and_then(|stream| stream.messages.find(put.sequence))
                 .is_some_and(|message| message.place == place),
             Record::Set { name, .. } => self.values.get(*name) == Some(&place),
@@ -91,12 +82,12 @@ impl Index {
 
     /// The stream, if there is one.
     pub(crate) fn stream(&self, stream: StreamId) -> Option<&Stream> {
-        self.streams.get(&stream)
+        self.streams.get(stream)
     }
 
     /// All streams, in no order.
     pub(crate) fn streams(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
-        self.streams.iter().map(|(id, stream)| (*id, stream))
+        self.streams.iter()
     }
 
     /// All named values, in no order.
@@ -114,18 +105,13 @@ impl Index {
         self.streams.len()
     }
 
-    /// Gives back room that is not used.
-    pub(crate) fn shrink(&mut self) {
-        self.streams.shrink_to_fit();
-    }
-
     fn declare(
         &mut self,
         declaration: &Declaration<'_>,
         place: Place,
         dead: &mut impl FnMut(Place),
     ) {
-        let stream = self.streams.entry(declaration.stream).or_insert_with(Stream::undeclared);
+        let stream = self.streams.get_or_insert(declaration.stream);
         let old = std::mem::replace(&mut stream.declaration, place);
         if !old.is_none() {
             dead(old);
@@ -137,7 +123,7 @@ impl Index {
         if put.keep_from > 0 {
             self.settle(put.stream, 0, put.keep_from - 1, dead);
         }
-        let stream = self.streams.entry(put.stream).or_insert_with(Stream::undeclared);
+        let stream = self.streams.get_or_insert(put.stream);
         let message = Message { sequence: put.sequence, count: put.count, place };
         if let Some(old) = stream.messages.insert(message) {
             self.partly.remove(&(put.stream, put.sequence));
@@ -148,7 +134,7 @@ impl Index {
 
     /// The messages from `first` to `last` are not needed any more.
     fn settle(&mut self, id: StreamId, first: u64, last: u64, dead: &mut impl FnMut(Place)) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(stream) = self.streams.get_mut(id) else { return };
         // The usual case by far: the values of topics take each other's place one by one.
         if stream.messages.first().is_none_or(|message| message.sequence > last) {
             return;
@@ -170,26 +156,13 @@ impl Index {
     }
 
     fn drop_stream(&mut self, id: StreamId, dead: &mut impl FnMut(Place)) {
-        let Entry::Occupied(entry) = self.streams.entry(id) else { return };
-        let stream = entry.remove();
+        let Some(stream) = self.streams.remove(id) else { return };
         if !stream.declaration.is_none() {
             dead(stream.declaration);
         }
         for message in stream.messages.iter() {
             self.partly.remove(&(id, message.sequence));
             dead(message.place);
-        }
-    }
-}
-
-impl Stream {
-    fn undeclared() -> Stream {
-        Stream { declaration: Place::NONE, mark: Mark::default(), messages: Messages::None }
-    }
-
-    fn advance(&mut self, mark: Mark) {
-        if mark.sequence >= self.mark.sequence {
-            self.mark = mark;
         }
     }
 }

@@ -47,6 +47,7 @@ mod recover;
 mod recovered;
 mod scan;
 mod store;
+mod streams;
 mod varint;
 
 pub use batch::{BATCH_BYTES_MAX, Batch, TooLarge};

@@ -9,8 +9,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, DamageKind, OpenError};
 use crate::frame::{FrameError, Seed};
@@ -100,7 +98,8 @@ impl<D: Disk> Reader<D> {
         self.leave_out_old(&mut numbers)?;
         let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
         self.first = first;
-        let mut tail: Option<Read<D::File>> = None;
+        let is_last_empty = last > first && self.is_empty(last);
+        let mut tail = None;
         let mut spare = Vec::new();
         for number in first..=last {
             self.segments.push_back(Segment::default());
@@ -108,17 +107,24 @@ impl<D: Disk> Reader<D> {
                 self.damaged(number, 0, 0, DamageKind::Missing)?;
                 continue;
             }
-            let read = self.read(number, std::mem::take(&mut spare))?;
-            if let Some(before) = tail.take() {
-                // A crash while a segment was begun: the one before has no end yet, and this one is empty.
-                if number == last && !before.end.ended && is_empty(&read) {
-                    self.forget_empty(number)?;
-                    tail = Some(before);
-                    break;
-                }
-                spare = self.check_ended(before, is_empty(&read))?;
+            let mut read = self.read(number, std::mem::take(&mut spare))?;
+            let is_before_empty = is_last_empty && number + 1 == last;
+            if is_before_empty && !read.end.ended && read.header.is_some() {
+                // A crash while the last segment was begun: writing goes on in this one.
+                self.forget_empty(last)?;
+                tail = Some(read);
+                break;
             }
-            tail = Some(read);
+            if number == last {
+                tail = Some(read);
+                break;
+            }
+            if is_before_empty && read.end.error.is_none() {
+                // Nothing proves yet that its end is on disk.
+                let written = write_unproven(&mut read);
+                written.map_err(|error| self.refused("mend the end of a segment", error))?;
+            }
+            spare = self.check_ended(read)?;
         }
         self.go_on(tail)
     }
@@ -211,8 +217,7 @@ impl<D: Disk> Reader<D> {
             }
             match record {
                 Record::Declare(_) | Record::Put(_) | Record::Set { .. } => {
-                    let content = Bytes::copy_from_slice(frame.payload);
-                    self.contents.insert((number, offset), content);
+                    self.contents.insert(place, frame.payload);
                 }
                 Record::Removed { oldest } => self.oldest = self.oldest.max(oldest),
                 _ => {}
@@ -222,7 +227,7 @@ impl<D: Disk> Reader<D> {
                 segment.live += u64::from(place.bytes);
             }
             self.index.apply(&record, place, &mut |dead| {
-                self.contents.remove(&(dead.segment, dead.offset));
+                self.contents.take(dead);
                 if let Some(segment) = segment_of(segments, first, dead) {
                     segment.live -= u64::from(dead.bytes);
                 }
@@ -231,16 +236,7 @@ impl<D: Disk> Reader<D> {
     }
 
     /// A segment that others follow must be whole. Gives its buffer back.
-    fn check_ended(
-        &mut self,
-        mut read: Read<D::File>,
-        is_next_empty: bool,
-    ) -> Result<Vec<u8>, OpenError> {
-        if is_next_empty && read.end.error.is_none() {
-            // Nothing proves yet that its end is on disk.
-            let written = write_unproven(&mut read);
-            written.map_err(|error| self.refused("mend the end of a segment", error))?;
-        }
+    fn check_ended(&mut self, mut read: Read<D::File>) -> Result<Vec<u8>, OpenError> {
         if read.header.is_some() {
             while let Some(what) = damage_of_ended(&read) {
                 self.skip_damage(&mut read, what)?;
@@ -332,7 +328,7 @@ impl<D: Disk> Reader<D> {
             self.damaged(number, offset, u64::from(place.bytes), DamageKind::Undeclared)?;
             let (first, segments, contents) = (self.first, &mut self.segments, &mut self.contents);
             self.index.apply(&Record::Drop { stream }, Place::NONE, &mut |dead| {
-                contents.remove(&(dead.segment, dead.offset));
+                contents.take(dead);
                 if let Some(segment) = segment_of(segments, first, dead) {
                     segment.live -= u64::from(dead.bytes);
                 }
@@ -364,8 +360,7 @@ impl<D: Disk> Reader<D> {
     }
 
     fn finish(self, head: Head<D::File>, salt: u64) -> Opened<D> {
-        let mut index = self.index;
-        index.shrink();
+        let index = self.index;
         let needed_from = self.oldest;
         let log = Log {
             disk: self.disk,
@@ -384,8 +379,17 @@ impl<D: Disk> Reader<D> {
         Opened { log, recovered, streams_below: self.streams_below }
     }
 
+    /// Whether a segment has its header and nothing else.
+    fn is_empty(&mut self, number: u32) -> bool {
+        let mut header = [0; HEADER_BYTES];
+        let length = self.disk.open(&segment_name(number)).and_then(|mut file| {
+            file.read(0, &mut header)?;
+            file.bytes()
+        });
+        length.is_ok_and(|length| length == HEADER_BYTES as u64) && Header::decode(&header).is_ok()
+    }
+
     fn forget_empty(&mut self, number: u32) -> Result<(), OpenError> {
-        self.segments.pop_back();
         self.disk
             .remove(&segment_name(number))
             .and_then(|()| self.disk.sync_names())
@@ -420,10 +424,6 @@ fn write_unproven<F: DiskFile>(read: &mut Read<F>) -> io::Result<()> {
         read.file.rewrite(from as u64, unproven)?;
     }
     read.file.sync()
-}
-
-fn is_empty<F>(read: &Read<F>) -> bool {
-    read.header.is_some() && read.bytes.len() == HEADER_BYTES
 }
 
 /// What is wrong with a segment that others follow.

@@ -4,16 +4,58 @@
 //! their numbers.
 
 use bytes::Bytes;
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 
 use crate::error::Damage;
-use crate::index::{Index, Stream};
+use crate::index::Index;
 use crate::messages::{Message, Place};
 use crate::record::{Mark, Record, StreamId, StreamKind};
+use crate::streams::Stream;
 
-/// The contents of the records that are needed, by segment and offset.
-pub(crate) type Contents = HashMap<(u32, u32), Bytes, RandomState>;
+/// The contents of the records that are needed. They come in the order of the log, so each segment's are
+/// sorted by their offsets.
+#[derive(Debug, Default)]
+pub(crate) struct Contents(Vec<SegmentContents>);
+
+#[derive(Debug)]
+struct SegmentContents {
+    segment: u32,
+    /// The payload of the record at an offset; empty when it is not needed any more.
+    contents: Vec<(u32, Box<[u8]>)>,
+    /// Where in `contents` each stretch of the segment begins, so that a search stays in one stretch.
+    starts: Vec<u32>,
+}
+
+/// Bytes of a segment that are searched through at once.
+const STRETCH: u32 = 1024;
+
+impl Contents {
+    /// Adds the payload of a record behind all others.
+    pub(crate) fn insert(&mut self, place: Place, payload: &[u8]) {
+        let segment = place.segment;
+        if self.0.last().is_none_or(|last| last.segment != segment) {
+            self.0.push(SegmentContents { segment, contents: Vec::new(), starts: Vec::new() });
+        }
+        let Some(last) = self.0.last_mut() else { return };
+        let stretches = (place.offset / STRETCH) as usize + 1;
+        if last.starts.len() < stretches {
+            last.starts.resize(stretches, last.contents.len() as u32);
+        }
+        last.contents.push((place.offset, payload.into()));
+    }
+
+    /// The payload of a record, which is forgotten here.
+    pub(crate) fn take(&mut self, place: Place) -> Option<Bytes> {
+        let at = self.0.binary_search_by_key(&place.segment, |found| found.segment).ok()?;
+        let SegmentContents { contents, starts, .. } = self.0.get_mut(at)?;
+        let stretch = (place.offset / STRETCH) as usize;
+        let start = *starts.get(stretch)? as usize;
+        let end = starts.get(stretch + 1).map_or(contents.len(), |end| *end as usize);
+        let contents = contents.get_mut(start..end)?;
+        let at = contents.binary_search_by_key(&place.offset, |(offset, _)| *offset).ok()?;
+        let (_, payload) = contents.get_mut(at)?;
+        Some(std::mem::take(payload)).filter(|payload| !payload.is_empty()).map(Bytes::from)
+    }
+}
 
 /// Everything that has survived.
 #[derive(Debug, Default)]
@@ -76,15 +118,17 @@ pub struct Report {
 
 /// Puts contents in order.
 pub(crate) fn assemble(index: &Index, mut contents: Contents, report: Report) -> Recovered {
-    let mut streams: Vec<RecoveredStream> = index
-        .streams()
-        .filter_map(|(id, stream)| recovered_stream(index, id, stream, &mut contents))
-        .collect();
-    streams.sort_unstable_by_key(|stream| stream.stream);
+    let mut streams = Vec::with_capacity(index.stream_count());
+    streams.extend(
+        index
+            .streams()
+            .filter_map(|(id, stream)| recovered_stream(index, id, stream, &mut contents)),
+    );
+    streams.sort_unstable_by_key(|stream: &RecoveredStream| stream.stream);
     let mut values: Vec<(Box<str>, Bytes)> = index
         .values()
         .filter_map(|(name, place)| {
-            let content = take(&mut contents, place)?;
+            let content = contents.take(place)?;
             let Some(Record::Set { value, .. }) = Record::decode(&content) else { return None };
             Some((name.into(), content.slice_ref(value)))
         })
@@ -99,13 +143,16 @@ fn recovered_stream(
     stream: &Stream,
     contents: &mut Contents,
 ) -> Option<RecoveredStream> {
-    let content = take(contents, stream.declaration)?;
+    let content = contents.take(stream.declaration)?;
     let Some(Record::Declare(declaration)) = Record::decode(&content) else { return None };
-    let messages = stream
-        .messages
-        .iter()
-        .filter_map(|message| recovered_messages(index, id, message, contents))
-        .collect();
+    // Counted first: most have one, and a list that grows by itself has room for four.
+    let mut messages = Vec::with_capacity(stream.messages.iter().count());
+    messages.extend(
+        stream
+            .messages
+            .iter()
+            .filter_map(|message| recovered_messages(index, id, message, contents)),
+    );
     Some(RecoveredStream {
         stream: id,
         kind: declaration.kind,
@@ -122,7 +169,7 @@ fn recovered_messages(
     message: &Message,
     contents: &mut Contents,
 ) -> Option<RecoveredMessages> {
-    let content = take(contents, message.place)?;
+    let content = contents.take(message.place)?;
     let Some(Record::Put(put)) = Record::decode(&content) else { return None };
     let gone = index.gone(id, message.sequence).map(|gone| gone.iter().collect());
     Some(RecoveredMessages {
@@ -132,8 +179,4 @@ fn recovered_messages(
         bytes: content.slice_ref(put.bytes),
         gone: gone.unwrap_or_default(),
     })
-}
-
-fn take(contents: &mut Contents, place: Place) -> Option<Bytes> {
-    contents.remove(&(place.segment, place.offset))
 }

@@ -132,13 +132,13 @@ fn what_a_killed_process_saw_acknowledged_is_there() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let wanted = numbers.below(1200);
         let mut acknowledged = None;
         let mut seen = 0;
         let mut is_killed = false;
         // The rest of what it printed is read after its end.
-        while let Some(line) = lines.next() {
+        for line in lines {
             let Ok(line) = line else { break };
             let Some(number) = line.trim().strip_prefix("kept ") else { continue };
             acknowledged = number.parse::<u64>().ok().or(acknowledged);

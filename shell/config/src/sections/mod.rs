@@ -18,6 +18,7 @@ pub(crate) mod server;
 pub(crate) mod services;
 pub(crate) mod session;
 pub(crate) mod socketio;
+pub(crate) mod store;
 
 use crate::spec::{OptionSpec, SectionSpec};
 
@@ -34,6 +35,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     services::ServicesConfig::SECTION,
     deltas::DeltasConfig::SECTION,
     history::HistoryConfig::SECTION,
+    store::StoreConfig::SECTION,
     destinations::MemoryConfig::SECTION,
     feed::FeedConfig::SECTION,
     feed::DevelopmentConfig::SECTION,
