@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use tiderace_base::ShardId;
 use tiderace_delta::{CODECS, Codec, DeltaError};
 use tiderace_native::codec::{
-    self, Auth, ClientMessage, CodecError, Content, Hello, Messages, Publish, ServerMessage,
-    SettleMessage, Updates, VERSION, flag, subscribe,
+    self, Auth, ClientMessage, CodecError, Content, Hello, Messages, OperateMessage, Publish,
+    ServerMessage, SettleMessage, Updates, VERSION, flag, subscribe,
 };
 use tiderace_wire::{Position, read_varint};
 
@@ -159,6 +159,19 @@ impl Client {
         request
     }
 
+    /// Does something with topics; the request. What comes of it is [`Event::Outcome`], with the
+    /// values that are called `bytes` in its text.
+    pub fn operate(&mut self, operation: &str, body: Option<&[u8]>, out: &mut Vec<u8>) -> u32 {
+        let request = self.next_request();
+        ClientMessage::Operate(OperateMessage { request, operation, body }).write(out);
+        request
+    }
+
+    /// Says goodbye: nothing that was sent before is lost, and the will is not published.
+    pub fn bye(&mut self, out: &mut Vec<u8>) {
+        ClientMessage::Bye.write(out);
+    }
+
     /// Settles messages of a queue; the request.
     pub fn settle(&mut self, settle: SettleMessage, out: &mut Vec<u8>) -> u32 {
         let request = self.next_request();
@@ -243,6 +256,13 @@ impl Client {
                 tell(Event::Closed { code, slug, sentence, reconnect_ms });
             }
             ServerMessage::LoggedIn { name, .. } => tell(Event::LoggedIn(name)),
+            ServerMessage::Result(result) => tell(Event::Outcome(result)),
+            ServerMessage::Joined { subscription, path, spec } => {
+                tell(Event::Joined { subscription, path, spec });
+            }
+            ServerMessage::Left { subscription, path, reason } => {
+                tell(Event::Left { subscription, path, reason });
+            }
             ServerMessage::Other(_) => {}
         }
         Ok(())

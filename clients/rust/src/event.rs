@@ -1,6 +1,6 @@
 //! What a client is told.
 
-use tiderace_native::codec::{Content, ExchangeMessage, Queued, Welcome};
+use tiderace_native::codec::{Content, ExchangeMessage, Queued, ResultMessage, Welcome};
 
 /// Something that came from the server.
 #[derive(Clone, Debug)]
@@ -48,6 +48,26 @@ pub enum Event<'a> {
         subscription: u32,
         /// Whether nothing is missing.
         complete: bool,
+    },
+    /// What came of an operation.
+    Outcome(ResultMessage<'a>),
+    /// A subscription that asked for notices has gained a topic.
+    Joined {
+        /// Which subscription.
+        subscription: u32,
+        /// Which topic.
+        path: &'a str,
+        /// Its specification, as JSON text.
+        spec: &'a str,
+    },
+    /// A subscription that asked for notices has lost a topic.
+    Left {
+        /// Which subscription.
+        subscription: u32,
+        /// Which topic.
+        path: &'a str,
+        /// Why: `removed`, `not-authorised`.
+        reason: &'a str,
     },
     /// The identity has changed.
     LoggedIn(&'a str),

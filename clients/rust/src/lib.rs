@@ -30,7 +30,8 @@ mod wish;
 pub use client::{Client, ClientError};
 pub use event::{Event, Update};
 pub use tiderace_native::codec::{
-    Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Publish, Queued, Welcome, flag,
+    Auth, CallMessage, ClientMessage, Content, Destination, ExchangeMessage, Publish, Queued,
+    QueuedEntry, ResultMessage, Welcome, flag,
 };
-pub use tiderace_wire::{Kind, Position, Window};
+pub use tiderace_wire::{Kind, Position, Replay, Window};
 pub use wish::Wish;

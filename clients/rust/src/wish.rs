@@ -1,7 +1,7 @@
 //! What a subscription is to be: kept, so that it can be made again on a new connection.
 
 use tiderace_native::codec::{SubscribeMessage, subscribe};
-use tiderace_wire::{Kind, Window};
+use tiderace_wire::{Kind, Replay, Window};
 
 /// A subscription to be.
 #[derive(Clone, Debug)]
@@ -11,11 +11,21 @@ pub struct Wish {
     pub(crate) flags: u64,
     pub(crate) selector: Option<String>,
     pub(crate) window: Option<Window>,
+    pub(crate) replay: Option<Replay>,
+    pub(crate) interval_ms: Option<u64>,
 }
 
 impl Wish {
     fn new(kind: Kind, path: &str, flags: u64) -> Wish {
-        Wish { kind, path: path.to_owned(), flags, selector: None, window: None }
+        Wish {
+            kind,
+            path: path.to_owned(),
+            flags,
+            selector: None,
+            window: None,
+            replay: None,
+            interval_ms: None,
+        }
     }
 
     /// One topic.
@@ -75,6 +85,25 @@ impl Wish {
         Wish { window: Some(window), ..self }
     }
 
+    /// Begin with what the topics keep from there on, instead of with their values. After a break
+    /// what was missed comes instead, if the subscription is recoverable.
+    #[must_use]
+    pub fn replay(self, from: Replay) -> Wish {
+        Wish { replay: Some(from), ..self }
+    }
+
+    /// At least so many milliseconds between two updates of one topic.
+    #[must_use]
+    pub fn interval_ms(self, interval_ms: u64) -> Wish {
+        Wish { interval_ms: Some(interval_ms), ..self }
+    }
+
+    /// Be told of the topics that the subscription gains and loses.
+    #[must_use]
+    pub fn notices(self) -> Wish {
+        self.with(subscribe::NOTICES)
+    }
+
     fn with(self, flag: u64) -> Wish {
         Wish { flags: self.flags | flag, ..self }
     }
@@ -98,6 +127,8 @@ impl Wish {
             selector: self.selector.as_deref(),
             window: self.window,
             position: resume.then_some(b""),
+            replay: self.replay.filter(|_| !resume),
+            interval_ms: self.interval_ms,
         }
     }
 }

@@ -128,6 +128,11 @@ fn text(event: &Event<'_>) -> String {
                 bodies.join(" ")
             )
         }
+        Event::Outcome(result) => {
+            let values = result.values().map(|value| value.unwrap().body.escape_ascii());
+            let values: Vec<String> = values.map(|body| format!(" {body}")).collect();
+            format!("outcome {} {}{}", result.request, result.outturn, values.concat())
+        }
         other => format!("{other:?}"),
     }
 }
@@ -226,6 +231,53 @@ fn subscribe_publish_break_and_come_back() {
     assert!(told.contains(&format!("Recovered {{ subscription: {quotes}, complete: true }}")));
     let updates: Vec<&String> = told.iter().filter(|line| line.contains(" v")).collect();
     assert_eq!(updates, [&format!("{quotes} v3 missed 0 {{\\\"price\\\":1.0847}}")]);
+}
+
+#[test]
+fn operations_and_what_comes_of_them() {
+    let mut node = Node::new();
+    let (link, watch) = (node.accept(), node.accept());
+    let (mut client, mut watcher) = (Client::new("test"), Client::new("watcher"));
+    let mut out = Vec::new();
+    client.connect(Auth::Anonymous, &mut out);
+    let update = r#"{"do":"update","path":"a/b","value":{"n":1},"spec":{"type":"json"}}"#;
+    let update = client.operate(update, None, &mut out);
+    let create = r#"{"do":"create","path":"a/c","type":"image/png"}"#;
+    client.operate(create, Some(b"\xff"), &mut out);
+    let fetch = r#"{"do":"fetch","selector":"a/**","values":true}"#;
+    client.operate(fetch, None, &mut out);
+    client.operate(r#"{"do":"will","path":"a/w","text":"gone","retain":true}"#, None, &mut out);
+    let failed = r#"{"do":"update","path":"a/b","merge":{"n":2},"if":{"version":9}}"#;
+    let failed = client.operate(failed, None, &mut out);
+    node.send(link, &out);
+    let told = node.turn(link, &mut client);
+    assert!(
+        told.iter().any(|event| event.starts_with(&format!("outcome {update} {{\"version\":")))
+    );
+    assert!(
+        told.iter()
+            .any(|event| event.contains(&format!("Refused {{ request: {failed}, code: 515")))
+    );
+    let page = told.iter().find(|event| event.contains("topics")).unwrap();
+    assert!(page.contains("\"path\":\"a/b\"") && page.ends_with(r#" {\"n\":1} \xff"#), "{page}");
+
+    // The will of a connection that is lost is published, that of one that says goodbye is not.
+    let mut out = Vec::new();
+    watcher.connect(Auth::Anonymous, &mut out);
+    watcher.subscribe(Wish::topic("a/*").pattern(), &mut out);
+    node.send(watch, &out);
+    node.turn(watch, &mut watcher);
+    node.lose(link);
+    let told = node.turn(watch, &mut watcher);
+    assert!(told.iter().any(|event| event.contains("gone")), "{told:?}");
+    let third = node.accept();
+    let mut out = Vec::new();
+    client.connect(Auth::Anonymous, &mut out);
+    client.operate(r#"{"do":"will","path":"a/w","text":"gone"}"#, None, &mut out);
+    client.bye(&mut out);
+    node.send(third, &out);
+    node.lose(third);
+    assert!(!node.turn(watch, &mut watcher).iter().any(|event| event.contains("gone")));
 }
 
 #[test]

@@ -239,6 +239,12 @@ impl Commands {
         self.list.push(command);
     }
 
+    /// Notes that the client says goodbye: its will is not published. The answer has the token zero.
+    pub fn take_leave(&mut self) {
+        let operation = Box::new(crate::Operation::Will(None));
+        self.push(Command::Operate { token: 0, operation });
+    }
+
     /// Begins a message: its properties are to be appended to what is returned (see
     /// [`RunBuilder::properties`]), then [`Commands::publish`] ends it. Consecutive messages to one
     /// destination share a run.

@@ -165,7 +165,10 @@ impl EngineSession {
             }
             PacketType::Ping => self.pinged(now, packet, context)?,
             PacketType::Pong => self.ponged(now)?,
-            PacketType::Close => return Ok(false),
+            PacketType::Close => {
+                context.commands.take_leave();
+                return Ok(false);
+            }
             PacketType::Noop => {}
             PacketType::Open | PacketType::Upgrade => {
                 let reason = "this packet is not a client's to send here";

@@ -102,6 +102,8 @@ fn session(flags: u64) -> Box<dyn Session> {
             selector: None,
             window: None,
             position: None,
+            replay: None,
+            interval_ms: None,
         };
         ClientMessage::Subscribe(message).write(&mut bytes);
     }

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use tiderace_base::{CloseCode, Now, ShardId, Time};
 use tiderace_native::codec::{ClientMessage, Messages, QueuedEntries, ServerMessage, Updates};
 use tiderace_native::{NativeOptions, protocol};
+use tiderace_topics::Path;
 use tiderace_wire::{
-    Command, Commands, Confirm, Context, Delivery, Framing, Incoming, MessageFraming, Opening,
-    OutQueue, Output, Reply, Session, SharedRun, SubscriptionKey, Target,
+    Command, Commands, Confirm, Context, Delivery, Destination, Event, Events, Framing, Incoming,
+    Kind, LeaveReason, MessageFraming, Meta, Opening, Operation, OutQueue, Output, Outturn, Reply,
+    Run, Session, SharedRun, SubscriptionKey, Target, ViewEntry,
 };
 
 /// Messages of a client.
@@ -38,6 +40,9 @@ pub fn server(data: &[u8]) {
             }
             ServerMessage::Queued(queued) => {
                 let _ = QueuedEntries::new(queued.entries).count();
+            }
+            ServerMessage::Result(result) => {
+                let _ = result.values().count();
             }
             _ => {}
         }
@@ -81,6 +86,17 @@ pub fn session(data: &[u8]) {
     player.check();
 }
 
+/// A topic that keeps two messages.
+fn kept(path: &Path) -> Events {
+    let event = |version| {
+        let destination = Destination { kind: Kind::Topic, path: path.clone() };
+        let (block, body) = (b"content-type:text/plain\na:b\n", b"body");
+        let run = Run::single(destination, Time::ZERO, block, body, Meta::default());
+        Event { run: Arc::new(run), place: 0, version, time_ms: 7, author: None, amends: None }
+    };
+    Events { events: vec![event(1), event(2)], more: false }
+}
+
 struct Player {
     session: Box<dyn Session>,
     queue: OutQueue,
@@ -119,7 +135,23 @@ impl Player {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Operate { .. } => {}
+            // As an outturn is, a list of what was said, or a refusal.
+            Command::Operate { token, operation } => {
+                let outturn = match *operation {
+                    Operation::Update(_) => Outturn::Updated { version: self.number },
+                    Operation::History(query) => Outturn::Events(Box::new(kept(&query.path))),
+                    Operation::Views => {
+                        let name = Path::parse("all").unwrap();
+                        Outturn::Views(vec![ViewEntry { name, text: "\"".into() }])
+                    }
+                    Operation::Lock { .. } => {
+                        let close = CloseCode::LockHeld.into();
+                        return self.reply(Reply::Refused { token: Some(token), close });
+                    }
+                    _ => Outturn::Done,
+                };
+                self.reply(Reply::Operated { token, outturn: Box::new(outturn) });
+            }
             Command::Login(_) => self.reply(Reply::LoggedIn { name: "ann".into() }),
             Command::Publish { mut run, confirm, .. } => {
                 run.number(ShardId(1), self.number);
@@ -137,6 +169,12 @@ impl Player {
                 if token % 3 == 0 {
                     let close = CloseCode::NotAuthorised.into();
                     return self.reply(Reply::Refused { token: Some(token), close });
+                }
+                if wish.notices {
+                    let (key, path) = (wish.key, Path::parse("a").unwrap());
+                    let spec = Arc::default();
+                    self.reply(Reply::Joined { key, path: path.clone(), spec });
+                    self.reply(Reply::Left { key, path, reason: LeaveReason::Removed });
                 }
                 self.subscriptions.push((wish.key, wish.targets));
                 self.reply(Reply::Recovered { token, complete: true });
@@ -205,6 +243,10 @@ impl Player {
                     }
                     ServerMessage::Queued(queued) => {
                         QueuedEntries::new(queued.entries).for_each(|entry| assert!(entry.is_ok()));
+                    }
+                    ServerMessage::Result(result) => {
+                        let told = result.outturn.matches("\"bytes\":").count();
+                        assert_eq!(result.values().map(Result::unwrap).count(), told);
                     }
                     ServerMessage::Other(kind) => panic!("type {kind} was said"),
                     _ => {}

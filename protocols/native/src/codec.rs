@@ -8,6 +8,7 @@ mod client;
 mod content;
 mod entry;
 mod fields;
+mod operate;
 mod server;
 
 pub use client::{
@@ -17,6 +18,7 @@ pub use client::{
 pub use content::{Content, check_properties, split_content};
 pub use entry::{QueuedEntries, QueuedEntry, Update, Updates, Version};
 pub use fields::{CodecError, Messages, Reader, begin_message, end_message, write_bytes};
+pub use operate::{OperateMessage, ResultMessage};
 pub use server::{ExchangeMessage, Queued, ServerMessage, Welcome};
 
 /// The version of the protocol.
@@ -38,6 +40,7 @@ pub mod kind {
     pub const CREDIT: u8 = 0x0b;
     pub const PING: u8 = 0x0c;
     pub const BYE: u8 = 0x0d;
+    pub const OPERATE: u8 = 0x0e;
     pub const WELCOME: u8 = 0x41;
     pub const OK: u8 = 0x42;
     pub const ERROR: u8 = 0x43;
@@ -51,6 +54,9 @@ pub mod kind {
     pub const PONG: u8 = 0x4b;
     pub const CLOSE: u8 = 0x4c;
     pub const LOGGED_IN: u8 = 0x4d;
+    pub const RESULT: u8 = 0x4e;
+    pub const JOINED: u8 = 0x4f;
+    pub const LEFT: u8 = 0x50;
     /// Servers skip unknown types from here on.
     pub const OPTIONAL: u8 = 0x80;
 }
@@ -78,6 +84,9 @@ pub mod flag {
     pub const RESPONDER: u8 = 0x10;
     pub const FIRST: u8 = 0x20;
     pub const SERVICE_ANNOUNCED: u8 = 0x40;
+
+    // OPERATE
+    pub const BODY: u8 = 0x01;
 }
 
 /// Flags of SUBSCRIBE.
@@ -92,5 +101,8 @@ pub mod subscribe {
     pub const EXPLICIT: u64 = 0x040;
     pub const EXCLUSIVE: u64 = 0x080;
     pub const PATTERN: u64 = 0x100;
-    pub const ALL: u64 = 0x1ff;
+    pub const REPLAY: u64 = 0x200;
+    pub const INTERVAL: u64 = 0x400;
+    pub const NOTICES: u64 = 0x800;
+    pub const ALL: u64 = 0xfff;
 }

@@ -9,6 +9,7 @@ mod deliver;
 mod deltas;
 mod exchange;
 mod login;
+mod operate;
 mod publish;
 mod rare;
 mod subscribe;
@@ -174,9 +175,11 @@ impl NativeSession {
             }
             ClientMessage::Bye => {
                 self.state = State::Leaving;
+                context.commands.take_leave();
                 context.finished = Some(CloseCode::Done.into());
                 Ok(())
             }
+            ClientMessage::Operate(message) => self.operate(now, &message, context),
             ClientMessage::Other(kind::OPTIONAL..) => Ok(()),
             ClientMessage::Other(kind) => {
                 let reason = format!("no client's message has the type {kind:#04x}");
@@ -232,6 +235,7 @@ impl NativeSession {
 
     fn refused(&mut self, token: Option<Token>, close: &Close, context: &mut Context<'_>) {
         if let Some(rare) = &mut self.rare {
+            rare.large_answers.retain(|waiting| Some(*waiting) != token);
             if let Some(token) = token
                 && let Some(key) = rare.unanswered.answer(token)
             {
@@ -292,8 +296,19 @@ impl Session for NativeSession {
                 let position = ServerMessage::Position(vec![(home.0, sequence)]);
                 say(&position, &mut context.output);
             }
-            // Nothing here asks for them yet.
-            Reply::Operated { .. } | Reply::Joined { .. } | Reply::Left { .. } => {}
+            // What a goodbye asks for has nobody to be told.
+            Reply::Operated { token: 0, .. } => {}
+            Reply::Operated { token, outturn } => self.operated(token, &outturn, context),
+            Reply::Joined { key, path, spec } => {
+                let spec = spec.to_json();
+                let spec = std::str::from_utf8(&spec).unwrap_or_default();
+                let (subscription, path) = (key.0, path.as_str());
+                say(&ServerMessage::Joined { subscription, path, spec }, &mut context.output);
+            }
+            Reply::Left { key, path, reason } => {
+                let (subscription, path, reason) = (key.0, path.as_str(), reason.name());
+                say(&ServerMessage::Left { subscription, path, reason }, &mut context.output);
+            }
             Reply::ExchangeEnded { exchange, close } => {
                 let ended = ServerMessage::Ended {
                     responder: exchange.side == Side::Responder,

@@ -3,11 +3,12 @@
 
 use proptest::prelude::*;
 use tiderace_native::codec::{
-    Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages, Publish,
-    Queued, QueuedEntries, QueuedEntry, ServerMessage, SettleMessage, SpeakMessage,
-    SubscribeMessage, Update, Updates, Version, Welcome, flag, subscribe,
+    Auth, CallMessage, ClientMessage, Destination, ExchangeMessage, Hello, Messages,
+    OperateMessage, Publish, Queued, QueuedEntries, QueuedEntry, ResultMessage, ServerMessage,
+    SettleMessage, SpeakMessage, SubscribeMessage, Update, Updates, Version, Welcome, flag,
+    subscribe,
 };
-use tiderace_wire::{Kind, Window};
+use tiderace_wire::{Kind, Replay, Window};
 
 /// Values that messages borrow.
 #[derive(Clone, Debug)]
@@ -68,12 +69,23 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             subscription: two,
             flags: stock.wide
                 & subscribe::ALL
-                & !(subscribe::SELECTOR | subscribe::WINDOW | subscribe::RESUME),
+                & !(subscribe::SELECTOR
+                    | subscribe::WINDOW
+                    | subscribe::RESUME
+                    | subscribe::REPLAY
+                    | subscribe::INTERVAL),
             kind,
             path: a,
             selector: bits[0].then_some(b.as_str()),
             window: bits[1].then_some(Window { messages: one, bytes: three }),
             position: bits[2].then_some(x.as_slice()),
+            replay: [
+                None,
+                Some(Replay::Last(two)),
+                Some(Replay::Version(numbers[1])),
+                Some(Replay::Time(numbers[2])),
+            ][three as usize % 4],
+            interval_ms: bits[0].then_some(numbers[0]),
         }),
         ClientMessage::Unsubscribe { request: one, subscription: two },
         ClientMessage::Declare { declared: one, kind, path: a },
@@ -110,6 +122,11 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
         ClientMessage::Credit { bytes: stock.wide },
         ClientMessage::Ping(x),
         ClientMessage::Bye,
+        ClientMessage::Operate(OperateMessage {
+            request: one,
+            operation: c,
+            body: bits[2].then_some(y.as_slice()),
+        }),
     ]
 }
 
@@ -155,6 +172,9 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Pong(x),
         ServerMessage::Close { code: 7, slug: a, sentence: b, reconnect: bits[1], jitter_ms: 9 },
         ServerMessage::LoggedIn { request: one, name: a },
+        ServerMessage::Result(ResultMessage { request: one, outturn: c, entries: y }),
+        ServerMessage::Joined { subscription: two, path: a, spec: c },
+        ServerMessage::Left { subscription: two, path: b, reason: a },
     ]
 }
 
@@ -208,7 +228,7 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in bytes(200), kind: u8) {
         let _ = ClientMessage::read(kind % 16, &bytes);
-        if let Ok(ServerMessage::Updates(entries)) = ServerMessage::read(0x40 + kind % 16, &bytes) {
+        if let Ok(ServerMessage::Updates(entries)) = ServerMessage::read(0x40 + kind % 20, &bytes) {
             let _ = Updates::new(entries).count();
         }
         let _ = QueuedEntries::new(&bytes).count();

@@ -76,6 +76,8 @@ fn an_idle_session_with_a_subscription_takes_little() {
         selector: None,
         window: None,
         position: None,
+        replay: None,
+        interval_ms: None,
     };
     send(&mut *session, &ClientMessage::Subscribe(wish));
     turn(&mut *session, |session, context| {

@@ -3,15 +3,15 @@
 
 use serde_json::{Map, Value, json};
 use tiderace_native::codec::{
-    Auth, ClientMessage, Destination, Messages, QueuedEntries, ServerMessage, Update, Updates,
-    Version, flag, subscribe,
+    Auth, ClientMessage, Destination, Messages, QueuedEntries, QueuedEntry, ServerMessage, Update,
+    Updates, Version, flag, subscribe,
 };
-use tiderace_wire::Kind;
+use tiderace_wire::{Kind, Replay};
 
 #[test]
 fn the_vectors_are_read_and_written() {
     let rows: Vec<Value> = serde_json::from_str(include_str!("vectors/messages.json")).unwrap();
-    assert!(rows.len() >= 38);
+    assert!(rows.len() >= 44);
     for row in rows {
         let bytes = unhex(row["hex"].as_str().unwrap());
         let (kind, payload) = Messages::new(&bytes).next().unwrap().unwrap();
@@ -57,6 +57,18 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
             if let Some(position) = message.position {
                 flags |= subscribe::RESUME;
                 more["position"] = json!(hex(position));
+            }
+            if let Some(replay) = message.replay {
+                flags |= subscribe::REPLAY;
+                more["replay"] = match replay {
+                    Replay::Last(count) => json!(["last", count]),
+                    Replay::Version(version) => json!(["version", version]),
+                    Replay::Time(time) => json!(["time", time]),
+                };
+            }
+            if let Some(interval_ms) = message.interval_ms {
+                flags |= subscribe::INTERVAL;
+                more["interval_ms"] = json!(interval_ms);
             }
             let fields = json!({
                 "request": message.request, "subscription": message.subscription, "flags": flags,
@@ -111,6 +123,13 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
         ClientMessage::Credit { bytes } => ("CREDIT", json!({"bytes": bytes})),
         ClientMessage::Ping(bytes) => ("PING", json!({"bytes": hex(bytes)})),
         ClientMessage::Bye => ("BYE", json!({})),
+        ClientMessage::Operate(message) => {
+            let mut fields = json!({"request": message.request, "operation": message.operation});
+            if let Some(body) = message.body {
+                fields["body"] = json!(hex(body));
+            }
+            ("OPERATE", fields)
+        }
         ClientMessage::Other(_) => ("", json!({})),
     }
 }
@@ -140,13 +159,8 @@ fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
             ("UPDATES", json!({"entries": entries}))
         }
         ServerMessage::Queued(queued) => {
-            let entries: Vec<Value> = QueuedEntries::new(queued.entries)
-                .map(|entry| {
-                    let entry = entry.unwrap();
-                    let (flags, more) = properties(entry.flags, entry.properties, json!({}));
-                    with(json!({"flags": flags, "body": hex(entry.body)}), more)
-                })
-                .collect();
+            let entries = QueuedEntries::new(queued.entries);
+            let entries: Vec<Value> = entries.map(|entry| self::queued(&entry.unwrap())).collect();
             let fields = json!({
                 "flags": queued.flags, "id": queued.id, "home": queued.home, "first": queued.first,
                 "redeliveries": queued.redeliveries, "entries": entries,
@@ -185,8 +199,24 @@ fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
         ServerMessage::LoggedIn { request, name } => {
             ("LOGGED_IN", json!({"request": request, "name": name}))
         }
+        ServerMessage::Result(result) => {
+            let values: Vec<Value> = result.values().map(|entry| queued(&entry.unwrap())).collect();
+            let fields = json!({"outturn": result.outturn, "values": values});
+            ("RESULT", with(json!({"request": result.request}), fields))
+        }
+        ServerMessage::Joined { subscription, path, spec } => {
+            ("JOINED", json!({"subscription": subscription, "path": path, "spec": spec}))
+        }
+        ServerMessage::Left { subscription, path, reason } => {
+            ("LEFT", json!({"subscription": subscription, "path": path, "reason": reason}))
+        }
         ServerMessage::Other(_) => ("", json!({})),
     }
+}
+
+fn queued(entry: &QueuedEntry<'_>) -> Value {
+    let (flags, more) = properties(entry.flags, entry.properties, json!({}));
+    with(json!({"flags": flags, "body": hex(entry.body)}), more)
 }
 
 fn update(update: &Update<'_>) -> Value {

@@ -234,6 +234,9 @@ impl SocketSession {
             }
             _ => {
                 self.leave_namespace(namespace, context);
+                if self.namespaces.iter().next().is_none() {
+                    context.commands.take_leave();
+                }
                 Ok(())
             }
         }

@@ -271,6 +271,7 @@ impl StompSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         self.state = State::Leaving;
+        context.commands.take_leave();
         self.done(request.command, request.headers, context)?;
         let waits = request.headers.find_raw("receipt").is_some()
             && self.rare.as_ref().is_some_and(|rare| !rare.receipts.is_empty());

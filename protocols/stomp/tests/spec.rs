@@ -514,7 +514,8 @@ fn disconnect_answers_last() {
     rig.release();
     assert_eq!(rig.heard(), "RECEIPT\nreceipt-id:s\n\n\0RECEIPT\nreceipt-id:d\n\n\0");
     ends_with(&rig, CloseCode::Done);
-    assert_eq!(rig.commands.len(), 1);
+    // One message, and that the client says goodbye.
+    assert_eq!(rig.commands.len(), 2);
     let mut rig = Rig::connected("1.2");
     assert_eq!(rig.say("DISCONNECT\n\n\0"), "");
     ends_with(&rig, CloseCode::Done);

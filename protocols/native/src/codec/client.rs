@@ -1,11 +1,12 @@
 //! What clients send.
 
-use tiderace_wire::{Kind, Window, write_varint};
+use tiderace_wire::{Kind, Replay, Window, write_varint};
 
 use super::fields::{kind_byte, write_numbers};
+use super::operate::{read_replay, write_replay};
 use super::{
-    CodecError, Reader, begin_message, check_properties, end_message, flag, kind, subscribe,
-    write_bytes,
+    CodecError, OperateMessage, Reader, begin_message, check_properties, end_message, flag, kind,
+    subscribe, write_bytes,
 };
 
 /// Who a client says it is.
@@ -58,6 +59,10 @@ pub struct SubscribeMessage<'a> {
     pub window: Option<Window>,
     /// Where to go on; empty for that of HELLO.
     pub position: Option<&'a [u8]>,
+    /// Where to begin in what topics keep.
+    pub replay: Option<Replay>,
+    /// Milliseconds between two updates of one topic, at least.
+    pub interval_ms: Option<u64>,
 }
 
 /// Where a message goes.
@@ -165,6 +170,7 @@ pub enum ClientMessage<'a> {
     },
     Ping(&'a [u8]),
     Bye,
+    Operate(OperateMessage<'a>),
     /// Of a type that is not known.
     Other(u8),
 }
@@ -206,6 +212,7 @@ impl<'a> ClientMessage<'a> {
                 _ => return Err(CodecError::OutOfRange),
             },
             kind::BYE => ClientMessage::Bye,
+            kind::OPERATE => ClientMessage::Operate(OperateMessage::read(from)?),
             other => ClientMessage::Other(other),
         })
     }
@@ -241,6 +248,7 @@ impl<'a> ClientMessage<'a> {
             }
             ClientMessage::Credit { bytes } => write_varint(out, *bytes),
             ClientMessage::Ping(bytes) => out.extend_from_slice(bytes),
+            ClientMessage::Operate(operate) => operate.write(out),
             ClientMessage::Bye | ClientMessage::Other(_) => {}
         }
         end_message(start, out);
@@ -261,6 +269,7 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Credit { .. } => kind::CREDIT,
             ClientMessage::Ping(_) => kind::PING,
             ClientMessage::Bye => kind::BYE,
+            ClientMessage::Operate(_) => kind::OPERATE,
             ClientMessage::Other(other) => *other,
         }
     }
@@ -332,6 +341,8 @@ impl<'a> SubscribeMessage<'a> {
                 .then(|| Ok(Window { messages: from.number()?, bytes: from.number()? }))
                 .transpose()?,
             position: has(subscribe::RESUME).then(|| from.bytes()).transpose()?,
+            replay: has(subscribe::REPLAY).then(|| read_replay(from)).transpose()?,
+            interval_ms: has(subscribe::INTERVAL).then(|| from.varint()).transpose()?,
         })
     }
 
@@ -342,7 +353,9 @@ impl<'a> SubscribeMessage<'a> {
         let flags = self.flags & !FIELDS
             | bit(subscribe::SELECTOR, self.selector.is_some())
             | bit(subscribe::WINDOW, self.window.is_some())
-            | bit(subscribe::RESUME, self.position.is_some());
+            | bit(subscribe::RESUME, self.position.is_some())
+            | bit(subscribe::REPLAY, self.replay.is_some())
+            | bit(subscribe::INTERVAL, self.interval_ms.is_some());
         write_varint(out, flags);
         out.push(kind_byte(self.kind));
         write_bytes(out, self.path.as_bytes());
@@ -355,6 +368,12 @@ impl<'a> SubscribeMessage<'a> {
         }
         if let Some(position) = self.position {
             write_bytes(out, position);
+        }
+        if let Some(replay) = self.replay {
+            write_replay(replay, out);
+        }
+        if let Some(interval_ms) = self.interval_ms {
+            write_varint(out, interval_ms);
         }
     }
 }
@@ -498,6 +517,10 @@ fn write_properties(out: &mut Vec<u8>, block: &[u8]) {
 }
 
 /// The flags of SUBSCRIBE that say which fields there are.
-const FIELDS: u64 = subscribe::SELECTOR | subscribe::WINDOW | subscribe::RESUME;
+const FIELDS: u64 = subscribe::SELECTOR
+    | subscribe::WINDOW
+    | subscribe::RESUME
+    | subscribe::REPLAY
+    | subscribe::INTERVAL;
 /// So that an answer is never larger than a control frame.
 const PING_BYTES_MAX: usize = 125;

@@ -4,7 +4,8 @@ use tiderace_wire::write_varint;
 
 use super::fields::write_numbers;
 use super::{
-    CodecError, QueuedEntries, Reader, Updates, begin_message, end_message, flag, kind, write_bytes,
+    CodecError, QueuedEntries, Reader, ResultMessage, Updates, begin_message, end_message, flag,
+    kind, write_bytes,
 };
 
 /// WELCOME.
@@ -112,6 +113,18 @@ pub enum ServerMessage<'a> {
         request: u32,
         name: &'a str,
     },
+    Result(ResultMessage<'a>),
+    Joined {
+        subscription: u32,
+        path: &'a str,
+        /// As JSON text.
+        spec: &'a str,
+    },
+    Left {
+        subscription: u32,
+        path: &'a str,
+        reason: &'a str,
+    },
     /// Of a type that is not known: to be skipped.
     Other(u8),
 }
@@ -179,6 +192,17 @@ impl<'a> ServerMessage<'a> {
             kind::LOGGED_IN => {
                 ServerMessage::LoggedIn { request: from.number()?, name: from.text()? }
             }
+            kind::RESULT => ServerMessage::Result(ResultMessage::read(from)?),
+            kind::JOINED => ServerMessage::Joined {
+                subscription: from.number()?,
+                path: from.text()?,
+                spec: from.text()?,
+            },
+            kind::LEFT => ServerMessage::Left {
+                subscription: from.number()?,
+                path: from.text()?,
+                reason: from.text()?,
+            },
             other => ServerMessage::Other(other),
         })
     }
@@ -240,6 +264,13 @@ impl<'a> ServerMessage<'a> {
                 write_varint(out, u64::from(*request));
                 write_bytes(out, name.as_bytes());
             }
+            ServerMessage::Result(result) => result.write(out),
+            ServerMessage::Joined { subscription, path, spec: text }
+            | ServerMessage::Left { subscription, path, reason: text } => {
+                write_varint(out, u64::from(*subscription));
+                write_bytes(out, path.as_bytes());
+                write_bytes(out, text.as_bytes());
+            }
             ServerMessage::Other(_) => {}
         }
     }
@@ -264,6 +295,9 @@ impl<'a> ServerMessage<'a> {
             ServerMessage::Pong(_) => kind::PONG,
             ServerMessage::Close { .. } => kind::CLOSE,
             ServerMessage::LoggedIn { .. } => kind::LOGGED_IN,
+            ServerMessage::Result(_) => kind::RESULT,
+            ServerMessage::Joined { .. } => kind::JOINED,
+            ServerMessage::Left { .. } => kind::LEFT,
             ServerMessage::Other(other) => *other,
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct Rare {
     pub(super) topics: Topics,
     /// The version sent last, by subscription, one higher so that 0 is none; for deltas.
     pub(super) versions: Vec<u64>,
+    /// Requests whose answers may be large and that have not been answered.
+    pub(super) large_answers: Vec<u32>,
     /// Bytes that may still be sent, if the client counts.
     pub(super) credit: Option<i64>,
     /// By home how far the client has come since positions were told.
@@ -44,6 +46,7 @@ impl Rare {
             && self.declared.is_empty()
             && self.topics.is_empty()
             && self.versions.is_empty()
+            && self.large_answers.is_empty()
             && self.credit.is_none()
             && self.reached.is_empty()
     }

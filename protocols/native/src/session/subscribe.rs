@@ -1,6 +1,6 @@
 //! SUBSCRIBE, UNSUBSCRIBE, SETTLE.
 
-use tiderace_base::{Close, CloseCode, ShardId};
+use tiderace_base::{Close, CloseCode, ShardId, Span};
 use tiderace_filter::Selector;
 use tiderace_topics as topics;
 use tiderace_wire::{
@@ -78,7 +78,13 @@ impl NativeSession {
             retained: has(subscribe::SNAPSHOT),
             recoverable: has(subscribe::RECOVERABLE),
             deltas: has(subscribe::DELTAS) && self.codec != 0,
+            // What came since the position goes before what is kept.
+            replay: message.replay.filter(|_| since.is_none()),
             since,
+            interval: Span::from_millis(
+                message.interval_ms.unwrap_or_default().min(INTERVAL_MS_MAX),
+            ),
+            notices: has(subscribe::NOTICES),
             ..Subscribe::new(SubscriptionKey(key), targets)
         })
     }
@@ -86,14 +92,19 @@ impl NativeSession {
     /// What a selector names. A pattern alone stays one even without wildcards: it shows what may be
     /// seen, as patterns do.
     fn targets(&self, kind: Kind, text: &str) -> Result<Vec<Target>, Close> {
-        let own = || self.own().map(Some).map_err(Unusable::Own);
-        let selector = topics::Selector::parse_own(text, own).map_err(|error| match error {
-            Unusable::Own(close) => close,
-            Unusable::Selector(error) => unusable(text, &error),
-        })?;
+        let selector = self.selector(text)?;
         Ok(match selector.patterns() {
             [pattern] => vec![Target::Pattern(kind, pattern.clone())],
             _ => Target::of(kind, selector),
+        })
+    }
+
+    /// A topic selector in full.
+    pub(super) fn selector(&self, text: &str) -> Result<topics::Selector, Close> {
+        let own = || self.own().map(Some).map_err(Unusable::Own);
+        topics::Selector::parse_own(text, own).map_err(|error| match error {
+            Unusable::Own(close) => close,
+            Unusable::Selector(error) => unusable(text, &error),
         })
     }
 
@@ -153,6 +164,9 @@ impl NativeSession {
         Ok(())
     }
 }
+
+/// Intervals are at most a day.
+const INTERVAL_MS_MAX: u64 = 86_400_000;
 
 /// Why a selector cannot be used.
 enum Unusable {

@@ -251,6 +251,8 @@ pub fn subscribe(request: u32, key: u32, flags: u64, path: &str) -> SubscribeMes
         selector: None,
         window: None,
         position: None,
+        replay: None,
+        interval_ms: None,
     }
 }
 

@@ -1,0 +1,163 @@
+//! Operations on topics and what subscriptions ask for beside values, as `docs/protocol.md` has them.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{Rig, run, subscribe};
+use tiderace_base::{Close, CloseCode, Span};
+use tiderace_native::codec::{
+    ClientMessage, OperateMessage, SubscribeMessage, flag, subscribe as flags,
+};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Change, Command, Kind, LeaveReason, NewValue, Operation, Outturn, Page, Replay, Reply,
+    SubscriptionKey, TopicEntry,
+};
+
+fn operate<'a>(request: u32, operation: &'a str, body: Option<&'a [u8]>) -> ClientMessage<'a> {
+    ClientMessage::Operate(OperateMessage { request, operation, body })
+}
+
+fn asked(rig: &mut Rig) -> Vec<(u32, Operation)> {
+    let commands = rig.commands.drain(..).map(|command| match command {
+        Command::Operate { token, operation } => (token, *operation),
+        other => panic!("{other:?}"),
+    });
+    commands.collect()
+}
+
+#[test]
+fn operations_are_asked_and_answered() {
+    let mut rig = Rig::new();
+    let text = r#"{"do":"create","path":"~/a","type":"image/png"}"#;
+    rig.send(&operate(1, text, Some(b"\xff")));
+    rig.send(&operate(2, r#"{"do":"update","path":"a","value":{"x":1}}"#, None));
+    rig.send(&operate(3, r#"{"do":"remove","selector":"[~/a, ?b/.*]"}"#, None));
+    let asked = asked(&mut rig);
+    let (1, Operation::Create { path, value: Some(value), .. }) = &asked[0] else { panic!() };
+    assert_eq!(path.as_str(), "user/ann/a");
+    let properties = b"content-type:image/png\n"[..].into();
+    assert_eq!(*value, NewValue { properties, body: b"\xff"[..].into() });
+    let (2, Operation::Update(update)) = &asked[1] else { panic!() };
+    assert_eq!(update.change, Change::Value(br#"{"x":1}"#[..].into()));
+    let (3, Operation::Remove { selector }) = &asked[2] else { panic!() };
+    let spelled: Vec<&str> = selector.iter().map(|pattern| pattern.as_str()).collect();
+    assert_eq!(spelled, ["user/ann/a", "?b/.*"]);
+    let outturn = Box::new(Outturn::Updated { version: 7 });
+    rig.reply(Reply::Operated { token: 2, outturn });
+    let close = Close::new(CloseCode::NotAuthorised, "no");
+    rig.reply(Reply::Refused { token: Some(3), close });
+    assert_eq!(
+        rig.heard(),
+        [
+            "Result(ResultMessage { request: 2, outturn: \"{\\\"version\\\":7}\", entries: [] })",
+            "Error { request: 3, code: 401, slug: \"not-authorised\", sentence: \"no\" }",
+        ]
+    );
+}
+
+#[test]
+fn values_come_as_bytes_in_the_order_of_the_text() {
+    let mut rig = Rig::new();
+    rig.send(&operate(1, r#"{"do":"fetch","selector":"a/**","values":true}"#, None));
+    let entry = |path: &str, body: Option<&[u8]>| {
+        let value = body.map(|body| Arc::new(run(Kind::Topic, path, 1, 3, &[body])));
+        TopicEntry { path: Path::parse(path).unwrap(), spec: None, version: 3, value }
+    };
+    let topics = vec![entry("a/1", Some(b"one")), entry("a/2", None), entry("a/3", Some(b"\xff"))];
+    let page = Page { topics, more: true, next: Some(Path::parse("a/3").unwrap()) };
+    rig.reply(Reply::Operated { token: 1, outturn: Box::new(Outturn::Page(Box::new(page))) });
+    let bytes = rig.frames().concat();
+    let text = r#"{"topics":[{"path":"a/1","version":3,"bytes":3},{"path":"a/2","version":3},{"path":"a/3","version":3,"bytes":1}],"more":true,"next":"a/3"}"#;
+    // Request 1, the text behind its length, then flags, length and body of each value.
+    let payload = [&[1, text.len() as u8, 1][..], text.as_bytes(), b"\0\x03one\0\x01\xff"].concat();
+    assert_eq!(bytes, [&[0x4e, payload.len() as u8, 1][..], &payload].concat());
+}
+
+#[test]
+fn what_is_not_understood_costs_the_request_alone() {
+    let mut rig = Rig::new();
+    rig.send(&operate(1, "{", None));
+    rig.send(&operate(2, r#"{"do":"creat","path":"a"}"#, None));
+    rig.send(&operate(3, r#"{"do":"create","path":"a//b"}"#, None));
+    assert!(rig.commands.is_empty() && rig.end.is_none());
+    let heard = rig.heard();
+    for (at, part) in [(0, "bad-operation"), (1, "`do` is one of"), (2, "bad-destination")] {
+        assert!(heard[at].contains(part), "{heard:?}");
+    }
+    // It is always answered, so it always has an id.
+    rig.send(&operate(0, "{}", None));
+    assert_eq!(rig.end.unwrap().code, CloseCode::BadHeader);
+    let mut rig = Rig::new();
+    rig.send_bytes(&[0x0e, 3, 1, flag::BODY << 1, 0]);
+    assert_eq!(rig.end.unwrap().code, CloseCode::BadFrame);
+}
+
+#[test]
+fn so_many_that_read_are_under_way_at_a_time() {
+    let mut rig = Rig::new();
+    for request in 1..=17 {
+        rig.send(&operate(request, r#"{"do":"fetch","selector":"a"}"#, None));
+    }
+    assert_eq!(asked(&mut rig).len(), 16);
+    let heard = rig.heard();
+    assert!(
+        heard[0].contains("request: 17") && heard[0].contains("too-many-receipts"),
+        "{heard:?}"
+    );
+    rig.reply(Reply::Operated { token: 3, outturn: Box::new(Outturn::Page(Box::default())) });
+    rig.reply(Reply::Refused { token: Some(4), close: CloseCode::NotAuthorised.into() });
+    rig.send(&operate(18, r#"{"do":"views"}"#, None));
+    rig.send(&operate(19, r#"{"do":"history","path":"a"}"#, None));
+    rig.send(&operate(20, r#"{"do":"session"}"#, None));
+    assert_eq!(asked(&mut rig).len(), 3);
+}
+
+#[test]
+fn a_goodbye_takes_the_will_back() {
+    let mut rig = Rig::new();
+    rig.send(&operate(1, r#"{"do":"will","path":"a","text":"gone"}"#, None));
+    rig.send(&ClientMessage::Bye);
+    let asked = asked(&mut rig);
+    assert!(matches!(&asked[..], [(1, Operation::Will(Some(_))), (0, Operation::Will(None))]));
+    assert_eq!(rig.end, Some(CloseCode::Done.into()));
+    rig.end = None;
+    rig.reply(Reply::Operated { token: 0, outturn: Box::new(Outturn::Done) });
+    assert!(rig.heard().is_empty());
+}
+
+// Section 4: REPLAY, INTERVAL, NOTICES; "with RESUME it is left aside".
+#[test]
+fn subscribe_says_where_to_begin_and_how_often() {
+    let mut rig = Rig::new();
+    let message = SubscribeMessage {
+        replay: Some(Replay::Last(10)),
+        interval_ms: Some(1_000),
+        ..subscribe(1, 0, flags::NOTICES, "a")
+    };
+    rig.send(&ClientMessage::Subscribe(message));
+    let [Command::Subscribe(wish)] = &rig.commands[..] else { panic!() };
+    assert_eq!((wish.replay, wish.interval), (Some(Replay::Last(10)), Span::from_secs(1)));
+    assert!(wish.notices);
+    rig.commands.clear();
+    let resumed = SubscribeMessage { request: 2, subscription: 1, position: Some(b""), ..message };
+    rig.send(&ClientMessage::Subscribe(resumed));
+    let [Command::Subscribe(wish)] = &rig.commands[..] else { panic!() };
+    assert!(wish.replay.is_none() && wish.since.is_some());
+}
+
+// Section 5: JOINED, LEFT.
+#[test]
+fn topics_join_and_leave() {
+    let mut rig = Rig::new();
+    rig.subscribe(1, 0, flags::PATTERN | flags::NOTICES, "a/**");
+    let (key, path) = (SubscriptionKey(0), Path::parse("a/b").unwrap());
+    rig.reply(Reply::Joined { key, path: path.clone(), spec: Arc::default() });
+    rig.reply(Reply::Left { key, path, reason: LeaveReason::Removed });
+    let heard = rig.heard();
+    let joined = "Joined { subscription: 0, path: \"a/b\", spec: \"{\\\"type\\\":\\\"any\\\"";
+    assert!(heard[0].starts_with(joined), "{heard:?}");
+    assert_eq!(heard[1], "Left { subscription: 0, path: \"a/b\", reason: \"removed\" }");
+}
