@@ -21,6 +21,7 @@ use crate::service::Services;
 use crate::serving::Inbox;
 use crate::session::Session;
 use crate::topic::{Subscriber, Topic};
+use crate::update::ReadSpec;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
 type Set<K> = HashSet<K, foldhash::fast::RandomState>;
@@ -79,8 +80,8 @@ pub struct Broker {
     /// Specifications that topics were created with, each once.
     pub(crate) specs: Set<Arc<TopicSpec>>,
     pub(crate) specs_swept_at: usize,
-    /// The specification that was read last: its text, what it was based on, and what it says.
-    pub(crate) last_spec: Option<(Box<[u8]>, Arc<TopicSpec>, Arc<TopicSpec>)>,
+    /// The specification that was read last.
+    pub(crate) last_spec: Option<ReadSpec>,
     /// Operations that several homes have a part in.
     pub(crate) gatherings: Map<(SessionId, Token), Gathering>,
     /// As a home: removals under way.

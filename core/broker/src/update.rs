@@ -22,6 +22,15 @@ use crate::operate::{Operated, Operator, is_reserved};
 use crate::publish::{Publisher, denied};
 use crate::topic::{Home, Topic};
 
+/// A specification's text and what it says: topics of one kind are created one after the other.
+#[derive(Debug)]
+pub(crate) struct ReadSpec {
+    text: Box<[u8]>,
+    /// What it does not name is taken from this.
+    base: Arc<TopicSpec>,
+    spec: Arc<TopicSpec>,
+}
+
 impl Broker {
     pub(crate) fn create_topic(
         &mut self,
@@ -131,11 +140,11 @@ impl Broker {
         if text.is_empty() {
             return Ok(base.clone());
         }
-        if let Some((known, of, spec)) = &self.last_spec
-            && **known == *text
-            && Arc::ptr_eq(of, base)
+        if let Some(known) = &self.last_spec
+            && *known.text == *text
+            && Arc::ptr_eq(&known.base, base)
         {
-            return Ok(spec.clone());
+            return Ok(known.spec.clone());
         }
         let base = &base.clone();
         let spec = TopicSpec::parse(text, base)?;
@@ -149,7 +158,8 @@ impl Broker {
         }
         let spec = self.shared_spec(Arc::new(spec));
         if spec.owner.is_none() {
-            self.last_spec = Some((text.into(), base.clone(), spec.clone()));
+            let base = base.clone();
+            self.last_spec = Some(ReadSpec { text: text.into(), base, spec: spec.clone() });
         }
         Ok(spec)
     }

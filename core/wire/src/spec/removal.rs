@@ -64,7 +64,7 @@ impl Removal {
     /// The policy as text.
     pub fn to_text(&self) -> String {
         let group = |all: &[RemovalCondition]| {
-            let all: Vec<String> = all.iter().map(RemovalCondition::to_text).collect();
+            let all: Vec<String> = all.iter().map(|condition| condition.to_text()).collect();
             all.join(" and ")
         };
         let any: Vec<String> = self.any.iter().map(|all| group(all)).collect();
@@ -83,7 +83,7 @@ impl Removal {
 }
 
 impl RemovalCondition {
-    fn to_text(&self) -> String {
+    fn to_text(self) -> String {
         match self {
             RemovalCondition::NoSubscribers(span) => {
                 format!("no subscribers for {}ms", span.as_millis())
