@@ -130,9 +130,9 @@ fn replay_comes_before_what_is_live_with_neither_gap_nor_repetition() {
         let mut world = world(seed);
         let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
         create(&mut world, ann, "log", r#"{"history":40}"#);
-        let before = world.random.below(60) as usize;
+        let before = world.random.below(60);
         publish(&mut world, ann, 0..before);
-        let last = 1 + world.random.below(50) as usize;
+        let last = 1 + world.random.below(50);
         // Messages before and after the home's answer are under way at the same time.
         for number in before..before + 5 {
             world.publish(ann, "topic:log", &number.to_string());
