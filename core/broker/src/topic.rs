@@ -245,7 +245,9 @@ impl Topic {
 
     /// Whether a subscriber wants deltas.
     pub(crate) fn wants_deltas(&self) -> bool {
-        self.deltas > 0 || self.by_pattern.iter().any(|subscriber| subscriber.extras.deltas())
+        self.spec.deltas
+            && (self.deltas > 0
+                || self.by_pattern.iter().any(|subscriber| subscriber.extras.deltas()))
     }
 
     /// Takes a subscriber in at the end of the list.
