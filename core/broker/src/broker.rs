@@ -22,6 +22,7 @@ use crate::serving::Inbox;
 use crate::session::Session;
 use crate::topic::{Subscriber, Topic};
 use crate::update::ReadSpec;
+use crate::views::Views;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
 type Set<K> = HashSet<K, foldhash::fast::RandomState>;
@@ -90,6 +91,7 @@ pub struct Broker {
     pub(crate) locks: Map<Path, Lock>,
     pub(crate) locks_waited: usize,
     pub(crate) last_fence: u64,
+    pub(crate) views: Box<Views>,
     queues_due: Time,
     sweep_due: Time,
     /// The slot at which the sweep of topics goes on; zero between two of them.
@@ -133,6 +135,7 @@ impl Broker {
             locks: Map::default(),
             locks_waited: 0,
             last_fence: 0,
+            views: Box::default(),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
             sweep_at: 0,
@@ -161,6 +164,7 @@ impl Broker {
         if std::mem::take(&mut self.recoveries_begun) {
             self.end_recovering(session, Vec::new(), effects);
         }
+        self.work_on_views(now, effects);
     }
 
     /// Takes mail from another shard.
@@ -201,8 +205,10 @@ impl Broker {
             }
             Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
             Mail::Pause { destination, on } => self.hold(destination, on, effects),
+            Mail::View(mail) => self.view_mail(now, from, *mail, effects),
             Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
         }
+        self.work_on_views(now, effects);
     }
 
     /// Takes the answer to a login.
@@ -256,6 +262,7 @@ impl Broker {
         self.end_overdue(now, effects);
         self.end_waiting(now, effects);
         self.remove_more(now, effects);
+        self.view_tick(now, effects);
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
             self.queue_tick(now, effects);
@@ -284,6 +291,9 @@ impl Broker {
         metrics.queue_bytes = queue_bytes as u64;
         metrics.backlog_bytes = self.backlog_bytes as u64;
         metrics.retained_bytes = self.retained_bytes as u64;
+        let (views, outputs) = self.views.counts();
+        metrics.views = views as u64;
+        metrics.view_outputs = outputs as u64;
         metrics.history_messages = self.history.messages as u64;
         metrics.history_bytes = self.history.bytes as u64;
         metrics
@@ -350,10 +360,15 @@ impl Broker {
             home.retained = None;
             self.retained_bytes = self.retained_bytes.saturating_sub(bytes);
             self.metrics.retained -= 1;
+            self.note_expired(key);
         }
+        let Some(topic) = self.topics.get(key) else { return };
         let (idle, age) = (self.options.topic_idle, self.options.history_age);
         let idle = if topic.is_recorded() { idle.max(age) } else { idle };
         if !topic.is_idle() || topic.unused(now.time) < idle {
+            return;
+        }
+        if self.is_made_of(key) {
             return;
         }
         self.names.remove(key, &self.topics);

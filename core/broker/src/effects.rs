@@ -12,6 +12,7 @@ use tiderace_wire::{
 
 use crate::operate::Operator;
 use crate::serving::ServiceMail;
+use crate::views::ViewMail;
 
 /// What is to be done after a call; the caller drains it completely before the next call.
 ///
@@ -161,6 +162,8 @@ pub enum Mail {
         /// Whether to hold.
         on: bool,
     },
+    /// About views.
+    View(Box<ViewMail>),
     /// About services and exchanges.
     Service(Box<ServiceMail>),
 }

@@ -48,6 +48,7 @@ mod subscribe;
 mod subscriptions;
 mod topic;
 mod update;
+mod views;
 
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
 pub use backlog::Pending;
@@ -59,3 +60,4 @@ pub use options::{BrokerOptions, QueuePolicy, ServiceOptions, TopicPolicy};
 pub use service::{Address, Calling, Responding};
 pub use serving::ServiceMail;
 pub use tiderace_wire::{SlowConsumer, TopicSpec};
+pub use views::{Values, ViewMail};

@@ -68,6 +68,9 @@ broker_metrics! {
     topics_retired true "tiderace_topics_removed_total" "reason=\"policy\"" "Topics removed by themselves.";
     retained false "tiderace_topics_retained" "" "Topics that hold a retained value.";
     retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values and of their topics.";
+    views false "tiderace_views" "" "Topic views, counted on every shard.";
+    view_outputs false "tiderace_view_outputs" "" "Topics that views publish.";
+    view_problems true "tiderace_view_problems_total" "" "Outputs of views that could not be published; see $sys/views/.";
     queues false "tiderace_queues" "" "Queues.";
     recoveries_complete true "tiderace_recoveries_total" "result=\"complete\"" "Subscriptions of clients that came back, by whether they got all they had missed.";
     recoveries_incomplete true "tiderace_recoveries_total" "result=\"incomplete\"" "Subscriptions of clients that came back, by whether they got all they had missed.";

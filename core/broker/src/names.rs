@@ -94,6 +94,11 @@ impl Names {
             .flat_map(move |below| self.walk(&below, after.as_ref().map(Path::as_str), topics))
     }
 
+    /// A hash of bytes that strangers cannot aim at.
+    pub(crate) fn hash_of(&self, bytes: &[u8]) -> u64 {
+        self.hasher.hash_one(bytes)
+    }
+
     fn hash(&self, path: &str) -> u32 {
         (self.hasher.hash_one(path) >> 32) as u32
     }

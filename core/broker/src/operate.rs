@@ -68,9 +68,13 @@ impl Broker {
             Operation::Fetch(_) | Operation::Remove { .. } => {
                 self.scatter(now, &operator, operation, effects);
             }
-            Operation::View { .. } | Operation::Views => {
-                let close = Close::new(CloseCode::BadView, "views are not there yet");
-                self.answer_operation(&operator, Err(close), effects);
+            Operation::View { .. } => {
+                let registrar = self.registrar();
+                self.send_operation(now, registrar, operator, operation, effects);
+            }
+            Operation::Views => {
+                let result = self.list_views(&operator);
+                self.answer_operation(&operator, result, effects);
             }
             Operation::Create { ref path, .. }
             | Operation::Amend { ref path, .. }
@@ -172,13 +176,16 @@ impl Broker {
                 self.abandon(&path, operator.session);
                 Ok(Outturn::Done)
             }
+            Operation::View { name, text } => {
+                self.change_view(now, &operator, &name, text.as_deref(), effects)
+            }
             Operation::Claim { path } => self.claim(now, &operator, &path),
             Operation::Release { path } => self.release_claim(&operator, &path),
             Operation::History(query) => self.read_history(now, &operator, &query),
             Operation::Amend { path, version, value } => {
                 self.amend(now, &operator, &path, version, &value, effects)
             }
-            Operation::View { .. } | Operation::Views | Operation::Will(_) | Operation::Session => {
+            Operation::Views | Operation::Will(_) | Operation::Session => {
                 Err(CloseCode::BadRequest.into())
             }
         };

@@ -182,11 +182,15 @@ impl Broker {
         let before = std::mem::replace(&mut home.last, last_of(&run));
         let recorded = home.is_recorded() || home.history().is_some();
         let shards = home.interested | home.by_pattern;
+        let viewed = !self.views.is_idle() || home.watchers() != 0;
         if recorded {
             self.record(now, key, &run, before);
         }
         if keeps {
             self.keep(now, key, &run, publisher);
+        }
+        if viewed {
+            self.note_viewed(now, key, &run, effects);
         }
         for shard in members(shards & !bit(self.shard)) {
             let (run, spec) = (run.clone(), spec.clone());

@@ -108,6 +108,8 @@ impl Broker {
             self.next_sequence += 1;
             // Taking a value away needs no room.
             let _ = self.distribute(now, key, run, &Publisher::default(), effects);
+        } else {
+            self.note_source(key, None);
         }
         self.drop_series(key);
         let policy = self.options.topic(&path).clone();

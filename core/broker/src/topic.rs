@@ -106,6 +106,8 @@ pub(crate) struct Home {
     pub(crate) created: bool,
     /// It was removed, and has not been published to since.
     pub(crate) removed: bool,
+    /// The generation of the views at which those that follow it were found.
+    pub(crate) viewed_at: u32,
     /// Absent while it would say nothing.
     rare: Option<Box<RareHome>>,
 }
@@ -117,6 +119,10 @@ pub(crate) struct RareHome {
     pub(crate) pressed: u64,
     /// Shards with recoverable subscribers of exactly this topic.
     pub(crate) recorders: u64,
+    /// Shards with views that insert its value elsewhere.
+    pub(crate) watchers: u64,
+    /// The views that follow it, by rank.
+    pub(crate) viewed: Box<[u32]>,
     /// What publishers are held to.
     pub(crate) guard: Option<Box<Guard>>,
     /// Recent messages; present while or shortly after somebody may come back to them.
@@ -136,6 +142,8 @@ impl RareHome {
             && self.history.is_none()
             && self.series.is_none()
             && self.retirement.is_none()
+            && self.watchers == 0
+            && self.viewed.is_empty()
     }
 }
 
@@ -163,6 +171,21 @@ impl Home {
     /// Shards with a subscriber that cannot keep up.
     pub(crate) fn pressed(&self) -> u64 {
         self.rare.as_ref().map_or(0, |rare| rare.pressed)
+    }
+
+    /// Shards with views that insert its value elsewhere.
+    pub(crate) fn watchers(&self) -> u64 {
+        self.rare.as_ref().map_or(0, |rare| rare.watchers)
+    }
+
+    /// The views that follow it, as found last.
+    pub(crate) fn viewed(&self) -> &[u32] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.viewed)
+    }
+
+    /// Whether views follow it, as found last.
+    pub(crate) fn is_followed(&self) -> bool {
+        !self.viewed().is_empty()
     }
 
     /// Shards with recoverable subscribers of exactly this topic.
@@ -308,6 +331,7 @@ impl Topic {
                     && home.pressed() == 0
                     && home.retained.is_none()
                     && home.recorders() == 0
+                    && home.watchers() == 0
                     && home.history().is_none_or(|history| history.is_empty())
             })
     }

@@ -127,7 +127,7 @@ impl<'a> Run<'_, 'a> {
             return Ok(());
         };
         let changed = original.copy(&mut self.budget)?;
-        if template.0.iter().any(|part| matches!(part, Part::Expand(..))) {
+        if self.view.expands() {
             // Every element may look into it; what is opened needs no search through the text.
             original.open(&mut self.budget)?;
         }

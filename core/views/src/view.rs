@@ -170,6 +170,11 @@ impl View {
             && options.kind.is_none()
     }
 
+    /// Whether one source may become several topics.
+    pub fn expands(&self) -> bool {
+        self.parts.to.0.iter().any(|part| matches!(part, Part::Expand(..)))
+    }
+
     /// The topic it makes of every source, if that is one and the same for all.
     pub fn single_output(&self) -> Option<Path> {
         match self.parts.to.0.as_slice() {

@@ -33,6 +33,7 @@ impl<S> Letter<S> {
             Letter::Broker(Mail::Operate { operation, .. }) => operation.bytes(),
             Letter::Broker(Mail::Operated { result: Ok(outturn), .. }) => outturn.bytes(),
             Letter::Broker(Mail::Service(mail)) => mail.bytes(),
+            Letter::Broker(Mail::View(mail)) => mail.bytes(),
             Letter::Broker(Mail::Interested { answer, .. }) => answer.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
             Letter::Broker(_) | Letter::Connection(_) => 0,

@@ -1,0 +1,488 @@
+//! At an output's home: what the views give to it, which of that it shows, and when.
+//!
+//! Of several views that give to one output the earliest counts; of several sources of that view the
+//! one that was updated last, or all of them merged. Relies on each source's home taking back what it
+//! has given. Invariants: an output is a topic that the server alone publishes to, as long as somebody
+//! gives to it; a value that stands in the topic is not kept a second time, unless it is merged.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use tiderace_base::{Key, Now, Span, Time};
+use tiderace_topics::Path;
+use tiderace_views::{Throttle, merge};
+use tiderace_wire::{Destination, Flags, Kind, Meta, Run, TopicSpec};
+
+use super::registrar::output_spec;
+use super::{BUCKETS, Job, LOOK_WORK, bucket_of};
+use crate::broker::{Broker, Map};
+use crate::effects::Effects;
+use crate::operate::is_reserved;
+use crate::publish::Publisher;
+
+/// Bytes that may wait for their delay on one shard.
+const DELAYED_BYTES_MAX: usize = 64 << 20;
+/// What a delayed value counts for besides its bytes.
+const DELAYED_BYTES: usize = 128;
+/// Delayed values and outputs held back that are published in one tick.
+const DUE_MAX: usize = 10_000;
+
+/// The outputs whose home a shard is.
+#[derive(Debug, Default)]
+pub(super) struct Outputs {
+    buckets: Vec<Map<Key, Output>>,
+    len: usize,
+    /// By rank, in the order in which they came.
+    delayed: Map<u32, VecDeque<Delayed>>,
+    delayed_bytes: usize,
+    /// Bytes of values that are given but not shown.
+    held_bytes: usize,
+    /// Outputs held back, and until when.
+    paced: BinaryHeap<Reverse<(Time, Key)>>,
+}
+
+/// One output.
+#[derive(Debug, Default)]
+struct Output {
+    /// Who gives to it; who did so last stands last.
+    given: Vec<Given>,
+    /// How many views there are between a client and it.
+    hops: u8,
+    /// Whether it is going to be shown anyway.
+    waiting: bool,
+    /// For those with a throttle: the window and the values in it.
+    window: Option<(Time, u32)>,
+}
+
+/// What a view has made of a source for one output.
+#[derive(Debug)]
+struct Given {
+    rank: u32,
+    source: Path,
+    /// Absent while it stands in the topic.
+    value: Option<Box<[u8]>>,
+}
+
+/// A value whose time has not come.
+#[derive(Debug)]
+struct Delayed {
+    due: Time,
+    source: Path,
+    path: Path,
+    value: Option<Box<[u8]>>,
+    hops: u8,
+}
+
+impl Delayed {
+    fn bytes(&self) -> usize {
+        DELAYED_BYTES
+            + self.path.as_str().len()
+            + self.value.as_ref().map_or(0, |value| value.len())
+    }
+}
+
+impl Outputs {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many views there are between a client and a topic.
+    pub(super) fn hops_of(&self, key: Key) -> u8 {
+        self.output(key).map_or(0, |output| output.hops)
+    }
+
+    /// Whether a view gives to a topic.
+    pub(super) fn is_of(&self, key: Key, rank: u32) -> bool {
+        self.output(key).is_some_and(|output| output.given.iter().any(|given| given.rank == rank))
+    }
+
+    /// A view is gone, and what it has delayed.
+    pub(super) fn forget_delayed(&mut self, rank: u32) {
+        let gone: usize = self.delayed.remove(&rank).iter().flatten().map(Delayed::bytes).sum();
+        self.delayed_bytes -= gone;
+    }
+
+    fn output(&self, key: Key) -> Option<&Output> {
+        self.buckets.get(bucket_of(key))?.get(&key)
+    }
+
+    fn output_mut(&mut self, key: Key) -> Option<&mut Output> {
+        self.buckets.get_mut(bucket_of(key))?.get_mut(&key)
+    }
+
+    fn ensure(&mut self, key: Key) -> Option<&mut Output> {
+        self.buckets.resize_with(BUCKETS, Map::default);
+        let bucket = self.buckets.get_mut(bucket_of(key))?;
+        self.len += usize::from(!bucket.contains_key(&key));
+        Some(bucket.entry(key).or_default())
+    }
+
+    fn remove(&mut self, key: Key) {
+        let gone = self.buckets.get_mut(bucket_of(key)).and_then(|bucket| bucket.remove(&key));
+        self.len -= usize::from(gone.is_some());
+    }
+}
+
+impl Output {
+    /// Notes what a source gives now; what was held for it before and what is held now, in bytes.
+    fn give(&mut self, rank: u32, source: &Path, value: Option<Box<[u8]>>) -> (usize, usize) {
+        let same = |given: &Given| given.rank == rank && given.source == *source;
+        let before = self.given.iter().position(same).map(|at| self.given.remove(at));
+        let held = |value: &Option<Box<[u8]>>| value.as_ref().map_or(0, |value| value.len());
+        let bytes = (before.map_or(0, |given| held(&given.value)), held(&value));
+        if let Some(value) = value {
+            self.given.push(Given { rank, source: source.clone(), value: Some(value) });
+        }
+        bytes
+    }
+}
+
+impl Broker {
+    /// What a view makes of a source for one output, or that it makes nothing any more.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn take_output(
+        &mut self,
+        now: Now,
+        rank: u32,
+        source: &Path,
+        path: Path,
+        value: Option<Box<[u8]>>,
+        hops: u8,
+        effects: &mut Effects,
+    ) {
+        let Some(entry) = self.views.known.get(&rank) else { return };
+        let Some(delay_ms) = entry.view.options().delay_ms else {
+            return self.give_output(now, rank, source, &path, value, hops, effects);
+        };
+        let due = now.time + Span::from_millis(delay_ms);
+        let delayed = Delayed { due, source: source.clone(), path, value, hops };
+        let outputs = &mut self.views.outputs;
+        outputs.delayed_bytes += delayed.bytes();
+        let queue = outputs.delayed.entry(rank).or_default();
+        queue.push_back(delayed);
+        if outputs.delayed_bytes > DELAYED_BYTES_MAX
+            && let Some(oldest) = queue.pop_front()
+        {
+            outputs.delayed_bytes -= oldest.bytes();
+            let problem = format!("too much is delayed: a value of {} was left out", oldest.path);
+            self.view_problem(rank, problem);
+        }
+    }
+
+    /// The same, when its time has come.
+    #[allow(clippy::too_many_arguments)]
+    fn give_output(
+        &mut self,
+        now: Now,
+        rank: u32,
+        source: &Path,
+        path: &Path,
+        value: Option<Box<[u8]>>,
+        hops: u8,
+        effects: &mut Effects,
+    ) {
+        let Some(key) = self.output_at(now, rank, path, value.as_deref()) else { return };
+        let Some(output) = self.views.outputs.ensure(key) else { return };
+        output.hops = hops;
+        let (before, after) = output.give(rank, source, value);
+        let outputs = &mut self.views.outputs;
+        outputs.held_bytes = (outputs.held_bytes + after).saturating_sub(before);
+        self.show_soon(now, key, effects);
+    }
+
+    /// The topic that is or becomes an output; nothing if it cannot be one.
+    fn output_at(&mut self, now: Now, rank: u32, path: &Path, value: Option<&[u8]>) -> Option<Key> {
+        let known = self.find_topic(path);
+        if let Some(key) = known.filter(|key| self.views.outputs.output(*key).is_some()) {
+            return Some(key);
+        }
+        let bytes = value?.len();
+        let most = self.options.messages_bytes_max;
+        let topic = known.and_then(|key| self.topics.get(key));
+        let taken = topic.and_then(|topic| topic.home.as_ref()).is_some_and(|home| {
+            let claimed = home.guard().is_some_and(|guard| guard.claimed.is_some());
+            home.created || home.retained.is_some() || claimed
+        });
+        if is_reserved(path) {
+            self.view_problem(
+                rank,
+                format!("{path} is the server's own; views do not write there"),
+            );
+        } else if taken {
+            self.view_problem(rank, format!("{path} is a topic of its own already"));
+        } else if self.views.outputs.held_bytes + self.retained_bytes + bytes > most {
+            self.view_problem(rank, format!("{path}: there is no memory for more values"));
+        } else {
+            return Some(self.ensure_topic(now, path));
+        }
+        None
+    }
+
+    /// Shows what has changed: at once, or once for many changes if it has to be merged.
+    fn show_soon(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        let merges = self.winner(key).is_some_and(|(_, merges)| merges);
+        if !merges {
+            return self.show(now, key, effects);
+        }
+        if let Some(output) = self.views.outputs.output_mut(key)
+            && !std::mem::replace(&mut output.waiting, true)
+        {
+            self.views.jobs.push_back(Job::Show(key));
+        }
+    }
+
+    /// A merged output's turn has come; the work that was done.
+    pub(super) fn show_merged(&mut self, now: Now, key: Key, effects: &mut Effects) -> u32 {
+        let Some(output) = self.views.outputs.output_mut(key) else { return LOOK_WORK };
+        output.waiting = false;
+        let work = LOOK_WORK * u32::try_from(output.given.len()).unwrap_or(u32::MAX).max(1);
+        self.show(now, key, effects);
+        work
+    }
+
+    /// Which view's value an output shows, and whether that merges.
+    fn winner(&self, key: Key) -> Option<(u32, bool)> {
+        let output = self.views.outputs.output(key)?;
+        let known = |given: &&Given| self.views.known.contains_key(&given.rank);
+        let rank = output.given.iter().filter(known).map(|given| given.rank).min()?;
+        let entry = self.views.known.get(&rank)?;
+        Some((rank, entry.view.options().merge))
+    }
+
+    /// Publishes what an output is to show, unless it does or has to wait.
+    fn show(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        let Some((rank, merges)) = self.winner(key) else {
+            return self.end_output(now, key, effects);
+        };
+        let Some(output) = self.views.outputs.output(key) else { return };
+        let last = output.given.iter().rposition(|given| given.rank == rank);
+        let value = |at: usize| output.given.get(at).and_then(|given| given.value.as_ref());
+        if output.waiting || !merges && last.and_then(value).is_none() {
+            return;
+        }
+        if self.is_held_back(now, key, rank) {
+            return;
+        }
+        self.take_shown_back(key);
+        let body = if merges { self.merged(key, rank) } else { self.taken(key, last) };
+        if let Some(body) = body {
+            self.publish_output(now, key, rank, &body, effects);
+        }
+    }
+
+    /// Whether the view's throttle lets an output wait; it is then shown when its window is over.
+    fn is_held_back(&mut self, now: Now, key: Key, rank: u32) -> bool {
+        let entry = self.views.known.get(&rank);
+        let throttle = entry.and_then(|entry| entry.view.options().throttle);
+        let outputs = &mut self.views.outputs;
+        let output = outputs.buckets.get_mut(bucket_of(key)).and_then(|all| all.get_mut(&key));
+        let (Some(Throttle { updates, window_ms }), Some(output)) = (throttle, output) else {
+            return false;
+        };
+        let span = Span::from_millis(window_ms);
+        match &mut output.window {
+            Some((begin, count)) if now.time < *begin + span => {
+                if *count < updates {
+                    *count += 1;
+                    return false;
+                }
+                output.waiting = true;
+                outputs.paced.push(Reverse((*begin + span, key)));
+                true
+            }
+            window => {
+                *window = Some((now.time, 1));
+                false
+            }
+        }
+    }
+
+    /// What stands in the topic is going to be replaced: whoever gave it keeps it.
+    fn take_shown_back(&mut self, key: Key) {
+        let topic = self.topics.get(key);
+        let retained = topic.and_then(|topic| topic.home.as_ref()?.retained.clone());
+        let Some(output) = self.views.outputs.output_mut(key) else { return };
+        let Some(given) = output.given.iter_mut().find(|given| given.value.is_none()) else {
+            return;
+        };
+        let body = retained.as_ref().and_then(|run| run.message(0)).map(|message| message.body);
+        let body: Box<[u8]> = body.unwrap_or_default().into();
+        let bytes = body.len();
+        given.value = Some(body);
+        self.views.outputs.held_bytes += bytes;
+    }
+
+    /// The value of one giver, which goes into the topic.
+    fn taken(&mut self, key: Key, at: Option<usize>) -> Option<Box<[u8]>> {
+        let value = self.views.outputs.output_mut(key)?.given.get_mut(at?)?.value.take()?;
+        let outputs = &mut self.views.outputs;
+        outputs.held_bytes = outputs.held_bytes.saturating_sub(value.len());
+        Some(value)
+    }
+
+    /// All values of a view in the order of their sources' paths, merged; nothing if the topic has
+    /// that already.
+    fn merged(&mut self, key: Key, rank: u32) -> Option<Box<[u8]>> {
+        let output = self.views.outputs.output(key)?;
+        let mut given: Vec<&Given> =
+            output.given.iter().filter(|given| given.rank == rank).collect();
+        given.sort_unstable_by(|left, right| left.source.cmp(&right.source));
+        let values = given.iter().filter_map(|given| given.value.as_deref());
+        let merged = merge(values, self.views.limits);
+        let topic = self.topics.get(key)?;
+        let retained = topic.home.as_ref().and_then(|home| home.retained.as_ref()?.message(0));
+        match merged {
+            Ok(merged) => {
+                let shown = retained.map(|message| message.body);
+                merged.filter(|merged| shown != Some(merged)).map(Into::into)
+            }
+            Err(stop) => {
+                let problem = format!("{}: {stop}", topic.path);
+                self.view_problem(rank, problem);
+                None
+            }
+        }
+    }
+
+    fn publish_output(
+        &mut self,
+        now: Now,
+        key: Key,
+        rank: u32,
+        body: &[u8],
+        effects: &mut Effects,
+    ) {
+        let Some(path) = self.topics.get(key).map(|topic| topic.path.clone()) else { return };
+        let spec = match self.spec_of_outputs(rank, &path) {
+            Some(spec) => spec,
+            None => return,
+        };
+        let created = |home: &crate::topic::Home| home.created;
+        let topic = self.topics.get(key);
+        let made = topic
+            .is_some_and(|topic| topic.spec == spec && topic.home.as_deref().is_some_and(created));
+        if !made {
+            self.make_known(now, &path, spec);
+        }
+        if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+            home.rare_mut().guard.get_or_insert_default().read_only = true;
+        }
+        let destination = Destination { kind: Kind::Topic, path: path.clone() };
+        let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
+        let mut run = Run::single(destination, now.time, &[], body, meta);
+        run.number(self.shard, self.next_sequence);
+        self.next_sequence += 1;
+        let hops = self.views.outputs.hops_of(key);
+        let before = std::mem::replace(&mut self.views.hops, hops);
+        let result = self.distribute(now, key, run, &Publisher::default(), effects);
+        self.views.hops = before;
+        if let Err(close) = result {
+            self.view_problem(rank, format!("{path}: {}", close.reason));
+        }
+    }
+
+    /// What the outputs of a view are on a path.
+    fn spec_of_outputs(&mut self, rank: u32, path: &Path) -> Option<Arc<TopicSpec>> {
+        let base = self.options.topic(path).clone();
+        let entry = self.views.known.get_mut(&rank)?;
+        if let Some((known, spec)) = &entry.spec
+            && Arc::ptr_eq(known, &base)
+        {
+            return Some(spec.clone());
+        }
+        match output_spec(&entry.view, &base) {
+            Ok(spec) => {
+                let spec = Arc::new(spec);
+                entry.spec = Some((base, spec.clone()));
+                Some(spec)
+            }
+            Err(close) => {
+                self.view_problem(rank, format!("{path}: {}", close.reason));
+                None
+            }
+        }
+    }
+
+    /// Nobody gives to an output any more: it is a topic like others, and gone.
+    fn end_output(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        let outputs = &mut self.views.outputs;
+        let hops = outputs.hops_of(key);
+        let held = outputs.output(key).map_or(0, |output| {
+            output.given.iter().filter_map(|given| given.value.as_ref()).map(|v| v.len()).sum()
+        });
+        outputs.held_bytes = outputs.held_bytes.saturating_sub(held);
+        outputs.remove(key);
+        if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+            if let Some(guard) = home.guard_mut() {
+                guard.read_only = false;
+            }
+            let rare = home.rare_mut();
+            rare.guard.take_if(|guard| guard.claimed.is_none() && guard.fence.is_none());
+            home.tidy();
+        }
+        let before = std::mem::replace(&mut self.views.hops, hops);
+        self.remove_topic(now, key, effects);
+        self.views.hops = before;
+    }
+
+    /// A view is gone: takes what it has given to the outputs of one bucket back.
+    pub(super) fn retract(
+        &mut self,
+        now: Now,
+        rank: u32,
+        bucket: usize,
+        effects: &mut Effects,
+    ) -> u32 {
+        let outputs = self.views.outputs.buckets.get_mut(bucket);
+        let mut touched: Vec<Key> = Vec::new();
+        let (mut looked_at, mut freed) = (0, 0);
+        for (key, output) in outputs.into_iter().flat_map(|outputs| outputs.iter_mut()) {
+            looked_at += 1;
+            if !output.given.iter().any(|given| given.rank == rank) {
+                continue;
+            }
+            touched.push(*key);
+            output.given.retain(|given| {
+                let stays = given.rank != rank;
+                freed += given.value.as_ref().filter(|_| !stays).map_or(0, |value| value.len());
+                stays
+            });
+        }
+        self.views.outputs.held_bytes = self.views.outputs.held_bytes.saturating_sub(freed);
+        let work = looked_at + LOOK_WORK * u32::try_from(touched.len()).unwrap_or(u32::MAX);
+        for key in touched {
+            self.show_soon(now, key, effects);
+        }
+        work + LOOK_WORK
+    }
+
+    /// Publishes what was delayed or held back until now.
+    pub(super) fn publish_due(&mut self, now: Now, effects: &mut Effects) {
+        let mut left = DUE_MAX;
+        let ranks: Vec<u32> = self.views.outputs.delayed.keys().copied().collect();
+        for rank in ranks {
+            while left > 0
+                && let Some(queue) = self.views.outputs.delayed.get_mut(&rank)
+                && queue.front().is_some_and(|delayed| delayed.due <= now.time)
+                && let Some(due) = queue.pop_front()
+            {
+                left -= 1;
+                self.views.outputs.delayed_bytes -= due.bytes();
+                let Delayed { source, path, value, hops, .. } = due;
+                self.give_output(now, rank, &source, &path, value, hops, effects);
+            }
+        }
+        while left > 0
+            && let Some(Reverse((due, key))) = self.views.outputs.paced.peek().copied()
+            && due <= now.time
+        {
+            left -= 1;
+            self.views.outputs.paced.pop();
+            if let Some(output) = self.views.outputs.output_mut(key) {
+                output.waiting = false;
+                self.show(now, key, effects);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The shard that keeps the list of views: it checks, numbers and announces them.
+//!
+//! Relies on being one shard, so that changes of views have one order. Invariant: what the list says
+//! is what `$sys/views/` shows.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Now, ShardId};
+use tiderace_topics::Path;
+use tiderace_value::append_text;
+use tiderace_views::View;
+use tiderace_wire::{Destination, Flags, Kind, Meta, Outturn, Run, TopicSpec, ViewEntry};
+
+use super::{VIEWS_MAX, ViewMail};
+use crate::Action;
+use crate::broker::Broker;
+use crate::effects::Effects;
+use crate::operate::{Operated, Operator, is_reserved};
+
+/// Below it stands a topic for each view.
+const FOLDER: &str = "$sys/views/";
+
+impl Broker {
+    /// The shard that keeps the list of views.
+    pub(crate) fn registrar(&self) -> ShardId {
+        ShardId(0)
+    }
+
+    /// At the registrar: a view is to begin, to change or to end.
+    pub(crate) fn change_view(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        name: &Path,
+        text: Option<&str>,
+        effects: &mut Effects,
+    ) -> Operated {
+        self.may_change_view(operator, name)?;
+        let known = self.views.known.iter().find(|(_, entry)| entry.name == *name);
+        let known = known.map(|(rank, _)| *rank);
+        let version = self.views.version + 1;
+        match (text, known) {
+            (None, None) => {
+                let reason = format!("there is no view {name}");
+                Err(Close::new(CloseCode::ViewUnknown, reason))
+            }
+            (None, Some(rank)) => {
+                self.announce_view(now, |_| ViewMail::Remove { rank, version }, effects);
+                self.show_view(now, name, None, effects);
+                Ok(Outturn::Done)
+            }
+            (Some(text), known) => {
+                if known.is_none() && self.views.known.len() >= VIEWS_MAX {
+                    let reason = format!("there are {VIEWS_MAX} views already; remove one first");
+                    return Err(Close::new(CloseCode::TooManyTopics, reason));
+                }
+                let view = Arc::new(self.checked_view(text)?);
+                let rank = known.unwrap_or(self.views.next_rank);
+                self.views.next_rank = self.views.next_rank.max(rank + 1);
+                let put = |view| ViewMail::Put { name: name.clone(), view, rank, version };
+                self.announce_view(now, |()| put(view.clone()), effects);
+                self.show_view(now, name, Some(rank), effects);
+                Ok(Outturn::Done)
+            }
+        }
+    }
+
+    /// All views, in the order of their names.
+    pub(crate) fn list_views(&self, operator: &Operator) -> Operated {
+        let mut entries: Vec<ViewEntry> = Vec::new();
+        for entry in self.views.known.values() {
+            if self.may_list_view(operator, &entry.name) {
+                let (name, text) = (entry.name.clone(), entry.view.text().into());
+                entries.push(ViewEntry { name, text });
+            }
+        }
+        entries.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(Outturn::Views(entries))
+    }
+
+    fn may_change_view(&self, operator: &Operator, name: &Path) -> Result<(), Close> {
+        let principal = &operator.principal;
+        let shown = shown_at(name)?;
+        if self.options.rules.authorise(principal, Action::Admin, Kind::Topic, &shown) {
+            return Ok(());
+        }
+        let admin = Action::Admin;
+        Err(crate::publish::denied(&principal.name, admin, Kind::Topic, shown.as_str()))
+    }
+
+    fn may_list_view(&self, operator: &Operator, name: &Path) -> bool {
+        let Ok(shown) = shown_at(name) else { return false };
+        [Action::Admin, Action::Monitor].into_iter().any(|action| {
+            self.options.rules.authorise(&operator.principal, action, Kind::Topic, &shown)
+        })
+    }
+
+    /// A view whose outputs can be published.
+    fn checked_view(&self, text: &str) -> Result<View, Close> {
+        let bad = |reason: String| Close::new(CloseCode::BadView, reason);
+        let view = View::parse(text).map_err(|error| bad(error.to_string()))?;
+        if view.single_output().is_some_and(|path| is_reserved(&path)) {
+            return Err(bad("outputs cannot be below $sys, which is the server's own".to_owned()));
+        }
+        output_spec(&view, &TopicSpec::default()).map_err(|error| bad(error.to_string()))?;
+        Ok(view)
+    }
+
+    /// Tells every shard, this one included.
+    fn announce_view(&mut self, now: Now, mail: impl Fn(()) -> ViewMail, effects: &mut Effects) {
+        for shard in 0..self.options.shards {
+            self.send_view_mail(now, ShardId(shard as u16), mail(()), effects);
+        }
+    }
+
+    /// Says below `$sys/views/` what a view is and how it fares; of one that is gone, nothing.
+    fn show_view(&mut self, now: Now, name: &Path, rank: Option<u32>, effects: &mut Effects) {
+        let Ok(path) = shown_at(name) else { return };
+        let mut body = Vec::new();
+        let mut flags = Flags::RETAIN_REMOVE;
+        if let Some((rank, entry)) =
+            rank.and_then(|rank| Some((rank, self.views.known.get_mut(&rank)?)))
+        {
+            flags = Flags::RETAIN;
+            entry.told = true;
+            body.extend_from_slice(b"{\"view\":");
+            append_text(&mut body, entry.view.text());
+            body.extend_from_slice(format!(",\"order\":{rank}").as_bytes());
+            body.extend_from_slice(format!(",\"problems\":{}", entry.problems).as_bytes());
+            if entry.problems > 0 {
+                body.extend_from_slice(b",\"last_problem\":");
+                append_text(&mut body, &entry.last_problem);
+            }
+            body.push(b'}');
+        }
+        let destination = Destination { kind: Kind::Topic, path };
+        let meta = Meta { flags, expires_ms: None };
+        self.publish_own(now, Run::single(destination, now.time, &[], &body, meta), effects);
+    }
+
+    /// Tells the registrar what could not be done; the registrar shows it.
+    pub(super) fn report_view_problems(&mut self, now: Now, effects: &mut Effects) {
+        let registrar = self.registrar();
+        for (rank, (problem, count)) in std::mem::take(&mut self.views.problems) {
+            let mail = ViewMail::Problem { rank, problem, count };
+            self.send_view_mail(now, registrar, mail, effects);
+        }
+        if self.shard != registrar {
+            return;
+        }
+        let news = self.views.known.iter().filter(|(_, entry)| !entry.told && entry.problems > 0);
+        let news: Vec<(u32, Path)> =
+            news.map(|(rank, entry)| (*rank, entry.name.clone())).collect();
+        for (rank, name) in news {
+            self.show_view(now, &name, Some(rank), effects);
+        }
+    }
+}
+
+/// The topic that shows a view.
+fn shown_at(name: &Path) -> Result<Path, Close> {
+    Path::parse(&format!("{FOLDER}{name}"))
+        .map_err(|error| Close::new(CloseCode::BadView, format!("the view's name: {error}")))
+}
+
+/// What the outputs of a view are, on paths of which the configuration says that much.
+pub(super) fn output_spec(view: &View, base: &TopicSpec) -> Result<TopicSpec, Close> {
+    let options = view.options();
+    let mut text = b"{".to_vec();
+    let kind = match options.kind {
+        Some(kind) => kind.name(),
+        None if view.is_transparent() => base.value.name(),
+        None => "json",
+    };
+    text.extend_from_slice(b"\"type\":");
+    append_text(&mut text, kind);
+    for (name, value) in &options.properties {
+        text.push(b',');
+        append_text(&mut text, name);
+        text.push(b':');
+        match tiderace_value::Json::parse(value.as_bytes(), 8) {
+            Ok(json) => text.extend_from_slice(json.text().as_bytes()),
+            Err(_) => append_text(&mut text, value),
+        }
+    }
+    text.push(b'}');
+    let spec = TopicSpec::parse(&text, base)?;
+    // Outputs come and go with their sources.
+    Ok(TopicSpec { retain: true, persistent: false, removal: None, ..spec })
+}

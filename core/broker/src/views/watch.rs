@@ -1,0 +1,179 @@
+//! Values of other topics that views insert: kept where they are needed, and followed.
+//!
+//! A shard asks the home of such a topic once, gets its value and from then on every change. Relies
+//! on mail keeping its order. Invariant: a watch exists exactly while something made here has looked
+//! the topic up; what was made waits for values that are under way.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tiderace_base::{Key, Now, ShardId};
+use tiderace_topics::Path;
+use tiderace_wire::Run;
+
+use super::source::Why;
+use super::{Job, LOOK_WORK, ViewMail};
+use crate::broker::Broker;
+use crate::effects::Effects;
+use crate::interest::fresh;
+use crate::topic::{Home, bit, members};
+
+/// Sources evaluated in one slice.
+const SLICE: usize = 256;
+
+/// A topic that is inserted somewhere.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Whether its home has said what it is; always, if that is this shard.
+    known: bool,
+    /// Its value, if its home is another shard.
+    value: Option<Arc<Run>>,
+    /// By rank and source, what it is inserted into.
+    users: BTreeSet<(u32, Key)>,
+}
+
+impl Broker {
+    /// The value of another topic: nothing if it is not known yet whether there is one.
+    pub(super) fn value_elsewhere(&self, now: Now, path: &Path) -> Option<Option<&[u8]>> {
+        if self.home(path) == self.shard {
+            let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+            let run = topic.and_then(|topic| topic.home.as_ref()?.retained.as_ref());
+            return Some(run.and_then(|run| body(run, now)));
+        }
+        let watch = self.views.watches.get(path).filter(|watch| watch.known)?;
+        Some(watch.value.as_ref().and_then(|run| body(run, now)))
+    }
+
+    /// What is looked up for a topic from now on.
+    pub(super) fn watch_all(
+        &mut self,
+        now: Now,
+        rank: u32,
+        key: Key,
+        paths: &[Path],
+        effects: &mut Effects,
+    ) {
+        let before = self.watched_by(rank, key).to_vec();
+        for path in paths.iter().filter(|path| before.binary_search(path).is_err()) {
+            self.begin_watch(now, rank, key, path, effects);
+        }
+        for path in before.iter().filter(|path| paths.binary_search(path).is_err()) {
+            self.end_watch(now, rank, key, path, effects);
+        }
+    }
+
+    fn begin_watch(&mut self, now: Now, rank: u32, key: Key, path: &Path, effects: &mut Effects) {
+        if let Some(watch) = self.views.watches.get_mut(path) {
+            watch.users.insert((rank, key));
+            return;
+        }
+        let home = self.home(path);
+        let known = home == self.shard;
+        let watch = Watch { known, value: None, users: BTreeSet::from([(rank, key)]) };
+        self.views.watches.insert(path.clone(), watch);
+        let mail = ViewMail::Watch { path: path.clone(), on: true };
+        self.send_view_mail(now, home, mail, effects);
+    }
+
+    /// Something is looked up for a topic no longer; the last one ends the watch.
+    pub(super) fn end_watch(
+        &mut self,
+        now: Now,
+        rank: u32,
+        key: Key,
+        path: &Path,
+        effects: &mut Effects,
+    ) {
+        let Some(watch) = self.views.watches.get_mut(path) else { return };
+        watch.users.remove(&(rank, key));
+        if !watch.users.is_empty() {
+            return;
+        }
+        self.views.watches.remove(path);
+        let mail = ViewMail::Watch { path: path.clone(), on: false };
+        let home = self.home(path);
+        self.send_view_mail(now, home, mail, effects);
+    }
+
+    /// At a topic's home.
+    pub(super) fn watch_at_home(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        path: &Path,
+        on: bool,
+        effects: &mut Effects,
+    ) {
+        let key = self.ensure_topic(now, path);
+        let floor = self.history.floor_of(path);
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        topic.touch(now.time);
+        let home = topic.home.get_or_insert_with(|| Home::starting(floor));
+        if !on {
+            home.rare_mut().watchers &= !bit(from);
+            home.tidy();
+            return;
+        }
+        home.rare_mut().watchers |= bit(from);
+        if from != self.shard {
+            let value = fresh(home.retained.as_ref(), now);
+            let hops = self.views.outputs.hops_of(key);
+            let mail = ViewMail::Watched { path: path.clone(), value, hops };
+            self.send_view_mail(now, from, mail, effects);
+        }
+    }
+
+    /// At its home: a topic has changed that is inserted elsewhere.
+    pub(crate) fn tell_watchers(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        let Some(topic) = self.topics.get(key) else { return };
+        let Some(home) = &topic.home else { return };
+        let watchers = home.watchers();
+        if watchers == 0 {
+            return;
+        }
+        let (path, hops) = (topic.path.clone(), self.views.hops);
+        let value = fresh(home.retained.as_ref(), now);
+        for shard in members(watchers & !bit(self.shard)) {
+            let mail = ViewMail::Watched { path: path.clone(), value: value.clone(), hops };
+            self.send_view_mail(now, shard, mail, effects);
+        }
+        if watchers & bit(self.shard) != 0 {
+            self.views.jobs.push_back(Job::Watched { path, after: None, hops });
+        }
+    }
+
+    /// The home of a topic that is inserted here has said what it is.
+    pub(super) fn watched(&mut self, path: Path, value: Option<Arc<Run>>, hops: u8) {
+        let Some(watch) = self.views.watches.get_mut(&path) else { return };
+        watch.known = true;
+        watch.value = value;
+        self.views.jobs.push_back(Job::Watched { path, after: None, hops });
+    }
+
+    /// Evaluates some of the sources again into which a topic is inserted; where to go on.
+    pub(super) fn evaluate_users(
+        &mut self,
+        now: Now,
+        path: &Path,
+        after: Option<(u32, Key)>,
+        hops: u8,
+        effects: &mut Effects,
+    ) -> (Option<(u32, Key)>, u32) {
+        let Some(watch) = self.views.watches.get(path) else { return (None, LOOK_WORK) };
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let users = watch.users.range((from, Bound::Unbounded));
+        let users: Vec<(u32, Key)> = users.take(SLICE).copied().collect();
+        let next = if users.len() < SLICE { None } else { users.last().copied() };
+        let mut work = LOOK_WORK;
+        for (rank, key) in users {
+            work += LOOK_WORK + self.evaluate(now, rank, key, Why::Again, hops, effects);
+        }
+        (next, work)
+    }
+}
+
+/// The value that a retained run is, unless its time is over.
+fn body(run: &Run, now: Now) -> Option<&[u8]> {
+    run.message(0).filter(|message| !message.is_expired(now.wall_ms)).map(|message| message.body)
+}

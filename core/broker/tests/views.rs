@@ -1,0 +1,614 @@
+//! Topic views on brokers: the examples of the page, following live, and time.
+//!
+//! Every test runs on one shard and on three, with mail in an order drawn from a seed.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../views/tests/examples/mod.rs"]
+mod examples;
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::{Outgoing, Wish, World, for_seeds};
+use tiderace_base::{CloseCode, Span};
+use tiderace_broker::BrokerOptions;
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{Command, Fetch, Flags, Operation, Outturn, Token, TopicEntry};
+
+/// A node with one client.
+struct Node {
+    world: World,
+    client: usize,
+}
+
+impl Node {
+    fn new(seed: u64, shards: usize) -> Node {
+        let options = BrokerOptions { shards, ..BrokerOptions::default() };
+        let mut world = World::new(seed, options);
+        let client = world.connect(shards - 1, "ann");
+        Node { world, client }
+    }
+
+    fn operate(&mut self, operation: Operation) -> Token {
+        let token = self.world.token(self.client);
+        let operation = Box::new(operation);
+        self.world.command(self.client, Command::Operate { token, operation });
+        self.world.settle_mail();
+        token
+    }
+
+    fn outturn(&mut self, operation: Operation) -> Outturn {
+        let token = self.operate(operation);
+        let refused = &self.world.clients[self.client].refused;
+        let outturn = self.world.clients[self.client].operated.get(&token).cloned();
+        outturn.unwrap_or_else(|| panic!("not done: {refused:?}"))
+    }
+
+    fn put(&mut self, name: &str, text: &str) {
+        let name = Path::parse(name).unwrap();
+        self.outturn(Operation::View { name, text: Some(text.into()) });
+    }
+
+    fn remove_view(&mut self, name: &str) {
+        self.outturn(Operation::View { name: Path::parse(name).unwrap(), text: None });
+        self.rest();
+    }
+
+    fn set(&mut self, path: &str, value: &str) {
+        let message = Outgoing { flags: Flags::RETAIN, ..Outgoing::new(value) };
+        self.world.publish_all(self.client, &format!("topic:{path}"), &[message]);
+        self.world.settle_mail();
+    }
+
+    fn clear(&mut self, path: &str) {
+        let message = Outgoing { flags: Flags::RETAIN_REMOVE, ..Outgoing::new("") };
+        self.world.publish_all(self.client, &format!("topic:{path}"), &[message]);
+        self.world.settle_mail();
+    }
+
+    /// Until everything has been done that does not wait for its time.
+    fn rest(&mut self) {
+        for _ in 0..40 {
+            self.world.settle_mail();
+            self.world.advance(Span::from_millis(1));
+        }
+        self.world.settle_mail();
+    }
+
+    fn advance(&mut self, millis: u64) {
+        self.world.settle_mail();
+        self.world.advance(Span::from_millis(millis));
+        self.world.settle_mail();
+    }
+
+    fn fetch(&mut self, selector: &str) -> Vec<TopicEntry> {
+        let fetch = Fetch {
+            selector: vec![Pattern::parse(selector).unwrap()],
+            after: None,
+            limit: 0,
+            depth: 0,
+            values: true,
+            specs: true,
+        };
+        match self.outturn(Operation::Fetch(Box::new(fetch))) {
+            Outturn::Page(page) => page.topics,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// All topics with values, but for what the server says of itself.
+    fn topics(&mut self) -> BTreeMap<String, String> {
+        let listed = self.fetch("**").into_iter().filter_map(|entry| {
+            let run = entry.value?;
+            let body = String::from_utf8(run.message(0)?.body.to_vec()).ok()?;
+            Some((entry.path.to_string(), body))
+        });
+        listed.filter(|(path, _)| !path.starts_with("$sys/")).collect()
+    }
+
+    fn value(&mut self, path: &str) -> Option<String> {
+        self.topics().remove(path)
+    }
+
+    fn shown(&mut self, view: &str) -> Option<serde_json::Value> {
+        let entry = self.fetch(&format!("$sys/views/{view}")).pop()?;
+        serde_json::from_slice(entry.value?.message(0)?.body).ok()
+    }
+
+    fn received(&mut self) -> Vec<(String, String)> {
+        self.world.quiesce();
+        let received = std::mem::take(&mut self.world.clients[self.client].received);
+        received.into_iter().map(|message| (message.path, message.body)).collect()
+    }
+
+    fn subscribe(&mut self, target: &str) {
+        self.world.subscribe(self.client, 0, Wish::to(target));
+        self.world.quiesce();
+        self.received();
+    }
+}
+
+fn on_nodes(test: impl Fn(Node)) {
+    for_seeds(0..4, |seed| {
+        test(Node::new(seed, 1));
+        test(Node::new(seed, 3));
+    });
+}
+
+#[test]
+fn every_example_of_the_page_holds_on_a_node() {
+    let examples = examples::all();
+    assert!(examples.len() >= 45);
+    for (shards, views_first) in [(1, true), (3, true), (1, false), (3, false)] {
+        for example in &examples {
+            // Which source was updated last is not known of those that are there before the view.
+            if !views_first && example.views[0].contains("[desk/1, desk/2]") {
+                continue;
+            }
+            let mut node = Node::new(example.line as u64, shards);
+            let put = |node: &mut Node| {
+                for (number, text) in example.views.iter().enumerate() {
+                    node.put(&format!("v{number}"), text);
+                }
+            };
+            if views_first {
+                put(&mut node);
+            }
+            for (path, value) in &example.given {
+                node.set(path, value);
+            }
+            if !views_first {
+                put(&mut node);
+            }
+            node.rest();
+            node.advance(600);
+            node.rest();
+            let mut topics = node.topics();
+            for (path, value) in &example.given {
+                let found = topics.remove(path).unwrap_or_default();
+                assert_eq!(&found, value, "docs/views.md:{}: {path}", example.line);
+            }
+            let place = format!("docs/views.md:{} on {shards} shards", example.line);
+            for (path, value) in &example.then {
+                let found = topics.remove(path).unwrap_or_else(|| panic!("{place}: no {path}"));
+                assert!(examples::same(&found, value), "{place}: {path} is {found}");
+            }
+            assert!(topics.is_empty(), "{place}: {topics:?}");
+            for number in 0..example.views.len() {
+                node.remove_view(&format!("v{number}"));
+            }
+            assert_eq!(node.topics().len(), example.given.len(), "{place}: outputs are left");
+        }
+    }
+}
+
+#[test]
+fn outputs_follow_their_sources() {
+    on_nodes(|mut node| {
+        node.put("doubles", "map n/* to doubled/<path(1)> as value * 2");
+        node.subscribe("topic:doubled/*");
+        node.set("n/a", "1");
+        node.set("n/a", "2");
+        node.rest();
+        let received = node.received();
+        assert_eq!(received.last().unwrap(), &("doubled/a".to_owned(), "4".to_owned()));
+        node.clear("n/a");
+        node.rest();
+        assert_eq!(node.received(), [("doubled/a".to_owned(), String::new())]);
+        assert_eq!(node.topics(), BTreeMap::new());
+        node.set("n/a", "5");
+        node.rest();
+        assert_eq!(node.value("doubled/a").unwrap(), "10");
+        node.set("n/a", "\"text\"");
+        node.rest();
+        assert_eq!(node.value("doubled/a"), None);
+    });
+}
+
+#[test]
+fn removed_topics_take_their_outputs_along() {
+    on_nodes(|mut node| {
+        node.put("copy", "map a/** to b/<path(1)>");
+        node.put("again", "map b/** to c/<path(1)>");
+        for number in 0..20 {
+            node.set(&format!("a/{number}"), "1");
+        }
+        node.rest();
+        assert_eq!(node.topics().len(), 60);
+        let selector = vec![Pattern::parse("a/**").unwrap()];
+        node.outturn(Operation::Remove { selector });
+        node.rest();
+        assert_eq!(node.topics(), BTreeMap::new());
+    });
+}
+
+#[test]
+fn elements_come_and_go_and_unchanged_ones_stay_silent() {
+    on_nodes(|mut node| {
+        node.put("items", "map list to item/<expand(value, /id)>");
+        node.subscribe("topic:item/*");
+        node.set("list", r#"[{"id":"a","n":1},{"id":"b","n":1}]"#);
+        node.rest();
+        assert_eq!(node.received().len(), 2);
+        node.set("list", r#"[{"id":"b","n":1},{"id":"a","n":2},{"id":"c","n":1}]"#);
+        node.rest();
+        let mut received = node.received();
+        received.sort();
+        let changed: Vec<&str> = received.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(changed, ["item/a", "item/c"]);
+        node.set("list", "[]");
+        node.rest();
+        assert_eq!(node.topics().keys().collect::<Vec<_>>(), ["list"]);
+    });
+}
+
+#[test]
+fn a_changed_view_takes_back_what_it_no_longer_says() {
+    on_nodes(|mut node| {
+        for number in 0..30 {
+            node.set(&format!("a/{number}"), &number.to_string());
+            node.set(&format!("b/{number}"), &number.to_string());
+        }
+        node.put("v", "map a/* to out/<path(1)> where value < 10");
+        node.rest();
+        assert_eq!(node.topics().len(), 60 + 10);
+        node.put("v", "map b/* to out/<path(1)> where value >= 5 as {n: value}");
+        node.rest();
+        let topics = node.topics();
+        assert_eq!(topics.len(), 60 + 25);
+        assert_eq!(topics["out/7"], r#"{"n":7}"#);
+        assert!(!topics.contains_key("out/4"));
+        node.remove_view("v");
+        assert_eq!(node.topics().len(), 60);
+    });
+}
+
+#[test]
+fn inserted_values_are_followed() {
+    on_nodes(|mut node| {
+        node.put("full", "map o/* to full/<path(1)> insert c/<scalar(/c)> /n at /n or \"none\"");
+        node.set("o/1", r#"{"c":"x"}"#);
+        node.set("o/2", r#"{"c":"x"}"#);
+        node.rest();
+        assert_eq!(node.value("full/1").unwrap(), r#"{"c":"x","n":"none"}"#);
+        node.set("c/x", r#"{"n":1}"#);
+        node.rest();
+        assert_eq!(node.value("full/2").unwrap(), r#"{"c":"x","n":1}"#);
+        node.set("c/y", r#"{"n":2}"#);
+        node.set("o/1", r#"{"c":"y"}"#);
+        node.rest();
+        assert_eq!(node.value("full/1").unwrap(), r#"{"c":"y","n":2}"#);
+        node.set("c/y", r#"{"n":3}"#);
+        node.clear("c/x");
+        node.rest();
+        assert_eq!(node.value("full/1").unwrap(), r#"{"c":"y","n":3}"#);
+        assert_eq!(node.value("full/2").unwrap(), r#"{"c":"x","n":"none"}"#);
+        node.remove_view("full");
+        assert_eq!(node.topics().len(), 3);
+    });
+}
+
+#[test]
+fn merged_outputs_follow_each_source() {
+    on_nodes(|mut node| {
+        node.put("m", "map q/** to merged merge");
+        node.set("q/b", r#"{"b":1,"x":"b"}"#);
+        node.set("q/a", r#"{"a":1,"x":"a"}"#);
+        node.rest();
+        assert_eq!(node.value("merged").unwrap(), r#"{"a":1,"x":"b","b":1}"#);
+        node.clear("q/b");
+        node.rest();
+        assert_eq!(node.value("merged").unwrap(), r#"{"a":1,"x":"a"}"#);
+        node.clear("q/a");
+        node.rest();
+        assert_eq!(node.value("merged"), None);
+    });
+}
+
+#[test]
+fn of_two_views_the_earlier_has_an_output() {
+    on_nodes(|mut node| {
+        node.put("first", "map a to out where value > 0 as \"first\"");
+        node.put("second", "map b to out as \"second\"");
+        node.set("b", "1");
+        node.rest();
+        assert_eq!(node.value("out").unwrap(), "\"second\"");
+        node.set("a", "1");
+        node.rest();
+        assert_eq!(node.value("out").unwrap(), "\"first\"");
+        node.set("b", "2");
+        node.rest();
+        assert_eq!(node.value("out").unwrap(), "\"first\"");
+        node.set("a", "0");
+        node.rest();
+        assert_eq!(node.value("out").unwrap(), "\"second\"");
+        node.set("a", "1");
+        node.rest();
+        node.remove_view("first");
+        assert_eq!(node.value("out").unwrap(), "\"second\"");
+    });
+}
+
+#[test]
+fn without_merge_the_source_updated_last_counts() {
+    on_nodes(|mut node| {
+        node.put("v", "map s/* to out");
+        for (path, value) in [("s/a", "1"), ("s/b", "2"), ("s/c", "3"), ("s/a", "4")] {
+            node.set(path, value);
+            node.rest();
+        }
+        assert_eq!(node.value("out").unwrap(), "4");
+        node.clear("s/a");
+        node.rest();
+        assert_eq!(node.value("out").unwrap(), "3");
+        node.clear("s/b");
+        node.rest();
+        assert_eq!(node.value("out").unwrap(), "3");
+        node.clear("s/c");
+        node.rest();
+        assert_eq!(node.value("out"), None);
+    });
+}
+
+#[test]
+fn outputs_are_read_only_and_topics_of_others_stay() {
+    on_nodes(|mut node| {
+        node.set("out/2", "\"mine\"");
+        node.put("v", "map in/* to out/<path(1)>");
+        node.set("in/1", "1");
+        node.set("in/2", "2");
+        node.rest();
+        node.set("out/1", "9");
+        node.rest();
+        let refused = &node.world.clients[node.client].refused;
+        assert_eq!(refused.last().unwrap().1, CloseCode::TopicReadOnly);
+        assert_eq!(node.value("out/1").unwrap(), "1");
+        assert_eq!(node.value("out/2").unwrap(), "\"mine\"");
+        node.advance(1100);
+        node.advance(1100);
+        let shown = node.shown("v").unwrap();
+        assert!(shown["problems"].as_u64().unwrap() > 0);
+        assert!(shown["last_problem"].as_str().unwrap().contains("out/2"), "{shown}");
+        node.clear("in/1");
+        node.rest();
+        node.set("out/1", "\"free again\"");
+        assert_eq!(node.value("out/1").unwrap(), "\"free again\"");
+    });
+}
+
+#[test]
+fn throttled_outputs_show_the_newest_value_of_each_window() {
+    on_nodes(|mut node| {
+        node.put("v", "map in/* to out/<path(1)> throttle 2 per 1s");
+        node.subscribe("topic:out/*");
+        for number in 0..10 {
+            node.set("in/a", &number.to_string());
+            node.advance(10);
+        }
+        let bodies = |node: &mut Node| -> Vec<String> {
+            node.received().into_iter().map(|(_, body)| body).collect()
+        };
+        assert_eq!(bodies(&mut node), ["0", "1"]);
+        node.advance(500);
+        assert!(bodies(&mut node).is_empty());
+        node.advance(500);
+        assert_eq!(bodies(&mut node), ["9"]);
+        node.set("in/a", "10");
+        node.set("in/a", "11");
+        node.advance(1);
+        assert_eq!(bodies(&mut node), ["10"]);
+        node.clear("in/a");
+        node.rest();
+        assert_eq!(bodies(&mut node), [""], "a removal is not held back");
+        node.advance(2000);
+        assert!(bodies(&mut node).is_empty());
+        assert_eq!(node.topics(), BTreeMap::new());
+    });
+}
+
+#[test]
+fn delayed_outputs_are_behind_their_sources() {
+    on_nodes(|mut node| {
+        node.put("v", "map in/* to out/<path(1)> delay 500ms");
+        node.subscribe("topic:out/*");
+        node.set("in/a", "1");
+        node.advance(200);
+        node.set("in/a", "2");
+        node.advance(200);
+        node.clear("in/a");
+        assert_eq!(node.received(), []);
+        node.advance(100);
+        assert_eq!(node.value("out/a").unwrap(), "1");
+        node.advance(200);
+        assert_eq!(node.value("out/a").unwrap(), "2");
+        node.advance(200);
+        assert_eq!(node.value("out/a"), None);
+        node.set("in/a", "3");
+        node.advance(10);
+        node.remove_view("v");
+        node.advance(1000);
+        assert_eq!(node.value("out/a"), None);
+    });
+}
+
+#[test]
+fn preserved_outputs_stay_until_their_view_goes() {
+    on_nodes(|mut node| {
+        node.put("v", "map in/* to out/<path(1)> preserve");
+        node.set("in/a", "1");
+        node.rest();
+        node.clear("in/a");
+        node.rest();
+        assert_eq!(node.value("out/a").unwrap(), "1");
+        node.remove_view("v");
+        assert_eq!(node.topics(), BTreeMap::new());
+    });
+}
+
+#[test]
+fn circles_and_long_chains_come_to_rest() {
+    on_nodes(|mut node| {
+        node.put("grow", "map x/** to y/<path(1)>/n");
+        node.put("back", "map y/** to x/<path(1)>");
+        node.put("insert", "map p to q insert q /n at /n or 0 set /n = /n + 1");
+        for number in 0..12 {
+            let text = format!("map chain{number} to chain{} as value + 1", number + 1);
+            node.put(&format!("chain/{number}"), &text);
+        }
+        node.set("x/a", "1");
+        node.set("chain0", "0");
+        node.set("p", r#"{"n":0}"#);
+        for _ in 0..10 {
+            node.rest();
+        }
+        let topics = node.topics();
+        assert!(topics.contains_key("chain8") && !topics.contains_key("chain9"), "{topics:?}");
+        assert_eq!(topics["chain8"], "8");
+        assert!(topics.keys().all(|path| path.len() < 40), "{topics:?}");
+        assert!(!node.world.has_mail());
+        node.advance(1100);
+        node.advance(1100);
+        let problem = node.shown("chain/8").unwrap()["last_problem"].to_string();
+        assert!(problem.contains("chain of 8"), "{problem}");
+    });
+}
+
+#[test]
+fn views_are_listed_shown_checked_and_counted() {
+    on_nodes(|mut node| {
+        node.put("b/two", "map a to b");
+        node.put("a/one", "map c to d -- a comment stays");
+        node.rest();
+        let Outturn::Views(views) = node.outturn(Operation::Views) else { panic!() };
+        let listed: Vec<(&str, &str)> =
+            views.iter().map(|view| (view.name.as_str(), &*view.text)).collect();
+        assert_eq!(listed, [("a/one", "map c to d -- a comment stays"), ("b/two", "map a to b")]);
+        assert_eq!(node.shown("b/two").unwrap()["view"], "map a to b");
+        for (text, code) in [
+            (Some("map a too b"), CloseCode::BadView),
+            (Some("map a to $sys/x"), CloseCode::BadView),
+            (Some("map a to b with retian = true"), CloseCode::BadView),
+            (None, CloseCode::ViewUnknown),
+        ] {
+            let name = Path::parse("other").unwrap();
+            node.operate(Operation::View { name, text: text.map(Into::into) });
+            let refused = &node.world.clients[node.client].refused;
+            assert_eq!(refused.last().unwrap().1, code, "{text:?}");
+        }
+        node.remove_view("b/two");
+        let Outturn::Views(views) = node.outturn(Operation::Views) else { panic!() };
+        assert_eq!(views.len(), 1);
+        assert_eq!(node.shown("b/two"), None);
+        for number in 1..1000 {
+            node.put(&format!("n/{number}"), "map nothing to nowhere");
+        }
+        let name = Path::parse("one-more").unwrap();
+        node.operate(Operation::View { name, text: Some("map a to b".into()) });
+        let refused = &node.world.clients[node.client].refused;
+        assert_eq!(refused.last().unwrap().1, CloseCode::TooManyTopics);
+    });
+}
+
+#[test]
+fn outputs_have_the_properties_that_their_view_says() {
+    on_nodes(|mut node| {
+        node.put(
+            "v",
+            "map in/* to out/<path(1)> as value type int64 with priority = high, deltas = true",
+        );
+        node.set("in/a", "7");
+        node.rest();
+        let entry = node.fetch("out/a").pop().unwrap();
+        let spec = entry.spec.unwrap();
+        assert_eq!(spec.value, tiderace_wire::ValueType::Int64);
+        assert_eq!(spec.priority, tiderace_wire::Priority::High);
+        assert!(spec.retain && spec.deltas && !spec.persistent);
+    });
+}
+
+#[test]
+fn many_topics_are_walked_in_slices() {
+    let mut node = Node::new(7, 3);
+    for number in 0..3000 {
+        node.set(&format!("in/{number}"), &number.to_string());
+    }
+    node.put("v", "map in/* to out/<path(1)> as value + 1");
+    for _ in 0..5 {
+        node.rest();
+    }
+    let metrics = node.world.brokers.iter().map(|broker| broker.metrics().view_outputs);
+    assert_eq!(metrics.sum::<u64>(), 3000);
+    node.remove_view("v");
+    for _ in 0..5 {
+        node.rest();
+    }
+    let metrics = node.world.brokers.iter().map(|broker| broker.metrics().view_outputs);
+    assert_eq!(metrics.sum::<u64>(), 0);
+}
+
+/// Whatever the order of publishing, clearing, putting and removing views, the end is what the views
+/// make of what is there.
+#[test]
+fn any_order_ends_with_what_the_views_say() {
+    const VIEWS: [&str; 5] = [
+        "map s/* to copy/<path(1)>",
+        "map s/* to list/<path(1)>/<expand(/l)>",
+        "map copy/* to deep/<path(1)> insert s/0 /n at /other or -1",
+        "map s/* where /n > 2 to all as {[path(1)]: /n} merge",
+        "map list/*/* to last/<path(1, 1)>-<path(2)>",
+    ];
+    for_seeds(0..200, |seed| {
+        let mut node = Node::new(seed, if seed % 2 == 0 { 1 } else { 3 });
+        let mut put = [false; VIEWS.len()];
+        let mut values: BTreeMap<String, String> = BTreeMap::new();
+        for step in 0..60 {
+            match node.world.random.below(6) {
+                0 => {
+                    let at = node.world.random.below(VIEWS.len());
+                    let name = Path::parse(&format!("v{at}")).unwrap();
+                    let text = (!put[at]).then(|| VIEWS[at].into());
+                    put[at] = !put[at];
+                    let token = node.world.token(node.client);
+                    let operation = Box::new(Operation::View { name, text });
+                    node.world.command(node.client, Command::Operate { token, operation });
+                }
+                1 => node.world.advance(Span::from_millis(50)),
+                kind => {
+                    let path = format!("s/{}", node.world.random.below(3));
+                    let length = node.world.random.below(4);
+                    let list: Vec<String> = (0..length).map(|at| format!("{at}{step}")).collect();
+                    let value = format!(r#"{{"n":{},"l":[{}]}}"#, step % 7, list.join(","));
+                    let (flags, body) = match kind {
+                        2 => (Flags::RETAIN_REMOVE, String::new()),
+                        _ => (Flags::RETAIN, value),
+                    };
+                    match kind {
+                        2 => values.remove(&path),
+                        _ => values.insert(path.clone(), body.clone()),
+                    };
+                    let message = Outgoing { flags, ..Outgoing::new(body) };
+                    node.world.publish_all(node.client, &format!("topic:{path}"), &[message]);
+                }
+            }
+            for _ in 0..node.world.random.below(6) {
+                node.world.deliver_mail();
+            }
+        }
+        for _ in 0..4 {
+            node.rest();
+        }
+        let found = node.topics();
+        // The same views on a new node, with only the last values.
+        let mut fresh = Node::new(seed, 1);
+        for (at, _) in put.iter().enumerate().filter(|(_, put)| **put) {
+            fresh.put(&format!("v{at}"), VIEWS[at]);
+        }
+        for (path, value) in &values {
+            fresh.set(path, value);
+        }
+        for _ in 0..4 {
+            fresh.rest();
+        }
+        assert_eq!(found, fresh.topics(), "views {put:?}");
+    });
+}
