@@ -7,7 +7,12 @@
 //!
 //! Paths below `user/<name>` and `group/<name>` are private: whatever the rules allow, only that
 //! principal or a member of that group listens there. They need no rule for it, but one may deny it.
-//! Publishing, sending and calling go by the rules there as everywhere.
+//! Publishing, sending and calling go by the rules there as everywhere. What the server says below
+//! `$sys/presence/` and `$sys/missing/` of a private path is as private, and who may not subscribe to a
+//! topic does not see who does.
+//!
+//! A rule that allows something on `**` says nothing of paths that begin with `$`, as wildcards do not
+//! name them; one that denies it does.
 
 use std::sync::Arc;
 
@@ -117,7 +122,7 @@ impl Principal {
     }
 
     fn owns_path(&self, path: &Path) -> Option<bool> {
-        let mut levels = path.levels();
+        let mut levels = subject_of(path.as_str()).split('/');
         self.owns(levels.next(), levels.next())
     }
 
@@ -127,6 +132,12 @@ impl Principal {
             Level::Literal(text) => Some(&**text),
             _ => None,
         });
+        let mut about = levels.clone();
+        if about.next() == Some(Some("$sys"))
+            && matches!(about.next(), Some(Some("presence" | "missing")))
+        {
+            levels = about;
+        }
         self.owns(levels.next().flatten(), levels.next().flatten())
     }
 
@@ -186,8 +197,12 @@ impl Rule {
     }
 
     fn covers(&self, kind: Kind, path: &Path) -> bool {
+        let named = |pattern: &Pattern| match self.allow {
+            true => pattern.matches(path),
+            false => pattern.fits(path),
+        };
         self.kind.is_none_or(|own| own == kind)
-            && (self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.matches(path)))
+            && (self.paths.is_empty() || self.paths.iter().any(named))
     }
 }
 
@@ -235,7 +250,18 @@ impl Rules {
                 allowed = true;
             }
         }
-        allowed
+        allowed && self.sees_subject(principal, action, kind, path)
+    }
+
+    /// Whether the principal may listen to the topic whose subscribers are shown there, if they are.
+    fn sees_subject(&self, principal: &Principal, action: Action, kind: Kind, path: &Path) -> bool {
+        if !action.listens() || kind != Kind::Topic || !path.as_str().starts_with(PRESENCE) {
+            return true;
+        }
+        let subject = Path::parse(subject_of(path.as_str()));
+        subject.is_ok_and(|subject| {
+            subject == *path || self.authorise(principal, action, kind, &subject)
+        })
     }
 
     /// Whether the principal may do that on everything the pattern names. Told conservatively: a
@@ -310,6 +336,16 @@ impl Rules {
         };
         if allowed { Ok(()) } else { Err(denied(&principal.name, action, kind, name)) }
     }
+}
+
+/// Below this the server says who subscribes to a topic, and below that of whom nobody knows it.
+pub(crate) const PRESENCE: &str = "$sys/presence/";
+pub(crate) const MISSING: &str = "$sys/missing/";
+
+/// The path that a path speaks of: mostly itself.
+fn subject_of(path: &str) -> &str {
+    let present = path.strip_prefix(PRESENCE).and_then(|rest| rest.rsplit_once('/'));
+    present.map(|(subject, _)| subject).or(path.strip_prefix(MISSING)).unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -392,6 +428,11 @@ mod tests {
             rule(true, &every, Who::All, "**"),
             rule(false, &every, Who::User("ann".into()), "user/ann/locked/**"),
         ]);
+        let watchful = Rules::new(vec![
+            rule(true, &listening, Who::All, "$sys/**"),
+            rule(true, &listening, Who::All, "fx/**"),
+            rule(false, &listening, Who::User("bob".into()), "*/sessions/**"),
+        ]);
         // Rules, who, path, may listen, may speak.
         let rows = [
             (&open, &ann, "user/ann/inbox", true, true),
@@ -413,6 +454,19 @@ mod tests {
             (&strict, &ann, "user/ann/inbox", true, true),
             (&strict, &ann, "user/ann/locked/a", false, false),
             (&strict, &bob, "user/ann/locked/a", false, true),
+            (&open, &ann, "$sys/presence/user/ann/inbox/s0-1-1", true, true),
+            (&open, &bob, "$sys/presence/user/ann/inbox/s0-1-1", false, true),
+            (&open, &bob, "$sys/presence/user/ann/s0-1-1", false, true),
+            (&open, &bob, "$sys/presence/user/s0-1-1", true, true),
+            (&open, &nobody, "$sys/missing/user/ann/inbox", false, true),
+            (&open, &bob, "$sys/missing/fx", true, true),
+            (&generous, &ann, "$sys/sessions/s0-1-1", false, false),
+            (&watchful, &ann, "$sys/sessions/s0-1-1", true, false),
+            (&watchful, &ann, "$sys/presence/fx/s0-1-1", true, false),
+            (&watchful, &ann, "$sys/presence/gold/s0-1-1", false, false),
+            (&watchful, &bob, "$sys/presence/user/ann/s0-1-1", false, false),
+            (&watchful, &ann, "$sys/presence/user/ann/s0-1-1", true, false),
+            (&watchful, &bob, "$sys/sessions/s0-1-1", false, false),
         ];
         for (rules, who, path, listens, speaks) in rows {
             let path = Path::parse(path).unwrap();
@@ -435,6 +489,11 @@ mod tests {
             (&generous, &bob, "user/ann/*", false, false),
             (&generous, &bob, "**", true, true),
             (&strict, &ann, "user/ann/**", false, true),
+            (&open, &bob, "$sys/presence/user/ann/**", false, false),
+            (&open, &ann, "$sys/presence/user/ann/**", true, true),
+            (&open, &bob, "$sys/missing/user/ann/*", false, false),
+            (&open, &bob, "$sys/**", true, true),
+            (&generous, &bob, "$sys/**", false, true),
         ];
         for (rules, who, pattern, all, some) in rows {
             let pattern = Pattern::parse(pattern).unwrap();

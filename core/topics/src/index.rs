@@ -6,6 +6,7 @@
 
 use hashbrown::HashMap;
 
+use crate::pattern::is_special;
 use crate::{Level, Path, Pattern};
 
 /// Values filed under patterns; the same pattern may hold several.
@@ -74,7 +75,15 @@ impl<T: PartialEq> PatternIndex<T> {
             *slot = level;
             depth += 1;
         }
-        self.root.matches(levels.get(..depth).unwrap_or_default(), visit);
+        let levels = levels.get(..depth).unwrap_or_default();
+        if let Some((name, below)) = levels.split_first().filter(|(name, _)| is_special(name)) {
+            // Only patterns that spell the first level out name it.
+            if let Some(node) = self.root.literals.get(*name) {
+                node.matches(below, visit);
+            }
+            return;
+        }
+        self.root.matches(levels, visit);
     }
 }
 
@@ -188,11 +197,11 @@ mod tests {
         #[test]
         fn agrees_with_trying_every_pattern(
             patterns in proptest::collection::vec(
-                "([ab]|\\*|a\\*|\\*b)(/([ab]|\\*|b\\*)){0,3}(/\\*\\*)?|\\?([ab.]|\\.\\*|a\\.\\*|a\\?b|\\[ab\\]{1,2})(/(a|\\.b|b\\+|(a|b)\\{2\\})){0,3}(/\\*\\*)?",
+                "([ab]|\\$|\\*|a\\*|\\*b)(/([ab]|\\*|b\\*)){0,3}(/\\*\\*)?|\\?([ab.]|\\.\\*|a\\.\\*|a\\?b|\\[ab\\]{1,2})(/(a|\\.b|b\\+|(a|b)\\{2\\})){0,3}(/\\*\\*)?",
                 0..40,
             ),
             removed in proptest::collection::vec(any::<proptest::sample::Index>(), 0..20),
-            path in "[ab]{1,2}(/[ab]{1,2}){0,4}",
+            path in "([ab]{1,2}|\\$)(/[ab]{1,2}){0,4}",
         ) {
             let mut index = PatternIndex::default();
             let mut model: Vec<(Pattern, usize)> = Vec::new();

@@ -1,6 +1,9 @@
 //! Patterns: `*` one level, `EU*` part of a level, a last `**` any levels or none; behind a leading
 //! `?` each level is a regular expression.
 //!
+//! Wildcards and expressions at the first level name nothing that begins with `$`, such as what the
+//! server itself says below `$sys`: who wants that spells the first level out.
+//!
 //! MQTT's `+` and `#` are accepted as other spellings of `*` and `**`. Matching takes time linear
 //! in the path for patterns without part-level stars, and at most length × stars with them.
 
@@ -103,6 +106,13 @@ impl Pattern {
     /// Whether every path the other pattern names is surely named by this one too. May say no of a
     /// pattern that is contained in a roundabout way.
     pub fn contains(&self, other: &Pattern) -> bool {
+        if let (Some(own), Some(Level::Literal(name))) =
+            (self.levels().first(), other.levels().first())
+            && is_special(name)
+            && !matches!(own, Level::Literal(_))
+        {
+            return false;
+        }
         let mut theirs = other.levels().iter();
         for level in self.levels() {
             if *level == Level::Rest {
@@ -122,6 +132,13 @@ impl Pattern {
 
     /// Whether the path is one of those it names.
     pub fn matches(&self, path: &Path) -> bool {
+        let spelled = || matches!(self.levels().first(), Some(Level::Literal(_)));
+        (!is_special(path.as_str()) || spelled()) && self.fits(path)
+    }
+
+    /// Whether the path's levels fit, also where the first begins with `$` and is not spelled out:
+    /// for those who forbid.
+    pub fn fits(&self, path: &Path) -> bool {
         let mut names = path.levels();
         for level in self.levels() {
             if *level == Level::Rest {
@@ -148,6 +165,11 @@ impl Level {
             Level::Regex(regex) => regex.fits(name),
         }
     }
+}
+
+/// Whether wildcards at the first level pass by a name that begins so.
+pub(crate) fn is_special(name: &str) -> bool {
+    name.starts_with('$')
 }
 
 fn with_wildcards(text: &str) -> Result<Vec<Level>, PathError> {
@@ -265,6 +287,16 @@ mod tests {
             ("fx/E*U*D", "fx/EUR-USD", true),
             ("fx/a*a", "fx/a", false),
             ("fx/*b*b*", "fx/b", false),
+            ("**", "$sys/sessions/1", false),
+            ("**", "$sys", false),
+            ("*/sessions/*", "$sys/sessions/1", false),
+            ("$*/sessions/*", "$sys/sessions/1", false),
+            ("?.*/sessions/.*", "$sys/sessions/1", false),
+            ("?.sys/**", "$sys/sessions/1", false),
+            ("$sys/**", "$sys/sessions/1", true),
+            ("$sys/*/1", "$sys/sessions/1", true),
+            (r"?\$sys/.*/[0-9]", "$sys/sessions/1", true),
+            ("a/**", "a/$b", true),
         ];
         for (pattern, path, expected) in rows {
             let matched = Pattern::parse(pattern).unwrap().matches(&Path::parse(path).unwrap());
@@ -286,6 +318,9 @@ mod tests {
             ("a/**", "a/**", true),
             ("**", "x/*", true),
             ("a/*", "a/b", true),
+            ("**", "$sys/x", false),
+            ("*/x", "$sys/x", false),
+            ("$sys/**", "$sys/*", true),
             ("a/*", "a/**", false),
             ("a/b", "a/*", false),
             ("a/E*", "a/EUR", true),
