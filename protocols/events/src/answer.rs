@@ -73,7 +73,14 @@ pub(crate) fn json(status: u16, body: Vec<u8>) -> Response {
 fn status(code: CloseCode) -> u16 {
     match code {
         CloseCode::LoginFailed | CloseCode::LoginRequired => 401,
-        CloseCode::NotAuthorised | CloseCode::OriginDenied | CloseCode::NotOwner => 403,
+        CloseCode::NotAuthorised
+        | CloseCode::OriginDenied
+        | CloseCode::NotOwner
+        | CloseCode::TopicReadOnly => 403,
+        CloseCode::TopicUnknown | CloseCode::ViewUnknown => 404,
+        CloseCode::TopicExists | CloseCode::TopicClaimed | CloseCode::LockHeld => 409,
+        CloseCode::ConditionFailed => 412,
+        CloseCode::BadValue | CloseCode::BadPatch => 422,
         CloseCode::FrameTooLarge | CloseCode::TransactionTooLarge => 413,
         CloseCode::TooManyLogins
         | CloseCode::TooManyConnections
@@ -84,6 +91,8 @@ fn status(code: CloseCode) -> u16 {
         CloseCode::ResponderGone | CloseCode::CallCancelled => 502,
         CloseCode::ShuttingDown
         | CloseCode::MemoryFull
+        | CloseCode::StoreUnavailable
+        | CloseCode::TooManyTopics
         | CloseCode::SlowConsumer
         | CloseCode::NoResponder
         | CloseCode::ServiceBusy => 503,

@@ -6,13 +6,14 @@
 use tiderace_base::{CloseCode, Now, Span};
 use tiderace_topics::{Path, Selector, SelectorError};
 use tiderace_value::Json;
-use tiderace_wire::{Credentials, Flags, Kind, Meta, Position, Request, properties};
+use tiderace_wire::{Credentials, Flags, Kind, Meta, Position, Replay, Request, properties};
 
 use crate::answer::Fault;
 use crate::batch::{self, Item};
 use crate::content::{CONTENT_TYPE, essence, is_field_value};
 use crate::credentials::credentials;
 use crate::encode::Form;
+use crate::natural::{self, Operating};
 use crate::options::{CALL_TIMEOUT, EventsOptions, JSON_DEPTH_MAX, KEY_BYTES_MAX, PROPERTIES_MAX};
 use crate::route::{Resource, origin};
 use crate::uri::{decode_path, values};
@@ -41,8 +42,21 @@ pub(crate) enum Task {
     Batch { items: Vec<Item> },
     /// Call a service.
     Call { name: String, properties: Vec<u8>, body: Vec<u8>, patience: Span },
+    /// Something with topics.
+    Operate(Operating),
     /// Stream what is published.
-    Listen { names: Vec<String>, since: Since, form: Option<Form> },
+    Listen { names: Vec<String>, since: Since, form: Option<Form>, wishes: Wishes },
+}
+
+/// How a stream wants its topics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    /// Where to begin in what the topics keep.
+    pub(crate) replay: Option<Replay>,
+    /// The shortest time between two updates of a topic.
+    pub(crate) interval: Span,
+    /// Whether to hear of topics that come and go.
+    pub(crate) notices: bool,
 }
 
 /// Where a stream goes on.
@@ -154,12 +168,24 @@ fn task(
 ) -> Result<Task, Fault> {
     match resource {
         Resource::Events => listen(options, request),
-        Resource::Topics => list(options, request),
+        Resource::Topics => topics(options, request),
+        Resource::Operations => Operating::written(request.body).map(Task::Operate),
+        Resource::Views(name) => {
+            let name = name.map(|name| decode_path(name).ok_or_else(undecodable_path));
+            natural::views(name.transpose()?.as_deref(), request).map(Task::Operate)
+        }
         Resource::Batch => Ok(Task::Batch { items: batch::read(options, request.body)? }),
         Resource::Destination(kind, name) => {
-            let name = decode_path(name)
-                .ok_or_else(|| Fault::bad_request("the path is not percent-encoded UTF-8"))?;
+            let name = decode_path(name).ok_or_else(undecodable_path)?;
+            let asked = |what: &str| values(request.query, what).next().is_some();
             match (kind, request.method) {
+                (Kind::Topic, "PATCH") => natural::patch(&name, request).map(Task::Operate),
+                (Kind::Topic, "PUT") if asked("create") => {
+                    natural::create(&name, request).map(Task::Operate)
+                }
+                (Kind::Topic, "GET") if asked("history") => {
+                    natural::history(&name, request).map(Task::Operate)
+                }
                 (Kind::Topic, "GET" | "HEAD") => {
                     let known = request.text_field("if-none-match").map(str::to_owned);
                     Ok(Task::Value { name, known })
@@ -178,6 +204,12 @@ fn task(
                 (Kind::Service, _) => call(options, name, request),
                 _ => {
                     let message = publication(options, kind, name, request)?;
+                    if kind == Kind::Topic {
+                        let (name, block) = (&message.name, &message.properties);
+                        if let Some(operating) = natural::conditional(name, request, block)? {
+                            return Ok(Task::Operate(operating));
+                        }
+                    }
                     Ok(Task::Publish { message, removes: false })
                 }
             }
@@ -224,6 +256,22 @@ fn call(options: &EventsOptions, name: String, request: &Request<'_>) -> Result<
     })
 }
 
+/// `/topics` itself: what there is, by selector, or its removal.
+fn topics(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault> {
+    let selector = values(request.query, "selector").next();
+    let selector = selector.map(|text| text.ok_or_else(|| undecodable("selector"))).transpose()?;
+    match (selector, request.method) {
+        (Some(selector), "DELETE") => Ok(Task::Operate(natural::remove(&selector))),
+        (Some(selector), _) => natural::fetch(&selector, request).map(Task::Operate),
+        (None, "DELETE") => Err(Fault::bad_request("name what to remove: /topics?selector=old/**")),
+        (None, _) => list(options, request),
+    }
+}
+
+fn undecodable_path() -> Fault {
+    Fault::bad_request("the path is not percent-encoded UTF-8")
+}
+
 fn list(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault> {
     if options.list_max == 0 {
         return Err(Fault::new(403, CloseCode::NotAuthorised.slug(), "lists are turned off"));
@@ -264,7 +312,34 @@ fn listen(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault>
         Some(text) if text.is_empty() => Since::Beginning,
         Some(text) => Position::decode(&text).map_or(Since::Unknown, Since::Position),
     };
-    Ok(Task::Listen { names, since, form: form(request)? })
+    Ok(Task::Listen { names, since, form: form(request)?, wishes: wishes(request)? })
+}
+
+fn wishes(request: &Request<'_>) -> Result<Wishes, Fault> {
+    let replay = match parameter(request, "replay", "tiderace-replay")? {
+        None => None,
+        Some(text) => Some(replay(&text).ok_or_else(|| {
+            let text = "`replay` is last:10, version:7 or since:1700000000000 (milliseconds)";
+            Fault::bad_request(text)
+        })?),
+    };
+    let interval = match parameter(request, "interval", "tiderace-interval")? {
+        None => Span::ZERO,
+        Some(text) => span(&text, "interval")?,
+    };
+    let notices = choice(request, "notices", "tiderace-notices")?.unwrap_or(false);
+    Ok(Wishes { replay, interval, notices })
+}
+
+fn replay(text: &str) -> Option<Replay> {
+    let (what, number) = text.split_once(':')?;
+    let number: u64 = number.parse().ok()?;
+    Some(match what {
+        "last" => Replay::Last(u32::try_from(number).ok()?),
+        "version" => Replay::Version(number),
+        "since" => Replay::Time(number),
+        _ => return None,
+    })
 }
 
 /// The form asked for; absent where the topics decide.

@@ -18,6 +18,7 @@ mod content;
 mod credentials;
 mod encode;
 mod idempotency;
+mod natural;
 mod options;
 mod route;
 mod session;

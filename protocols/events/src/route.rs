@@ -22,6 +22,10 @@ pub(crate) enum Resource<'a> {
     Batch,
     /// `/events`
     Events,
+    /// `/operations`
+    Operations,
+    /// `/views` or `/views/NAME`
+    Views(Option<&'a str>),
 }
 
 impl<'a> Resource<'a> {
@@ -40,6 +44,9 @@ impl<'a> Resource<'a> {
             }
             ("batch", None) => Resource::Batch,
             ("events", None) => Resource::Events,
+            ("operations", None) => Resource::Operations,
+            ("views", None | Some("")) => Resource::Views(None),
+            ("views", Some(name)) => Resource::Views(Some(name)),
             _ => return None,
         })
     }
@@ -47,10 +54,13 @@ impl<'a> Resource<'a> {
     /// The methods it knows, OPTIONS aside.
     fn methods(self) -> &'static [&'static str] {
         match self {
-            Resource::Destination(Kind::Topic, _) => &["GET", "HEAD", "POST", "PUT", "DELETE"],
-            Resource::Destination(..) | Resource::Batch => &["POST"],
-            Resource::Topics => &["GET", "HEAD"],
-            Resource::Events => &["GET"],
+            Resource::Destination(Kind::Topic, _) => {
+                &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+            }
+            Resource::Destination(..) | Resource::Batch | Resource::Operations => &["POST"],
+            Resource::Topics => &["GET", "HEAD", "DELETE"],
+            Resource::Events | Resource::Views(None) => &["GET"],
+            Resource::Views(Some(_)) => &["PUT", "DELETE"],
         }
     }
 }
@@ -116,7 +126,7 @@ fn shown(method: &str) -> String {
 }
 
 /// The fields that pages of other origins may set.
-const ALLOWED_FIELDS: &str = "Authorization, Content-Type, Idempotency-Key, If-None-Match, \
+const ALLOWED_FIELDS: &str = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, \
      Last-Event-ID, Tiderace-Retain, Tiderace-Ttl";
 
 #[cfg(test)]
@@ -205,7 +215,7 @@ mod tests {
         assert_eq!(field(&response, "Vary"), Some("Origin"));
         assert_eq!(
             field(&response, "Access-Control-Allow-Methods"),
-            Some("GET, HEAD, POST, PUT, DELETE")
+            Some("GET, HEAD, POST, PUT, PATCH, DELETE")
         );
         assert!(
             field(&response, "Access-Control-Allow-Headers").unwrap().contains("Idempotency-Key")

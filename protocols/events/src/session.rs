@@ -10,9 +10,10 @@ mod value;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_value::append_text;
 use tiderace_wire::{
-    Answer, Command, Confirm, Context, Credentials, Delivery, Held, Opening, Output, Progress,
-    Reply, Request, Response, Session, Token,
+    Answer, Command, Confirm, Context, Credentials, Delivery, Held, Opening, Output, Outturn,
+    Progress, Reply, Request, Response, Session, Token,
 };
 
 use crate::answer::{Fault, json, share};
@@ -64,6 +65,8 @@ enum Job {
     Publish(Response),
     /// The items of a batch are published.
     Batch(Vec<Outcome>),
+    /// Something is done with topics.
+    Operate,
     /// A service is called; the answer, once it came.
     Call(Option<Response>),
     /// A subscription for a stream is made.
@@ -104,6 +107,32 @@ impl EventsSession {
         share(response, origin.as_deref())
     }
 
+    /// A topic has come to the stream or left it.
+    fn notice(
+        &mut self,
+        event: &str,
+        topic: &str,
+        more: Option<(&[u8], Vec<u8>)>,
+        context: &mut Context<'_>,
+    ) {
+        let mut members = b"\"topic\":".to_vec();
+        append_text(&mut members, topic);
+        if let Some((name, value)) = more {
+            members.push(b',');
+            members.extend_from_slice(name);
+            members.extend_from_slice(&value);
+        }
+        match &mut self.stage {
+            Stage::Streaming(stream) => stream.notice(event, &members, &mut context.output),
+            Stage::Working(work) => {
+                if let Job::Listen(stream) = &mut work.job {
+                    stream.early_notice(event, &members);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn job(&mut self) -> Option<&mut Job> {
         match &mut self.stage {
             Stage::Working(work) => Some(&mut work.job),
@@ -128,7 +157,7 @@ impl EventsSession {
                 batch_answer(outcomes)
             }
             Some(Job::Listen(_)) => return self.stream(now, context),
-            Some(Job::Call(_)) | None => None,
+            Some(Job::Call(_) | Job::Operate) | None => None,
         };
         if let Some(response) = response {
             self.respond(now, response, context);
@@ -218,8 +247,22 @@ impl Session for EventsSession {
                 }
                 _ => {}
             },
-            // Nothing here asks for them yet.
-            Reply::Operated { .. } | Reply::Joined { .. } | Reply::Left { .. } => {}
+            Reply::Operated { outturn, .. } => {
+                if let Some(Job::Operate) = self.job() {
+                    let response = operated(&outturn);
+                    self.respond(now, response, context);
+                }
+            }
+            Reply::Joined { path, spec, .. } => {
+                let spec = Some((&b"\"spec\":"[..], spec.to_json()));
+                self.notice("joined", path.as_str(), spec, context);
+            }
+            Reply::Left { path, reason, .. } => {
+                let mut text = Vec::new();
+                append_text(&mut text, reason.name());
+                let reason = Some((&b"\"reason\":"[..], text));
+                self.notice("left", path.as_str(), reason, context);
+            }
             Reply::ExchangeEnded { close, .. } => {
                 if let Some(Job::Call(None)) = self.job() {
                     let response = Fault::of(close).response();
@@ -260,7 +303,7 @@ impl Session for EventsSession {
             Job::Value(value) => value.answer(epoch)?,
             Job::List(list) => list.answer()?,
             Job::Call(answer) => answer.take()?,
-            Job::Publish(_) | Job::Batch(_) | Job::Listen(_) => return None,
+            Job::Publish(_) | Job::Batch(_) | Job::Listen(_) | Job::Operate => return None,
         };
         Some(self.conclude(now, response))
     }
@@ -296,6 +339,14 @@ impl Session for EventsSession {
     fn is_established(&self) -> bool {
         !matches!(self.stage, Stage::Fresh | Stage::LoggingIn(..))
     }
+}
+
+/// What came of an operation, as an answer.
+fn operated(outturn: &Outturn) -> Response {
+    let mut body = Vec::new();
+    outturn.write_json(&mut body, true);
+    body.push(b'\n');
+    json(200, body)
 }
 
 fn settle(outcomes: &mut [Outcome], tokens: Confirm, outcome: &Outcome) {

@@ -241,3 +241,109 @@ fn pages_of_other_origins_are_kept_out() {
     let bad = world.ask("GET /topics/%", &[ANN, "Origin: https://good"], b"");
     assert_eq!(bad.field("access-control-allow-origin"), Some("https://good"));
 }
+
+#[test]
+fn a_value_is_changed_only_as_it_was_seen() {
+    let mut world = World::new();
+    let first = world.ask(
+        "PUT /topics/a",
+        &[ANN, "If-None-Match: *", "Content-Type: application/json"],
+        b"{\"n\":1}",
+    );
+    assert_eq!(first.status, 200, "{}", first.text());
+    assert!(first.text().starts_with("{\"version\":"));
+    let again = world.ask("PUT /topics/a", &[ANN, "If-None-Match: *"], b"x");
+    assert_eq!((again.status, again.text().contains("condition-failed")), (412, true));
+    let tag = world.get("GET /topics/a").field("etag").unwrap().to_owned();
+    let known = format!("If-Match: {tag}");
+    let merge = [ANN, "Content-Type: application/merge-patch+json", &known];
+    assert_eq!(world.ask("PATCH /topics/a", &merge, b"{\"m\":2}").status, 200);
+    assert_eq!(world.ask("PATCH /topics/a", &merge, b"{\"m\":3}").status, 412);
+    let got = world.get("GET /topics/a");
+    assert_eq!(
+        (got.text(), got.field("content-type")),
+        ("{\"n\":1,\"m\":2}", Some("application/json"))
+    );
+    let patch = [ANN, "Content-Type: application/json-patch+json"];
+    let test = b"[{\"op\":\"test\",\"path\":\"/n\",\"value\":7}]";
+    assert_eq!(world.ask("PATCH /topics/a", &patch, test).status, 422);
+    let json = [ANN, "Content-Type: application/json"];
+    assert_eq!(world.ask("PATCH /topics/a", &json, b"[]").status, 415);
+}
+
+#[test]
+fn topics_are_created_listed_and_removed() {
+    for seed in 0..6 {
+        let mut world = World::with(seed, |_| {});
+        let spec = br#"{"type":"int64","history":10}"#;
+        assert_eq!(
+            world.ask("PUT /topics/n/1?create", &[ANN], spec).text(),
+            "{\"existed\":false}\n"
+        );
+        assert_eq!(
+            world.ask("PUT /topics/n/1?create", &[ANN], spec).text(),
+            "{\"existed\":true}\n"
+        );
+        assert_eq!(world.ask("PUT /topics/n/1?create", &[ANN], b"{}").status, 409);
+        assert_eq!(world.ask("PUT /topics/n/2?create", &[ANN], b"{\"type\":\"odd\"}").status, 400);
+        for number in ["1", "2", "3"] {
+            assert_eq!(world.ask("PUT /topics/n/1", &[ANN], number.as_bytes()).status, 200);
+        }
+        let wrong = world.ask("PUT /topics/n/1", &[ANN], b"many");
+        assert_eq!(
+            (wrong.status, wrong.text().contains("bad-value")),
+            (422, true),
+            "{}",
+            wrong.text()
+        );
+        let history = world.get("GET /topics/n/1?history&last=2");
+        assert!(
+            history.text().contains("\"text\":\"2\"") && history.text().contains("\"text\":\"3\""),
+            "{}",
+            history.text()
+        );
+        world.ask("PUT /topics/n/2", &[ANN], b"x");
+        let listed = world.get("GET /topics?selector=n/**&values=true&limit=1");
+        assert!(
+            listed.text().contains("\"path\":\"n/1\"")
+                && listed.text().contains("\"more\":true,\"next\":\"n/1\""),
+            "{}",
+            listed.text()
+        );
+        let rest = world.get("GET /topics?selector=n/**&after=n/1");
+        assert!(
+            rest.text().contains("\"path\":\"n/2\"") && rest.text().contains("\"more\":false"),
+            "{}",
+            rest.text()
+        );
+        assert_eq!(world.get("DELETE /topics?selector=n/**").text(), "{\"topics\":2}\n");
+        assert_eq!(world.get("DELETE /topics").status, 400);
+    }
+}
+
+#[test]
+fn operations_are_said_in_json() {
+    let mut world = World::new();
+    let ask =
+        |world: &mut World, text: &str| world.ask("POST /operations", &[ANN], text.as_bytes());
+    let made =
+        ask(&mut world, r#"{"do":"update","path":"~/box","value":[1],"if":{"absent":true}}"#);
+    assert_eq!(made.status, 200, "{}", made.text());
+    assert_eq!(world.get("GET /topics/user/ann/box").text(), "[1]");
+    for (text, status, part) in [
+        ("{", 400, "no JSON"),
+        ("[]", 400, "JSON object"),
+        (r#"{"do":"fly"}"#, 400, "is one of create"),
+        (r#"{"do":"lock","name":"l"}"#, 400, "is about a session"),
+        (r#"{"do":"history","path":"nothing"}"#, 404, "topic-unknown"),
+        (r#"{"do":"update","path":"$sys/x","value":1}"#, 403, "topic-read-only"),
+    ] {
+        let answer = ask(&mut world, text);
+        assert_eq!(
+            (answer.status, answer.text().contains(part)),
+            (status, true),
+            "{text}: {}",
+            answer.text()
+        );
+    }
+}

@@ -59,6 +59,23 @@ fn messages(text: &str) -> Vec<Event> {
 }
 
 #[test]
+fn a_stream_begins_in_what_its_topic_keeps() {
+    let mut world = World::new();
+    world.ask("PUT /topics/log?create", &[ANN], b"{\"history\":5}");
+    for number in 0..9 {
+        world.ask("POST /topics/log", &[ANN], format!("n{number}").as_bytes());
+    }
+    let client = world.send("GET /events?topic=log&replay=last:3", &[ANN], b"");
+    world.wait(client, "n8");
+    world.ask("POST /topics/log", &[ANN], b"live");
+    let text = world.wait(client, "live");
+    let seen: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    assert!(seen.ends_with(&["n6", "n7", "n8", "live"]), "{text}");
+    assert!(!text.contains("n5"), "{text}");
+    assert_eq!(world.get("GET /events?topic=log&replay=all").status, 400);
+}
+
+#[test]
 fn a_stream_begins_with_the_value_and_goes_on() {
     for seed in 0..20 {
         let mut world = World::with(seed, |_| {});

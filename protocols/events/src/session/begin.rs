@@ -3,11 +3,11 @@
 //! Invariant: a request that cannot be done as asked is refused before anything is published.
 
 use tiderace_base::limits::SELECTOR_MEMBERS_MAX;
-use tiderace_base::{CloseCode, Now, Span};
+use tiderace_base::{Close, CloseCode, Now, Span};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Call, Command, Context, Destination, ExchangeKey, Response, Run, Subscribe, SubscriptionKey,
-    Target, Token,
+    Call, Command, Context, Destination, ExchangeKey, Operation, Reading, Response, Run, Subscribe,
+    SubscriptionKey, Target, Token,
 };
 
 use super::stream::Stream;
@@ -129,7 +129,14 @@ impl EventsSession {
                 })));
                 Ok(Job::Call(None))
             }
-            Task::Listen { names, since, form } => {
+            Task::Operate(operating) => {
+                let (text, body) = operating.finish(self.epoch);
+                let operation = operation(now, who, &text, body.as_deref())?;
+                let operation = Box::new(operation);
+                context.commands.push(Command::Operate { token: ONLY, operation });
+                Ok(Job::Operate)
+            }
+            Task::Listen { names, since, form, wishes } => {
                 let targets = targets(&names, who, self.options.topics_max)?;
                 let exact = matches!(&*targets, [Target::Exact(_)]);
                 let form = form.unwrap_or(if exact { Form::Plain } else { Form::Object });
@@ -142,12 +149,30 @@ impl EventsSession {
                     confirm: Some(ONLY),
                     recoverable: true,
                     since: since.clone(),
+                    replay: wishes.replay,
+                    interval: wishes.interval,
+                    notices: wishes.notices,
                     ..Subscribe::new(SubscriptionKey(0), targets)
                 })));
                 Ok(Job::Listen(Box::new(Stream::new(form, self.epoch, since, lost))))
             }
         }
     }
+}
+
+/// An operation with the names of whoever asks.
+fn operation(now: Now, who: Who<'_>, text: &[u8], body: Option<&[u8]>) -> Result<Operation, Fault> {
+    let close = |fault: Fault| Close::new(CloseCode::BadDestination, fault.message);
+    let reading = Reading {
+        body,
+        now: now.time,
+        path: &|name| path(name, who).map_err(close),
+        selector: &|name| {
+            let selector = selector(name, who).map_err(close)?;
+            Ok(selector.into_iter().collect())
+        },
+    };
+    Operation::parse(text, &reading).map_err(Fault::of)
 }
 
 /// Subscribes for the sake of the retained values alone.

@@ -29,6 +29,8 @@ pub(super) struct Stream {
     recovered: Option<bool>,
     /// Whether the position has moved without a message.
     moved: bool,
+    /// What was to be said before the stream began.
+    early: Vec<u8>,
 }
 
 impl Stream {
@@ -41,6 +43,7 @@ impl Stream {
             open: false,
             recovered: lost.then_some(false),
             moved: false,
+            early: Vec::new(),
         }
     }
 
@@ -77,6 +80,7 @@ impl Stream {
             Some(false) => "gap",
         };
         encode::notice(self.form, event, b"", Some(&self.position.encode()), &mut body);
+        body.extend_from_slice(&self.early);
         Response::new(200, kind, body)
             .with("Cache-Control", "no-store, no-transform")
             .with("X-Accel-Buffering", "no")
@@ -119,6 +123,17 @@ impl Stream {
         let moved = std::mem::take(&mut self.moved);
         let position = moved.then(|| self.position.encode());
         piece(output, |out| encode::heart_beat(self.form, position.as_deref(), out));
+    }
+
+    /// A topic has come or gone before the stream has begun.
+    pub(super) fn early_notice(&mut self, event: &str, members: &[u8]) {
+        encode::notice(self.form, event, members, None, &mut self.early);
+    }
+
+    /// A topic has come or gone.
+    pub(super) fn notice(&mut self, event: &str, members: &[u8], output: &mut Output<'_>) {
+        self.flush(output);
+        piece(output, |out| encode::notice(self.form, event, members, None, out));
     }
 
     pub(super) fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {

@@ -10,6 +10,7 @@ use tiderace_wire::{Delivery, Flags, Message, Response, properties};
 use crate::answer::{Fault, json};
 use crate::content::{CONTENT_TYPE, sent_type};
 use crate::encode::object;
+use crate::natural::tag;
 use crate::options::LIST_BYTES_MAX;
 
 /// A retained value that is looked for.
@@ -26,8 +27,6 @@ pub(super) struct Value {
 struct Found {
     content_type: String,
     body: Vec<u8>,
-    home: u16,
-    sequence: u64,
     version: u64,
 }
 
@@ -45,13 +44,8 @@ impl Value {
             return;
         }
         let version = if run.version() > 0 { run.version() + index as u64 } else { 0 };
-        self.found = Some(Found {
-            content_type: type_of(&message),
-            body: message.body.to_vec(),
-            home: run.home().0,
-            sequence: message.sequence,
-            version,
-        });
+        self.found =
+            Some(Found { content_type: type_of(&message), body: message.body.to_vec(), version });
     }
 
     /// The answer, once everything has come.
@@ -62,7 +56,7 @@ impl Value {
         let Some(found) = self.found.take() else {
             return Some(Fault::not_found("the topic has no retained value").response());
         };
-        let tag = format!("\"{epoch:x}-{:x}-{:x}\"", found.home, found.sequence);
+        let tag = tag(epoch, found.version);
         let unchanged = self.known.as_deref().is_some_and(|known| is_known(known, &tag));
         let response = if unchanged {
             Response { status: 304, ..Response::default() }

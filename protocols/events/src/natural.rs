@@ -1,0 +1,247 @@
+//! Requests in the natural forms of HTTP, as operations on topics.
+//!
+//! ```text
+//!   PUT /topics/a  If-Match: "7"        {"do":"update","path":"a","if":{"version":7}}  and the body
+//!   PATCH /topics/a                     {"do":"update","path":"a","patch":[…]}
+//!   GET /topics/a?history&last=10       {"do":"history","path":"a","last":10}
+//! ```
+//! Relies on `Operation::parse` for what may stand there. Invariant: whatever a client writes ends up
+//! in a JSON string or has been checked to be JSON, so it cannot add names of its own.
+
+use tiderace_value::{Json, append_text};
+use tiderace_wire::{Request, properties};
+
+use crate::answer::Fault;
+use crate::content::essence;
+use crate::options::JSON_DEPTH_MAX;
+use crate::uri::values;
+
+/// An operation that is being written down.
+#[derive(Debug)]
+pub(crate) struct Operating {
+    /// JSON without the last brace.
+    text: Vec<u8>,
+    /// The value, if there is one beside the text.
+    pub(crate) body: Option<Vec<u8>>,
+    /// The entity tag that the topic must have: what it means depends on the node's epoch.
+    tag: Option<String>,
+}
+
+impl Operating {
+    fn begin(what: &str) -> Operating {
+        let text = format!("{{\"do\":\"{what}\"").into_bytes();
+        Operating { text, body: None, tag: None }
+    }
+
+    /// One that is written in JSON already.
+    pub(crate) fn written(body: &[u8]) -> Result<Operating, Fault> {
+        let json = Json::parse(body, JSON_DEPTH_MAX);
+        let json =
+            json.map_err(|wrong| Fault::bad_request(format!("the body is no JSON: {wrong}")))?;
+        let what = json.field("do").and_then(Json::as_text).unwrap_or_default();
+        if matches!(&*what, "lock" | "unlock" | "claim" | "release" | "will" | "session") {
+            let text = format!(
+                "`{what}` is about a session, and that of a request ends with its answer; use the native protocol or Socket.IO"
+            );
+            return Err(Fault::bad_request(text));
+        }
+        let inner = json.text().strip_suffix('}');
+        let inner = inner.ok_or_else(|| Fault::bad_request("an operation is a JSON object"))?;
+        Ok(Operating { text: inner.as_bytes().to_vec(), body: None, tag: None })
+    }
+
+    fn text(mut self, name: &str, value: &str) -> Operating {
+        self.name(name);
+        append_text(&mut self.text, value);
+        self
+    }
+
+    fn raw(mut self, name: &str, json: &str) -> Operating {
+        self.name(name);
+        self.text.extend_from_slice(json.as_bytes());
+        self
+    }
+
+    fn name(&mut self, name: &str) {
+        self.text.push(b',');
+        append_text(&mut self.text, name);
+        self.text.push(b':');
+    }
+
+    /// The whole text, once it is known which life of the node this is.
+    pub(crate) fn finish(self, epoch: u64) -> (Vec<u8>, Option<Vec<u8>>) {
+        let mut text = self.text;
+        if let Some(tag) = &self.tag {
+            // A tag of another life names a version that is none.
+            let version = version_of(tag, epoch).unwrap_or(0);
+            text.extend_from_slice(format!(",\"if\":{{\"version\":{version}}}").as_bytes());
+        }
+        text.push(b'}');
+        (text, self.body)
+    }
+}
+
+/// The entity tag of a topic's version.
+pub(crate) fn tag(epoch: u64, version: u64) -> String {
+    format!("\"{epoch:x}-{version:x}\"")
+}
+
+/// The version that a tag, or a plain number in quotes, names.
+fn version_of(tag: &str, epoch: u64) -> Option<u64> {
+    let tag = tag.trim();
+    let tag = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(tag);
+    match tag.split_once('-') {
+        Some((life, version)) => {
+            let life = u64::from_str_radix(life, 16).ok()?;
+            u64::from_str_radix(version, 16).ok().filter(|_| life == epoch)
+        }
+        None => tag.parse().ok(),
+    }
+}
+
+/// A `PUT` or `POST` that depends on what the topic is now; `block` are its properties.
+pub(crate) fn conditional(
+    name: &str,
+    request: &Request<'_>,
+    block: &[u8],
+) -> Result<Option<Operating>, Fault> {
+    let matches = request.text_field("if-match");
+    let absent = request.text_field("if-none-match");
+    let operating = Operating::begin("update").text("path", name);
+    let mut operating = match (matches, absent) {
+        (None, None) => return Ok(None),
+        (None, Some(any)) if any.trim() == "*" => operating.raw("if", "{\"absent\":true}"),
+        (Some(any), None) if any.trim() == "*" => operating.raw("if", "{\"present\":true}"),
+        (Some(tag), None) => Operating { tag: Some(tag.to_owned()), ..operating },
+        _ => {
+            let text = "a condition is `If-Match` with one tag or `*`, or `If-None-Match: *`";
+            return Err(Fault::bad_request(text));
+        }
+    };
+    let mut named = Vec::new();
+    for (known, value) in properties::raw(block) {
+        let (known, value) = (properties::decode(known), properties::decode(value));
+        if known == "content-type" {
+            operating = operating.text("type", &value);
+            continue;
+        }
+        named.push(if named.is_empty() { b'{' } else { b',' });
+        append_text(&mut named, &known);
+        named.push(b':');
+        append_text(&mut named, &value);
+    }
+    if !named.is_empty() {
+        named.push(b'}');
+        operating = operating.raw("properties", &String::from_utf8_lossy(&named));
+    }
+    operating.body = Some(request.body.to_vec());
+    Ok(Some(operating))
+}
+
+/// `PATCH /topics/NAME`.
+pub(crate) fn patch(name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let kind = request.text_field("content-type").map(essence).unwrap_or_default();
+    let what = match &*kind {
+        "application/json-patch+json" => "patch",
+        "application/merge-patch+json" => "merge",
+        _ => {
+            let text =
+                "a patch is of type application/json-patch+json or application/merge-patch+json";
+            return Err(Fault::new(415, "unsupported-media-type", text));
+        }
+    };
+    let operating = Operating::begin("update").text("path", name).raw(what, json(request)?.text());
+    let tag = request.text_field("if-match").map(str::to_owned);
+    Ok(Operating { tag, ..operating })
+}
+
+/// `PUT /topics/NAME?create`, with a specification as its body.
+pub(crate) fn create(name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let operating = Operating::begin("create").text("path", name);
+    if request.body.trim_ascii().is_empty() {
+        return Ok(operating);
+    }
+    Ok(operating.raw("spec", json(request)?.text()))
+}
+
+/// `GET /topics/NAME?history`.
+pub(crate) fn history(name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let mut operating = Operating::begin("history").text("path", name);
+    for known in ["last", "version", "since", "to", "limit"] {
+        operating = number(operating, known, request)?;
+    }
+    truth(operating, "amended", request)
+}
+
+/// `GET /topics?selector=…`.
+pub(crate) fn fetch(selector: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let mut operating = Operating::begin("fetch").text("selector", selector);
+    if let Some(after) = values(request.query, "after").next() {
+        operating = operating.text("after", &after.ok_or_else(|| undecodable("after"))?);
+    }
+    for known in ["limit", "depth"] {
+        operating = number(operating, known, request)?;
+    }
+    for known in ["values", "specs"] {
+        operating = truth(operating, known, request)?;
+    }
+    Ok(operating)
+}
+
+/// `DELETE /topics?selector=…`.
+pub(crate) fn remove(selector: &str) -> Operating {
+    Operating::begin("remove").text("selector", selector)
+}
+
+/// `GET /views`, `PUT /views/NAME` and `DELETE /views/NAME`.
+pub(crate) fn views(name: Option<&str>, request: &Request<'_>) -> Result<Operating, Fault> {
+    match (name, request.method) {
+        (None, _) => Ok(Operating::begin("views")),
+        (Some(name), "DELETE") => Ok(Operating::begin("unview").text("name", name)),
+        (Some(name), _) => {
+            let text = std::str::from_utf8(request.body)
+                .map_err(|_| Fault::bad_request("a view is UTF-8 text"))?;
+            Ok(Operating::begin("view").text("name", name).text("text", text))
+        }
+    }
+}
+
+fn json<'a>(request: &Request<'a>) -> Result<Json<'a>, Fault> {
+    Json::parse(request.body, JSON_DEPTH_MAX)
+        .map_err(|wrong| Fault::bad_request(format!("the body is no JSON: {wrong}")))
+}
+
+fn number(operating: Operating, name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let Some(value) = values(request.query, name).next() else { return Ok(operating) };
+    match value.as_ref().and_then(|value| value.parse::<u64>().ok()) {
+        Some(number) => Ok(operating.raw(name, &number.to_string())),
+        None => Err(Fault::bad_request(format!("`{name}` is a whole number"))),
+    }
+}
+
+fn truth(operating: Operating, name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let Some(value) = values(request.query, name).next() else { return Ok(operating) };
+    match value.as_deref() {
+        Some("true" | "1" | "") => Ok(operating.raw(name, "true")),
+        Some("false" | "0") => Ok(operating.raw(name, "false")),
+        _ => Err(Fault::bad_request(format!("`{name}` is `true` or `false`"))),
+    }
+}
+
+fn undecodable(name: &str) -> Fault {
+    Fault::bad_request(format!("`{name}` is not percent-encoded UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_names_a_version_of_this_life_alone() {
+        assert_eq!(version_of(&tag(7, 300), 7), Some(300));
+        assert_eq!(version_of(&tag(8, 300), 7), None);
+        assert_eq!(version_of("\"12\"", 7), Some(12));
+        assert_eq!(version_of("12", 7), Some(12));
+        assert_eq!(version_of("\"x-y\"", 7), None);
+    }
+}
