@@ -115,10 +115,10 @@ pub(crate) fn append(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> usiz
     start
 }
 
-/// Bytes of the first of whole frames.
-pub(crate) fn frame_bytes(frames: &[u8]) -> Option<usize> {
+/// The first of whole frames, and the others.
+pub(crate) fn split(frames: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, _) = words(frames.get(..FRAME_HEADER_BYTES)?)?;
-    Some(FRAME_HEADER_BYTES + (length & !MORE) as usize)
+    frames.split_at_checked(FRAME_HEADER_BYTES + (length & !MORE) as usize)
 }
 
 /// Makes the record that starts there one with the next record.

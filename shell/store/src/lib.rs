@@ -18,8 +18,8 @@
 //!    rises. Confirmations of those messages wait for the ticket; fan-out does not. If
 //!    [`Submitter::try_submit`] refuses, the shard keeps the batch, holds its publishers back, and tries again
 //!    when a ticket is done.
-//! 4. [`Outcome::Full`] refuses the messages of the batch: their publishers are told that they are not kept.
-//!    [`Outcome::Broken`] means that nothing may be confirmed until the server is started again.
+//! 4. [`Outcome::Full`] and [`Outcome::Undeclared`] refuse the messages of the batch: their publishers are told
+//!    that they are not kept, and what the batch declared is declared again. [`Outcome::Broken`] means that nothing may be confirmed until the server is started again.
 //! 5. When the shards have stopped, dropping the [`Committer`] commits what waits and closes the log.
 //!
 //! A topic that holds one value puts each message with `keep_from` equal to its number; one with a history of
@@ -32,6 +32,7 @@
 mod batch;
 mod clean;
 mod committer;
+mod declared;
 mod disk;
 mod error;
 mod frame;

@@ -137,7 +137,7 @@ impl<D: Disk> Log<D> {
         for (place, batch) in std::mem::take(&mut self.written) {
             let mut frames = batch.frames();
             let mut offset = place.offset;
-            while let Some((frame, rest)) = split_frame(frames) {
+            while let Some((frame, rest)) = frame::split(frames) {
                 let place = Place { offset, bytes: frame.len() as u32, ..place };
                 if let Some(record) = frame.get(FRAME_HEADER_BYTES..).and_then(Record::decode) {
                     self.apply(&record, place);
@@ -253,11 +253,6 @@ pub(crate) fn segment_of(
 
 fn broken(what: &'static str, error: io::Error) -> CommitError {
     CommitError::Broken { what, error }
-}
-
-/// The first frame of whole frames, and the others.
-fn split_frame(frames: &[u8]) -> Option<(&[u8], &[u8])> {
-    frames.split_at_checked(frame::frame_bytes(frames)?)
 }
 
 /// The name of a segment while it is begun.

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use crate::batch::Batch;
 use crate::clean::CleanError;
+use crate::declared::Declared;
 use crate::disk::{Directory, Disk, DiskFile};
 use crate::error::{CommitError, OpenError};
 use crate::log::{Log, SegmentBytes};
@@ -27,6 +28,9 @@ pub enum Outcome {
     Committed,
     /// It is not in the log, because there is no room. It may be tried again.
     Full,
+    /// It is not in the log, because it has messages of a stream that is not declared: the batch that declared
+    /// it was refused, or there was none. It may be tried again behind a declaration.
+    Undeclared,
     /// Nobody knows whether it is in the log; nothing is acknowledged any more.
     Broken,
 }
@@ -127,21 +131,26 @@ impl<D: Disk> Store<D> {
     }
 
     /// Commits batches in their order. Says what became of each; and why, if not all are in the log.
-    pub fn commit(&mut self, mut batches: Vec<Batch>) -> (Vec<Outcome>, Option<CommitError>) {
+    pub fn commit(&mut self, batches: Vec<Batch>) -> (Vec<Outcome>, Option<CommitError>) {
+        let mut outcomes = vec![Outcome::Committed; batches.len()];
+        let (mut places, mut batches) = self.with_declared(batches, &mut outcomes);
         let count = batches.len();
-        let mut outcomes = vec![Outcome::Committed; count];
         let grows = batches.iter().any(Batch::grows);
         let bytes: usize = batches.iter().map(Batch::bytes).sum();
         let records: u64 = batches.iter().map(|batch| u64::from(batch.records())).sum();
         let has_room = self.has_reserve || self.options.reserve_bytes == 0 || !grows;
-        let whole = if has_room { self.log.append(&mut batches) } else { Err(no_reserve()) };
+        let whole = match (count, has_room) {
+            (0, _) => Ok(()),
+            (_, true) => self.log.append(&mut batches),
+            (_, false) => Err(no_reserve()),
+        };
         let mut problem = match whole {
             Ok(()) => {
                 self.count_written(bytes, count as u64, records);
                 None
             }
             Err(CommitError::Full(error)) => {
-                let outcome = self.commit_singly(batches, &mut outcomes);
+                let outcome = self.commit_singly(batches, places.drain(..), &mut outcomes);
                 Some(outcome.err().unwrap_or(CommitError::Full(error)))
             }
             Err(error) => Some(error),
@@ -232,15 +241,44 @@ impl<D: Disk> Store<D> {
         self.log.close()
     }
 
+    /// Leaves out batches whose streams are not declared; says for each of the others which it was.
+    fn with_declared(
+        &mut self,
+        batches: Vec<Batch>,
+        outcomes: &mut [Outcome],
+    ) -> (Vec<usize>, Vec<Batch>) {
+        self.log.account();
+        let mut declared = Declared::new(&self.log.index);
+        let mut places = Vec::with_capacity(batches.len());
+        let mut allowed = Vec::with_capacity(batches.len());
+        for (place, (batch, outcome)) in batches.into_iter().zip(outcomes).enumerate() {
+            if declared.allows(&batch) {
+                places.push(place);
+                allowed.push(batch);
+            } else {
+                *outcome = Outcome::Undeclared;
+            }
+        }
+        (places, allowed)
+    }
+
     /// Batches that add are refused; for those that take away, the reserve is given up if it must be.
     fn commit_singly(
         &mut self,
         batches: Vec<Batch>,
+        places: impl Iterator<Item = usize>,
         outcomes: &mut [Outcome],
     ) -> Result<(), CommitError> {
-        for (batch, outcome) in batches.into_iter().zip(outcomes) {
+        for (batch, place) in batches.into_iter().zip(places) {
+            let Some(outcome) = outcomes.get_mut(place) else { continue };
             if batch.grows() && self.options.reserve_bytes > 0 {
                 *outcome = Outcome::Full;
+                continue;
+            }
+            // Again: a batch before may have been refused meanwhile.
+            self.log.account();
+            if !Declared::new(&self.log.index).allows(&batch) {
+                *outcome = Outcome::Undeclared;
                 continue;
             }
             let (bytes, records) = (batch.bytes(), u64::from(batch.records()));

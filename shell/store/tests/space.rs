@@ -119,7 +119,7 @@ fn a_full_disk_refuses_and_what_it_refused_never_comes_back() {
                     assert!(matches!(problem, Some(CommitError::Full(_))));
                     refused += 1;
                 }
-                Outcome::Broken => panic!("seed {seed}: {problem:?}"),
+                outcome => panic!("seed {seed}: {outcome:?}, {problem:?}"),
             }
             if store.is_cleaning_due() {
                 let _ = store.clean(600);
@@ -135,6 +135,77 @@ fn a_full_disk_refuses_and_what_it_refused_never_comes_back() {
         let found = Model::of(&recovered);
         assert!(found == model, "seed {seed}, {refused} refused: {}", model.difference(&found));
     }
+}
+
+#[test]
+fn of_a_write_that_fails_half_way_nothing_comes_back_unasked() {
+    for seed in 0..500 {
+        let disk = SimulatedDisk::new(seed);
+        let (mut store, _) = open(&disk, 0);
+        let mut numbers = Numbers(seed);
+        disk.limit(Some(1000 + numbers.below(6000) as usize));
+        let mut kept = Vec::new();
+        let mut is_full = false;
+        for round in 0.. {
+            let name = |index: usize| format!("{round:04}-{index}");
+            let batches = (0..4).map(|index| {
+                let mut batch = Batch::new();
+                batch.set(&name(index), &vec![1; numbers.below(120) as usize]).unwrap();
+                batch
+            });
+            let (outcomes, _) = store.commit(batches.collect());
+            for (index, outcome) in outcomes.iter().enumerate() {
+                match outcome {
+                    Outcome::Committed => kept.push(name(index)),
+                    Outcome::Full => is_full = true,
+                    outcome => panic!("seed {seed}: {outcome:?}"),
+                }
+            }
+            if is_full {
+                break;
+            }
+        }
+        drop(store);
+        disk.lose_power();
+        disk.limit(None);
+        let (_, recovered) = open(&disk, 0);
+        let found: Vec<&str> = recovered.values.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(found, kept, "seed {seed}");
+    }
+}
+
+#[test]
+fn messages_of_a_stream_whose_declaration_was_refused_are_refused_too() {
+    let disk = SimulatedDisk::new(4);
+    let (mut store, _) = open(&disk, 0);
+    let declared = |stream, bytes: &[u8]| {
+        let mut batch = Batch::new();
+        put(&mut batch, stream, 1, bytes);
+        batch
+    };
+    let further = |stream, sequence| {
+        let mut batch = Batch::new();
+        put(&mut batch, stream, sequence, b"small");
+        batch
+    };
+    disk.limit(Some(2000));
+    // The first does not fit. The second would, but nobody could name its stream.
+    let batches = vec![declared(1, &[1; 3000]), further(1, 2), declared(2, b""), further(2, 2)];
+    let (outcomes, _) = store.commit(batches);
+    let expected = [Outcome::Full, Outcome::Undeclared, Outcome::Committed, Outcome::Committed];
+    assert_eq!(outcomes, expected);
+    disk.limit(None);
+    assert_eq!(store.commit(vec![further(1, 3)]).0, [Outcome::Undeclared]);
+    let batches = vec![declared(1, b""), further(1, 2)];
+    assert_eq!(store.commit(batches).0, [Outcome::Committed; 2]);
+    let mut gone = Batch::new();
+    gone.drop_stream(StreamId(2)).unwrap();
+    let outcomes = store.commit(vec![gone, further(2, 3)]).0;
+    assert_eq!(outcomes, [Outcome::Committed, Outcome::Undeclared]);
+    drop(store);
+    let (_, recovered) = open(&disk, 0);
+    assert_eq!(recovered.streams.len(), 1);
+    assert_eq!(recovered.streams[0].mark.sequence, 2);
 }
 
 #[test]

@@ -341,8 +341,19 @@ impl DiskFile for SimulatedFile {
             inode.pending.clear();
             return Err(io::Error::other("the device does not answer"));
         }
-        inode.pending.clear();
-        inode.durable = inode.content.clone();
+        // Only what is pending: what an earlier sync failed to write is not tried again.
+        for change in std::mem::take(&mut inode.pending) {
+            match change {
+                Change::Cut(length) => inode.durable.truncate(length),
+                Change::Write(offset, bytes) => {
+                    let end = offset + bytes.len();
+                    if inode.durable.len() < end {
+                        inode.durable.resize(end, 0);
+                    }
+                    inode.durable[offset..end].copy_from_slice(&bytes);
+                }
+            }
+        }
         Ok(())
     }
 }
