@@ -161,6 +161,9 @@ impl Backlog {
     /// the near caches; asked for together it comes in the time of one, asked for one by one, as
     /// each is encoded, it would be waited for each time.
     pub(crate) fn look_ahead(&self, count: usize) {
+        if self.entries.len() < 2 {
+            return;
+        }
         let next = || self.entries.iter().take(count);
         let sizes =
             next().fold(0, |sum: usize, pending| sum.wrapping_add(pending.run.run().bytes()));
@@ -171,6 +174,11 @@ impl Backlog {
             sum ^ byte(0) ^ byte(CACHE_LINE_BYTES) ^ byte(2 * CACHE_LINE_BYTES)
         });
         std::hint::black_box((sizes, bytes));
+    }
+
+    /// What is taken next.
+    pub(crate) fn front(&self) -> Option<&Pending> {
+        self.entries.front()
     }
 
     /// Drops topic messages from the front until `room` more bytes fit under `high`; how many

@@ -288,10 +288,8 @@ fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Ar
     if message.flags.contains(Flags::RETAIN_REMOVE) {
         return None;
     }
-    if run.len() == 1 {
-        return Some(run.clone());
-    }
-    Some(copy_of(run, &message))
+    // A run of one message keeps no more in memory than it needs: its builder sees to that.
+    Some(if run.len() == 1 { run.clone() } else { copy_of(run, &message) })
 }
 
 /// A copy of one message of a run, of just the size, so that it does not keep a whole run or read in

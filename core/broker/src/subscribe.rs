@@ -390,9 +390,12 @@ impl Broker {
             backlog.lower(from, 0);
         }
         for run in answer.retained {
+            let topic = self.ensure_topic(now, &run.destination().path);
+            if let Some(topic) = self.topics.get_mut(topic) {
+                topic.follow(&run);
+            }
             let run = Rc::new(SharedRun::new(run));
             for pending in self.readable(now, asker, &run, 0) {
-                let topic = self.ensure_topic(now, &run.run().destination().path);
                 self.push_topic(now, topic, key_of(asker.session), pending, effects);
             }
         }

@@ -69,7 +69,8 @@ pub(crate) struct Topic {
     pub(crate) recoverable: u32,
     /// How many of the subscribers want deltas.
     pub(crate) deltas: u32,
-    /// The run that was fanned out last, if somebody wants deltas; or its last message.
+    /// The run that was fanned out last, or the value that a subscription began with, if somebody wants
+    /// deltas; or its last message.
     pub(crate) previous: Option<Arc<Run>>,
     /// Sessions here for which its publishers are to wait.
     pub(crate) pressing: u32,
@@ -278,6 +279,14 @@ impl Topic {
         self.subscribers.push(subscriber);
         self.recoverable += u32::from(subscriber.extras.recoverable());
         self.deltas += u32::from(subscriber.extras.deltas());
+    }
+
+    /// The value that a subscriber begins with: for one that wants deltas the next run is a change of it.
+    pub(crate) fn follow(&mut self, value: &Arc<Run>) {
+        let end = |run: &Arc<Run>| run.version() + run.len() as u64;
+        if self.deltas > 0 && self.previous.as_ref().is_none_or(|known| end(known) < end(value)) {
+            self.previous = Some(value.clone());
+        }
     }
 
     /// Takes the subscriber out of that place; the one that is there now has moved.

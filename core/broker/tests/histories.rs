@@ -279,6 +279,35 @@ fn the_message_before_is_known_where_somebody_wants_changes() {
 }
 
 #[test]
+fn the_first_message_after_the_current_value_is_a_change_of_it() {
+    for home in 0..2 {
+        let mut world = World::new(1, options(2));
+        let (writer, reader) = (world.connect(0, "writer"), world.connect(1, "reader"));
+        let target = format!("topic:{}", path_at("t", home, 2));
+        let previous = |world: &World| {
+            world.clients[reader].received.last().and_then(|message| message.previous.clone())
+        };
+        world.publish_all(writer, &target, &[retained("a"), retained("b")]);
+        world.quiesce();
+        world.subscribe(reader, 0, Wish { deltas: true, ..Wish::to(&target) });
+        world.quiesce();
+        assert_eq!(world.clients[reader].received.last().unwrap().body, "b");
+        world.publish_all(writer, &target, &[retained("c")]);
+        world.quiesce();
+        assert_eq!(previous(&world).as_deref(), Some("b"), "home {home}");
+        // What came in between for nobody is not the value any more.
+        world.unsubscribe(reader, 0);
+        world.quiesce();
+        world.publish(writer, &target, "passing");
+        world.quiesce();
+        world.subscribe(reader, 0, Wish { deltas: true, ..Wish::to(&target) });
+        world.publish(writer, &target, "next");
+        world.quiesce();
+        assert_eq!(previous(&world), None, "home {home}");
+    }
+}
+
+#[test]
 fn a_message_conflated_into_an_older_place_hides_none_that_waits_behind_it() {
     let mut options = options(1);
     (options.backlog_bytes_high, options.backlog_bytes_low) = (500, 400);

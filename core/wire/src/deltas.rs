@@ -55,7 +55,9 @@ impl Delivery<'_> {
             return Deltas::default();
         }
         let key = EncodingKey { form: EncodingKey::form(LETTER, codec, 0), variant: b"" };
-        let block = self.run.encoded(key, |out| write(self.run, encode, bytes_max, out));
+        let room = (self.run.run().len() + 1) * (PLACE_BYTES + USUAL_BYTES);
+        let write = |out: &mut Vec<u8>| write(self.run, encode, bytes_max, out);
+        let block = self.run.encoded_within(key, room, write);
         Deltas { block: block.unwrap_or_default(), from }
     }
 }
@@ -126,6 +128,8 @@ const LETTER: u8 = b'D';
 /// Bodies below this are not worth a difference.
 const BYTES_MIN: usize = 16;
 const PLACE_BYTES: usize = 4;
+/// What most differences take at most.
+const USUAL_BYTES: usize = 60;
 /// Topics of one session that are noted.
 const BASES_MAX: usize = 65_536;
 

@@ -337,6 +337,10 @@ impl RunBuilder {
     /// The run, not yet numbered.
     pub fn build(mut self) -> Run {
         self.data.truncate(self.start);
+        // A message alone may be kept for long as its topic's value.
+        if self.entries.len() == 1 && self.data.capacity() - self.data.len() > SPARE_BYTES_MAX {
+            self.data.shrink_to_fit();
+        }
         Run {
             destination: self.destination,
             home: ShardId::default(),
@@ -348,6 +352,9 @@ impl RunBuilder {
         }
     }
 }
+
+/// Bytes that a run of one message may leave unused.
+const SPARE_BYTES_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -185,6 +185,10 @@ pub trait Session: Send {
         true
     }
 
+    /// Several sessions are about to be given deliveries, this one for that subscription: may read what
+    /// it will need, so that memory brings it for all of them at once.
+    fn look_ahead(&self, _key: SubscriptionKey) {}
+
     /// The turn's deliveries have been given: writes what was kept back to be sent together.
     fn flush(&mut self, _now: Now, _output: &mut Output<'_>) {}
 

@@ -95,6 +95,16 @@ impl SharedRun {
         key: EncodingKey<'_>,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Bytes> {
+        self.encoded_within(key, self.run.bytes() + self.run.len() * 96, encode)
+    }
+
+    /// The same for a form that takes about `room` bytes.
+    pub fn encoded_within(
+        &self,
+        key: EncodingKey<'_>,
+        room: usize,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<Bytes> {
         let mut encodings = self.encodings.borrow_mut();
         if let Some(known) =
             encodings.iter().find(|known| known.form == key.form && *known.variant == *key.variant)
@@ -104,9 +114,13 @@ impl SharedRun {
         if encodings.len() == ENCODINGS_PER_RUN_MAX {
             return None;
         }
-        let mut bytes = Vec::with_capacity(self.run.bytes() + self.run.len() * 96);
+        let mut bytes = Vec::with_capacity(room);
         encode(&mut bytes);
         let block = Bytes::from(bytes);
+        if encodings.is_empty() {
+            // Mostly there is no other.
+            encodings.reserve_exact(1);
+        }
         encodings.push(Encoding {
             form: key.form,
             variant: key.variant.into(),

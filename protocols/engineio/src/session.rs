@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
     Answer, Context, Delivery, Framing, Incoming, Open, Opening, OutQueue, Output, Progress, Reply,
-    Request, Session, Takeover,
+    Request, Session, SubscriptionKey, Takeover,
 };
 
 use crate::answer::Refusal;
@@ -316,6 +316,10 @@ impl Session for EngineSession {
             Carrier::Polling(polling) if !polling.has_room() => false,
             _ => self.inner.wants_deliveries(),
         }
+    }
+
+    fn look_ahead(&self, key: SubscriptionKey) {
+        self.inner.look_ahead(key);
     }
 
     fn flush(&mut self, now: Now, output: &mut Output<'_>) {

@@ -22,7 +22,8 @@ use std::sync::Arc;
 use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Context, Delivery, Incoming, Kind, Opening, Output, Progress, Reply, Session, Side, Token,
+    Context, Delivery, Incoming, Kind, Opening, Output, Progress, Reply, Session, Side,
+    SubscriptionKey, Token,
 };
 
 use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
@@ -343,6 +344,11 @@ impl Session for NativeSession {
 
     fn wants_deliveries(&self) -> bool {
         self.rare.as_ref().and_then(|rare| rare.credit).is_none_or(|credit| credit > 0)
+    }
+
+    fn look_ahead(&self, key: SubscriptionKey) {
+        let version = self.rare.as_ref().and_then(|rare| rare.versions.get(key.0 as usize));
+        std::hint::black_box((self.subscriptions.get(key.0), version.copied()));
     }
 
     fn flush(&mut self, _now: Now, output: &mut Output<'_>) {

@@ -34,6 +34,10 @@ impl<D: Driver> Shard<D> {
             if budget == 0 {
                 break;
             }
+            if done % CONNECTIONS_AHEAD == 0 {
+                let end = list.len().min(done + CONNECTIONS_AHEAD);
+                self.look_ahead(list.get(done..end).unwrap_or_default());
+            }
             let written = self.write(*key);
             budget = budget.saturating_sub(written.max(WRITE_COST_BYTES));
             self.drain_effects();
@@ -43,6 +47,31 @@ impl<D: Driver> Shard<D> {
         list.drain(..done);
         list.append(&mut self.lists.write);
         self.lists.write = list;
+    }
+
+    /// Asks memory for what the next connections need to be written. Each of them was last touched long
+    /// ago, when there are many; asked for together it comes in the time of one.
+    fn look_ahead(&self, keys: &[Key]) {
+        if keys.len() < 2 {
+            return;
+        }
+        let live = |key: &Key| match &self.connections.get(*key)?.stage {
+            Stage::Live(live) => Some(live),
+            _ => None,
+        };
+        let mut next = [None; CONNECTIONS_AHEAD];
+        for (slot, key) in next.iter_mut().zip(keys) {
+            *slot = live(key).map(|live| live.id);
+        }
+        let next = next.map(|session| self.broker.glance(session?));
+        // What a session does wrong here it does again when it is written, and ends by it.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            for (key, subscription) in keys.iter().zip(next) {
+                if let (Some(live), Some(subscription)) = (live(key), subscription) {
+                    live.session.look_ahead(subscription);
+                }
+            }
+        }));
     }
 
     /// Deliveries have come for a connection that had none: they go out this turn, or wait for others
@@ -252,6 +281,8 @@ impl<D: Driver> Shard<D> {
 const TURN_WRITE_BYTES: usize = 8 * 1024 * 1024;
 /// What a write costs at least: the system call takes as long as copying so many bytes.
 const WRITE_COST_BYTES: usize = 4096;
+/// Connections whose memory is asked for together.
+const CONNECTIONS_AHEAD: usize = 8;
 /// Deliveries whose memory is asked for together.
 const LOOK_AHEAD: usize = 16;
 /// Pieces per `writev`: a full block of runs has fewer.

@@ -11,6 +11,8 @@ use std::path::Path;
 pub struct Usage {
     /// User and system time of all threads, dead ones included, seconds.
     pub cpu_s: f64,
+    /// Of it the kernel's part.
+    pub kernel_s: f64,
     /// Resident memory, bytes.
     pub rss_bytes: u64,
     /// Per thread: time on a core and time waiting for one, ns.
@@ -39,8 +41,9 @@ impl Usage {
         let mut sum = Self::default();
         for pid in pids {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let (cpu_s, rss_bytes) = parse_stat(&stat)?;
+            let (cpu_s, kernel_s, rss_bytes) = parse_stat(&stat)?;
             sum.cpu_s += cpu_s;
+            sum.kernel_s += kernel_s;
             sum.rss_bytes += rss_bytes;
             for thread in numbers_in(Path::new(&format!("/proc/{pid}/task"))) {
                 if let Some(time) = thread_time(*pid, thread) {
@@ -120,13 +123,14 @@ fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
         .collect()
 }
 
-/// CPU seconds and resident bytes in `/proc/PID/stat`, whose second field may hold anything.
-fn parse_stat(stat: &str) -> Option<(f64, u64)> {
+/// CPU seconds, the kernel's part of them and resident bytes in `/proc/PID/stat`, whose second field may hold anything.
+fn parse_stat(stat: &str) -> Option<(f64, f64, u64)> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    let ticks = number(11)? + number(12)?;
     #[allow(clippy::cast_precision_loss)]
-    Some((ticks as f64 / TICKS_PER_SECOND, number(21)? * PAGE_BYTES))
+    let seconds = |ticks: u64| ticks as f64 / TICKS_PER_SECOND;
+    let (user, kernel) = (number(11)?, number(12)?);
+    Some((seconds(user + kernel), seconds(kernel), number(21)? * PAGE_BYTES))
 }
 
 fn numbers_in(directory: &Path) -> impl Iterator<Item = u32> {
@@ -155,7 +159,7 @@ mod tests {
     #[test]
     fn stat_with_a_nasty_name() {
         let stat = "7 (a b) c) S 1 1 1 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 4 0 5 1000 3 18446";
-        assert_eq!(parse_stat(stat), Some((3.0, 3 * PAGE_BYTES)));
+        assert_eq!(parse_stat(stat), Some((3.0, 0.5, 3 * PAGE_BYTES)));
         assert_eq!(parse_stat("7 (a"), None);
     }
 

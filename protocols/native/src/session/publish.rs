@@ -69,7 +69,14 @@ impl NativeSession {
             flags = flags | Flags::ESCAPED;
         }
         let block = context.commands.message(destination);
-        block.extend_from_slice(Content::of(message.flags).line());
+        let content = Content::of(message.flags).line();
+        let room = content.len() + message.properties.len() + message.body.len();
+        match block.capacity() {
+            // The first of its run and mostly the only one.
+            0 => block.reserve_exact(room),
+            _ => block.reserve(room),
+        }
+        block.extend_from_slice(content);
         block.extend_from_slice(message.properties);
         let expires_ms = message.expires_ms.map(|span| now.wall_ms.saturating_add(span));
         context.commands.publish(message.body, Meta { flags, expires_ms }, token);

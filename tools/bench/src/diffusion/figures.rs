@@ -14,6 +14,8 @@ pub(crate) struct Figures {
     pub(crate) per_client_per_s: f64,
     pub(crate) cores: Option<f64>,
     pub(crate) us_per_event: Option<f64>,
+    /// The kernel's share of that.
+    pub(crate) kernel_share: Option<f64>,
     /// Values or deltas.
     pub(crate) payload_bytes: f64,
     /// The same with what our protocol and WebSocket put around it.
@@ -47,6 +49,11 @@ impl Step {
             per_client_per_s: events_per_s / self.spec.clients.max(1) as f64,
             cores: observed.server.as_ref().map(|server| server.cpu_s / observed.seconds),
             us_per_event: observed.server_us_per_delivery(),
+            kernel_share: observed
+                .server
+                .as_ref()
+                .filter(|server| server.cpu_s > 0.0)
+                .map(|server| server.kernel_s / server.cpu_s),
             payload_bytes,
             stream_bytes,
             segments,

@@ -112,6 +112,7 @@ impl Report {
             table::rate(figures.events_per_s),
             figures.cores.map_or_else(dash, |cores| format!("{cores:.2}")),
             table::microseconds(figures.us_per_event),
+            figures.kernel_share.map_or_else(dash, |share| format!("{:.0} %", share * 100.0)),
             at(0.5),
             at(0.99),
             at(0.999),
@@ -240,6 +241,7 @@ impl Report {
             "server": {
                 "cores": figures.cores,
                 "cpu_us_per_event": figures.us_per_event,
+                "kernel_share": figures.kernel_share,
                 "busiest_thread": observed.server.as_ref().map(|server| server.busiest),
                 "writes_per_event": step.writes_per_event,
                 "rss_bytes": step.memory.map(|[topics, subscribed, after]| json!({
@@ -331,6 +333,7 @@ impl Row {
             table::rate(self.events_per_s),
             format!("{:.2}", self.cores),
             table::microseconds(Some(self.cores / self.events_per_s * 1e6)),
+            dash(),
             latency,
             dash(),
             dash(),
@@ -377,13 +380,14 @@ pub(crate) const PUBLISHED: [Row; 6] = [
     row(20_000, true, 5.6, 2, 412.0),
 ];
 
-const HEADER: [&str; 17] = [
+const HEADER: [&str; 18] = [
     "clients",
     "topics each",
     "/s each",
     "events/s",
     "CPU cores",
     "µs per event",
+    "kernel",
     "p50",
     "p99",
     "p99.9",

@@ -57,6 +57,8 @@ pub struct ServerUsage {
     pub pids: Vec<u32>,
     /// CPU seconds used.
     pub cpu_s: f64,
+    /// Of them in the kernel.
+    pub kernel_s: f64,
     /// Resident bytes at the start.
     pub rss_bytes_before: u64,
     /// Resident bytes at the end.
@@ -180,6 +182,7 @@ impl<'a> Watch<'a> {
             before.server.as_ref().zip(after.server.as_ref()).map(|(before, after)| ServerUsage {
                 pids: self.pids.clone(),
                 cpu_s: after.cpu_s - before.cpu_s,
+                kernel_s: after.kernel_s - before.kernel_s,
                 rss_bytes_before: before.rss_bytes,
                 rss_bytes_after: after.rss_bytes,
                 busiest: after.busiest_thread_since(before, elapsed_ns).min(1.0),
