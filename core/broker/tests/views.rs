@@ -1,139 +1,19 @@
 //! Topic views on brokers: the examples of the page, following live, and time.
 //!
 //! Every test runs on one shard and on three, with mail in an order drawn from a seed.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "../../views/tests/examples/mod.rs"]
 mod examples;
 mod support;
+mod viewing;
 
 use std::collections::BTreeMap;
 
-use support::{Outgoing, Wish, World, for_seeds};
-use tiderace_base::{CloseCode, Span};
-use tiderace_broker::BrokerOptions;
+use tiderace_base::CloseCode;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Command, Fetch, Flags, Operation, Outturn, Token, TopicEntry};
-
-/// A node with one client.
-struct Node {
-    world: World,
-    client: usize,
-}
-
-impl Node {
-    fn new(seed: u64, shards: usize) -> Node {
-        let options = BrokerOptions { shards, ..BrokerOptions::default() };
-        let mut world = World::new(seed, options);
-        let client = world.connect(shards - 1, "ann");
-        Node { world, client }
-    }
-
-    fn operate(&mut self, operation: Operation) -> Token {
-        let token = self.world.token(self.client);
-        let operation = Box::new(operation);
-        self.world.command(self.client, Command::Operate { token, operation });
-        self.world.settle_mail();
-        token
-    }
-
-    fn outturn(&mut self, operation: Operation) -> Outturn {
-        let token = self.operate(operation);
-        let refused = &self.world.clients[self.client].refused;
-        let outturn = self.world.clients[self.client].operated.get(&token).cloned();
-        outturn.unwrap_or_else(|| panic!("not done: {refused:?}"))
-    }
-
-    fn put(&mut self, name: &str, text: &str) {
-        let name = Path::parse(name).unwrap();
-        self.outturn(Operation::View { name, text: Some(text.into()) });
-    }
-
-    fn remove_view(&mut self, name: &str) {
-        self.outturn(Operation::View { name: Path::parse(name).unwrap(), text: None });
-        self.rest();
-    }
-
-    fn set(&mut self, path: &str, value: &str) {
-        let message = Outgoing { flags: Flags::RETAIN, ..Outgoing::new(value) };
-        self.world.publish_all(self.client, &format!("topic:{path}"), &[message]);
-        self.world.settle_mail();
-    }
-
-    fn clear(&mut self, path: &str) {
-        let message = Outgoing { flags: Flags::RETAIN_REMOVE, ..Outgoing::new("") };
-        self.world.publish_all(self.client, &format!("topic:{path}"), &[message]);
-        self.world.settle_mail();
-    }
-
-    /// Until everything has been done that does not wait for its time.
-    fn rest(&mut self) {
-        for _ in 0..40 {
-            self.world.settle_mail();
-            self.world.advance(Span::from_millis(1));
-        }
-        self.world.settle_mail();
-    }
-
-    fn advance(&mut self, millis: u64) {
-        self.world.settle_mail();
-        self.world.advance(Span::from_millis(millis));
-        self.world.settle_mail();
-    }
-
-    fn fetch(&mut self, selector: &str) -> Vec<TopicEntry> {
-        let fetch = Fetch {
-            selector: vec![Pattern::parse(selector).unwrap()],
-            after: None,
-            limit: 0,
-            depth: 0,
-            values: true,
-            specs: true,
-        };
-        match self.outturn(Operation::Fetch(Box::new(fetch))) {
-            Outturn::Page(page) => page.topics,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// All topics with values, but for what the server says of itself.
-    fn topics(&mut self) -> BTreeMap<String, String> {
-        let listed = self.fetch("**").into_iter().filter_map(|entry| {
-            let run = entry.value?;
-            let body = String::from_utf8(run.message(0)?.body.to_vec()).ok()?;
-            Some((entry.path.to_string(), body))
-        });
-        listed.filter(|(path, _)| !path.starts_with("$sys/")).collect()
-    }
-
-    fn value(&mut self, path: &str) -> Option<String> {
-        self.topics().remove(path)
-    }
-
-    fn shown(&mut self, view: &str) -> Option<serde_json::Value> {
-        let entry = self.fetch(&format!("$sys/views/{view}")).pop()?;
-        serde_json::from_slice(entry.value?.message(0)?.body).ok()
-    }
-
-    fn received(&mut self) -> Vec<(String, String)> {
-        self.world.quiesce();
-        let received = std::mem::take(&mut self.world.clients[self.client].received);
-        received.into_iter().map(|message| (message.path, message.body)).collect()
-    }
-
-    fn subscribe(&mut self, target: &str) {
-        self.world.subscribe(self.client, 0, Wish::to(target));
-        self.world.quiesce();
-        self.received();
-    }
-}
-
-fn on_nodes(test: impl Fn(Node)) {
-    for_seeds(0..4, |seed| {
-        test(Node::new(seed, 1));
-        test(Node::new(seed, 3));
-    });
-}
+use tiderace_wire::{Operation, Outturn};
+use viewing::{Node, on_nodes};
 
 #[test]
 fn every_example_of_the_page_holds_on_a_node() {
@@ -544,71 +424,4 @@ fn many_topics_are_walked_in_slices() {
     }
     let metrics = node.world.brokers.iter().map(|broker| broker.metrics().view_outputs);
     assert_eq!(metrics.sum::<u64>(), 0);
-}
-
-/// Whatever the order of publishing, clearing, putting and removing views, the end is what the views
-/// make of what is there.
-#[test]
-fn any_order_ends_with_what_the_views_say() {
-    const VIEWS: [&str; 5] = [
-        "map s/* to copy/<path(1)>",
-        "map s/* to list/<path(1)>/<expand(/l)>",
-        "map copy/* to deep/<path(1)> insert s/0 /n at /other or -1",
-        "map s/* where /n > 2 to all as {[path(1)]: /n} merge",
-        "map list/*/* to last/<path(1, 1)>-<path(2)>",
-    ];
-    for_seeds(0..200, |seed| {
-        let mut node = Node::new(seed, if seed % 2 == 0 { 1 } else { 3 });
-        let mut put = [false; VIEWS.len()];
-        let mut values: BTreeMap<String, String> = BTreeMap::new();
-        for step in 0..60 {
-            match node.world.random.below(6) {
-                0 => {
-                    let at = node.world.random.below(VIEWS.len());
-                    let name = Path::parse(&format!("v{at}")).unwrap();
-                    let text = (!put[at]).then(|| VIEWS[at].into());
-                    put[at] = !put[at];
-                    let token = node.world.token(node.client);
-                    let operation = Box::new(Operation::View { name, text });
-                    node.world.command(node.client, Command::Operate { token, operation });
-                }
-                1 => node.world.advance(Span::from_millis(50)),
-                kind => {
-                    let path = format!("s/{}", node.world.random.below(3));
-                    let length = node.world.random.below(4);
-                    let list: Vec<String> = (0..length).map(|at| format!("{at}{step}")).collect();
-                    let value = format!(r#"{{"n":{},"l":[{}]}}"#, step % 7, list.join(","));
-                    let (flags, body) = match kind {
-                        2 => (Flags::RETAIN_REMOVE, String::new()),
-                        _ => (Flags::RETAIN, value),
-                    };
-                    match kind {
-                        2 => values.remove(&path),
-                        _ => values.insert(path.clone(), body.clone()),
-                    };
-                    let message = Outgoing { flags, ..Outgoing::new(body) };
-                    node.world.publish_all(node.client, &format!("topic:{path}"), &[message]);
-                }
-            }
-            for _ in 0..node.world.random.below(6) {
-                node.world.deliver_mail();
-            }
-        }
-        for _ in 0..4 {
-            node.rest();
-        }
-        let found = node.topics();
-        // The same views on a new node, with only the last values.
-        let mut fresh = Node::new(seed, 1);
-        for (at, _) in put.iter().enumerate().filter(|(_, put)| **put) {
-            fresh.put(&format!("v{at}"), VIEWS[at]);
-        }
-        for (path, value) in &values {
-            fresh.set(path, value);
-        }
-        for _ in 0..4 {
-            fresh.rest();
-        }
-        assert_eq!(found, fresh.topics(), "views {put:?}");
-    });
 }
