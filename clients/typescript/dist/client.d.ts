@@ -63,6 +63,11 @@ export declare class Client extends Emitter<ClientEvents> {
     serve<In = unknown, Out = unknown>(service: string, handler: ServiceHandler<In, Out>, options?: ServeOptions): Responder<In, Out>;
     /** Shows a new token, on this connection and on those to come; gives the principal's name. */
     login(token: string): Promise<string>;
+    /**
+     * Does something with topics (docs/protocol.md, section 12), such as `{ do: "fetch", selector: "a/**" }`, and gives
+     * what came of it. `body` is the value's bytes, if it is not in the operation. `tiderace/topics` knows all operations.
+     */
+    operate<Outturn = unknown>(operation: object, body?: Uint8Array): Promise<Outturn>;
     /** Gives up the connection until `resume`; subscriptions stay and are recovered then. */
     pause(): void;
     /** Connects at once if there is no connection. */

@@ -13,5 +13,5 @@ export { TideraceError } from "./error.js";
 export type { ConnectOptions } from "./options.js";
 export type { Consumer, Queue, QueueHandler, QueueMessage, ReceiveOptions, SendOptions } from "./queues.js";
 export type { Conversation, Responder, ServeOptions, ServiceHandler } from "./services.js";
-export type { Gap, PublishOptions, SubscribeOptions, Subscription, SubscriptionEvents, Topic, Update, UpdateHandler, } from "./topics.js";
+export type { Gap, PublishOptions, Replay, SubscribeOptions, Subscription, SubscriptionEvents, Topic, Update, UpdateHandler, } from "./topics.js";
 export type { TransportName, WebSocketClass, WebSocketLike } from "./transport/transport.js";

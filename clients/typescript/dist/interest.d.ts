@@ -15,6 +15,9 @@ export interface Wish {
         messages: number;
         bytes: number;
     };
+    /** From where on: kind and number of the protocol. */
+    replay?: readonly [number, number];
+    interval?: number;
 }
 export interface Interest {
     readonly wish: Wish;
@@ -30,6 +33,8 @@ export interface Interest {
     lost(): void;
     /** The node began a new life: numbers begin anew, and something may have been missed. */
     restarted(): void;
+    /** It has gained a topic, of a specification, or lost one, for a reason. */
+    noticed?(gained: boolean, topic: string, text: string): void;
     /** Takes one entry of UPDATES, flags and id read. `path` of a topic that was announced. */
     update(flags: number, path: string | undefined, input: Reader): void;
     /** Takes the rest of a QUEUED, flags and id read. */

@@ -63,8 +63,8 @@ export declare class Link {
     /** Bytes that have been given to `send` and are still here. */
     get buffered(): number;
     send(type: number, payload: Writer): void;
-    /** Sends what wants an answer: the text of LOGGED_IN, or nothing. */
-    request(type: number, build: (id: number) => Writer): Promise<string>;
+    /** Sends what wants an answer: what is left to be read of it, or nothing. */
+    request<Answer = void>(type: number, build: (id: number) => Writer): Promise<Answer>;
     /** Finds out now whether the other side is still there. */
     probe(): void;
     /** Settles when the server has answered everything sent so far, or the connection is gone. */

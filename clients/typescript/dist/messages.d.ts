@@ -12,6 +12,7 @@ export declare const HANGUP = 10;
 export declare const CREDIT = 11;
 export declare const PING = 12;
 export declare const BYE = 13;
+export declare const OPERATE = 14;
 export declare const WELCOME = 65;
 export declare const OK = 66;
 export declare const ERROR = 67;
@@ -25,6 +26,9 @@ export declare const ENDED = 74;
 export declare const PONG = 75;
 export declare const CLOSE = 76;
 export declare const LOGGED_IN = 77;
+export declare const RESULT = 78;
+export declare const JOINED = 79;
+export declare const LEFT = 80;
 export declare const TOPIC_KIND = 0;
 export declare const QUEUE_KIND = 1;
 export declare const SERVICE_KIND = 2;
@@ -39,6 +43,9 @@ export declare const RESUME = 32;
 export declare const EXPLICIT = 64;
 export declare const EXCLUSIVE = 128;
 export declare const PATTERN = 256;
+export declare const REPLAY = 512;
+export declare const INTERVAL = 1024;
+export declare const NOTICES = 2048;
 /** Whether a path names many: by wildcards, regular expressions (`?a/.*`) or as a set (`[a, b]`). */
 export declare const patternFlag: (path: string) => 0 | 256;
 /** Flags of messages with a body: the two lowest bits are the content. */

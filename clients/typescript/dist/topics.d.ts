@@ -59,12 +59,39 @@ export interface SubscribeOptions {
     selector?: string;
     /** `value` is then the body's bytes. */
     raw?: boolean;
+    /** What topics keep comes first, instead of their values: from there on. */
+    replay?: Replay;
+    /**
+     * Milliseconds at least between two updates of one topic. What comes in between is conflated. Jumps of versions then
+     * mean nothing.
+     */
+    interval?: number;
+    /** Tell by `joined` and `left` which topics the subscription gains and loses. */
+    notices?: boolean;
 }
+/** Where to begin in what a topic keeps. */
+export type Replay = {
+    last: number;
+} | {
+    version: number;
+} | {
+    since: number | Date;
+};
 export interface SubscriptionEvents {
     gap: Gap;
     /** After a new connection: whether all that was missed comes now. */
     recovered: {
         complete: boolean;
+    };
+    /** The subscription has gained a topic: all there are at first, also after a new connection. */
+    joined: {
+        topic: string;
+        spec: Record<string, unknown>;
+    };
+    /** The subscription has lost a topic. */
+    left: {
+        topic: string;
+        reason: "removed" | "not-authorised";
     };
     /** The subscription is over: refused by the server. */
     error: TideraceError;
@@ -111,6 +138,7 @@ export declare class Subscription<T = unknown> extends Emitter<SubscriptionEvent
     lost(): void;
     restarted(): void;
     queued(): void;
+    noticed(gained: boolean, topic: string, text: string): void;
     update(flags: number, path: string | undefined, input: Reader): void;
     /** The whole body, or nothing if the delta does not fit. */
     private body;

@@ -3,9 +3,9 @@
  * Invariant: what waits to be sent is bounded by `sendMax`; promises that depend on a connection
  * settle at the latest when it ends.
  */
-import { Writer } from "./bytes.js";
+import { type Reader, utf8, Writer } from "./bytes.js";
 import { Connector, type State } from "./connector.js";
-import { encodeValue, type ValueOptions } from "./content.js";
+import { decodeProperties, decodeValue, encodeValue, type ValueOptions } from "./content.js";
 import { Credit } from "./credit.js";
 import { Emitter } from "./emitter.js";
 import { TideraceError } from "./error.js";
@@ -180,9 +180,31 @@ export class Client extends Emitter<ClientEvents> {
   /** Shows a new token, on this connection and on those to come; gives the principal's name. */
   async login(token: string): Promise<string> {
     const auth = credentials({ token });
-    const name = await this.request(m.LOGIN, 0, (id) => new Writer().varint(id).raw(auth.done()));
+    const answer = await this.request<Reader>(m.LOGIN, 0, (id) => new Writer().varint(id).raw(auth.done()));
     this.settings.token = token;
-    return name;
+    return answer.string();
+  }
+
+  /**
+   * Does something with topics (docs/protocol.md, section 12), such as `{ do: "fetch", selector: "a/**" }`, and gives
+   * what came of it. `body` is the value's bytes, if it is not in the operation. `tiderace/topics` knows all operations.
+   */
+  async operate<Outturn = unknown>(operation: object, body?: Uint8Array): Promise<Outturn> {
+    const text = utf8(JSON.stringify(operation));
+    const size = text.length + (body?.length ?? 0);
+    const answer = await this.request<Reader>(m.OPERATE, size, (id) => {
+      const out = new Writer().varint(id).u8(body ? 1 : 0).bytes(text);
+      return body ? out.raw(body) : out;
+    });
+    const outturn = JSON.parse(answer.string());
+    for (const entry of [outturn.topics, outturn.events].flat()) {
+      if (entry?.bytes === undefined) continue;
+      const flags = answer.u8();
+      const block = flags & m.PROPERTIES ? answer.bytes() : undefined;
+      entry.value = decodeValue(flags & m.CONTENT, block, answer.bytes());
+      if (block) entry.properties = decodeProperties(block);
+    }
+    return outturn;
   }
 
   /** Gives up the connection until `resume`; subscriptions stay and are recovered then. */
@@ -281,9 +303,13 @@ export class Client extends Emitter<ClientEvents> {
     this.postponedBytes += task.size;
   }
 
-  private request(type: number, size: number, build: (id: number, link: Link) => Writer): Promise<string> {
+  private request<Answer = void>(
+    type: number,
+    size: number,
+    build: (id: number, link: Link) => Writer,
+  ): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const run = (link: Link) => void link.request(type, (id) => build(id, link)).then(resolve, reject);
+      const run = (link: Link) => void link.request<Answer>(type, (id) => build(id, link)).then(resolve, reject);
       this.whenConnected({ size, run, reject });
     });
   }

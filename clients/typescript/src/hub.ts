@@ -93,6 +93,12 @@ export class Hub {
         if (!place.ended) place.interest.queued(path, input);
         return;
       }
+      case m.JOINED:
+      case m.LEFT: {
+        const place = this.places[input.varint()];
+        if (!place?.ended) place?.interest.noticed?.(type === m.JOINED, input.string(), input.string());
+        return;
+      }
       case m.RECOVERED:
         return this.recovering.get(input.varint())?.recovered(input.u8() === 1);
     }
@@ -125,7 +131,8 @@ export class Hub {
     const { interest } = place;
     const wish = interest.wish;
     let { flags } = wish;
-    if (flags & m.RECOVERABLE && interest.confirmed) flags |= m.RESUME;
+    // What was missed, instead of the beginning.
+    if (flags & m.RECOVERABLE && interest.confirmed) flags = (flags | m.RESUME) & ~m.REPLAY;
     const build = (request: number): Writer => {
       if (flags & m.RESUME) this.recovering.set(request, interest);
       const out = new Writer().varint(request).varint(id).varint(flags).u8(wish.kind).string(wish.path);
@@ -133,6 +140,8 @@ export class Hub {
       if (flags & m.WINDOW) out.varint(wish.window!.messages).varint(wish.window!.bytes);
       // The position of HELLO.
       if (flags & m.RESUME) out.varint(0);
+      if (flags & m.REPLAY) out.u8(wish.replay![0]).varint(wish.replay![1]);
+      if (flags & m.INTERVAL) out.varint(wish.interval!);
       return out;
     };
     link.request(m.SUBSCRIBE, build).then(

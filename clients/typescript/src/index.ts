@@ -20,6 +20,7 @@ export type { Conversation, Responder, ServeOptions, ServiceHandler } from "./se
 export type {
   Gap,
   PublishOptions,
+  Replay,
   SubscribeOptions,
   Subscription,
   SubscriptionEvents,

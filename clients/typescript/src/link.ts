@@ -49,7 +49,7 @@ export interface Timing {
 }
 
 interface Waiting {
-  resolve: (text: string) => void;
+  resolve: (answer: unknown) => void;
   reject: (error: TideraceError) => void;
 }
 
@@ -102,12 +102,12 @@ export class Link {
     queueMicrotask(() => this.flush());
   }
 
-  /** Sends what wants an answer: the text of LOGGED_IN, or nothing. */
-  request(type: number, build: (id: number) => Writer): Promise<string> {
-    return new Promise((resolve, reject) => {
+  /** Sends what wants an answer: what is left to be read of it, or nothing. */
+  request<Answer = void>(type: number, build: (id: number) => Writer): Promise<Answer> {
+    return new Promise<never>((resolve, reject) => {
       if (this.over) return reject(new TideraceError("connection-lost", "the connection is gone"));
       const id = this.nextRequest++;
-      this.requests.set(id, { resolve, reject });
+      this.requests.set(id, { resolve: resolve as Waiting["resolve"], reject });
       this.send(type, build(id));
     });
   }
@@ -227,11 +227,12 @@ export class Link {
         const first = input.varint();
         const last = first + input.varint();
         if (last >= this.nextRequest) throw malformed();
-        for (let id = first; id <= last; id++) this.answer(id)?.resolve("");
+        for (let id = first; id <= last; id++) this.answer(id)?.resolve(undefined);
         return;
       }
       case m.LOGGED_IN:
-        return this.answer(input.varint())?.resolve(input.string());
+      case m.RESULT:
+        return this.answer(input.varint())?.resolve(input);
       case m.ERROR: {
         const waiting = this.answer(input.varint());
         return waiting?.reject(readError(input));

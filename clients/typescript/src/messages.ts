@@ -13,6 +13,7 @@ export const HANGUP = 0x0a;
 export const CREDIT = 0x0b;
 export const PING = 0x0c;
 export const BYE = 0x0d;
+export const OPERATE = 0x0e;
 
 export const WELCOME = 0x41;
 export const OK = 0x42;
@@ -27,6 +28,9 @@ export const ENDED = 0x4a;
 export const PONG = 0x4b;
 export const CLOSE = 0x4c;
 export const LOGGED_IN = 0x4d;
+export const RESULT = 0x4e;
+export const JOINED = 0x4f;
+export const LEFT = 0x50;
 
 export const TOPIC_KIND = 0;
 export const QUEUE_KIND = 1;
@@ -43,6 +47,9 @@ export const RESUME = 0x020;
 export const EXPLICIT = 0x040;
 export const EXCLUSIVE = 0x080;
 export const PATTERN = 0x100;
+export const REPLAY = 0x200;
+export const INTERVAL = 0x400;
+export const NOTICES = 0x800;
 /** Whether a path names many: by wildcards, regular expressions (`?a/.*`) or as a set (`[a, b]`). */
 export const patternFlag = (path: string) => (/^[?[]|[*+#]/.test(path) ? PATTERN : 0);
 

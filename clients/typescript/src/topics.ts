@@ -67,12 +67,31 @@ export interface SubscribeOptions {
   selector?: string;
   /** `value` is then the body's bytes. */
   raw?: boolean;
+  /** What topics keep comes first, instead of their values: from there on. */
+  replay?: Replay;
+  /**
+   * Milliseconds at least between two updates of one topic. What comes in between is conflated. Jumps of versions then
+   * mean nothing.
+   */
+  interval?: number;
+  /** Tell by `joined` and `left` which topics the subscription gains and loses. */
+  notices?: boolean;
 }
+
+/** Where to begin in what a topic keeps. */
+export type Replay =
+  | { /** With the last so many messages. */ last: number }
+  | { /** With this version. */ version: number }
+  | { /** With the first message at or after this time. */ since: number | Date };
 
 export interface SubscriptionEvents {
   gap: Gap;
   /** After a new connection: whether all that was missed comes now. */
   recovered: { complete: boolean };
+  /** The subscription has gained a topic: all there are at first, also after a new connection. */
+  joined: { topic: string; spec: Record<string, unknown> };
+  /** The subscription has lost a topic. */
+  left: { topic: string; reason: "removed" | "not-authorised" };
   /** The subscription is over: refused by the server. */
   error: TideraceError;
 }
@@ -128,14 +147,19 @@ export class Subscription<T = unknown>
     private readonly options: SubscribeOptions = {},
   ) {
     super();
-    const { snapshot = true, recoverable = true, deltas = true, selector } = options;
+    const { snapshot = true, recoverable = true, deltas = true, selector, replay, interval } = options;
     const flags =
       (snapshot ? m.SNAPSHOT : 0) |
       (recoverable ? m.RECOVERABLE : 0) |
       (deltas ? m.DELTAS : 0) |
       (selector === undefined ? 0 : m.SELECTOR) |
+      (replay ? m.REPLAY : 0) |
+      (interval ? m.INTERVAL : 0) |
+      (options.notices ? m.NOTICES : 0) |
       m.patternFlag(path);
     this.wish = { kind: m.TOPIC_KIND, path, flags, selector };
+    if (replay) this.wish.replay = replayFields(replay);
+    if (interval) this.wish.interval = Math.ceil(interval);
     this.ready = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
     // Whoever does not ask is told by `error`.
     this.ready.catch(() => {});
@@ -187,6 +211,11 @@ export class Subscription<T = unknown>
 
   queued(): void {}
 
+  noticed(gained: boolean, topic: string, text: string): void {
+    if (gained) this.emit("joined", { topic, spec: JSON.parse(text) });
+    else this.emit("left", { topic, reason: text as "removed" });
+  }
+
   update(flags: number, path: string | undefined, input: Reader): void {
     const topic = path ?? this.path;
     let progress = this.progress.get(topic);
@@ -212,7 +241,7 @@ export class Subscription<T = unknown>
     }
     const expected = (progress.version ?? version - 1) + 1;
     progress.version = version;
-    if (version !== expected && !this.options.selector) {
+    if (version !== expected && !this.options.selector && !this.options.interval) {
       const missed = version > expected ? { missed: version - expected } : {};
       this.gap({ reason: "skipped", topic, ...missed });
     }
@@ -292,6 +321,9 @@ function readVersion(flags: number, last: number | undefined, input: Reader): nu
   if (last === undefined) throw new TideraceError("bad-frame", "a version without its beginning");
   return last + ((low - (last % 0x10000) + 0x10000) % 0x10000 || 0x10000);
 }
+
+const replayFields = (from: Replay): readonly [number, number] =>
+  "last" in from ? [0, from.last] : "version" in from ? [1, from.version] : [2, +from.since];
 
 const isPromise = (value: unknown): value is Promise<unknown> =>
   typeof (value as Promise<unknown> | undefined)?.then === "function";

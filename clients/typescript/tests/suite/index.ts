@@ -1,8 +1,10 @@
 /** All tests, for both places they run in. */
 import "./connection.js";
 import "./exchanges.js";
+import "./operations.js";
 import "./pieces.js";
 import "./real.js";
+import "./real-operations.js";
 import "./topics.js";
 
 export { run } from "../harness.js";

@@ -5,10 +5,10 @@ import { equal, ok, rejects, Seen, test, type Place } from "../harness.js";
 /** Names that no other run has used. */
 const run = Math.random().toString(36).slice(2, 8);
 let count = 0;
-const fresh = (name: string) => `sdk/${run}/${++count}/${name}`;
+export const fresh = (name: string) => `sdk/${run}/${++count}/${name}`;
 
 /** One of each, so that everything is seen by both transports. */
-function both(name: string, body: (connect: (options?: ConnectOptions) => Client, place: Place) => Promise<void>): void {
+export function both(name: string, body: (connect: (options?: ConnectOptions) => Client, place: Place) => Promise<void>): void {
   for (const transport of ["websocket", "polling"] as const) {
     test("real", `${name} (${transport})`, (place, after) => {
       const begin = (options: ConnectOptions = {}) => {

@@ -1,0 +1,222 @@
+/** Operations, replays and notices against a server that says exactly what it is told to. */
+import { type Reader, Writer } from "../../src/bytes.js";
+import { type Entry, type Event, topicsOf } from "../../src/manage.js";
+import * as m from "../../src/messages.js";
+import { equal, hex, ok, rejects, Seen, test } from "../harness.js";
+import { entry, Peer, type Said, subscribed } from "../peer.js";
+
+/** An OPERATE: its request, what is to be done, the bytes beside that. */
+function operated({ input }: Said): [number, Record<string, unknown>, string] {
+  const request = input.varint();
+  const hasBody = input.u8();
+  const operation = JSON.parse(input.string());
+  return [request, operation, hasBody ? hex(input.rest()) : ""];
+}
+
+const result = (request: number, outturn: object): Writer => new Writer().varint(request).string(JSON.stringify(outturn));
+
+/** Names, codecs and so on apart, what a vector's message holds. */
+const vector = (place: { vectors: { messages: { name: string; hex: string }[] } }, name: string): string =>
+  place.vectors.messages.find((known) => known.name === name)!.hex;
+
+test("topics", "operations are said and answered as the vectors have it", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  await peer.welcomes();
+  // The requests before that of the vector.
+  for (let request = 1; request < 9; request++) {
+    const done = client.operate({ do: "session" });
+    equal(operated(await peer.hears("OPERATE")).slice(0, 2), [request, { do: "session" }]);
+    await peer.says(m.RESULT, result(request, {}));
+    await done;
+  }
+  const update = client.operate({ do: "update", path: "fx/EUR-USD", merge: { bid: 1.09 }, if: { version: 7 } });
+  equal((await peer.hears("OPERATE")).hex, vector(place, "operate by text alone"));
+  await peer.bytes(vector(place, "an outturn"));
+  equal(await update, { version: 8 });
+  const page = client.operate<{ topics: unknown[] }>({ do: "fetch", selector: "*", values: true });
+  await peer.hears("OPERATE");
+  await peer.bytes(vector(place, "an outturn with values"));
+  equal((await page).topics, [
+    { path: "a", version: 3, bytes: 2, value: {} },
+    { path: "b" },
+    { path: "c", version: 1, bytes: 1, value: "x", properties: { k: "v" } },
+  ]);
+});
+
+test("topics", "each way to write asks for what it means", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const topics = topicsOf(peer.client(after));
+  await peer.welcomes();
+  const topic = topics.at<unknown>("a/b");
+  const rows: [() => Promise<unknown>, object, string, object, unknown][] = [
+    [() => topic.create({ type: "json" }, { n: 1 }), { do: "create", spec: { type: "json" }, path: "a/b", value: { n: 1 } }, "", { existed: true }, true],
+    [() => topic.set(2, { if: { absent: true } }), { do: "update", if: { absent: true }, path: "a/b", value: 2 }, "", { version: 5 }, 5],
+    [() => topic.set(null), { do: "update", path: "a/b", value: null }, "", { version: 6 }, 6],
+    [() => topic.set(Uint8Array.of(255), { spec: { type: "binary" } }), { do: "update", spec: { type: "binary" }, path: "a/b", type: "application/octet-stream" }, "ff", { version: 7 }, 7],
+    [() => topic.set("x", { type: "text/plain", properties: { k: "v" } }), { do: "update", path: "a/b", text: "x", type: "text/plain", properties: { k: "v" } }, "", { version: 8 }, 8],
+    [() => topic.patch([{ op: "remove", path: "/n" }], { if: { at: "/n", ge: 3 } }), { do: "update", patch: [{ op: "remove", path: "/n" }], if: { at: "/n", ge: 3 }, path: "a/b" }, "", { version: 9 }, 9],
+    [() => topic.merge({ n: null }), { do: "update", merge: { n: null }, path: "a/b" }, "", { version: 10 }, 10],
+    [() => topic.amend(3, "y"), { do: "amend", version: 3, path: "a/b", value: "y" }, "", { version: 11 }, 11],
+    [() => topic.remove(), { do: "remove", selector: "a/b" }, "", { topics: 0 }, false],
+    [() => topics.remove(["a", "b/**"]), { do: "remove", selector: ["a", "b/**"] }, "", { topics: 4 }, 4],
+    [() => topics.views.put("v", "…"), { do: "view", name: "v", text: "…" }, "", {}, undefined],
+    [() => topics.views.remove("v"), { do: "unview", name: "v" }, "", {}, undefined],
+    [() => topics.views.list(), { do: "views" }, "", { views: [{ name: "v", text: "…" }] }, [{ name: "v", text: "…" }]],
+    [() => topics.session(), { do: "session" }, "", { dropped: 1 }, { dropped: 1 }],
+    [() => topics.forgetWill(), { do: "will" }, "", {}, undefined],
+  ];
+  for (const [ask, wanted, bytes, outturn, found] of rows) {
+    const done = ask();
+    const [request, operation, body] = operated(await peer.hears("OPERATE"));
+    equal([operation, body], [wanted, bytes]);
+    await peer.says(m.RESULT, result(request, outturn));
+    equal(await done, found);
+  }
+  const refused = topic.set(1, { if: { version: 3 } });
+  const [request] = operated(await peer.hears("OPERATE"));
+  await peer.error(m.ERROR, new Writer().varint(request), 515, "condition-failed");
+  await rejects(refused, "condition-failed");
+});
+
+test("topics", "lists and histories come page by page", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const topics = topicsOf(peer.client(after));
+  await peer.welcomes();
+  const found: Entry[] = [];
+  const listing = (async () => {
+    for await (const entry of topics.fetch("a/**", { values: true, page: 2 })) found.push(entry);
+  })();
+  equal(operated(await peer.hears("OPERATE")), [1, { do: "fetch", selector: "a/**", limit: 2, values: true }, ""]);
+  const page = { topics: [{ path: "a/1", version: 1, bytes: 1 }, { path: "a/2" }], more: true, next: "a/2" };
+  await peer.says(m.RESULT, result(1, page).u8(1).string("7"));
+  equal(operated(await peer.hears("OPERATE"))[1], { do: "fetch", selector: "a/**", limit: 2, after: "a/2", values: true });
+  await peer.says(m.RESULT, result(2, { topics: [{ path: "a/3" }], more: false }));
+  await listing;
+  equal(found.map(({ path, value }) => [path, value]), [["a/1", 7], ["a/2", undefined], ["a/3", undefined]]);
+
+  const events: Event[] = [];
+  const reading = (async () => {
+    for await (const event of topics.at("a").history({ last: 2, page: 1 })) events.push(event);
+  })();
+  equal(operated(await peer.hears("OPERATE"))[1], { do: "history", path: "a", limit: 1, last: 2 });
+  await peer.says(m.RESULT, result(3, { events: [{ version: 8, time: 1, bytes: 1 }], more: true }).u8(1).string("1"));
+  equal(operated(await peer.hears("OPERATE"))[1], { do: "history", path: "a", limit: 1, version: 9 });
+  // One that was published meanwhile is not one of the last two.
+  const late = { events: [{ version: 9, time: 2, bytes: 1 }, { version: 10, time: 3, bytes: 1 }], more: true };
+  await peer.says(m.RESULT, result(4, late).u8(1).string("2").u8(1).string("3"));
+  await reading;
+  equal(events.map(({ version, value }) => [version, value]), [[8, 1], [9, 2]]);
+  const since = topics.at("a").history({ since: new Date(5000) }).next();
+  equal(operated(await peer.hears("OPERATE"))[1], { do: "history", path: "a", since: 5000 });
+  await peer.says(m.RESULT, result(5, { events: [], more: false }));
+  equal((await since).done, true);
+  const none = topics.at("a").get();
+  equal(operated(await peer.hears("OPERATE"))[1], { do: "fetch", selector: "a", values: true, specs: true });
+  await peer.says(m.RESULT, result(6, { topics: [], more: false }));
+  equal(await none, undefined);
+});
+
+test("topics", "no more is read at a time than the server answers", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const topics = topicsOf(peer.client(after));
+  await peer.welcomes();
+  const all = Array.from({ length: 20 }, (_, at) => topics.at(`a/${at}`).get());
+  const heard: number[] = [];
+  while (heard.length < 16) heard.push(operated(await peer.hears("OPERATE"))[0]);
+  for (let at = 0; at < 20; at++) {
+    await peer.says(m.RESULT, result(heard[at]!, { topics: [{ path: `a/${at}` }], more: false }));
+    if (heard.length < 20) heard.push(operated(await peer.hears("OPERATE"))[0]);
+  }
+  equal((await Promise.all(all)).map((found) => found?.path), all.map((_, at) => `a/${at}`));
+});
+
+test("topics", "locks and claims are lost with the connection, a will is told anew", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const topics = topicsOf(client);
+  ok(topics === topicsOf(client), "one for each client");
+  await peer.welcomes();
+  const answer = async (wanted: object, outturn: object = {}) => {
+    const [request, operation] = operated(await peer.hears("OPERATE"));
+    equal(operation, wanted);
+    await peer.says(m.RESULT, result(request, outturn));
+  };
+  const locking = topics.lock("l", { patience: 500 });
+  await answer({ do: "lock", name: "l", patience: 500 }, { fence: 3 });
+  const lock = await locking;
+  equal([lock.fence, lock.signal.aborted], [3, false]);
+  const released = lock.release();
+  await answer({ do: "unlock", name: "l" });
+  await released;
+  ok(lock.signal.aborted, "it is given back");
+  await lock.release();
+  const claiming = topics.at("a").claim();
+  await answer({ do: "claim", path: "a" });
+  const claim = await claiming;
+  const willing = topics.will("a", "gone", { retain: true });
+  await answer({ do: "will", path: "a", retain: true, value: "gone" });
+  await willing;
+  const lost = new Promise((resolve) => claim.signal.addEventListener("abort", resolve));
+  await peer.cut();
+  await lost;
+  await claim.release();
+  await peer.welcomes();
+  await answer({ do: "will", path: "a", retain: true, value: "gone" });
+  client.close();
+  await peer.hears("BYE");
+});
+
+test("topics", "a subscription begins with what is kept, and goes on from there after a loss", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<number>();
+  const subscription = client.topic<number>("a").subscribe(seen.push, { replay: { last: 3 }, interval: 100 });
+  subscription.on("gap", () => seen.push(-1));
+  await peer.welcomes();
+  const asked = await peer.hears("SUBSCRIBE");
+  equal(subscribed(asked).flags & ~(m.SNAPSHOT | m.RECOVERABLE | m.DELTAS), m.REPLAY | m.INTERVAL);
+  equal([asked.input.u8(), asked.input.varint(), asked.input.varint()], [0, 3, 100]);
+  for (const version of [4, 5, 6]) await peer.update(0, version, `${version}`);
+  await peer.ok(1);
+  // Conflated, as was asked for.
+  await peer.update(0, 9, "9");
+  equal([await seen.next(), await seen.next(), await seen.next(), await seen.next()], [4, 5, 6, 9]);
+  await peer.cut();
+  await peer.welcomes();
+  const again = await peer.hears("SUBSCRIBE");
+  equal(subscribed(again).flags & (m.RESUME | m.REPLAY | m.INTERVAL), m.RESUME | m.INTERVAL);
+  equal([again.input.varint(), again.input.varint(), again.input.empty], [0, 100, true]);
+  const kinds: [object, number[]][] = [
+    [{ version: 70 }, [1, 70]],
+    [{ since: 1_760_000_000_000 }, [2, 1_760_000_000_000]],
+    [{ since: new Date(7) }, [2, 7]],
+  ];
+  for (const [replay, wanted] of kinds) {
+    client.topic("b").subscribe({ replay: replay as { version: number }, recoverable: false });
+    const { input } = await told(peer);
+    equal([input.u8(), input.varint()], wanted);
+  }
+});
+
+async function told(peer: Peer): Promise<{ input: Reader }> {
+  const said = await peer.hears("SUBSCRIBE");
+  subscribed(said);
+  return said;
+}
+
+test("topics", "which topics come and go is told", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const subscription = client.topic("x/*").subscribe((value) => seen.push(value), { notices: true });
+  subscription.on("joined", ({ topic, spec }) => seen.push([topic, spec]));
+  subscription.on("left", ({ topic, reason }) => seen.push([topic, reason]));
+  await peer.welcomes();
+  equal(subscribed(await peer.hears("SUBSCRIBE")).flags & m.NOTICES, m.NOTICES);
+  await peer.says(m.JOINED, new Writer().varint(0).string("x/a").string('{"type":"json"}'));
+  await peer.says(m.TOPIC, new Writer().varint(0).varint(0).string("x/a"));
+  await peer.says(m.UPDATES, entry(0, 1, "1", 1 | m.ANNOUNCED));
+  await peer.says(m.LEFT, new Writer().varint(0).string("x/a").string("removed"));
+  for (const wanted of [["x/a", { type: "json" }], 1, ["x/a", "removed"]]) equal(await seen.next(), wanted);
+});

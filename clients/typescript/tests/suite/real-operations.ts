@@ -1,0 +1,166 @@
+/** Topics that hold values, at a real server: by WebSocket and by long polling. */
+import type { Update } from "../../src/index.js";
+import { type Entry, topicsOf } from "../../src/manage.js";
+import { equal, ok, rejects, Seen } from "../harness.js";
+import { both, fresh } from "./real.js";
+
+async function all<T>(from: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const one of from) found.push(one);
+  return found;
+}
+
+both("a topic is created, changed under conditions, read and removed", async (begin) => {
+  const client = begin();
+  const topic = topicsOf(client).at<{ n: number; m?: number }>(fresh("value"));
+  equal(await topic.get(), undefined);
+  equal(await topic.create({ type: "json" }, { n: 1 }), false);
+  equal(await topic.create({ type: "json" }), true);
+  await rejects(topic.create({ type: "binary" }), "topic-exists");
+  const first = await topic.get();
+  equal([first?.value, first?.spec?.type], [{ n: 1 }, "json"]);
+  const version = await topic.set({ n: 2, m: 0 }, { if: { version: first!.version! } });
+  ok(version > first!.version!, "versions rise");
+  await rejects(topic.set({ n: 3 }, { if: { version: first!.version! } }), "condition-failed");
+  await topic.patch([{ op: "replace", path: "/n", value: 4 }], { if: { at: "/n", lt: 3 } });
+  await topic.merge({ m: null });
+  equal((await topic.get())?.value, { n: 4 });
+  await rejects(topic.set("no object" as never, { type: "text/plain" }), "bad-value");
+  equal(await topic.remove(), true);
+  equal(await topic.get(), undefined);
+  equal(await topic.remove(), false);
+});
+
+both("topics are listed page by page, in order, with their values", async (begin) => {
+  const client = begin();
+  const topics = topicsOf(client);
+  const folder = fresh("list");
+  const paths = Array.from({ length: 30 }, (_, at) => `${folder}/${String(at).padStart(2, "0")}/x`);
+  await Promise.all(paths.map((path, at) => topics.at(path).set(at, { spec: {} })));
+  const bytes = Uint8Array.of(0, 255);
+  await topics.at(`${folder}/99`).set(bytes, { spec: { type: "binary" }, properties: { k: "v:w" } });
+  const found = await all<Entry>(topics.fetch(`${folder}/**`, { values: true, page: 7 }));
+  equal(found.map(({ path }) => path), [...paths, `${folder}/99`]);
+  equal(found.slice(0, 30).map(({ value }) => value), paths.map((_, at) => at));
+  equal([found[30]?.value, found[30]?.properties?.["k"]], [bytes, "v:w"]);
+  const short = await all(topics.fetch([`${folder}/0*/x`, `${folder}/99`]));
+  equal(short.length, 11);
+  equal(short[0]?.value, undefined);
+  const gets = await Promise.all(paths.map((path) => topics.at(path).get()));
+  equal(gets.map((entry) => entry?.value), paths.map((_, at) => at));
+  equal(await topics.remove(`${folder}/**`), 31);
+});
+
+both("history is read and replayed before what is live", async (begin) => {
+  const [publisher, subscriber] = [begin(), begin()];
+  const topics = topicsOf(publisher);
+  const path = fresh("history");
+  const topic = topics.at<number>(path);
+  await topic.create({ type: "json", history: 20 });
+  for (let at = 1; at <= 10; at++) await topic.set(at);
+  equal((await all(topic.history({ page: 3 }))).map(({ value }) => value), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  const last = await all(topic.history({ last: 4, page: 3 }));
+  equal(last.map(({ value }) => value), [7, 8, 9, 10]);
+  ok(last.every(({ time }, at) => time > 1e12 && time >= (last[at - 1]?.time ?? 0)), "times rise");
+  equal((await all(topic.history({ version: last[1]!.version, to: last[2]!.version }))).map(({ value }) => value), [8, 9]);
+  equal((await all(topic.history({ since: last[0]!.time }))).at(-1)?.value, 10);
+  const seen = new Seen<number>();
+  const subscription = subscriber.topic<number>(path).subscribe(seen.push, { replay: { last: 3 } });
+  await subscription.ready;
+  await topic.set(11);
+  equal([await seen.next(), await seen.next(), await seen.next(), await seen.next()], [8, 9, 10, 11]);
+  equal(subscriber.counts.gaps, 0);
+  await topic.remove();
+});
+
+both("a time series keeps its events, and one can be corrected", async (begin) => {
+  const topics = topicsOf(begin());
+  const series = topics.at<number>(fresh("series"));
+  await series.create({ type: "timeseries", history: 10 });
+  const versions: number[] = [];
+  for (const value of [1, 2, 3]) versions.push(await series.set(value));
+  await series.amend(versions[1]!, 20);
+  equal((await all(series.history())).map(({ value }) => value), [1, 20, 3]);
+  equal((await all(series.history({ amended: true }))).length, 4);
+  await series.remove();
+});
+
+both("locks and claims are held by one client and end with it", async (begin) => {
+  const [ann, bob] = [begin(), begin()];
+  const name = fresh("lock");
+  const lock = await topicsOf(ann).lock(name);
+  await rejects(topicsOf(bob).lock(name), "lock-held");
+  await topicsOf(ann).at(name).set(1, { spec: {}, if: { locked: name } });
+  await rejects(topicsOf(bob).at(name).set(2, { if: { locked: name } }), "lock-not-held");
+  const waiting = topicsOf(bob).lock(name, { patience: 15_000 });
+  await lock.release();
+  const second = await waiting;
+  ok(second.fence > lock.fence, "fences rise");
+  const path = fresh("claimed");
+  const claim = await topicsOf(bob).at(path).claim();
+  await rejects(topicsOf(ann).at(path).set(1, { spec: {} }), "topic-claimed");
+  const lost = new Promise((resolve) => second.signal.addEventListener("abort", resolve));
+  const again = topicsOf(ann).lock(name, { patience: 15_000 });
+  bob.close();
+  await lost;
+  ok(claim.signal.aborted, "it is lost with the connection");
+  await (await again).release();
+});
+
+both("a will is published for a client that is lost, and not for one that leaves", async (begin) => {
+  const [watcher, lost, left] = [begin(), begin(), begin()];
+  const folder = fresh("will");
+  const seen = new Seen<[string, unknown]>();
+  await watcher.topic(`${folder}/*`).subscribe((value, { topic }) => seen.push([topic, value])).ready;
+  await topicsOf(left).will(`${folder}/left`, "gone");
+  await topicsOf(lost).will(`${folder}/lost`, "gone", { retain: true });
+  left.close();
+  lost.cut();
+  equal(await seen.next(), [`${folder}/lost`, "gone"]);
+  equal(seen.all.length, 1);
+});
+
+both("notices say which topics come and go", async (begin) => {
+  const [publisher, watcher] = [begin(), begin()];
+  const folder = fresh("notices");
+  const topics = topicsOf(publisher);
+  await topics.at(`${folder}/a`).create({ type: "json" }, 1);
+  const seen = new Seen<unknown>();
+  const subscription = watcher.topic(`${folder}/*`).subscribe({ notices: true });
+  subscription.on("joined", ({ topic, spec }) => seen.push([topic, spec["type"]]));
+  subscription.on("left", ({ topic, reason }) => seen.push([topic, reason]));
+  await subscription.ready;
+  equal(await seen.next(), [`${folder}/a`, "json"]);
+  await topics.at(`${folder}/b`).create({ type: "string" });
+  equal(await seen.next(), [`${folder}/b`, "string"]);
+  await topics.remove(`${folder}/a`);
+  equal(await seen.next(), [`${folder}/a`, "removed"]);
+});
+
+both("an interval lets the newest value through", async (begin) => {
+  const [publisher, watcher] = [begin(), begin()];
+  const path = fresh("interval");
+  const topic = topicsOf(publisher).at<number>(path);
+  await topic.create({ type: "json", conflation: "latest" }, 0);
+  const seen = new Seen<Update<number>>();
+  const subscription = watcher.topic<number>(path).subscribe((_, update) => seen.push(update), { interval: 300 });
+  await subscription.ready;
+  for (let at = 1; at <= 50; at++) await topic.set(at);
+  await seen.until(({ value }) => value === 50);
+  ok(seen.all.length < 40, `${seen.all.length} of 51 updates came`);
+  equal(watcher.counts.gaps, 0);
+});
+
+both("views make topics of others, and how a session fares can be asked", async (begin) => {
+  const client = begin();
+  const topics = topicsOf(client);
+  const folder = fresh("views");
+  const name = folder.replaceAll("/", "-");
+  await topics.views.put(name, `map ${folder}/in/** to ${folder}/out/<path(3)>`);
+  ok((await topics.views.list()).some((view) => view.name === name), "it is listed");
+  await topics.views.remove(name);
+  ok(!(await topics.views.list()).some((view) => view.name === name), "it is gone");
+  await rejects(topics.views.put(name, "nonsense"), "bad-view");
+  await client.topic(folder).subscribe().ready;
+  equal((await topics.session()).subscriptions, 1);
+});
