@@ -247,6 +247,8 @@ impl Run {
         meta: Meta,
     ) -> Run {
         let mut builder = RunBuilder::new(destination, published);
+        let escaped = if properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
+        let meta = Meta { flags: meta.flags | escaped, ..meta };
         let stamp = if meta.expires_ms.is_some() { STAMP_BYTES as usize } else { 0 };
         builder.data.reserve_exact(stamp + properties.len() + body.len());
         builder.properties().extend_from_slice(properties);
