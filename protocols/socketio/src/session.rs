@@ -14,6 +14,7 @@ mod exchange;
 mod held;
 mod listen;
 mod namespace;
+mod operate;
 mod publish;
 mod recover;
 mod room;
@@ -39,6 +40,7 @@ use event::Event;
 use exchange::{Asked, Talk};
 use held::HeldMessages;
 use namespace::{Namespaces, Standing};
+use operate::quoted;
 use recover::{Resume, Trail};
 pub(crate) use subscriptions::Subscription;
 use subscriptions::Subscriptions;
@@ -297,8 +299,17 @@ impl Session for SocketSession {
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Recovered { token, complete } => self.recovered(token, complete),
             Reply::Reached { home, sequence } => self.reached(home, sequence),
-            // Nothing here asks for them yet.
-            Reply::Operated { .. } | Reply::Joined { .. } | Reply::Left { .. } => {}
+            Reply::Operated { token, outturn } => {
+                self.operated(token, &outturn, &mut context.output);
+            }
+            Reply::Joined { key, path, spec } => {
+                let spec = spec.to_json();
+                self.notice("joined", key, path.as_str(), ("spec", &spec), &mut context.output);
+            }
+            Reply::Left { key, path, reason } => {
+                let reason = quoted(reason.name());
+                self.notice("left", key, path.as_str(), ("reason", &reason), &mut context.output);
+            }
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, &mut context.output);
             }

@@ -352,3 +352,26 @@ fn values_as_differences_are_bytes_throughout() {
     let wrong = node.say(ann, r#"20["subscribe","b",{"deltas":true}]"#);
     assert!(wrong[0].contains("`deltas` is one of `tiderace`, `vcdiff`"), "{wrong:?}");
 }
+
+#[test]
+fn operations_are_answered_like_events() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    let update = r#"21["operate",{"do":"update","path":"~/a","value":{"n":1},"if":{"version":7}}]"#;
+    assert_eq!(node.say(ann, update), [r#"31[{"ok":true,"version":9}]"#]);
+    let log = node.broker.log.join("\n");
+    assert!(log.contains("Path(user/") && log.contains("Some(Version(7))"), "{log}");
+    let wrong = node.say(ann, r#"22["operate",{"do":"fly"}]"#).concat();
+    assert!(wrong.starts_with(r#"32[{"ok":false,"code":"bad-operation""#), "{wrong}");
+    let quiet = node.say(ann, r#"2["operate",{"do":"update","path":"a","value":1}]"#);
+    assert!(quiet.is_empty(), "{quiet:?}");
+    let second = node.say(ann, r#"23["operate",{"do":"update","path":"a"},5]"#).concat();
+    assert!(second.contains("is a Buffer"), "{second}");
+    let replay = node
+        .say(ann, r#"24["subscribe","log",{"replay":{"last":3},"interval":"1s","notices":true}]"#);
+    assert_eq!(replay, [r#"34[{"ok":true,"id":0}]"#]);
+    for options in [r#"{"replay":{"all":1}}"#, r#"{"replay":7}"#, r#"{"interval":"soon"}"#] {
+        let refused = node.say(ann, &format!(r#"25["subscribe","x",{options}]"#)).concat();
+        assert!(refused.contains(r#""ok":false"#), "{options}: {refused}");
+    }
+}

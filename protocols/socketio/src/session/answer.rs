@@ -64,7 +64,7 @@ impl SocketSession {
         }
     }
 
-    fn take_waiting(&mut self, confirm: Confirm) -> Option<(Token, Waiting)> {
+    pub(super) fn take_waiting(&mut self, confirm: Confirm) -> Option<(Token, Waiting)> {
         let rare = self.rare.as_mut()?;
         if confirm.from > confirm.to {
             return None;

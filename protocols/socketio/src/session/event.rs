@@ -138,6 +138,7 @@ impl SocketSession {
             "open" => self.call(event, false, context),
             "say" => self.say(event, context),
             "end" => self.end(event, context),
+            "operate" => self.operate(now, event, context),
             "login" => self.login_again(event, context),
             _ => {
                 let reason = format!("`{}` is no event of the server", shown(&event.name));

@@ -3,7 +3,7 @@
 //! Relies on the broker to allow it. Invariant: what the broker has been asked for is exactly what
 //! stands among the subscriptions.
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, Span};
 use tiderace_filter::Selector;
 use tiderace_value::Json;
 use tiderace_wire::{
@@ -14,10 +14,11 @@ use tiderace_wire::{
 use super::SocketSession;
 use super::answer::What;
 use super::event::{Event, shown};
+use super::operate::{interval, replay};
 use super::subscriptions::{Choices, Listening, Subscription};
 
 impl SocketSession {
-    /// `subscribe(name, {snapshot, selector, recoverable, deltas}?, ack?)`.
+    /// `subscribe(name, {snapshot, selector, recoverable, deltas, replay, interval, notices}?, ack?)`.
     pub(super) fn subscribe(
         &mut self,
         event: &Event<'_>,
@@ -34,7 +35,14 @@ impl SocketSession {
         };
         let codec = self.delta_codec(event, options)?;
         let selector = selector.map(|text| Box::from(&*text));
-        let choices = Choices { selector, prefetch: None, codec };
+        let choices = Choices {
+            selector,
+            prefetch: None,
+            codec,
+            replay: replay(event, options)?,
+            interval: interval(options)?,
+            notices: event.truth(options, "notices", false)?,
+        };
         let choices = (choices != Choices::default()).then(|| Box::new(choices));
         let subscription = Subscription {
             name: (&*name).into(),
@@ -149,6 +157,10 @@ impl SocketSession {
             retained: known.snapshot,
             recoverable: known.recoverable,
             deltas: choices.and_then(|choices| choices.codec).is_some_and(|codec| codec != 0),
+            // Who comes back has had what was kept.
+            replay: choices.and_then(|choices| choices.replay).filter(|_| since.is_none()),
+            interval: Span::from_millis(choices.map_or(0, |choices| u64::from(choices.interval))),
+            notices: choices.is_some_and(|choices| choices.notices),
             since,
             ..Subscribe::new(key, targets)
         })));

@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use tiderace_wire::SubscriptionKey;
+use tiderace_wire::{Replay, SubscriptionKey};
 
 /// What a subscription is to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +50,12 @@ pub(crate) struct Choices {
     /// What was asked for by `deltas`: values come as bytes, and by differences of that codec; 0 if the
     /// server offers none of those.
     pub(crate) codec: Option<u8>,
+    /// Where to begin in what the topics keep.
+    pub(crate) replay: Option<Replay>,
+    /// Milliseconds between two updates of a topic, at least.
+    pub(crate) interval: u32,
+    /// Whether to be told of topics that come and go.
+    pub(crate) notices: bool,
 }
 
 impl Subscription {

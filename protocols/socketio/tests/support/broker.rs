@@ -92,7 +92,11 @@ impl Broker {
     pub fn handle(&mut self, now: Now, client: usize, command: Command) {
         let _ = now;
         match command {
-            Command::Operate { .. } => {}
+            Command::Operate { token, operation } => {
+                self.log.push(format!("operate {operation:?}"));
+                let outturn = Box::new(tiderace_wire::Outturn::Updated { version: 9 });
+                self.answer(client, Reply::Operated { token, outturn });
+            }
             Command::Login(credentials) => {
                 self.log.push(format!(
                     "login {:?} {:?} {:?}",
