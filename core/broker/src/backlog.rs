@@ -247,13 +247,22 @@ impl Backlog {
         raise(self.entries.iter_mut().rev(), home, number)
     }
 
-    /// Older messages of a home are about to be appended, but none up to a number.
-    pub(crate) fn lower(&mut self, home: ShardId, number: u64) {
+    /// Older messages of a home are about to be appended, but none up to a number; the highest number
+    /// that was vouched for until now.
+    pub(crate) fn lower(&mut self, home: ShardId, number: u64) -> u64 {
+        let mut highest = 0;
         for waiting in &mut self.entries {
             if waiting.source == Source::Topic && waiting.run.run().home() == home {
+                highest = highest.max(waiting.reached);
                 waiting.reached = waiting.reached.min(number);
             }
         }
+        highest
+    }
+
+    /// Whether messages are given up for newer ones of their topics.
+    pub(crate) fn is_conflating(&self) -> bool {
+        self.newest.is_some()
     }
 
     /// The backlog is short again: conflation starts afresh when it is next needed.
@@ -377,7 +386,7 @@ mod tests {
         assert_eq!((delivered.run.run().first() + u64::from(delivered.from)), 31);
         assert!(backlog.reach(ShardId(0), 40));
         assert!(!backlog.reach(ShardId(1), 40));
-        backlog.lower(ShardId(0), 25);
+        assert_eq!(backlog.lower(ShardId(0), 25), 40);
         assert_eq!(reached(&backlog), [25]);
     }
 

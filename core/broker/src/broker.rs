@@ -10,7 +10,7 @@ use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Command, Commands, Confirm, Destination, Reply, Token, TopicSpec};
 
-use crate::effects::{Effects, Mail};
+use crate::effects::{Asker, Effects, Mail};
 use crate::exchange::Exchanges;
 use crate::history::History;
 use crate::lock::Lock;
@@ -20,6 +20,7 @@ use crate::remove::Removal;
 use crate::service::Services;
 use crate::serving::Inbox;
 use crate::session::Session;
+use crate::snapshot::Snapshots;
 use crate::topic::{Subscriber, Topic};
 use crate::update::ReadSpec;
 use crate::views::Views;
@@ -53,6 +54,10 @@ pub struct Broker {
     /// As a home: which shards have subscriptions with which patterns.
     pub(crate) remote_patterns: PatternIndex<ShardId>,
     pub(crate) remote_patterns_at: u64,
+    /// As a home: what new subscriptions have yet to get.
+    pub(crate) snapshots: Snapshots,
+    /// Pages that sessions here wait for and this home gives.
+    pub(crate) own_pages: VecDeque<(Asker, u32)>,
     /// As a home: recent messages.
     pub(crate) history: History,
     pub(crate) queues: Queues,
@@ -113,6 +118,8 @@ impl Broker {
             remote_pattern_uses: Map::default(),
             remote_patterns: PatternIndex::default(),
             remote_patterns_at: 1,
+            snapshots: Snapshots::default(),
+            own_pages: VecDeque::new(),
             history: History::default(),
             queues: Queues::new(options.messages_bytes_max),
             services: Services::default(),
@@ -162,7 +169,7 @@ impl Broker {
             self.command(now, session, command, effects);
         }
         if std::mem::take(&mut self.recoveries_begun) {
-            self.end_recovering(session, Vec::new(), effects);
+            self.end_recovering(session, effects);
         }
         self.work_on_views(now, effects);
     }
@@ -192,6 +199,11 @@ impl Broker {
             }
             Mail::Interested { asker, answer } => {
                 self.interested(now, from, asker, answer, effects)
+            }
+            Mail::More { asker, bytes } => self.give_more(now, asker, bytes, effects),
+            Mail::Enough { asker } => self.end_snapshot(&asker),
+            Mail::Portion { asker, portion } => {
+                self.take_portion(now, from, asker, portion, effects)
             }
             Mail::Consume { consume, asker } => self.consume(now, from, &consume, asker, effects),
             Mail::Deliver { session, key, segment } => {
@@ -261,7 +273,6 @@ impl Broker {
         self.end_graces(now, effects);
         self.end_overdue(now, effects);
         self.end_waiting(now, effects);
-        self.remove_more(now, effects);
         self.view_tick(now, effects);
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
@@ -281,6 +292,7 @@ impl Broker {
         let mut metrics = self.metrics.clone();
         metrics.dropped_expired += self.queues.expired_total();
         metrics.topics = self.topics.len() as u64;
+        metrics.snapshots = self.snapshots.len() as u64;
         metrics.queues = self.queues.len() as u64;
         metrics.services = self.services.len() as u64;
         metrics.responders = self.services.responders() as u64;

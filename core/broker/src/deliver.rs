@@ -43,7 +43,11 @@ impl Broker {
         }
         let short = after == 0 || after < self.options.backlog_bytes_low;
         let relaxed = record.slow().is_some() && short;
+        let pages = record.waits_for_pages();
         self.backlog_bytes -= before - after;
+        if pages {
+            self.ask_for_pages(session, effects);
+        }
         if relaxed {
             self.relax(now, key, effects);
         }

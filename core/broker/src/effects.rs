@@ -110,6 +110,25 @@ pub enum Mail {
         /// What comes first.
         answer: Answer,
     },
+    /// To a home: there is room for more of a snapshot.
+    More {
+        /// Whose.
+        asker: Asker,
+        /// For so many bytes, or one value.
+        bytes: u32,
+    },
+    /// To a home: the rest of a snapshot is not wanted.
+    Enough {
+        /// Whose.
+        asker: Asker,
+    },
+    /// From a home: more of a snapshot.
+    Portion {
+        /// Whose.
+        asker: Asker,
+        /// What.
+        portion: Portion,
+    },
     /// To a home: a consumer begins.
     Consume {
         /// The request.
@@ -186,6 +205,8 @@ pub struct Ask {
     pub asker: Asker,
     /// What is wanted before everything new.
     pub first: First,
+    /// Bytes of values that there is room for; the rest is asked for.
+    pub room: u32,
 }
 
 /// What a subscription wants before everything new.
@@ -211,15 +232,20 @@ pub enum First {
 pub struct Answer {
     /// The number of the last message before this answer.
     pub at: u64,
-    /// Retained values, one message each; to somebody who comes back, what to deliver if all that
-    /// was missed is too much.
+    /// Retained values, one message each; to somebody who comes back to one topic, what to deliver if
+    /// all that was missed is too much.
     pub retained: Vec<Arc<Run>>,
+    /// Whether there are more values, to be asked for; to somebody who comes back, instead of what
+    /// was missed.
+    pub more: bool,
+    /// How many bytes there was room for.
+    pub room: u32,
     /// To somebody who comes back: what was missed.
     pub missed: Option<Box<Missed>>,
 }
 
 /// What a client that comes back has missed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Missed {
     /// The number of the last message it has; what is up to there is not meant.
     pub after: u64,
@@ -237,8 +263,30 @@ impl Answer {
     }
 }
 
+/// A part of a snapshot.
+#[derive(Debug, Default)]
+pub struct Portion {
+    /// The values, in the order of their paths.
+    pub runs: Vec<Arc<Run>>,
+    /// What has a number up to this is not meant.
+    pub after: u64,
+    /// Whether there is more, to be asked for.
+    pub more: bool,
+    /// How many bytes were asked for.
+    pub room: u32,
+    /// Not asked for: a value that something newer of its topic is about to follow.
+    pub early: bool,
+}
+
+impl Portion {
+    /// Bytes of the messages in it.
+    pub fn bytes(&self) -> usize {
+        self.runs.iter().map(|run| run.bytes()).sum()
+    }
+}
+
 /// One target of a subscription, waiting for a home's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Asker {
     /// Whose.
     pub session: SessionId,

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now, ShardId, Span, Time};
+use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::Run;
 
@@ -17,6 +18,8 @@ use crate::topic::{Home, bit};
 
 /// Patterns without subscribers that still make topics record; more are given up at once.
 const LINGERING_MAX: usize = 10_000;
+/// Runs that are looked at for somebody who comes back.
+const RECENT_MAX: usize = 65_536;
 
 /// What a shard remembers as a home.
 #[derive(Debug, Default)]
@@ -27,6 +30,8 @@ pub(crate) struct History {
     runs: usize,
     pub(crate) bytes: usize,
     pub(crate) messages: usize,
+    /// The highest number that was in a history which is empty now.
+    emptied: u64,
     /// The highest number of a forgotten topic.
     forgotten: u64,
     /// The same of those that some pattern here named.
@@ -181,6 +186,9 @@ impl History {
             self.bytes -= run.bytes();
             self.messages -= run.len();
             self.runs -= 1;
+            if topic.runs.is_empty() {
+                self.emptied = self.emptied.max(topic.boundary);
+            }
         }
     }
 }
@@ -223,6 +231,40 @@ impl Broker {
         if self.history.order.len() > 2 * self.history.runs + 64 {
             self.compact_history();
         }
+    }
+
+    /// The runs of a pattern's topics with messages above a number, in the order of their numbers; none
+    /// if there may be others that are not kept, or too many. Looks at what was published since, and
+    /// not at the topics.
+    pub(crate) fn recent(&self, pattern: &Pattern, after: u64) -> Option<Vec<Arc<Run>>> {
+        let history = &self.history;
+        let recorded = history.patterns.get(pattern).is_some_and(|known| known.from <= after);
+        let kept = history.emptied <= after && history.floor_for(pattern, after) <= after;
+        // A run that begins before may end behind.
+        let start = history.order.partition_point(|(first, _)| *first <= after).saturating_sub(1);
+        if !recorded || !kept || history.order.len() - start > RECENT_MAX {
+            return None;
+        }
+        let mut keys: Vec<Key> = history.order.range(start..).map(|(_, key)| *key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let (mut runs, mut bytes) = (Vec::new(), 0);
+        for topic in keys.into_iter().filter_map(|key| self.topics.get(key)) {
+            let home = topic.home.as_ref().filter(|home| home.last > after);
+            if home.is_none() || !reaches(pattern, &topic.path) {
+                continue;
+            }
+            let known = home.and_then(|home| home.history());
+            for run in known.filter(|known| known.boundary <= after)?.after(after) {
+                bytes += run.bytes();
+                runs.push(run.clone());
+            }
+            if bytes > self.options.backlog_bytes_high {
+                return None;
+            }
+        }
+        runs.sort_by_key(|run| run.first());
+        Some(runs)
     }
 
     /// Gives up the oldest run of all if it is old enough; whether there may be another.

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now, ShardId};
-use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::Run;
 
@@ -50,7 +49,7 @@ impl Broker {
             home.interested &= !bit(from);
         }
         self.note_recorder(now, key, from, interest.recorded);
-        if let Some(Ask { asker, first }) = interest.ask {
+        if let Some(Ask { asker, first, .. }) = interest.ask {
             let answer = self.beginning(now, self.topics.get(key).into_iter(), first, |_| 0);
             self.answer(now, from, asker, answer, effects);
         }
@@ -67,13 +66,7 @@ impl Broker {
     ) {
         self.count_pattern(from, pattern, interest.on);
         // Asked before this subscription counts: what was not recorded cannot be vouched for.
-        let answer = interest.ask.map(|ask| {
-            let below = pattern.literal_prefix();
-            let topics = self.names.walk(&below, None, &self.topics).map(|(_, topic)| topic);
-            let topics = topics.filter(|topic| reaches(pattern, &topic.path));
-            let floor = |after| self.history.floor_for(pattern, after);
-            (ask.asker, self.beginning(now, topics, ask.first, floor))
-        });
+        let answer = interest.ask.map(|ask| (ask.asker, self.pattern_beginning(now, pattern, ask)));
         let at = self.next_sequence - 1;
         if interest.recorded && self.history.count(pattern, interest.on, at, now.time) {
             self.remote_patterns_at += 1;

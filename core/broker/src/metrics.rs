@@ -71,6 +71,7 @@ broker_metrics! {
     views false "tiderace_views" "" "Topic views, counted on every shard.";
     view_outputs false "tiderace_view_outputs" "" "Topics that views publish.";
     view_problems true "tiderace_view_problems_total" "" "Outputs of views that could not be published; see $sys/views/.";
+    snapshots false "tiderace_snapshots" "" "Parts of snapshots that subscriptions by pattern have yet to take, one for each home.";
     queues false "tiderace_queues" "" "Queues.";
     recoveries_complete true "tiderace_recoveries_total" "result=\"complete\"" "Subscriptions of clients that came back, by whether they got all they had missed.";
     recoveries_incomplete true "tiderace_recoveries_total" "result=\"incomplete\"" "Subscriptions of clients that came back, by whether they got all they had missed.";

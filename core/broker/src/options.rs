@@ -57,6 +57,23 @@ impl Default for ServiceOptions {
     }
 }
 
+/// What one page of a snapshot has at most.
+#[derive(Clone, Copy, Debug)]
+pub struct PageLimits {
+    /// Bytes of values; a single value may be larger.
+    pub bytes: usize,
+    /// Values.
+    pub values: usize,
+    /// Topics that are looked at for them: half a millisecond's worth.
+    pub looked_at: usize,
+}
+
+impl Default for PageLimits {
+    fn default() -> Self {
+        PageLimits { bytes: 256 << 10, values: 1024, looked_at: 4096 }
+    }
+}
+
 /// What can be chosen for a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
@@ -87,6 +104,8 @@ pub struct BrokerOptions {
     pub services: ServiceOptions,
     /// How long a topic without subscribers and retained value is remembered.
     pub topic_idle: Span,
+    /// How snapshots are divided.
+    pub page: PageLimits,
     /// Which life of the node this is; numbers of messages are not compared between lives.
     pub epoch: u64,
     /// Bytes of recent messages kept on one shard for clients that come back.
@@ -138,6 +157,7 @@ impl Default for BrokerOptions {
             },
             services: ServiceOptions::default(),
             topic_idle: Span::from_secs(60),
+            page: PageLimits::default(),
             epoch: 0,
             history_bytes_max: 64 << 20,
             history_bytes_per_topic: 1 << 20,

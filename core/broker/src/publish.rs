@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_topics::{Path, PatternIndex};
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Run, Token};
 
 use crate::Action;
@@ -143,10 +144,7 @@ impl Broker {
         let home = topic.home.get_or_insert_with(floor);
         if home.patterns_at != remote_patterns_at {
             home.patterns_at = remote_patterns_at;
-            home.by_pattern = 0;
-            let mut set = 0;
-            self.remote_patterns.matches(&topic.path, &mut |shard| set |= bit(*shard));
-            home.by_pattern = set;
+            home.by_pattern = shards_of(&self.remote_patterns, &topic.path);
             home.recorded_by_pattern = self.history.names(&topic.path);
         }
         home.removed = false;
@@ -162,27 +160,20 @@ impl Broker {
         run.set_version(home.next_version);
         run.share_path(&topic.path);
         let run = Arc::new(run);
-        let always = topic.spec.retain || topic.spec.series;
-        if always || run.any(Flags::RETAIN) || run.any(Flags::RETAIN_REMOVE) {
-            let before = home.retained_bytes();
-            let after = retain(home.retained.clone(), &run, always);
-            let bytes = after.as_ref().map_or(0, Home::bytes_with);
-            let total = (self.retained_bytes + bytes).saturating_sub(before);
-            if bytes > before && total > self.options.messages_bytes_max {
-                return Err(CloseCode::MemoryFull.into());
-            }
-            self.retained_bytes = total;
-            self.metrics.retained += u64::from(after.is_some());
-            self.metrics.retained -= u64::from(home.retained.is_some());
-            home.retained = after;
-        }
+        let stays = self.replace_value(key, &run)?;
+        let Some((spec, home)) = self.topics.get_mut(key).and_then(Topic::with_home) else {
+            return Ok(0);
+        };
         home.next_version += run.len() as u64;
         let version = home.next_version - 1;
-        let spec = home.created.then(|| topic.spec.clone());
+        let spec = home.created.then(|| spec.clone());
         let before = std::mem::replace(&mut home.last, last_of(&run));
         let recorded = home.is_recorded() || home.history().is_some();
         let shards = home.interested | home.by_pattern;
         let viewed = !self.views.is_idle() || home.watchers() != 0;
+        if self.snapshots.may_lack(before) {
+            self.give_early(now, key, before, stays, effects);
+        }
         if recorded {
             self.record(now, key, &run, before);
         }
@@ -193,13 +184,36 @@ impl Broker {
             self.note_viewed(now, key, &run, effects);
         }
         for shard in members(shards & !bit(self.shard)) {
-            let (run, spec) = (run.clone(), spec.clone());
-            effects.mail.push((shard, Mail::Fanout { run, spec }));
+            effects.mail.push((shard, Mail::Fanout { run: run.clone(), spec: spec.clone() }));
         }
         if shards & bit(self.shard) != 0 {
             self.fan_out_topic(now, key, run, effects);
         }
         Ok(version)
+    }
+
+    /// Makes a run's last retained message the topic's value, or takes the value away; whether the
+    /// value is still the same.
+    fn replace_value(&mut self, key: Key, run: &Arc<Run>) -> Result<bool, Close> {
+        let Some(topic) = self.topics.get_mut(key) else { return Ok(false) };
+        let always = topic.spec.retain || topic.spec.series;
+        let Some(home) = &mut topic.home else { return Ok(false) };
+        if !always && !run.any(Flags::RETAIN) && !run.any(Flags::RETAIN_REMOVE) {
+            return Ok(home.retained.is_some());
+        }
+        let before = home.retained_bytes();
+        let after = retain(home.retained.clone(), run, always);
+        let bytes = after.as_ref().map_or(0, Home::bytes_with);
+        let total = (self.retained_bytes + bytes).saturating_sub(before);
+        if bytes > before && total > self.options.messages_bytes_max {
+            return Err(CloseCode::MemoryFull.into());
+        }
+        self.retained_bytes = total;
+        self.metrics.retained += u64::from(after.is_some());
+        self.metrics.retained -= u64::from(home.retained.is_some());
+        let stays = same(&home.retained, &after);
+        home.retained = after;
+        Ok(stays)
     }
 
     /// Whether a session may publish, send or call there.
@@ -275,6 +289,18 @@ pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Clos
             "{name} may not {action} on {kind} {path}; ask an administrator for a rule that allows it"
         ),
     )
+}
+
+/// The shards with subscriptions by a pattern that names the path.
+fn shards_of(patterns: &PatternIndex<ShardId>, path: &Path) -> u64 {
+    let mut shards = 0;
+    patterns.matches(path, &mut |shard| shards |= bit(*shard));
+    shards
+}
+
+/// Whether both are the same value.
+fn same(one: &Option<Arc<Run>>, other: &Option<Arc<Run>>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if Arc::ptr_eq(one, other))
 }
 
 /// The topic's retained value after the run's retain marks.

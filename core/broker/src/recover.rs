@@ -7,9 +7,12 @@
 //! numbers, each once; a delivery's `reached` never passes a message that was not given.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tiderace_base::{Key, Now, SessionId, ShardId};
-use tiderace_wire::{Kind, Reply, SharedRun, Subscribe, SubscriptionKey, Token};
+use tiderace_queues::reaches;
+use tiderace_topics::Pattern;
+use tiderace_wire::{Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Token};
 
 use crate::Action;
 use crate::backlog::{Pending, Source};
@@ -33,6 +36,8 @@ pub(crate) struct Recovery {
     /// Which homes have answered, where the client left off there, and the number of the last
     /// message before the answer.
     answers: Vec<(ShardId, u64, u64)>,
+    /// Which homes have values instead of what was missed, and for which target.
+    open: Vec<(ShardId, Asker)>,
 }
 
 /// Messages that wait for the last home.
@@ -63,6 +68,7 @@ impl Recovery {
             held: Vec::new(),
             bytes: 0,
             answers: Vec::new(),
+            open: Vec::new(),
         }))
     }
 
@@ -137,6 +143,31 @@ impl Broker {
         }
     }
 
+    /// At a home: what somebody who comes back to a pattern has missed, and whether there may be
+    /// anything. The whole part of the tree is looked at if it is small; of a large one only what is
+    /// in the histories, and if they do not tell, the values have to come anew.
+    pub(crate) fn missed_by(
+        &self,
+        now: Now,
+        pattern: &Pattern,
+        after: Option<u64>,
+        retained: bool,
+    ) -> (Missed, bool) {
+        let most = self.options.page.looked_at;
+        let below = pattern.literal_prefix();
+        let walk = self.names.walk(&below, None, &self.topics);
+        let part: Vec<&Topic> = walk.take(most + 1).map(|(_, topic)| topic).collect();
+        if part.len() <= most {
+            let named = part.into_iter().filter(|topic| reaches(pattern, &topic.path));
+            let floor = |after| self.history.floor_for(pattern, after);
+            let answer = self.beginning(now, named, First::Since { after, retained }, floor);
+            let any = !answer.retained.is_empty();
+            return (answer.missed.map_or_else(Missed::default, |missed| *missed), any);
+        }
+        let runs = after.and_then(|after| self.recent(pattern, after));
+        (Missed { after: after.unwrap_or(0), complete: runs.is_some(), runs }, true)
+    }
+
     /// At a home: what comes before everything new from these topics. Up to number `floor` there
     /// may have been others that are forgotten.
     pub(crate) fn beginning<'a>(
@@ -203,7 +234,7 @@ impl Broker {
             // A home of queues or services: nothing can be missed.
             Box::new(Missed { after: u64::MAX, complete: true, runs: Some(Vec::new()) })
         });
-        let given_up = missed.runs.is_none();
+        let (given_up, more) = (missed.runs.is_none(), answer.more);
         let runs = missed.runs.unwrap_or_default().into_iter().map(|run| (run, What::Missed));
         let instead = answer.retained.into_iter().map(|run| (run, What::Instead));
         let mut held = Vec::new();
@@ -220,11 +251,26 @@ impl Broker {
         if answer.at > 0 {
             recovery.answers.push((from, missed.after, answer.at));
         }
+        if more {
+            recovery.open.push((from, asker));
+        }
         if given_up && recovery.fits {
             recovery.give_up();
         }
         for (pending, what) in held {
             recovery.hold(pending, what);
+        }
+    }
+
+    /// On the subscriber's shard: holds values that stand in for what was missed, if that is too much.
+    pub(crate) fn hold_instead(&mut self, now: Now, asker: Asker, runs: Vec<Arc<Run>>, after: u64) {
+        for run in runs {
+            let run = Rc::new(SharedRun::new(run));
+            for pending in self.readable(now, asker, &run, after) {
+                if let Some(recovery) = self.recovery(asker.session, asker.key) {
+                    recovery.hold(pending, What::Instead);
+                }
+            }
         }
     }
 
@@ -301,19 +347,25 @@ impl Broker {
             return;
         };
         let fits = recovery.fits && waiting + recovery.bytes <= mark;
-        if let Some(backlog) = &mut record.backlog {
-            for (home, after, _) in &recovery.answers {
-                backlog.lower(*home, *after);
-            }
+        for (home, after, _) in &recovery.answers {
+            record.make_room(*home, *after);
         }
         let complete = recovery.complete && fits;
         self.say_recovered(session, recovery.token, complete, effects);
-        let answers: Vec<_> = recovery.answers.iter().map(|(home, _, at)| (*home, *at)).collect();
+        for (home, asker) in &recovery.open {
+            match fits {
+                true => self.ask_for_more(*home, *asker, None, effects),
+                false => self.note_more(*home, *asker),
+            }
+        }
+        let answers = recovery.answers.clone();
         for pending in recovery.release(fits) {
             let topic = self.ensure_topic(now, &pending.run.run().destination().path);
             self.push_topic(now, topic, key_of(session), pending, effects);
         }
-        self.end_recovering(session, answers, effects);
+        for (home, _, at) in answers {
+            self.reach(session, home, at, effects);
+        }
     }
 
     /// A subscription that waits for what it missed ends.
@@ -324,7 +376,9 @@ impl Broker {
         effects: &mut Effects,
     ) {
         self.say_recovered(session, recovery.token, false, effects);
-        self.end_recovering(session, Vec::new(), effects);
+        for (home, asker) in &recovery.open {
+            self.ask_for_more(*home, *asker, None, effects);
+        }
     }
 
     fn say_recovered(
@@ -342,21 +396,13 @@ impl Broker {
     }
 
     /// One recovery less in a session; the last one lets positions go on.
-    pub(crate) fn end_recovering(
-        &mut self,
-        session: SessionId,
-        answers: Vec<(ShardId, u64)>,
-        effects: &mut Effects,
-    ) {
+    pub(crate) fn end_recovering(&mut self, session: SessionId, effects: &mut Effects) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
         let Some(rare) = &mut record.rare else {
             return;
         };
-        for (home, number) in answers {
-            rare.note_reached(home, number);
-        }
         rare.recovering = rare.recovering.saturating_sub(1);
         if rare.recovering > 0 {
             return;

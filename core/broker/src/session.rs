@@ -11,6 +11,7 @@ use crate::Principal;
 use crate::backlog::Backlog;
 use crate::exchange::Open;
 use crate::lock::Holding;
+use crate::paging::Paging;
 use crate::recover::Recovery;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::topic::Extras;
@@ -48,6 +49,8 @@ pub(crate) struct Rare {
     /// For how many of its subscriptions old messages may still come from some home: until then
     /// deliveries say nothing about its position.
     pub(crate) recovering: u32,
+    /// What it has asked of snapshots.
+    pub(crate) paging: Option<Box<Paging>>,
     /// Numbers up to which homes have answered meanwhile.
     pub(crate) reached: Vec<(ShardId, u64)>,
     /// Compiled bytes of its subscriptions' regular expressions.
@@ -64,6 +67,7 @@ impl Rare {
             && self.holdings.is_empty()
             && self.recovering == 0
             && self.regex_bytes == 0
+            && self.paging.is_none()
     }
 }
 
@@ -97,6 +101,10 @@ pub(crate) struct Subscription {
     pub(crate) waiting: u32,
     /// Who waits for that.
     pub(crate) confirm: Option<Token>,
+    /// Whether they wait for all values too.
+    pub(crate) confirm_values: bool,
+    /// Whether positions wait for what comes before everything new.
+    pub(crate) recovering: bool,
     pub(crate) selector: Option<Selector>,
     pub(crate) targets: Targets,
     pub(crate) extras: Extras,
@@ -116,6 +124,8 @@ pub(crate) enum Targets {
 pub(crate) struct Listening {
     pub(crate) target: Target,
     pub(crate) waiting: u64,
+    /// The homes that have more values for it.
+    pub(crate) paging: u64,
     /// The topic, if it is exactly one; a topic with subscribers is never forgotten.
     pub(crate) topic: Option<Key>,
     /// Its place in the topic's list of subscribers.
@@ -174,6 +184,15 @@ impl Session {
     /// Set while the backlog is above the mark.
     pub(crate) fn slow_mut(&mut self) -> Option<&mut Slow> {
         self.rare.as_mut()?.slow.as_mut()
+    }
+
+    /// Older messages of a home are about to be put into the backlog, but none up to a number. What
+    /// waits there vouches for nothing above it any more; the session does, once all have come.
+    pub(crate) fn make_room(&mut self, home: ShardId, number: u64) {
+        let Some(rare) = self.rare.as_mut().filter(|rare| rare.recovering > 0) else { return };
+        if let Some(backlog) = &mut self.backlog {
+            rare.note_reached(home, backlog.lower(home, number));
+        }
     }
 
     pub(crate) fn backlog_bytes(&self) -> usize {

@@ -4,13 +4,11 @@
 //! then on sends everything. Until its home has answered, a topic's messages that reach this shard
 //! for other subscribers are not for this one, so there is neither a gap nor a repetition.
 
-use std::rc::Rc;
-
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::{Consume, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Confirm, Destination, Kind, Reply, SharedRun, Subscribe, SubscriptionKey, Target, Token, Window,
+    Confirm, Destination, Kind, Reply, Subscribe, SubscriptionKey, Target, Token, Window,
 };
 
 use crate::broker::{Broker, key_of};
@@ -46,7 +44,7 @@ impl Broker {
                     Target::Exact(destination) => bit(self.home(&destination.path)),
                     Target::Pattern(..) => all,
                 };
-                Listening { target: target.clone(), waiting, topic: None, place: 0 }
+                Listening { target: target.clone(), waiting, paging: 0, topic: None, place: 0 }
             })
             .collect();
         let waiting = listening.iter().map(|listening| listening.waiting.count_ones()).sum();
@@ -60,17 +58,20 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
+        let recovery = Recovery::of(&subscribe);
         let subscription = Subscription {
             epoch,
             explicit: subscribe.explicit,
             waiting,
             confirm: subscribe.confirm.filter(|_| waiting > 0),
+            confirm_values: subscribe.confirm_values,
+            recovering: recovery.is_some() || (subscribe.recoverable && waiting > 0),
             selector: subscribe.selector.clone(),
             targets,
             extras: Extras::of(&subscribe),
-            recovery: Recovery::of(&subscribe),
+            recovery,
         };
-        if subscription.recovery.is_some() || (subscribe.recoverable && waiting > 0) {
+        if subscription.recovering {
             let first = !std::mem::replace(&mut self.recoveries_begun, true);
             record.rare.get_or_insert_default().recovering += 1 + u32::from(first);
         }
@@ -83,6 +84,7 @@ impl Broker {
         }
         if waiting == 0 {
             self.finish_recovery(now, session, key, effects);
+            self.settle_beginning(session, key, effects);
             self.confirm(session, subscribe.confirm, effects);
         }
     }
@@ -110,8 +112,10 @@ impl Broker {
             // Its client still waits for this answer, and perhaps for others behind it.
             if let Some(recovery) = &subscription.recovery {
                 self.abandon_recovery(session, recovery, effects);
-            } else if subscription.extras.recoverable() && subscription.waiting > 0 {
-                self.end_recovering(session, Vec::new(), effects);
+            }
+            self.end_pages(session, key, subscription, effects);
+            if subscription.recovering {
+                self.end_recovering(session, effects);
             }
             self.confirm(session, subscription.confirm, effects);
             self.release_regexes(key_of(session), subscription);
@@ -140,6 +144,7 @@ impl Broker {
         if homes != 0 {
             self.end_served(now, session, key, effects);
         }
+        self.ask_for_pages(session, effects);
         let after = self.session(session).map_or(0, |record| record.backlog_bytes());
         if after == 0 || after < self.options.backlog_bytes_low {
             self.relax(now, key_of(session), effects);
@@ -250,14 +255,19 @@ impl Broker {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let path = &destination.path;
-                let ask = Ask { asker, first: self.first(subscribe, self.home(path)) };
+                let first = self.first(subscribe, self.home(path));
+                let ask = Ask { asker, first, room: 0 };
                 self.listen_to_topic(now, ask, entry, path, effects);
             }
             Target::Pattern(Kind::Topic, pattern) => {
                 self.patterns.insert(pattern, entry);
                 self.patterns_at += 1;
-                for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
-                    let ask = Some(Ask { asker, first: self.first(subscribe, home) });
+                let values = subscribe.retained || subscribe.replay.is_some();
+                let values = values && subscribe.since.is_none();
+                let shards = self.options.shards;
+                let room = if values { self.promise_first(session, shards) } else { 0 };
+                for home in (0..shards).map(|shard| ShardId(shard as u16)) {
+                    let ask = Some(Ask { asker, first: self.first(subscribe, home), room });
                     let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
                     if home == self.shard {
                         self.pattern_interest(now, home, pattern, interest, effects);
@@ -339,69 +349,51 @@ impl Broker {
         answer: Answer,
         effects: &mut Effects,
     ) {
-        let Some(record) = self.sessions.get_mut(key_of(asker.session)) else {
-            return;
-        };
-        let subscription = record.subscription_mut(asker.key);
+        self.redeem(asker.session, answer.room);
+        let record = self.sessions.get_mut(key_of(asker.session));
+        let subscription = record.and_then(|record| record.subscription_mut(asker.key));
         let Some(subscription) = subscription.filter(|known| known.epoch == asker.epoch) else {
-            return;
+            if answer.more {
+                self.ask_for_more(from, asker, None, effects);
+            }
+            return self.ask_for_pages(asker.session, effects);
         };
-        let Some(listening) =
-            subscription.targets.as_mut_slice().get_mut(usize::from(asker.target))
-        else {
+        let targets = subscription.targets.as_mut_slice();
+        let Some(listening) = targets.get_mut(usize::from(asker.target)) else {
             return;
         };
         listening.waiting &= !bit(from);
         subscription.waiting = subscription.waiting.saturating_sub(1);
         let complete = subscription.waiting == 0;
-        let confirm = if complete { subscription.confirm.take() } else { None };
-        let recoverable = subscription.extras.recoverable();
+        let settled = subscription.is_settled() && !answer.more;
+        let told = settled || complete && !subscription.confirm_values;
+        let confirm = if told { subscription.confirm.take() } else { None };
+        let recovered = settled && std::mem::take(&mut subscription.recovering);
         if subscription.recovery.is_some() {
             self.hold_answer(now, from, asker, answer);
             if complete {
                 self.finish_recovery(now, asker.session, asker.key, effects);
+                self.settle_beginning(asker.session, asker.key, effects);
                 self.go_live(asker, true);
             }
         } else {
+            let recoverable = subscription.extras.recoverable();
             self.go_live(asker, false);
-            self.deliver_retained(now, from, asker, recoverable, answer, effects);
-            if complete && recoverable {
-                self.end_recovering(asker.session, Vec::new(), effects);
+            self.deliver_values(now, asker, answer.retained, 0, effects);
+            if recoverable {
+                self.reach(asker.session, from, answer.at, effects);
             }
+            if answer.more {
+                self.note_more(from, asker);
+            }
+        }
+        if recovered {
+            self.end_recovering(asker.session, effects);
         }
         if let Some(token) = confirm {
             self.reply(asker.session, Reply::Confirmed(Confirm::one(token)), effects);
         }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn deliver_retained(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        asker: Asker,
-        recoverable: bool,
-        answer: Answer,
-        effects: &mut Effects,
-    ) {
-        let record = self.sessions.get_mut(key_of(asker.session));
-        let backlog = record.and_then(|record| record.backlog.as_mut());
-        if let Some(backlog) = backlog.filter(|_| recoverable && !answer.retained.is_empty()) {
-            backlog.lower(from, 0);
-        }
-        for run in answer.retained {
-            let topic = self.ensure_topic(now, &run.destination().path);
-            if let Some(topic) = self.topics.get_mut(topic) {
-                topic.follow(&run);
-            }
-            let run = Rc::new(SharedRun::new(run));
-            for pending in self.readable(now, asker, &run, 0) {
-                self.push_topic(now, topic, key_of(asker.session), pending, effects);
-            }
-        }
-        if recoverable {
-            self.reach(asker.session, from, answer.at, effects);
-        }
+        self.ask_for_pages(asker.session, effects);
     }
 
     /// Lets deliveries take the short way to a target of a subscription, or to all, once its homes

@@ -257,6 +257,11 @@ impl Topic {
         }
     }
 
+    /// Its specification, and what it remembers as a home.
+    pub(crate) fn with_home(&mut self) -> Option<(&Arc<TopicSpec>, &mut Home)> {
+        Some((&self.spec, self.home.as_deref_mut()?))
+    }
+
     /// It is used now.
     pub(crate) fn touch(&mut self, now: Time) {
         self.used_seconds = seconds(now);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use support::{Outgoing, Wish, World, for_seeds, names};
 use tiderace_base::Span;
-use tiderace_broker::{BrokerOptions, SlowConsumer, TopicPolicy, TopicSpec};
+use tiderace_broker::{BrokerOptions, PageLimits, SlowConsumer, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;
 use tiderace_wire::{Position, Token};
 
@@ -41,10 +41,13 @@ struct Person {
     /// By subscription: number, path and body, as they came.
     received: Vec<Vec<(u64, String, usize)>>,
     seen: usize,
+    /// By subscription: how much had come before the present connection, and the position then.
+    before: (Vec<usize>, Option<Position>),
 }
 
 struct Run {
     world: World,
+    case: Case,
     step: usize,
     published: Vec<Published>,
     people: Vec<Person>,
@@ -60,6 +63,8 @@ enum Case {
     Brief,
     /// Room for everything.
     Roomy,
+    /// Room for everything, but values come in small pages, and little is looked at.
+    Paged,
     /// Histories and backlogs are short.
     Tight,
     /// Slow subscribers get only the newest messages.
@@ -74,6 +79,10 @@ impl Run {
         match case {
             Case::Brief | Case::Roomy => {
                 Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Block
+            }
+            Case::Paged => {
+                Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Block;
+                options.page = PageLimits { bytes: 600, values: 2, looked_at: 3 };
             }
             Case::Tight => {
                 Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Block;
@@ -98,6 +107,7 @@ impl Run {
         world.settle_mail();
         Run {
             world,
+            case,
             step: 1,
             published: Vec::new(),
             people: Vec::new(),
@@ -143,6 +153,7 @@ impl Run {
             received: vec![Vec::new(); wishes.len()],
             wishes,
             seen: 0,
+            before: (Vec::new(), None),
         });
     }
 
@@ -165,13 +176,25 @@ impl Run {
             }
         }
         self.people[who].tokens = self.world.subscribe_all(client, wishes);
+        let person = &mut self.people[who];
+        person.before = (person.received.iter().map(Vec::len).collect(), person.position.clone());
     }
 
     fn vanish(&mut self, who: usize) {
         self.look(who);
         let Some(client) = self.people[who].client.take() else { return };
         let position = self.world.clients[client].position.clone();
-        self.people[who].position = Some(Position::decode(&position.encode()).unwrap());
+        let person = &mut self.people[who];
+        let paged = !matches!(self.case, Case::Brief | Case::Roomy);
+        let before = person.before.1.clone().unwrap_or_else(|| Position::new(position.epoch));
+        if paged && before == position {
+            // Values from before were still on their way: all of it comes again.
+            for (key, len) in person.before.0.iter().enumerate() {
+                person.received[key].truncate(*len);
+                person.since[key] = person.since[key].filter(|_| person.told[key]);
+            }
+        }
+        person.position = Some(Position::decode(&position.encode()).unwrap());
         self.world.close(client);
     }
 
@@ -368,6 +391,13 @@ fn who_comes_back_misses_nothing_and_gets_nothing_twice() {
         complete.set(complete.get() + scenario(seed, Case::Roomy) + scenario(seed, Case::Brief));
     });
     assert!(complete.get() > 10_000, "{}", complete.get());
+}
+
+#[test]
+fn who_leaves_amid_a_snapshot_misses_nothing_either() {
+    let complete = Cell::new(0);
+    for_seeds(0..2_000, |seed| complete.set(complete.get() + scenario(seed, Case::Paged)));
+    assert!(complete.get() > 2_000, "{}", complete.get());
 }
 
 #[test]

@@ -92,8 +92,12 @@ pub struct Subscribe {
     pub exclusive: bool,
     /// Answered by [`crate::Reply::Confirmed`] once every message published from then on will come.
     pub confirm: Option<Token>,
-    /// Whether retained values are wanted first.
+    /// Whether retained values are wanted first. Those of a pattern may be many: they come as the
+    /// session takes them, each before what is newer of its topic, and most of them after the
+    /// confirmation.
     pub retained: bool,
+    /// Whether the confirmation waits until all retained values have been given.
+    pub confirm_values: bool,
     /// Whether the client may come back for what it missed: its topics then keep a short history.
     pub recoverable: bool,
     /// Whether deliveries are to know the message before them ([`crate::SharedRun::previous`]).
@@ -124,6 +128,7 @@ impl Subscribe {
             exclusive: false,
             confirm: None,
             retained: true,
+            confirm_values: false,
             recoverable: false,
             deltas: false,
             since: None,

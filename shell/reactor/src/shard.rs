@@ -162,6 +162,7 @@ impl<D: Driver> Shard<D> {
         self.expire_timers();
         self.run_residents();
         self.tick();
+        self.work();
         self.stop_some();
         self.post.flush();
         self.write_all();
@@ -192,6 +193,7 @@ impl<D: Driver> Shard<D> {
         let lists = &self.lists;
         if !lists.again.is_empty()
             || !lists.write.is_empty()
+            || self.broker.has_work()
             || self.accepting.has_work(self.now.time)
         {
             return Span::ZERO;
@@ -290,6 +292,14 @@ impl<D: Driver> Shard<D> {
         self.broker.tick(self.now, &mut self.effects);
         self.drain_effects();
         self.metrics.set_broker(&self.broker.metrics());
+    }
+
+    /// What would have been too much for one call of the broker goes on, a slice each turn.
+    fn work(&mut self) {
+        if self.broker.has_work() {
+            self.broker.work(self.now, &mut self.effects);
+            self.drain_effects();
+        }
     }
 
     /// When the last turn ended.

@@ -11,6 +11,7 @@ pub struct Wish {
     pub window: Option<u32>,
     pub exclusive: bool,
     pub unretained: bool,
+    pub confirm_values: bool,
     pub recoverable: bool,
     pub deltas: bool,
     pub since: Option<Position>,

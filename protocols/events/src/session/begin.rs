@@ -179,6 +179,7 @@ fn operation(now: Now, who: Who<'_>, text: &[u8], body: Option<&[u8]>) -> Result
 fn ask(targets: Vec<Target>, context: &mut Context<'_>) {
     context.commands.push(Command::Subscribe(Box::new(Subscribe {
         confirm: Some(ONLY),
+        confirm_values: true,
         ..Subscribe::new(SubscriptionKey(0), targets)
     })));
 }

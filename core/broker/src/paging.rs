@@ -1,0 +1,255 @@
+//! On the subscriber's shard: takes snapshots page by page, as their session can use them.
+//!
+//! No page is asked for unless there is room for it, counting what waits in the session's backlog and
+//! what was asked for before; so a snapshot of any size takes bounded memory here. Invariants: for a
+//! session that has read everything some page is under way as long as a snapshot is not complete;
+//! no position goes on before all values have been given.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tiderace_base::{Key, Now, SessionId, ShardId};
+use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey};
+
+use crate::backlog::Pending;
+use crate::broker::{Broker, key_of};
+use crate::effects::{Asker, Effects, Portion};
+use crate::session::{Session, Subscription};
+use crate::topic::{bit, members};
+
+/// Pages of which a session may have so many bytes in its backlog and under way.
+const PAGES: usize = 4;
+
+/// What a session has asked of homes.
+#[derive(Debug, Default)]
+pub(crate) struct Paging {
+    /// Snapshots that have more, of which no page is under way.
+    waiting: VecDeque<(ShardId, Asker)>,
+    /// Bytes that may still come.
+    promised: usize,
+}
+
+impl Session {
+    fn paging_mut(&mut self) -> &mut Paging {
+        self.rare.get_or_insert_default().paging.get_or_insert_default()
+    }
+
+    /// Gives up the room for what is not needed any more.
+    fn tidy_paging(&mut self) {
+        let Some(rare) = &mut self.rare else { return };
+        rare.paging.take_if(|paging| paging.waiting.is_empty() && paging.promised == 0);
+        self.rare.take_if(|rare| rare.is_empty());
+    }
+
+    /// Whether a page may be asked for when there is room.
+    pub(crate) fn waits_for_pages(&self) -> bool {
+        let paging = self.rare.as_ref().and_then(|rare| rare.paging.as_ref());
+        paging.is_some_and(|paging| !paging.waiting.is_empty())
+    }
+}
+
+impl Subscription {
+    /// The homes whose snapshots have more, each with the target that it is for.
+    fn paging(&self) -> impl Iterator<Item = (ShardId, u16)> {
+        let targets = self.targets.as_slice().iter().zip(0u16..);
+        targets.flat_map(|(listening, target)| {
+            members(listening.paging).map(move |home| (home, target))
+        })
+    }
+
+    /// Whether all that was to come before everything new has come.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.waiting == 0 && self.recovery.is_none() && self.paging().next().is_none()
+    }
+}
+
+impl Broker {
+    /// Bytes of one page.
+    fn page_bytes(&self) -> usize {
+        let bytes = self.options.page.bytes;
+        (self.options.backlog_bytes_low / PAGES).max(PAGE_BYTES_MIN).min(bytes)
+    }
+
+    /// Bytes that a session may ask for now.
+    fn page_room(&self, session: Key) -> usize {
+        let Some(record) = self.sessions.get(session) else { return 0 };
+        let paging = record.rare.as_ref().and_then(|rare| rare.paging.as_ref());
+        let promised = paging.map_or(0, |paging| paging.promised);
+        (PAGES * self.page_bytes()).saturating_sub(record.backlog_bytes() + promised)
+    }
+
+    /// Room for the first page of each of so many homes.
+    pub(crate) fn promise_first(&mut self, session: SessionId, homes: usize) -> u32 {
+        let key = key_of(session);
+        let room = (self.page_room(key) / homes.max(1)).min(self.page_bytes());
+        if let Some(record) = self.sessions.get_mut(key).filter(|_| room > 0) {
+            record.paging_mut().promised += room * homes;
+        }
+        room as u32
+    }
+
+    /// What was promised has come.
+    pub(crate) fn redeem(&mut self, session: SessionId, room: u32) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        if let Some(paging) = record.rare.as_mut().and_then(|rare| rare.paging.as_mut()) {
+            paging.promised = paging.promised.saturating_sub(room as usize);
+        }
+        record.tidy_paging();
+    }
+
+    /// A home has more for a subscription.
+    pub(crate) fn note_more(&mut self, home: ShardId, asker: Asker) {
+        let Some(record) = self.sessions.get_mut(key_of(asker.session)) else { return };
+        let Some(subscription) = record.subscription_mut(asker.key) else { return };
+        let targets = subscription.targets.as_mut_slice();
+        let Some(listening) = targets.get_mut(usize::from(asker.target)) else { return };
+        listening.paging |= bit(home);
+        record.paging_mut().waiting.push_back((home, asker));
+    }
+
+    /// Asks for as many pages as there is room for.
+    pub(crate) fn ask_for_pages(&mut self, session: SessionId, effects: &mut Effects) {
+        let key = key_of(session);
+        let bytes = self.page_bytes();
+        while self.page_room(key) >= bytes {
+            let Some(record) = self.sessions.get_mut(key).filter(|it| it.waits_for_pages()) else {
+                return;
+            };
+            let Some((home, asker)) = record.paging_mut().waiting.pop_front() else { return };
+            record.paging_mut().promised += bytes;
+            self.ask_for_more(home, asker, Some(bytes as u32), effects);
+        }
+    }
+
+    /// The next values of a snapshot have come.
+    pub(crate) fn take_portion(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        asker: Asker,
+        portion: Portion,
+        effects: &mut Effects,
+    ) {
+        self.redeem(asker.session, portion.room);
+        let Portion { runs, after, more, early, .. } = portion;
+        let record = self.sessions.get_mut(key_of(asker.session));
+        let subscription = record.and_then(|record| record.subscription_mut(asker.key));
+        let Some(subscription) = subscription.filter(|known| known.epoch == asker.epoch) else {
+            return self.ask_for_pages(asker.session, effects);
+        };
+        if subscription.recovery.is_some() {
+            return self.hold_instead(now, asker, runs, after);
+        }
+        let targets = subscription.targets.as_mut_slice();
+        if let Some(listening) = targets.get_mut(usize::from(asker.target)).filter(|_| !early) {
+            listening.paging &= !bit(from);
+        }
+        self.deliver_values(now, asker, runs, after, effects);
+        if more {
+            self.note_more(from, asker);
+        }
+        self.settle_beginning(asker.session, asker.key, effects);
+        self.ask_for_pages(asker.session, effects);
+    }
+
+    /// Puts values from before the subscription into the session's backlog.
+    pub(crate) fn deliver_values(
+        &mut self,
+        now: Now,
+        asker: Asker,
+        runs: Vec<Arc<Run>>,
+        after: u64,
+        effects: &mut Effects,
+    ) {
+        let session = key_of(asker.session);
+        if let Some(home) = runs.first().map(|run| run.home())
+            && let Some(record) = self.sessions.get_mut(session)
+        {
+            record.make_room(home, after);
+        }
+        for run in runs {
+            let topic = self.find_topic(&run.destination().path);
+            if let Some(topic) = topic.and_then(|key| self.topics.get_mut(key)) {
+                topic.follow(&run);
+            }
+            let run = Rc::new(SharedRun::new(run));
+            for mut pending in self.readable(now, asker, &run, after) {
+                // Values come in the order of paths: none vouches for the numbers below its own.
+                pending.reached = 0;
+                self.push_value(now, session, pending, effects);
+            }
+        }
+    }
+
+    /// As long as there is room, its topic need not be known here.
+    fn push_value(&mut self, now: Now, session: Key, pending: Pending, effects: &mut Effects) {
+        let Some(record) = self.sessions.get(session) else { return };
+        let conflating = record.backlog.as_ref().is_some_and(|backlog| backlog.is_conflating());
+        let held = record.backlog_bytes();
+        if !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
+            return self.push(session, pending, None, effects);
+        }
+        let topic = self.ensure_topic(now, &pending.run.run().destination().path);
+        self.push_topic(now, topic, session, pending, effects);
+    }
+
+    /// If all that comes before everything new has come: positions go on, and who waited for that
+    /// hears so.
+    pub(crate) fn settle_beginning(
+        &mut self,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        let record = self.sessions.get_mut(key_of(session));
+        let subscription = record.and_then(|record| record.subscription_mut(key));
+        let Some(subscription) = subscription.filter(|known| known.is_settled()) else {
+            return;
+        };
+        let confirm = subscription.confirm.take();
+        if std::mem::take(&mut subscription.recovering) {
+            self.end_recovering(session, effects);
+        }
+        if let Some(token) = confirm {
+            self.reply(session, Reply::Confirmed(Confirm::one(token)), effects);
+        }
+    }
+
+    /// A subscription ends: its homes need not keep what is left of its snapshots.
+    pub(crate) fn end_pages(
+        &mut self,
+        session: SessionId,
+        key: SubscriptionKey,
+        subscription: &Subscription,
+        effects: &mut Effects,
+    ) {
+        let open: Vec<(ShardId, u16)> = subscription.paging().collect();
+        for (home, target) in open {
+            let asker = Asker { session, key, target, epoch: subscription.epoch };
+            self.ask_for_more(home, asker, None, effects);
+        }
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        if let Some(paging) = record.rare.as_mut().and_then(|rare| rare.paging.as_mut()) {
+            paging.waiting.retain(|(_, asker)| asker.key != key);
+        }
+        record.tidy_paging();
+    }
+
+    /// Whether there is something to do that would have been too much for one call.
+    pub fn has_work(&self) -> bool {
+        !self.own_pages.is_empty() || !self.removals.is_empty()
+    }
+
+    /// Does a slice of it; to be called once per turn while there is some.
+    pub fn work(&mut self, now: Now, effects: &mut Effects) {
+        for _ in 0..PAGES {
+            let Some((asker, bytes)) = self.own_pages.pop_front() else { break };
+            self.give_more(now, asker, bytes, effects);
+        }
+        self.remove_more(now, effects);
+    }
+}
+
+/// Pages are not smaller than this, however small backlogs are to be.
+const PAGE_BYTES_MIN: usize = 4096;

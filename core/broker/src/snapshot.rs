@@ -1,0 +1,252 @@
+//! As a home: the values that a subscription by pattern gets first, a page at a time.
+//!
+//! A subscription counts from the moment at which the home hears of it. What is published from then
+//! on is sent at once; what the topics hold from before comes in pages, in the order of their paths,
+//! as the subscriber's shard asks for them. A topic that was published to meanwhile is left out, for
+//! it has been sent. Invariants: of each topic the value comes first and what is newer after it, none
+//! missing and none twice; no call looks at more than a page's worth of topics.
+
+use std::sync::Arc;
+
+use tiderace_base::{Key, Now, ShardId};
+use tiderace_queues::reaches;
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::Run;
+
+use crate::broker::{Broker, Map};
+use crate::effects::{Answer, Ask, Asker, Effects, First, Mail, Portion};
+use crate::history::last_of;
+use crate::interest::fresh;
+use crate::topic::{Home, Topic};
+
+/// The snapshots that a home has not given completely.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshots {
+    open: Map<Asker, Snapshot>,
+    /// The last number before the newest of them.
+    newest_at: u64,
+}
+
+/// What is left of a snapshot.
+#[derive(Debug)]
+struct Snapshot {
+    pattern: Pattern,
+    below: Box<str>,
+    /// The last number before the subscription.
+    at: u64,
+    first: First,
+    /// The last path that was looked at.
+    after: Option<Path>,
+}
+
+impl Snapshots {
+    fn keep(&mut self, asker: Asker, snapshot: Snapshot) {
+        self.newest_at = self.newest_at.max(snapshot.at);
+        self.open.insert(asker, snapshot);
+    }
+
+    fn take(&mut self, asker: &Asker) -> Option<Snapshot> {
+        let taken = self.open.remove(asker);
+        if self.open.is_empty() {
+            *self = Snapshots::default();
+        }
+        taken
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether one may not have given yet what a topic held when its last number was this.
+    pub(crate) fn may_lack(&self, last: u64) -> bool {
+        last <= self.newest_at && !self.open.is_empty()
+    }
+}
+
+impl Snapshot {
+    /// What a topic contributes, as long as nothing newer was sent.
+    fn values(&self, topic: &Topic, now: Now) -> Vec<Arc<Run>> {
+        let home = topic.home.as_deref().filter(|_| reaches(&self.pattern, &topic.path));
+        match (self.first, home) {
+            (_, None) => Vec::new(),
+            (First::Replay(from), Some(home)) if home.series().is_some() => {
+                home.series().map_or_else(Vec::new, |series| series.replay(from))
+            }
+            (first, Some(home)) => value_of(home, first, now).into_iter().collect(),
+        }
+    }
+
+    /// Whether something newer of the topic makes up for what it contributes; `stays` says whether
+    /// that leaves its value.
+    fn can_do_without(&self, topic: &Topic, stays: bool) -> bool {
+        let replays = matches!(self.first, First::Replay(_));
+        let keeps = topic.home.as_ref().is_some_and(|home| home.series().is_some());
+        !(stays || replays && keeps)
+    }
+
+    fn has_passed(&self, path: &Path) -> bool {
+        self.after.as_ref().is_some_and(|after| path <= after)
+    }
+
+    /// The number above which messages are meant.
+    fn floor(&self) -> u64 {
+        match self.first {
+            First::Since { after, .. } => after.unwrap_or(0),
+            First::Nothing | First::Retained | First::Replay(_) => 0,
+        }
+    }
+}
+
+/// What a topic has to say before everything new: to somebody who comes back, only what is newer
+/// than what was known.
+fn value_of(home: &Home, first: First, now: Now) -> Option<Arc<Run>> {
+    let (after, wanted) = match first {
+        First::Nothing => return None,
+        First::Retained | First::Replay(_) => return fresh(home.retained.as_ref(), now),
+        First::Since { after, retained } => (after.unwrap_or(0), retained),
+    };
+    let retained = home.retained.as_ref().filter(|run| wanted && run.first() > after);
+    let newest = || home.history()?.newest().filter(|run| last_of(run) > after).cloned();
+    fresh(retained, now).or_else(newest)
+}
+
+impl Broker {
+    /// The beginning of a subscription by pattern.
+    pub(crate) fn pattern_beginning(&mut self, now: Now, pattern: &Pattern, ask: Ask) -> Answer {
+        let at = self.next_sequence - 1;
+        let mut answer = Answer { at, room: ask.room, ..Answer::default() };
+        let mut first = ask.first;
+        let mut bytes = ask.room as usize;
+        match &mut first {
+            First::Nothing => return answer,
+            First::Retained | First::Replay(_) => {}
+            First::Since { after, retained } => {
+                // A number that was never given is of another life.
+                *after = after.filter(|after| *after <= at);
+                let (missed, any) = self.missed_by(now, pattern, *after, *retained);
+                answer.missed = Some(Box::new(missed));
+                if !any {
+                    return answer;
+                }
+                bytes = 0;
+            }
+        }
+        let below = pattern.literal_prefix().into();
+        let mut snapshot = Snapshot { pattern: pattern.clone(), below, at, first, after: None };
+        (answer.retained, answer.more) = self.turn_page(now, &mut snapshot, bytes, false);
+        if answer.more {
+            self.snapshots.keep(ask.asker, snapshot);
+        }
+        answer
+    }
+
+    /// The next values of a snapshot, and whether there may be more. `some`: even if the next one is
+    /// larger than so many bytes.
+    fn turn_page(
+        &self,
+        now: Now,
+        snapshot: &mut Snapshot,
+        bytes: usize,
+        some: bool,
+    ) -> (Vec<Arc<Run>>, bool) {
+        let limits = self.options.page;
+        let (mut runs, mut used, mut more) = (Vec::new(), 0, false);
+        let mut last: Option<&Topic> = None;
+        let after = snapshot.after.as_ref().map(Path::as_str);
+        let walk = self.names.walk(&snapshot.below, after, &self.topics);
+        for (looked_at, (_, topic)) in walk.enumerate() {
+            more = looked_at == limits.looked_at || runs.len() >= limits.values;
+            if more {
+                break;
+            }
+            let silent = topic.home.as_ref().is_some_and(|home| home.last <= snapshot.at);
+            if silent {
+                let mut values = snapshot.values(topic, now);
+                used += values.iter().map(|run| run.bytes()).sum::<usize>();
+                more = used > bytes && !(some && runs.is_empty());
+                if more {
+                    break;
+                }
+                runs.append(&mut values);
+            }
+            last = Some(topic);
+        }
+        if let Some(topic) = last {
+            snapshot.after = Some(topic.path.clone());
+        }
+        (runs, more)
+    }
+
+    /// The subscriber's shard has room for more.
+    pub(crate) fn give_more(&mut self, now: Now, asker: Asker, bytes: u32, effects: &mut Effects) {
+        let mut values = Portion { room: bytes, ..Portion::default() };
+        if let Some(mut snapshot) = self.snapshots.take(&asker) {
+            values.after = snapshot.floor();
+            (values.runs, values.more) = self.turn_page(now, &mut snapshot, bytes as usize, true);
+            if values.more {
+                self.snapshots.keep(asker, snapshot);
+            }
+        }
+        self.give(now, asker, values, effects);
+    }
+
+    /// The subscription has ended, or needs no more.
+    pub(crate) fn end_snapshot(&mut self, asker: &Asker) {
+        self.snapshots.take(asker);
+    }
+
+    /// Something newer of a topic is about to be sent: whoever lacks what it does not make up for gets
+    /// that before. `last` was the topic's last number until now; `stays` says whether its value is
+    /// still the same.
+    pub(crate) fn give_early(
+        &mut self,
+        now: Now,
+        key: Key,
+        last: u64,
+        stays: bool,
+        effects: &mut Effects,
+    ) {
+        let Some(topic) = self.topics.get(key) else { return };
+        let lacking: Vec<(Asker, Portion)> = self
+            .snapshots
+            .open
+            .iter()
+            .filter(|(_, snapshot)| last <= snapshot.at && !snapshot.has_passed(&topic.path))
+            .filter(|(_, snapshot)| !snapshot.can_do_without(topic, stays))
+            .map(|(asker, snapshot)| {
+                let (runs, after) = (snapshot.values(topic, now), snapshot.floor());
+                (*asker, Portion { runs, after, early: true, ..Portion::default() })
+            })
+            .filter(|(_, values)| !values.runs.is_empty())
+            .collect();
+        for (asker, values) in lacking {
+            self.give(now, asker, values, effects);
+        }
+    }
+
+    fn give(&mut self, now: Now, asker: Asker, portion: Portion, effects: &mut Effects) {
+        let to = asker.session.shard;
+        if to == self.shard {
+            self.take_portion(now, to, asker, portion, effects);
+        } else {
+            effects.mail.push((to, Mail::Portion { asker, portion }));
+        }
+    }
+
+    /// Asks a home for more, or says that it is enough.
+    pub(crate) fn ask_for_more(
+        &mut self,
+        home: ShardId,
+        asker: Asker,
+        bytes: Option<u32>,
+        effects: &mut Effects,
+    ) {
+        match (home == self.shard, bytes) {
+            // Not at once, or a whole snapshot could be given in one call.
+            (true, Some(bytes)) => self.own_pages.push_back((asker, bytes)),
+            (true, None) => self.end_snapshot(&asker),
+            (false, Some(bytes)) => effects.mail.push((home, Mail::More { asker, bytes })),
+            (false, None) => effects.mail.push((home, Mail::Enough { asker })),
+        }
+    }
+}
