@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::frame::Frame;
 
 /// How long connecting and a single answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// We ask for a heart-beat that often, and give up after three without one.
 const HEART_BEAT: Duration = Duration::from_secs(10);
 /// Receipts that may be outstanding: bounds what both sides have to buffer.
@@ -38,9 +38,9 @@ pub(crate) enum ClientError {
     Io(io::Error),
     #[error("the server says no: {message}{hint}")]
     Refused { message: String, hint: &'static str },
-    #[error("the server did not answer within {} s; is it a STOMP server, and is it overloaded?", .0.as_secs())]
+    #[error("the server did not answer within {} s; is it such a server, and is it overloaded?", .0.as_secs())]
     Silent(Duration),
-    #[error("that is no STOMP server: {0}; name one with -h and -p")]
+    #[error("that is not the server that was expected: {0}; name one with -h and -p")]
     Unexpected(String),
 }
 
@@ -246,7 +246,7 @@ impl Client {
 }
 
 /// Tries every address of the host.
-fn open(host: &str, port: u16) -> Result<TcpStream, ClientError> {
+pub(super) fn open(host: &str, port: u16) -> Result<TcpStream, ClientError> {
     let failure = |reason: String| ClientError::Connect { place: format!("{host}:{port}"), reason };
     let addresses = (host, port).to_socket_addrs().map_err(|error| failure(error.to_string()))?;
     let mut reason = "the host has no address".to_owned();

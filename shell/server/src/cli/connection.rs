@@ -1,11 +1,12 @@
-//! What `pub` and `sub` share: where the server is, who logs in, how destinations are spelled.
+//! What the commands that talk to a server share: where the server is, who logs in, how destinations are spelled.
 //!
-//! Relies on `client`. Invariant: a path without prefix means a topic unless `--queue` says otherwise.
+//! Relies on `client` and `native`. Invariant: a path without prefix means a topic unless `--queue` says otherwise.
 
 use clap::{ArgAction, Args};
 use tiderace_topics::{Pattern, Selector};
 
 use super::client::{Client, ClientError, Login};
+use super::native::NativeClient;
 
 /// Where the server is and who logs in.
 #[derive(Debug, Clone, Args)]
@@ -39,6 +40,12 @@ impl ConnectionArgs {
     pub(crate) fn connect(&self) -> Result<Client, ClientError> {
         let login = Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() };
         Client::connect(&self.host, self.port, &login)
+    }
+
+    /// Connects by the native protocol and logs in.
+    pub(crate) fn connect_native(&self) -> Result<NativeClient, ClientError> {
+        let login = Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() };
+        NativeClient::connect(&self.host, self.port, &login)
     }
 }
 

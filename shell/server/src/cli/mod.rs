@@ -17,9 +17,12 @@ mod config_args;
 mod connection;
 mod doctor;
 mod frame;
+mod native;
 mod password;
 mod publish;
 mod subscribe;
+mod topics;
+mod views;
 
 use std::io;
 use std::process::ExitCode;
@@ -48,6 +51,10 @@ enum Command {
     Pub(publish::PublishArgs),
     /// Print the messages of topics or queues.
     Sub(subscribe::SubscribeArgs),
+    /// List, read, set, create and remove topics.
+    Topics(topics::TopicsArgs),
+    /// List, put and remove views: topics that the server makes of others.
+    Views(views::ViewsArgs),
     /// Measure STOMP servers, and what this machine can do at best.
     Bench(tiderace_bench::BenchArgs),
     /// Check, show and describe the configuration.
@@ -77,6 +84,8 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Serve(args)) => run_server(&args, false, serve),
         Some(Command::Pub(args)) => publish::run(&args),
         Some(Command::Sub(args)) => subscribe::run(&args),
+        Some(Command::Topics(args)) => topics::run(&args),
+        Some(Command::Views(args)) => views::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),
         Some(Command::Config(args)) => config::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),

@@ -166,7 +166,7 @@ fn other_servers_are_recognised() {
     });
     let error = Client::connect("127.0.0.1", port, &NOBODY).unwrap_err().to_string();
     web.join().unwrap();
-    assert!(error.starts_with("that is no STOMP server: "), "{error}");
+    assert!(error.starts_with("that is not the server that was expected: "), "{error}");
 }
 
 #[test]
