@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionDeltas};
+pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
 
 /// Measures STOMP servers and the machine they run on.
 #[derive(Debug, Clone, Args)]

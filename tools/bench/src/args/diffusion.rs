@@ -16,6 +16,9 @@ pub struct DiffusionArgs {
     /// Whether clients ask for deltas.
     #[arg(long, value_enum, default_value_t = DiffusionDeltas::Both)]
     pub deltas: DiffusionDeltas,
+    /// The codec of the deltas.
+    #[arg(long, value_enum, default_value_t = DiffusionCodec::Tiderace)]
+    pub codec: DiffusionCodec,
     /// Topics there are.
     #[arg(long, default_value_t = 100_000)]
     pub topics: usize,
@@ -68,7 +71,7 @@ pub struct DiffusionArgs {
 pub enum DiffusionDeltas {
     /// Full values alone.
     Off,
-    /// Deltas of codec 1.
+    /// Deltas where they are smaller.
     On,
     /// One after the other.
     Both,
@@ -81,6 +84,25 @@ impl DiffusionDeltas {
             Self::Off => &[false],
             Self::On => &[true],
             Self::Both => &[false, true],
+        }
+    }
+}
+
+/// How deltas are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DiffusionCodec {
+    /// Our own.
+    Tiderace,
+    /// VCDIFF; witnesses cannot check it.
+    Vcdiff,
+}
+
+impl DiffusionCodec {
+    /// Its number in the native protocol.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Tiderace => crate::crowd::native::CODEC,
+            Self::Vcdiff => 2,
         }
     }
 }

@@ -54,7 +54,9 @@ impl Language {
         let mut out = Vec::new();
         match self {
             Language::Native(_) => native::hello(&mut out, credentials, &[]),
-            Language::Values(_) => native::hello(&mut out, credentials, &[native::CODEC]),
+            Language::Values(reader) => {
+                native::hello(&mut out, credentials, reader.codec().as_slice());
+            }
             Language::SocketIo(_) => out.push(b'0'),
             Language::Stomp(_) => crate::crowd::stomp::connect(&mut out, credentials),
         }
@@ -87,7 +89,9 @@ impl Language {
     /// Flags of its subscriptions, in the native protocol.
     fn flags(&self) -> u8 {
         match self {
-            Language::Values(reader) if reader.wants_deltas() => native::SNAPSHOT | native::DELTAS,
+            Language::Values(reader) if reader.codec().is_some() => {
+                native::SNAPSHOT | native::DELTAS
+            }
             Language::Values(_) => native::SNAPSHOT,
             _ => 0,
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::crowd::delta;
 use crate::crowd::ledger::Ledger;
-use crate::crowd::native::{ANNOUNCED, Cursor, DELTA, Heard, UPDATES};
+use crate::crowd::native::{ANNOUNCED, CODEC, Cursor, DELTA, Heard, UPDATES};
 use crate::crowd::tally::{Tally, broken};
 
 /// What clients of values are to be.
@@ -20,8 +20,8 @@ pub struct ValuesSpec {
     /// What has been published. The topics are numbers behind the last slash of their path, and each
     /// was published once when the client subscribed.
     pub ledger: Arc<Ledger>,
-    /// Whether they ask for deltas.
-    pub deltas: bool,
+    /// The codec of the deltas they ask for, if they do.
+    pub codec: Option<u8>,
 }
 
 /// What a client has read so far.
@@ -52,12 +52,13 @@ struct Topic {
 }
 
 impl Reader {
-    /// A reader that subscribes to these paths.
+    /// A reader that subscribes to these paths. Only deltas of our own codec can be witnessed.
     pub fn new(spec: &ValuesSpec, paths: &[String], is_witness: bool) -> Reader {
         let number = |path: &String| {
             let digits = path.rsplit('/').next().unwrap_or_default();
             digits.parse().unwrap_or(u32::MAX)
         };
+        let is_witness = is_witness && is_known(spec.codec);
         let topic = |path| Topic { number: number(path), first: 0, last: 0, is_known: false };
         Reader {
             spec: spec.clone(),
@@ -70,9 +71,9 @@ impl Reader {
         }
     }
 
-    /// Whether it asks for deltas.
-    pub fn wants_deltas(&self) -> bool {
-        self.spec.deltas
+    /// The codec of the deltas it asks for.
+    pub fn codec(&self) -> Option<u8> {
+        self.spec.codec
     }
 
     /// Walks bytes; what is not consumed has to come again with more behind it.
@@ -125,7 +126,7 @@ impl Reader {
         };
         let topic = self.topics.get_mut(id).filter(|_| flags & ANNOUNCED == 0);
         let topic = topic.ok_or_else(|| broken("an update of a topic that was not asked for"))?;
-        if head + length > self.message_left || (is_delta && !self.spec.deltas) {
+        if head + length > self.message_left || (is_delta && self.spec.codec.is_none()) {
             return Err(broken("an update is not as it was asked for"));
         }
         let step = (version as u16).wrapping_sub(topic.last);
@@ -178,6 +179,11 @@ impl Reader {
     }
 }
 
+/// Whether witnesses can apply what that codec makes.
+fn is_known(codec: Option<u8>) -> bool {
+    codec.is_none_or(|codec| codec == CODEC)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -200,7 +206,8 @@ mod tests {
     }
 
     fn reader(ledger: &Arc<Ledger>, deltas: bool, is_witness: bool) -> Reader {
-        let spec = ValuesSpec { ledger: Arc::clone(ledger), deltas };
+        let codec = deltas.then_some(CODEC);
+        let spec = ValuesSpec { ledger: Arc::clone(ledger), codec };
         Reader::new(&spec, &["fx/3".to_owned(), "fx/7".to_owned()], is_witness)
     }
 

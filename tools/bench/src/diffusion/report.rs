@@ -405,7 +405,7 @@ const NOTES: [&str; 4] = [
     "CPU is the server's, with what publishing costs it. The publisher is a connection of its own that sends full values \
      over the native protocol; it looks at its schedule every millisecond, and latency counts from the time an update was due.",
     "Wire is the stream and 66 bytes of TCP, IP and Ethernet for each segment of 1,448 bytes or each write; outbound only.",
-    "One client in a hundred applies every delta and compares every value with what was published.",
+    "One client in a hundred applies every delta (of codec tiderace) and compares every value with what was published.",
     "Diffusion: published figures of a server with 16 vCPU, clients on other machines; its wire bytes are bandwidth by events.",
 ];
 

@@ -79,7 +79,8 @@ pub(crate) fn measure(
     let server = Server::start(args.server.as_ref(), &limits, &args.settings)?;
     let memory = || Usage::of(&[server.pid()]).map(|usage| usage.rss_bytes);
     let ledger = Arc::new(Ledger::new(args.topics));
-    let client = client(&server, &ledger, deltas);
+    let codec = deltas.then(|| args.codec.number());
+    let client = client(&server, &ledger, codec);
     say("first values");
     let source = Quotes::new(&args.prefix, args.change, Arc::clone(&ledger), args.topics);
     let publisher = PublisherSpec {
@@ -196,7 +197,7 @@ impl StepSpec {
     }
 }
 
-fn client(server: &Server, ledger: &Arc<Ledger>, deltas: bool) -> ClientSpec {
+fn client(server: &Server, ledger: &Arc<Ledger>, codec: Option<u8>) -> ClientSpec {
     let place = Place {
         authority: server.address.to_string(),
         path: "/tiderace".to_owned(),
@@ -207,7 +208,7 @@ fn client(server: &Server, ledger: &Arc<Ledger>, deltas: bool) -> ClientSpec {
         place: Arc::new(place),
         speech: Speech::Native,
         credentials: None,
-        values: Some(ValuesSpec { ledger: Arc::clone(ledger), deltas }),
+        values: Some(ValuesSpec { ledger: Arc::clone(ledger), codec }),
     }
 }
 
