@@ -31,6 +31,9 @@ impl Flags {
     pub const ESCAPED: Flags = Flags(16);
     /// Has come back from a consumer at least once.
     pub const DEAD_LETTER: Flags = Flags(32);
+    /// The properties hold no NUL and no name by which protocols of text say how a frame is to be
+    /// read: set by a protocol that has made sure of it.
+    pub const CHECKED: Flags = Flags(64);
 
     /// Whether all marks of `other` are set.
     pub fn contains(self, other: Flags) -> bool {

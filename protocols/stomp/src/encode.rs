@@ -1,13 +1,16 @@
 //! MESSAGE frames: the bytes that subscribers of one wire form share.
 //!
-//! Relies on the run's neutral properties being what STOMP 1.2 sends. Invariant: the length given
-//! to a message framing is the length of the frame that follows.
+//! Relies on the run's neutral properties being what STOMP 1.2 sends. Invariants: the length given
+//! to a message framing is the length of the frame that follows; no publisher of another protocol
+//! says where a frame ends.
 
 use std::borrow::Cow;
 
+use memchr::memchr;
 use tiderace_wire::{Flags, Framing, Message, properties};
 
 use crate::header::append_value;
+use crate::properties::is_reserved;
 use crate::version::Version;
 
 /// What the MESSAGE frames of one delivery have in common.
@@ -141,20 +144,35 @@ fn append_without_updates(block: &[u8], out: &mut Vec<u8>) {
 /// The properties as that version says them.
 #[inline]
 fn properties_for<'a>(version: Version, message: &Message<'a>) -> Cow<'a, [u8]> {
+    if !message.flags.contains(Flags::CHECKED) {
+        return foreign_properties(version, message.properties);
+    }
     if version == Version::V12 || !message.flags.contains(Flags::ESCAPED) {
         return Cow::Borrowed(message.properties);
     }
-    Cow::Owned(older_properties(version, message.properties))
+    Cow::Owned(spelled_properties(version, message.properties))
+}
+
+/// Properties that did not come by STOMP, where some names mean nothing and NUL is a character like
+/// any other: here they would end the frame somewhere else.
+fn foreign_properties(version: Version, block: &[u8]) -> Cow<'_, [u8]> {
+    let plain = memchr(0, block).is_none()
+        && (version == Version::V12 || memchr(b'\\', block).is_none())
+        && properties::raw(block).all(|(name, _)| !is_reserved(name));
+    if plain { Cow::Borrowed(block) } else { Cow::Owned(spelled_properties(version, block)) }
 }
 
 /// 1.0 knows no escapes: names with a colon or a line break cannot be said and are left out, line
 /// breaks in values become spaces. 1.1 lacks the escape of the carriage return alone.
 #[cold]
-fn older_properties(version: Version, block: &[u8]) -> Vec<u8> {
+fn spelled_properties(version: Version, block: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(block.len());
     for (name, value) in properties::raw(block) {
         let start = out.len();
         let name = properties::decode(name);
+        if is_reserved(name.as_bytes()) {
+            continue;
+        }
         append_value(&mut out, version, &name);
         if version == Version::V10 && name.contains([':', '\n', '\r']) {
             out.truncate(start);
@@ -184,7 +202,8 @@ mod tests {
     };
 
     fn encoded(form: &Form<'_>, properties: &str, body: &[u8], tag: Option<Tag>) -> String {
-        let flags = if properties.contains('\\') { Flags::ESCAPED } else { Flags::NONE };
+        let escaped = if properties.contains('\\') { Flags::ESCAPED } else { Flags::NONE };
+        let flags = Flags::CHECKED | escaped;
         let row = Message {
             sequence: 42,
             properties: properties.as_bytes(),
@@ -242,5 +261,32 @@ mod tests {
         assert!(text.contains("\nc:x y:z\nd:r s\\\ncontent-length"), "{text}");
         let text = encoded(&form(Version::V11), block, b"", None);
         assert!(text.contains("\na\\cb:1\nc:x\\ny\\cz\nd:r s\\\\\ncontent-length"), "{text}");
+    }
+
+    #[test]
+    fn publishers_of_other_protocols_do_not_say_where_a_frame_ends() {
+        for (given, expected) in [
+            ("k:v\ncontent-length:0\nmessage-id:1\n x:y\n", "k:v\n x:y\n"),
+            ("k:a\0b\n", "k:a?b\n"),
+            ("subscription:7\na\\cb:c\\nd\n content-length :0\n", "a\\cb:c\\nd\n"),
+            ("a\\cb:c\\nd\n", "a\\cb:c\\nd\n"),
+        ] {
+            let row = Message {
+                sequence: 42,
+                properties: given.as_bytes(),
+                body: b"",
+                flags: Flags::NONE,
+                expires_ms: None,
+            };
+            assert_eq!(properties_for(Version::V12, &row), expected.as_bytes(), "{given}");
+        }
+        let row = Message {
+            sequence: 1,
+            properties: b"a:b\\cc\n",
+            body: b"",
+            flags: Flags::NONE,
+            expires_ms: None,
+        };
+        assert_eq!(&*properties_for(Version::V10, &row), b"a:b:c\n");
     }
 }

@@ -64,9 +64,11 @@ pub(crate) fn is_reserved(name: &[u8]) -> bool {
     match name.len() {
         3 => matches!(name, b"ack" | b"ttl"),
         4 => name == b"code",
+        5 => name == b"patch",
         6 => name == b"retain",
         7 => name == b"receipt",
-        10 => name == b"message-id",
+        9 => name == b"if-absent",
+        10 => matches!(name, b"message-id" | b"if-version"),
         11 => matches!(name, b"destination" | b"transaction" | b"redelivered"),
         12 => matches!(name, b"subscription" | b"redeliveries"),
         14 => name == b"content-length",
