@@ -9,6 +9,7 @@ mod connect;
 mod deliver;
 mod deltas;
 mod heart_beat;
+mod operate;
 mod receipt;
 mod send;
 mod subscribe;
@@ -336,12 +337,13 @@ impl Session for StompSession {
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
             Reply::LoggedIn { name } => self.logged_in(now, &name, context),
-            Reply::Confirmed(confirm) => {
-                if let Some(rare) = &mut self.rare {
-                    rare.receipts.confirm(confirm);
-                }
+            Reply::Confirmed(_) | Reply::Operated { .. } => {
                 let before = context.output.queue.len();
-                self.write_receipts(context);
+                if let Reply::Operated { token, outturn } = &reply {
+                    self.operated(*token, outturn, context);
+                } else if let Reply::Confirmed(confirm) = reply {
+                    self.confirmed(confirm, context);
+                }
                 if context.output.queue.len() > before {
                     self.heart_beat.said(now.time);
                 }
@@ -350,7 +352,6 @@ impl Session for StompSession {
             Reply::Recovered { .. }
             | Reply::Reached { .. }
             | Reply::ExchangeEnded { .. }
-            | Reply::Operated { .. }
             | Reply::Joined { .. }
             | Reply::Left { .. } => {}
             Reply::Refused { token, close } => {

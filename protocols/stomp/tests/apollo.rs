@@ -69,7 +69,7 @@ fn an_unknown_transaction_is_never_opened_silently() {
 
 #[test]
 fn retain_true_retains_and_unknown_values_are_told() {
-    for (value, flags) in [("true", "Flags(2)"), ("set", "Flags(2)"), ("remove", "Flags(4)")] {
+    for (value, flags) in [("true", "Flags(66)"), ("set", "Flags(66)"), ("remove", "Flags(68)")] {
         let mut rig = Rig::connected("1.2");
         rig.say(&format!("SEND\ndestination:/topic/a\nretain:{value}\n\n\0"));
         assert!(rig.commands[0].contains(flags), "{:?}", rig.commands);

@@ -91,9 +91,9 @@ fn temporary_destinations_of_others_cannot_be_subscribed() {
 fn times_to_live_become_dates() {
     let mut rig = Rig::connected("1.2");
     rig.say("SEND\ndestination:/topic/a\nttl:500\n\n\0");
-    assert_eq!(rig.commands[0], "publish topic a [expires:1000500|]  Flags(8) Some(1000500)");
+    assert_eq!(rig.commands[0], "publish topic a [expires:1000500|]  Flags(72) Some(1000500)");
     rig.say("SEND\ndestination:/topic/a\nexpires:77\nttl:1\n\n\0");
-    assert_eq!(rig.commands[1], "publish topic a [expires:77|]  Flags(8) Some(77)");
+    assert_eq!(rig.commands[1], "publish topic a [expires:77|]  Flags(72) Some(77)");
     rig.say("SEND\ndestination:/topic/a\nttl:soon\n\n\0");
     assert_eq!(code(&rig), Some(CloseCode::BadHeader));
 }
@@ -110,7 +110,7 @@ fn a_persistent_message_for_a_queue_is_refused_rather_than_kept_in_memory_only()
 fn persistent_is_noted_and_passed_on() {
     let mut rig = Rig::connected("1.2");
     rig.say("SEND\ndestination:/topic/a\npersistent:true\n\n\0");
-    assert_eq!(rig.commands[0], "publish topic a [persistent:true|]  Flags(1) None");
+    assert_eq!(rig.commands[0], "publish topic a [persistent:true|]  Flags(65) None");
 }
 
 #[test]
@@ -206,4 +206,81 @@ fn hostile_acknowledgements_do_not_fill_memory() {
     rig.say("ACK\nid:0-1\n\n\0");
     assert_eq!(rig.broker.settled.len(), 3_000);
     assert!(rig.end.is_none());
+}
+
+#[test]
+fn replays_and_intervals_are_asked_for_by_header() {
+    for (headers, expected) in [
+        ("replay:last=10\n", "replay: Some(Last(10)), interval: 0ns"),
+        ("replay:version=7\ninterval:250\n", "replay: Some(Version(7)), interval: 250ms"),
+        ("replay:since=1700000000000\n", "replay: Some(Time(1700000000000)), interval: 0ns"),
+    ] {
+        let mut rig = Rig::connected("1.2");
+        rig.say(&format!("SUBSCRIBE\nid:1\ndestination:/topic/a.*\n{headers}\n\0"));
+        assert!(rig.commands[0].contains(expected), "{}", rig.commands[0]);
+    }
+    for bad in
+        ["replay:10", "replay:last=", "replay:last=4294967296", "replay:first=1", "interval:1s"]
+    {
+        let refused = subscribe_refused(&format!("destination:/topic/a\n{bad}\n"));
+        assert_eq!(refused, Some(CloseCode::BadHeader), "{bad}");
+        let refused = subscribe_refused("destination:/queue/a\nreplay:last=1\n");
+        assert_eq!(refused, Some(CloseCode::BadHeader), "queues");
+    }
+}
+
+#[test]
+fn conditions_and_patches_become_updates() {
+    let rows = [
+        (
+            "if-version:7\nk:v\n",
+            "change: Value([120]), properties: Some([107, 58, 118, 10])",
+            "Some(Version(7))",
+        ),
+        ("if-absent:true\n", "change: Value([120]), properties: Some([])", "Some(Absent)"),
+        ("patch:json\nk:v\n", "change: Patch([120]), properties: None", "None"),
+        (
+            "patch:merge\nif-version:2\n",
+            "change: Merge([120]), properties: None",
+            "Some(Version(2))",
+        ),
+    ];
+    for (headers, change, condition) in rows {
+        let mut rig = Rig::connected("1.2");
+        rig.broker.mute = true;
+        rig.say(&format!("SEND\ndestination:/topic/a\n{headers}receipt:r\n\nx\0"));
+        let command = &rig.commands[0];
+        assert!(command.contains("Operate { token: 1"), "{command}");
+        assert!(command.contains(change), "{command}");
+        assert!(command.contains(&format!("condition: {condition}")), "{command}");
+    }
+}
+
+#[test]
+fn updates_that_make_no_sense_are_refused() {
+    for (headers, code) in [
+        ("destination:/topic/a\nif-version:x\n", CloseCode::BadHeader),
+        ("destination:/topic/a\nif-absent:yes\n", CloseCode::BadHeader),
+        ("destination:/topic/a\nif-absent:true\nif-version:1\n", CloseCode::BadHeader),
+        ("destination:/topic/a\npatch:xml\n", CloseCode::BadHeader),
+        ("destination:/topic/a\npatch:json\nttl:5\n", CloseCode::BadHeader),
+        ("destination:/topic/a\npatch:json\nretain:remove\n", CloseCode::BadHeader),
+        ("destination:/topic/a\npatch:json\ntransaction:t\n", CloseCode::BadHeader),
+        ("destination:/queue/a\nif-version:1\n", CloseCode::BadDestination),
+        ("destination:/topic/a,/topic/b\nif-version:1\n", CloseCode::BadDestination),
+    ] {
+        let mut rig = Rig::connected("1.2");
+        let said = rig.say(&format!("SEND\n{headers}receipt:r\n\nx\0"));
+        assert!(said.contains("\nreceipt-id:r\n"), "{said}");
+        assert_eq!((rig.end.unwrap().code, rig.commands.len()), (code, 0), "{headers}");
+    }
+}
+
+#[test]
+fn an_update_without_a_receipt_ends_the_session_all_the_same() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SEND\ndestination:/topic/a\nif-absent:true\n\nx\0");
+    assert!(rig.end.is_none());
+    let said = rig.say("SEND\ndestination:/topic/a\nif-absent:true\n\nx\0");
+    assert!(said.contains("code:condition-failed\n") && !said.contains("receipt-id"), "{said}");
 }

@@ -45,7 +45,7 @@ fn eol_is_lf_with_an_optional_cr() {
     let said = rig.say("CONNECT\r\naccept-version:1.2\r\nhost:a\r\n\r\n\0\r\n");
     assert!(said.starts_with("CONNECTED\nversion:1.2\n"), "{said}");
     rig.say("SEND\r\ndestination:/topic/a\r\n\r\nhi\0");
-    assert_eq!(rig.commands.last().unwrap(), "publish topic a [] hi Flags(0) None");
+    assert_eq!(rig.commands.last().unwrap(), "publish topic a [] hi Flags(64) None");
 }
 
 // "STOMP Frames": "The NULL octet can be optionally followed by multiple EOLs."
@@ -126,7 +126,7 @@ fn only_send_has_a_body() {
 fn a_declared_body_may_hold_nul() {
     let mut rig = Rig::connected("1.2");
     rig.say("SEND\ndestination:/topic/a\ncontent-length:3\n\na\0b\0");
-    assert_eq!(rig.commands[0], "publish topic a [] a\0b Flags(0) None");
+    assert_eq!(rig.commands[0], "publish topic a [] a\0b Flags(64) None");
 }
 
 // "Standard Headers": the octet behind the declared length is the frame's NULL.
@@ -148,7 +148,7 @@ fn content_length_is_exact() {
 fn the_first_of_repeated_headers_wins() {
     let mut rig = Rig::connected("1.2");
     rig.say("SEND\ndestination:/topic/a\ndestination:/topic/b\nfoo:1\nfoo:2\n\n\0");
-    assert_eq!(rig.commands[0], "publish topic a [foo:1|foo:2|]  Flags(0) None");
+    assert_eq!(rig.commands[0], "publish topic a [foo:1|foo:2|]  Flags(64) None");
 }
 
 // "Size Limits": "servers MAY place maximum limits on" headers, lengths and bodies; "the server

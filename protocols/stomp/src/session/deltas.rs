@@ -6,9 +6,10 @@
 
 use tiderace_base::Close;
 use tiderace_delta::{Codec, NAMES};
-use tiderace_wire::{Delivery, Deltas, EncodingKey, Kind, Message, Output, Target};
+use tiderace_wire::{Delivery, Deltas, EncodingKey, Message, Output, Target};
 
 use super::deliver::{form_key, write};
+use super::subscribe::is_topic;
 use super::subscription::{AckMode, Subscription};
 use super::{Request, StompSession};
 use crate::encode::{self, Form, Update};
@@ -41,10 +42,6 @@ impl StompSession {
                 codec = found.number;
             }
         }
-        let is_topic = |target: &Target| match target {
-            Target::Exact(destination) => destination.kind == Kind::Topic,
-            Target::Pattern(kind, _) => *kind == Kind::Topic,
-        };
         if mode != AckMode::Auto || !targets.iter().all(is_topic) {
             let text = format_args!(
                 "`deltas` is for topics with `ack:auto`. Leave it out, or subscribe to such."

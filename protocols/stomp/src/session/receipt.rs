@@ -82,6 +82,21 @@ impl Receipts {
         self.texts.make_contiguous().get(start..start + len)
     }
 
+    /// Appends lines to the receipt that covers a token.
+    pub(super) fn say_more(&mut self, token: Token, lines: &[u8]) {
+        let base = self.base;
+        let offset = token.wrapping_sub(base);
+        let index = self.entries.partition_point(|entry| entry.end.wrapping_sub(base) <= offset);
+        let Some(entry) = self.entries.get_mut(index) else { return };
+        entry.text += lines.len() as u32;
+        let end: usize = self.entries.iter().take(index + 1).map(|entry| entry.text as usize).sum();
+        self.texts.extend(lines);
+        let texts = self.texts.make_contiguous();
+        if let Some(behind) = texts.get_mut(end - lines.len()..) {
+            behind.rotate_right(lines.len());
+        }
+    }
+
     /// Shows the texts of receipts that are due, and forgets them.
     fn settle(&mut self, mut write: impl FnMut(&[u8])) {
         while let Some(entry) = self.entries.front() {
@@ -146,6 +161,14 @@ impl StompSession {
         Ok(())
     }
 
+    /// Takes note of what was done, and writes the receipts that are due by that.
+    pub(super) fn confirmed(&mut self, confirm: Confirm, context: &mut Context<'_>) {
+        if let Some(rare) = &mut self.rare {
+            rare.receipts.confirm(confirm);
+        }
+        self.write_receipts(context);
+    }
+
     /// Writes the receipts that are due.
     pub(super) fn write_receipts(&mut self, context: &mut Context<'_>) {
         let Some(rare) = &mut self.rare else { return };
@@ -182,6 +205,21 @@ mod tests {
         receipts.confirm(Confirm::one(10));
         assert_eq!(due(&mut receipts), ["a", "b", "c"]);
         assert!(receipts.is_empty());
+        assert!(receipts.texts.is_empty());
+    }
+
+    #[test]
+    fn say_more_where_there_is_more_to_say() {
+        let mut receipts = Receipts::default();
+        for (text, token) in [(b"a", 1), (b"b", 2), (b"c", 3)] {
+            receipts.owe(text, token, 1);
+        }
+        for token in [2, 3, 1] {
+            receipts.say_more(token, format!("\nversion:{token}").as_bytes());
+            receipts.confirm(Confirm::one(token));
+        }
+        receipts.say_more(9, b"lost");
+        assert_eq!(due(&mut receipts), ["a\nversion:1", "b\nversion:2", "c\nversion:3"]);
         assert!(receipts.texts.is_empty());
     }
 

@@ -6,6 +6,7 @@
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Commands, Context, Destination, Flags, Kind, Meta, Token};
 
+use super::operate::Wishes;
 use super::{LastDestination, NO_COLON, StompSession, content_length, number};
 use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, missing, shown, unreadable};
@@ -28,11 +29,12 @@ struct SendHeaders<'a> {
 }
 
 #[derive(Debug, Default)]
-struct RareHeaders<'a> {
-    transaction: Option<&'a [u8]>,
-    expires: Option<&'a [u8]>,
-    ttl: Option<&'a [u8]>,
-    retain: Option<&'a [u8]>,
+pub(super) struct RareHeaders<'a> {
+    pub(super) transaction: Option<&'a [u8]>,
+    pub(super) expires: Option<&'a [u8]>,
+    pub(super) ttl: Option<&'a [u8]>,
+    pub(super) retain: Option<&'a [u8]>,
+    pub(super) wishes: Wishes<'a>,
     persistent: Option<&'a [u8]>,
     /// The first lines that become properties as they are.
     lines: [&'a [u8]; LINES_KEPT],
@@ -41,18 +43,18 @@ struct RareHeaders<'a> {
 }
 
 /// A SEND that has been read and checked as far as its headers go.
-struct Publication<'a> {
-    headers: Headers<'a>,
+pub(super) struct Publication<'a> {
+    pub(super) headers: Headers<'a>,
     /// How many header lines there are.
     count: usize,
     /// Whether any header becomes a property.
     has_properties: bool,
-    rare: &'a RareHeaders<'a>,
-    receipt: Option<&'a [u8]>,
-    meta: Meta,
+    pub(super) rare: &'a RareHeaders<'a>,
+    pub(super) receipt: Option<&'a [u8]>,
+    pub(super) meta: Meta,
     /// The expiry date that a `ttl` comes to; receivers are told the date.
     expires_by_ttl: Option<u64>,
-    body: &'a [u8],
+    pub(super) body: &'a [u8],
 }
 
 impl<'a> SendHeaders<'a> {
@@ -104,6 +106,9 @@ impl<'a> RareHeaders<'a> {
             b"expires" => Some(&mut self.expires),
             b"persistent" => Some(&mut self.persistent),
             b"transaction" => Some(&mut self.transaction),
+            b"if-version" => Some(&mut self.wishes.if_version),
+            b"if-absent" => Some(&mut self.wishes.if_absent),
+            b"patch" => Some(&mut self.wishes.patch),
             _ => None,
         };
         if let Some(place) = place {
@@ -180,12 +185,15 @@ impl StompSession {
             has_properties: send.has_more,
             rare: &send.rare,
             receipt: send.receipt,
-            meta: Meta::default(),
+            meta: Meta { flags: Flags::CHECKED, expires_ms: None },
             expires_by_ttl: None,
             body,
         };
         if send.has_more {
             publication.read(now)?;
+            if !send.rare.wishes.is_empty() {
+                return self.send_operation(spelling, &publication, context);
+            }
         }
         if send.rare.transaction.is_none()
             && let Some(rare) = &mut self.rare
@@ -284,7 +292,7 @@ impl StompSession {
 
 impl Publication<'_> {
     /// Appends the properties; says whether any holds an escape.
-    fn append_properties(&self, session: u64, out: &mut Vec<u8>) -> Result<bool, Close> {
+    pub(super) fn append_properties(&self, session: u64, out: &mut Vec<u8>) -> Result<bool, Close> {
         if let Some(date) = self.expires_by_ttl {
             tiderace_wire::properties::append(out, "expires", &date.to_string());
         }

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, Span};
 use tiderace_filter::Selector;
-use tiderace_wire::{Command, Context, Subscribe, SubscriptionKey, Target, Window};
+use tiderace_wire::{Command, Context, Kind, Replay, Subscribe, SubscriptionKey, Target, Window};
 
 use super::subscription::{AckMode, Name, Subscription};
 use super::{Request, StompSession, number};
@@ -49,6 +49,7 @@ impl StompSession {
         let codec = self.delta_codec(request, mode, &targets)?;
         let selector = selector(request)?;
         let window = credit(request)?;
+        let (replay, interval) = pace(request, &targets)?;
         let exclusive = request.headers.find_raw("exclusive") == Some(b"true");
         let confirm = self.owe(request.command, request.headers, 1)?;
         let style = match &*targets {
@@ -66,6 +67,8 @@ impl StompSession {
             exclusive,
             confirm,
             deltas: codec != 0,
+            replay,
+            interval,
             ..Subscribe::new(key, targets)
         })));
         Ok(())
@@ -148,6 +151,52 @@ fn selector(request: &Request<'_>) -> Result<Option<Selector>, Close> {
     Selector::parse(&text)
         .map(Some)
         .map_err(|error| fault(CloseCode::BadSelector, request.command, format_args!("{error}.")))
+}
+
+/// `replay` and `interval`: where to begin in what topics keep, and how often each may come.
+fn pace(request: &Request<'_>, targets: &[Target]) -> Result<(Option<Replay>, Span), Close> {
+    let headers = request.headers;
+    let (from, every) = (headers.find_raw("replay"), headers.find_raw("interval"));
+    if (from.is_some() || every.is_some()) && !targets.iter().all(is_topic) {
+        let text = "`replay` and `interval` are for topics. Leave them out.";
+        return Err(bad_header(request.command, text));
+    }
+    let replay = from.map(|text| {
+        replay(text).ok_or_else(|| {
+            let text = format_args!(
+                "`replay:{}` is not known. Use `last=10`, `version=7` or \
+                 `since=1700000000000` (milliseconds).",
+                shown(text)
+            );
+            bad_header(request.command, text)
+        })
+    });
+    let interval = every.map(|text| {
+        number(text).map(Span::from_millis).ok_or_else(|| {
+            let text = format_args!("`interval:{}` is no number of milliseconds.", shown(text));
+            bad_header(request.command, text)
+        })
+    });
+    Ok((replay.transpose()?, interval.transpose()?.unwrap_or_default()))
+}
+
+fn replay(text: &[u8]) -> Option<Replay> {
+    let at = text.iter().position(|byte| *byte == b'=')?;
+    let (what, value) = (text.get(..at)?, number(text.get(at + 1..)?)?);
+    Some(match what {
+        b"last" => Replay::Last(u32::try_from(value).ok()?),
+        b"version" => Replay::Version(value),
+        b"since" => Replay::Time(value),
+        _ => return None,
+    })
+}
+
+/// Whether a target is a topic, or several.
+pub(super) fn is_topic(target: &Target) -> bool {
+    match target {
+        Target::Exact(destination) => destination.kind == Kind::Topic,
+        Target::Pattern(kind, _) => *kind == Kind::Topic,
+    }
 }
 
 /// `credit:messages[,bytes]`; zero means that this one does not count.

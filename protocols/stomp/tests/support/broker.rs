@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tiderace_base::{CloseCode, Now, ShardId};
 use tiderace_wire::{
-    Command, Confirm, Delivery, Kind, Outcome, Reply, Run, SharedRun, Subscribe, SubscriptionKey,
-    Target,
+    Change, Command, Condition, Confirm, Delivery, Destination, Kind, Meta, Operation, Outcome,
+    Outturn, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Token, Update,
 };
 
 #[derive(Default)]
@@ -70,7 +70,13 @@ impl Broker {
             return;
         }
         match command {
-            Command::Operate { .. } => {}
+            Command::Operate { token, operation } => {
+                let reply = match *operation {
+                    Operation::Update(update) => self.update(now, token, *update),
+                    _ => Reply::Operated { token, outturn: Box::new(Outturn::Done) },
+                };
+                self.replies.push_back(reply);
+            }
             Command::Call(_) | Command::Speak(_) | Command::HangUp { .. } => {
                 panic!("STOMP neither calls nor serves")
             }
@@ -123,6 +129,31 @@ impl Broker {
         if let Some(token) = token {
             self.replies.push_back(Reply::Confirmed(Confirm::one(token)));
         }
+    }
+
+    /// Gives a topic a whole value if its version is right; knows nothing of patches.
+    fn update(&mut self, now: Now, token: Token, update: Update) -> Reply {
+        let path = update.path.to_string();
+        let known = self.previous.get(&path).map(|run| run.version() + run.len() as u64 - 1);
+        let fits = match update.condition {
+            None => true,
+            Some(Condition::Absent) => known.is_none(),
+            Some(Condition::Version(version)) => known == Some(version),
+            other => panic!("{other:?}"),
+        };
+        if !fits {
+            return Reply::Refused { token: Some(token), close: CloseCode::ConditionFailed.into() };
+        }
+        let Change::Value(body) = update.change else { panic!("{:?}", update.change) };
+        let destination = Destination { kind: Kind::Topic, path: update.path };
+        let meta = Meta { flags: update.flags, expires_ms: None };
+        let properties = update.properties.unwrap_or_default();
+        let mut run = Run::single(destination, now.time, &properties, &body, meta);
+        run.number(ShardId(0), self.sequence + 1);
+        self.sequence += 1;
+        self.publish(now, run);
+        let version = known.unwrap_or_default() + 1;
+        Reply::Operated { token, outturn: Box::new(Outturn::Updated { version }) }
     }
 
     fn publish(&mut self, now: Now, mut run: Run) {
