@@ -142,7 +142,7 @@ impl Broker {
             locks: Map::default(),
             locks_waited: 0,
             last_fence: 0,
-            views: Box::default(),
+            views: Box::new(Views::new(&options.views)),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
             sweep_at: 0,

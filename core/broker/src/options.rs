@@ -102,6 +102,8 @@ pub struct BrokerOptions {
     pub queue_default: QueueOptions,
     /// Options of services.
     pub services: ServiceOptions,
+    /// Views that are there from the start, with their names, in their order.
+    pub views: Vec<(Path, Box<str>)>,
     /// How long a topic without subscribers and retained value is remembered.
     pub topic_idle: Span,
     /// How snapshots are divided.
@@ -156,6 +158,7 @@ impl Default for BrokerOptions {
                 idle: Span::from_secs(30),
             },
             services: ServiceOptions::default(),
+            views: Vec::new(),
             topic_idle: Span::from_secs(60),
             page: PageLimits::default(),
             epoch: 0,

@@ -11,6 +11,7 @@ mod viewing;
 use std::collections::BTreeMap;
 
 use tiderace_base::CloseCode;
+use tiderace_broker::BrokerOptions;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Operation, Outturn};
 use viewing::{Node, on_nodes};
@@ -424,4 +425,23 @@ fn many_topics_are_walked_in_slices() {
     }
     let metrics = node.world.brokers.iter().map(|broker| broker.metrics().view_outputs);
     assert_eq!(metrics.sum::<u64>(), 0);
+}
+
+#[test]
+fn views_of_the_configuration_are_there_from_the_start() {
+    for shards in [1, 3] {
+        let view = |name: &str, text: &str| (Path::parse(name).unwrap(), text.into());
+        let views = vec![view("a", "map in/* to out/<path(1)>"), view("b", "map out/* to last")];
+        let mut node = Node::with(3, BrokerOptions { shards, views, ..BrokerOptions::default() });
+        node.set("in/1", "1");
+        node.rest();
+        assert_eq!(node.value("last").unwrap(), "1");
+        assert_eq!(node.shown("b").unwrap()["view"], "map out/* to last");
+        node.put("b", "map out/* to other");
+        node.put("c", "map other to more");
+        node.rest();
+        let topics = node.topics();
+        assert_eq!(topics.keys().collect::<Vec<_>>(), ["in/1", "more", "other", "out/1"]);
+        assert_eq!(node.shown("c").unwrap()["order"], 3);
+    }
 }

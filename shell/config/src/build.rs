@@ -3,9 +3,10 @@
 //! Relies on `load` having checked each value alone. Invariant: what these checks let pass, the server
 //! can run with.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tiderace_topics::Path;
+use tiderace_views::View;
 
 use crate::build_auth;
 use crate::config::Config;
@@ -29,6 +30,7 @@ use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
+use crate::sections::views::ViewConfig;
 use crate::spec::Values;
 use crate::units;
 
@@ -53,6 +55,7 @@ pub(crate) fn build(
         history: single(tables, "history", HistoryConfig::from_values)?,
         store: single(tables, "store", StoreConfig::from_values)?,
         memory: single(tables, "memory", MemoryConfig::from_values)?,
+        views: repeated(tables, "view", ViewConfig::from_values),
         feeds: repeated(tables, "feed", FeedConfig::from_values),
         development: single(tables, "development", DevelopmentConfig::from_values)?,
         stomp: single(tables, "stomp", StompConfig::from_values)?,
@@ -69,6 +72,7 @@ pub(crate) fn build(
     check_relations(&config, tables, problems);
     check_dead_letters(tables, problems);
     check_feeds(tables, problems);
+    check_views(tables, problems);
     check_origins(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     Some(config)
@@ -266,6 +270,27 @@ fn check_feeds(tables: &[Table], problems: &mut Problems) {
                 let key = setting.spec.key;
                 let message = format!("{key}: {text:?} is no path such as \"demo/fx\": {error}");
                 problems.add(setting.origin.clone(), message);
+            }
+        }
+    }
+}
+
+/// A view must have a name of its own, which is a path, and a text that can be read.
+fn check_views(tables: &[Table], problems: &mut Problems) {
+    let mut names: HashSet<&str> = HashSet::new();
+    for table in tables.iter().filter(|table| table.section.name == "view") {
+        for setting in &table.settings {
+            let crate::kind::Value::Text(text) = &setting.value else {
+                continue;
+            };
+            let key = setting.spec.key;
+            let wrong = match setting.spec.name() {
+                "name" if !names.insert(text) => Some(format!("two views are called {text:?}")),
+                "name" => Path::parse(text).err().map(|error| format!("{text:?}: {error}")),
+                _ => View::parse(text).err().map(|error| error.to_string()),
+            };
+            if let Some(wrong) = wrong {
+                problems.add(setting.origin.clone(), format!("{key}: {wrong}"));
             }
         }
     }

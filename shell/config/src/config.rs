@@ -20,6 +20,7 @@ use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
+use crate::sections::views::ViewConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +51,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// Memory of the whole server.
     pub memory: MemoryConfig,
+    /// Topic views that are there from the start.
+    pub views: Vec<ViewConfig>,
     /// Made-up data that the server publishes itself.
     pub feeds: Vec<FeedConfig>,
     /// Development mode.

@@ -56,6 +56,7 @@ pub use sections::services::ServicesConfig;
 pub use sections::session::SessionConfig;
 pub use sections::socketio::SocketIoConfig;
 pub use sections::store::{StoreConfig, StoreSync};
+pub use sections::views::ViewConfig;
 pub use sections::{SECTIONS, find_option, single_options};
 pub use show::{show_json, show_toml};
 pub use spec::{DefaultValue, OptionSpec, SectionSpec};

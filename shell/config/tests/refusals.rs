@@ -141,6 +141,14 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:3:1: feed.path: \"a//b\" is no path such as \"demo/fx\": level 2 of the name is empty (levels are joined by single separators)",
     ),
     (
+        "[[view]]\nname = \"v\"\ntext = \"map a into b\"",
+        "t.toml:3:1: view.text: line 1, column 7: expected `to` and a path, or `where`, `set`, `remove`, `insert`, `patch`, `as`, found `into`\n  map a into b\n        ^",
+    ),
+    (
+        "[[view]]\nname = \"v\"\ntext = \"map a to b\"\n[[view]]\nname = \"v\"\ntext = \"map c to d\"",
+        "t.toml:5:1: view.name: two views are called \"v\"",
+    ),
+    (
         "[queues]\ndead_letter = \"dlq//{queue}\"",
         "t.toml:2:1: queues.dead_letter: \"dlq//{queue}\" does not become a path such as \"dlq/{queue}\": level 2 of the name is empty (levels are joined by single separators)",
     ),

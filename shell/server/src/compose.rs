@@ -16,7 +16,7 @@ use tiderace_broker::{
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, DeltaCodec, ListenerProtocol, PrincipalMatch,
     QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig,
-    SlowConsumer as SlowConsumerWord, TokenSecret, TopicsConfig, UserPassword,
+    SlowConsumer as SlowConsumerWord, TokenSecret, TopicsConfig, UserPassword, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
@@ -24,6 +24,7 @@ use tiderace_native::NativeOptions;
 use tiderace_queues::QueueOptions;
 use tiderace_reactor::{Deadlines, ListenerOptions, Options, SocketOptions};
 use tiderace_stomp::StompOptions;
+use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{Kind, Window};
 
@@ -70,12 +71,18 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
             })
             .collect(),
         queue_default: queue_options(&config.queues, None),
+        views: config.views.iter().filter_map(view).collect(),
         services: service_options(&config.services),
         history_bytes_max: config.history.bytes_max / shards,
         history_bytes_per_topic: config.history.topic_bytes_max,
         history_age: config.history.age_max,
         ..BrokerOptions::default()
     }
+}
+
+/// A view's name and text; the configuration has checked both.
+fn view(view: &ViewConfig) -> Option<(Path, Box<str>)> {
+    Some((Path::parse(&view.name).ok()?, view.text.as_str().into()))
 }
 
 /// The event loop's options.

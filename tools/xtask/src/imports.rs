@@ -46,7 +46,7 @@ const ROWS: &[Row] = &[
         &["core/base", "core/filter", "core/topics", "core/wire", "core/broker", "transports/*"],
     ),
     row("shell/auth", &["core/base", "core/topics", "core/wire", "core/broker"]),
-    row("shell/config", &["core/base", "core/topics"]),
+    row("shell/config", &["core/base", "core/topics", "core/views"]),
     row("shell/store", &[]),
     row("shell/server", &["*"]),
     row("tools/*", &["*"]),

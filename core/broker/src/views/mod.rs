@@ -217,6 +217,44 @@ impl Default for Views {
 }
 
 impl Views {
+    /// A shard's part in the views that are there from the start. All shards have the same, so
+    /// nobody has to announce them.
+    pub(crate) fn new(texts: &[(Path, Box<str>)]) -> Views {
+        let mut views = Views::default();
+        for (name, text) in texts {
+            if let Ok(view) = View::parse(text) {
+                let rank = views.next_rank;
+                views.next_rank += 1;
+                views.put(name.clone(), Arc::new(view), rank, views.version + 1);
+            }
+        }
+        views
+    }
+
+    /// A view begins here, or changes.
+    fn put(&mut self, name: Path, view: Arc<View>, rank: u32, version: u64) {
+        self.version = self.version.max(version);
+        self.generation += 1;
+        let entry = Entry {
+            name,
+            view: view.clone(),
+            spec: None,
+            problems: 0,
+            last_problem: String::new(),
+            told: false,
+        };
+        if let Some(before) = self.known.insert(rank, entry) {
+            for pattern in before.view.sources() {
+                self.index.remove(pattern, &rank);
+            }
+            self.jobs.push_back(Job::Revisit { rank, bucket: 0 });
+        }
+        for (number, pattern) in view.sources().iter().enumerate() {
+            self.index.insert(pattern, rank);
+            self.jobs.push_back(Job::Walk { rank, pattern: number, after: None });
+        }
+    }
+
     /// Views there are, and outputs whose home this shard is.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.known.len(), self.outputs.len())
@@ -244,7 +282,7 @@ impl Broker {
     ) {
         match mail {
             ViewMail::Put { name, view, rank, version } => {
-                self.view_put(name, view, rank, version);
+                self.views.put(name, view, rank, version);
                 self.take_early(now, effects);
             }
             ViewMail::Remove { rank, version } => {
@@ -287,31 +325,6 @@ impl Broker {
             self.view_mail(now, to, mail, effects);
         } else {
             effects.mail.push((to, Mail::View(Box::new(mail))));
-        }
-    }
-
-    /// A view begins here, or changes.
-    fn view_put(&mut self, name: Path, view: Arc<View>, rank: u32, version: u64) {
-        let views = &mut *self.views;
-        views.version = views.version.max(version);
-        views.generation += 1;
-        let entry = Entry {
-            name,
-            view: view.clone(),
-            spec: None,
-            problems: 0,
-            last_problem: String::new(),
-            told: false,
-        };
-        if let Some(before) = views.known.insert(rank, entry) {
-            for pattern in before.view.sources() {
-                views.index.remove(pattern, &rank);
-            }
-            views.jobs.push_back(Job::Revisit { rank, bucket: 0 });
-        }
-        for (number, pattern) in view.sources().iter().enumerate() {
-            views.index.insert(pattern, rank);
-            views.jobs.push_back(Job::Walk { rank, pattern: number, after: None });
         }
     }
 

@@ -148,7 +148,7 @@ impl Broker {
         if self.shard != registrar {
             return;
         }
-        let news = self.views.known.iter().filter(|(_, entry)| !entry.told && entry.problems > 0);
+        let news = self.views.known.iter().filter(|(_, entry)| !entry.told);
         let news: Vec<(u32, Path)> =
             news.map(|(rank, entry)| (*rank, entry.name.clone())).collect();
         for (rank, name) in news {

@@ -14,7 +14,6 @@ use tiderace_wire::{Flags, Run, ValueType};
 use super::{BUCKETS, HOPS_MAX, Job, LOOK_WORK, Values, ViewMail, bucket_of};
 use crate::broker::{Broker, Map};
 use crate::effects::Effects;
-use crate::operate::is_reserved;
 
 /// Topics looked at in one slice of a walk.
 const WALK_SLICE: usize = 256;
@@ -360,13 +359,9 @@ impl Broker {
     }
 }
 
-/// Whether a view follows a topic. As with subscriptions, wildcards do not guess private paths, and
-/// what the server keeps below `$sys` has to be spelled.
+/// Whether a view follows a topic. As with subscriptions, wildcards do not guess private paths.
 fn follows(view: &View, path: &Path) -> bool {
-    view.sources().iter().any(|pattern| {
-        reaches(pattern, path)
-            && (!is_reserved(path) || pattern.as_str().trim_start_matches('?').starts_with("$sys"))
-    })
+    view.sources().iter().any(|pattern| reaches(pattern, path))
 }
 
 fn form_of(kind: ValueType) -> Form {

@@ -18,7 +18,11 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(seed: u64, shards: usize) -> Node {
-        let options = BrokerOptions { shards, ..BrokerOptions::default() };
+        Node::with(seed, BrokerOptions { shards, ..BrokerOptions::default() })
+    }
+
+    pub(crate) fn with(seed: u64, options: BrokerOptions) -> Node {
+        let shards = options.shards;
         let mut world = World::new(seed, options);
         let client = world.connect(shards - 1, "ann");
         Node { world, client }

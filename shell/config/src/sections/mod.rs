@@ -19,6 +19,7 @@ pub(crate) mod services;
 pub(crate) mod session;
 pub(crate) mod socketio;
 pub(crate) mod store;
+pub(crate) mod views;
 
 use crate::spec::{OptionSpec, SectionSpec};
 
@@ -32,6 +33,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     destinations::TopicConfig::SECTION,
     destinations::QueuesConfig::SECTION,
     destinations::QueueConfig::SECTION,
+    views::ViewConfig::SECTION,
     services::ServicesConfig::SECTION,
     deltas::DeltasConfig::SECTION,
     history::HistoryConfig::SECTION,
