@@ -2,114 +2,70 @@
 //!
 //! The mechanisms of the slow-consumer policies live here; when to use which is decided in
 //! `deliver.rs`. Messages of queues are bounded by their consumer's window and are never dropped.
+//!
+//! There is one line of entries as long as all have the default priority, and a delivery's `reached` is
+//! known by its place there. With other priorities, or with updates that `windows.rs` withholds, the
+//! order is not that of the numbers, and `marks.rs` keeps account of what is still to be given.
+//! Invariant: messages of one topic for one subscription leave in the order in which they came.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
 use tiderace_base::{Key, ShardId};
-use tiderace_wire::{Delivery, Exchange, ExchangeKey, SharedRun, Side, SubscriptionKey};
+use tiderace_topics::Path;
+use tiderace_wire::{Priority, SubscriptionKey};
 
-/// Where a delivery came from, and so what may be done with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// A queue; the broker accepts it for the client when it is taken.
-    AutoQueue,
-    /// A queue; the client will settle it.
-    ExplicitQueue,
-    /// A topic.
-    Topic,
-    /// The other side of an exchange, whose number stands in the place of redeliveries.
-    Exchange {
-        /// Which side the session holds.
-        side: Side,
-        /// Whether the exchange begins with it.
-        first: bool,
-        /// Whether it is the other side's last.
-        last: bool,
-    },
-}
+use crate::conflate::conflated;
+use crate::marks::Marks;
 
-impl Source {
-    /// Whether its home waits to hear what becomes of it.
-    pub(crate) fn is_queue(self) -> bool {
-        matches!(self, Source::AutoQueue | Source::ExplicitQueue)
-    }
+pub use crate::pending::Pending;
+pub(crate) use crate::pending::Source;
 
-    fn is_exchange(self) -> bool {
-        matches!(self, Source::Exchange { .. })
-    }
-}
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// Part of a run for one subscription.
-#[derive(Debug)]
-pub struct Pending {
-    pub(crate) key: SubscriptionKey,
-    pub(crate) run: Rc<SharedRun>,
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-    pub(crate) redeliveries: u32,
-    /// Of topics: the number up to which everything of the home has been given once this is; zero if
-    /// that is not known.
-    pub(crate) reached: u64,
-    pub(crate) source: Source,
-}
-
-impl Pending {
-    /// As a session wants it.
-    pub fn delivery(&self) -> Delivery<'_> {
-        let exchange = self.exchange();
-        Delivery {
-            key: self.key,
-            run: &self.run,
-            from: self.from as usize,
-            to: self.to as usize,
-            redeliveries: if exchange.is_some() { 0 } else { self.redeliveries },
-            reached: self.reached,
-            exchange,
-        }
-    }
-
-    /// What it is to an exchange, if it is of one.
-    pub(crate) fn exchange(&self) -> Option<Exchange> {
-        match self.source {
-            Source::Exchange { side, first, last } => {
-                let key = ExchangeKey { side, number: self.redeliveries };
-                Some(Exchange { key, first, last })
-            }
-            _ => None,
-        }
-    }
-
-    /// How many messages.
-    pub fn len(&self) -> u32 {
-        self.to - self.from
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.to <= self.from
-    }
-
-    /// What it counts for, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.run.run().bytes_of(self.from as usize, self.to as usize)
-            + self.len() as usize * 16
-            + size_of::<Pending>()
-    }
-}
-
-/// A session's backlog; allocated while it is not empty.
+/// A session's backlog; allocated while something waits or a window is open.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    entries: VecDeque<Pending>,
+    /// What has the default priority: mostly everything.
+    ordinary: Line,
+    /// What goes before and after that; allocated when it is first needed.
+    ranked: Option<Box<Ranked>>,
     bytes: usize,
     /// Of them, those of exchanges.
     exchange_bytes: usize,
+    /// While conflating: the newest entry of each topic.
+    newest: Option<Map<(SubscriptionKey, Key), Newest>>,
+    /// What is still to be given, if that is not in the order of its numbers.
+    marks: Option<Box<Marks>>,
+    /// The open windows: how long a subscription is to get no further update of a topic.
+    windows: Option<Box<Map<(SubscriptionKey, Path), Key>>>,
+    /// Messages that windows withhold, and their bytes.
+    withheld: usize,
+    withheld_bytes: usize,
+}
+
+/// Entries of one priority.
+#[derive(Debug, Default)]
+struct Line {
+    entries: VecDeque<Pending>,
     /// Entries taken since the beginning: the absolute place of the front.
     taken: u64,
-    /// While conflating: the absolute place of the newest entry of each topic.
-    newest: Option<HashMap<(SubscriptionKey, Key), u64, foldhash::fast::RandomState>>,
+}
+
+#[derive(Debug, Default)]
+struct Ranked {
+    high: Line,
+    low: Line,
+}
+
+/// Where the newest entry of a topic is.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    /// Its absolute place in its line.
+    place: u64,
+    /// A removal went before it, and nothing of the topic between them.
+    after_removal: bool,
 }
 
 impl Backlog {
@@ -121,39 +77,126 @@ impl Backlog {
         self.exchange_bytes
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// How many messages wait, withheld ones included.
+    pub(crate) fn messages(&self) -> u64 {
+        self.iter().map(|pending| u64::from(pending.len())).sum::<u64>() + self.withheld as u64
     }
 
-    /// Appends; `topic` is where it comes from, if from a topic.
-    pub(crate) fn push(&mut self, pending: Pending, topic: Option<Key>) {
+    /// Whether nothing can be taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines().all(|line| line.entries.is_empty())
+    }
+
+    /// Whether it can be forgotten.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_empty() && self.windows.is_none()
+    }
+
+    /// In the order in which they are taken.
+    fn lines(&self) -> impl Iterator<Item = &Line> {
+        let ranked = self.ranked.as_deref();
+        let high = ranked.map(|ranked| &ranked.high);
+        high.into_iter().chain([&self.ordinary]).chain(ranked.map(|ranked| &ranked.low))
+    }
+
+    fn lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+        let (high, low) = match self.ranked.as_deref_mut() {
+            Some(Ranked { high, low }) => (Some(high), Some(low)),
+            None => (None, None),
+        };
+        high.into_iter().chain([&mut self.ordinary]).chain(low)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
+        self.lines().flat_map(|line| &line.entries)
+    }
+
+    fn line(&mut self, priority: Priority) -> &mut Line {
+        match priority {
+            Priority::Default => &mut self.ordinary,
+            Priority::High => &mut self.ranked.get_or_insert_default().high,
+            Priority::Low => &mut self.ranked.get_or_insert_default().low,
+        }
+    }
+
+    fn count(&mut self, pending: &Pending) {
         let bytes = pending.bytes();
         self.bytes += bytes;
         if pending.source.is_exchange() {
             self.exchange_bytes += bytes;
         }
-        // While conflating, a later message must not take a place before this one.
-        if let (Some(newest), Some(topic)) = (&mut self.newest, topic) {
-            newest.insert((pending.key, topic), self.taken + self.entries.len() as u64);
-        }
-        // The same run for another subscription: it has not been given before both are.
-        let same = |waiting: &&mut Pending| Rc::ptr_eq(&waiting.run, &pending.run);
-        for waiting in self.entries.iter_mut().rev().take_while(same) {
-            if waiting.key != pending.key {
-                waiting.reached = waiting.reached.min(pending.run.run().first().saturating_sub(1));
-            }
-        }
-        self.entries.push_back(pending);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Pending> {
-        let pending = self.entries.pop_front()?;
+    fn discount(&mut self, pending: &Pending) {
         let bytes = pending.bytes();
         self.bytes -= bytes;
         if pending.source.is_exchange() {
             self.exchange_bytes -= bytes;
         }
-        self.taken += 1;
+    }
+
+    /// The account of what is still to be given, from now on until nothing is.
+    pub(crate) fn marks(&mut self) -> &mut Marks {
+        if self.marks.is_none() {
+            let mut marks = Box::new(Marks::default());
+            for pending in self.iter().filter(|pending| pending.source == Source::Topic) {
+                marks.wait(pending.run.run().home(), pending.first(), pending.reached);
+            }
+            self.marks = Some(marks);
+        }
+        self.marks.get_or_insert_default()
+    }
+
+    /// Messages of topics are to be given, or were given up.
+    pub(crate) fn mark(&mut self, pending: &Pending, waits: bool) {
+        let (home, first) = (pending.run.run().home(), pending.first());
+        if let Some(marks) = self.marks.as_mut().filter(|_| pending.source == Source::Topic) {
+            if waits {
+                marks.wait(home, first, pending.reached);
+            } else {
+                marks.end(home, first);
+            }
+        }
+    }
+
+    /// Appends; `topic` is where it comes from, if from a topic.
+    pub(crate) fn push(&mut self, pending: Pending, topic: Option<Key>, priority: Priority) {
+        if priority != Priority::Default {
+            self.marks();
+        }
+        self.count(&pending);
+        self.mark(&pending, true);
+        if self.marks.is_none() {
+            // The same run for another subscription: it has not been given before both are.
+            let same = |waiting: &&mut Pending| Rc::ptr_eq(&waiting.run, &pending.run);
+            for waiting in self.ordinary.entries.iter_mut().rev().take_while(same) {
+                if waiting.key != pending.key {
+                    waiting.reached =
+                        waiting.reached.min(pending.run.run().first().saturating_sub(1));
+                }
+            }
+        }
+        let line = self.line(priority);
+        let place = line.taken + line.entries.len() as u64;
+        let key = pending.key;
+        line.entries.push_back(pending);
+        // While conflating, a later message must not take a place before this one.
+        if let (Some(newest), Some(topic)) = (&mut self.newest, topic) {
+            newest.insert((key, topic), Newest { place, after_removal: false });
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Pending> {
+        let line = self.lines_mut().find(|line| !line.entries.is_empty())?;
+        let mut pending = line.entries.pop_front()?;
+        line.taken += 1;
+        self.discount(&pending);
+        if let Some(marks) = self.marks.as_mut().filter(|_| pending.source == Source::Topic) {
+            pending.reached = marks.end(pending.run.run().home(), pending.first());
+            if self.withheld == 0 && self.is_empty() {
+                self.marks = None;
+            }
+        }
         Some(pending)
     }
 
@@ -161,10 +204,10 @@ impl Backlog {
     /// the near caches; asked for together it comes in the time of one, asked for one by one, as
     /// each is encoded, it would be waited for each time.
     pub(crate) fn look_ahead(&self, count: usize) {
-        if self.entries.len() < 2 {
+        if self.ranked.is_none() && self.ordinary.entries.len() < 2 {
             return;
         }
-        let next = || self.entries.iter().take(count);
+        let next = || self.iter().take(count);
         let sizes =
             next().fold(0, |sum: usize, pending| sum.wrapping_add(pending.run.run().bytes()));
         let bytes = next().fold(0, |sum: u8, pending| {
@@ -178,80 +221,147 @@ impl Backlog {
 
     /// What is taken next.
     pub(crate) fn front(&self) -> Option<&Pending> {
-        self.entries.front()
+        self.iter().next()
     }
 
-    /// Drops topic messages from the front until `room` more bytes fit under `high`; how many
-    /// messages that were.
+    /// Drops topic messages until `room` more bytes fit under `high`, the oldest first, and those of a
+    /// low priority before all others; how many messages that were.
     pub(crate) fn drop_oldest(&mut self, room: usize, high: usize) -> u64 {
+        let of_rank = |backlog: &mut Backlog, priority| match backlog.ranked {
+            Some(_) => backlog.drop_oldest_of(priority, room, high),
+            None => 0,
+        };
+        of_rank(self, Priority::Low)
+            + self.drop_oldest_of(Priority::Default, room, high)
+            + of_rank(self, Priority::High)
+    }
+
+    fn drop_oldest_of(&mut self, priority: Priority, room: usize, high: usize) -> u64 {
         let mut dropped = 0;
         let mut kept = VecDeque::new();
         let mut kept_bytes = 0;
         while self.bytes + kept_bytes + room > high {
-            let Some(pending) = self.pop() else { break };
+            let line = self.line(priority);
+            let Some(pending) = line.entries.pop_front() else { break };
+            line.taken += 1;
+            self.discount(&pending);
             if pending.source == Source::Topic {
                 dropped += u64::from(pending.len());
+                self.mark(&pending, false);
             } else {
                 kept_bytes += pending.bytes();
                 kept.push_back(pending);
             }
         }
         while let Some(pending) = kept.pop_back() {
-            self.bytes += pending.bytes();
-            if pending.source.is_exchange() {
-                self.exchange_bytes += pending.bytes();
-            }
-            self.taken -= 1;
-            self.entries.push_front(pending);
+            self.count(&pending);
+            let line = self.line(priority);
+            line.taken -= 1;
+            line.entries.push_front(pending);
         }
         dropped
     }
 
-    /// Puts the newest message of a topic in the place of the one that waits already; how many
-    /// messages were given up for it.
-    pub(crate) fn conflate(&mut self, topic: Key, mut pending: Pending) -> u64 {
-        let mut conflated = u64::from(pending.len()) - 1;
-        pending.from = pending.to - 1;
-        let place =
-            self.newest.get_or_insert_default().entry((pending.key, topic)).or_insert(u64::MAX);
-        let index = place.checked_sub(self.taken).and_then(|index| usize::try_from(index).ok());
+    /// Puts the newest messages of a topic in the place of the one that waits already, merged with it
+    /// if they are to be; how many messages were given up for that.
+    pub(crate) fn conflate(
+        &mut self,
+        topic: Key,
+        pending: Pending,
+        merge: bool,
+        priority: Priority,
+    ) -> u64 {
+        if priority != Priority::Default {
+            self.marks();
+        }
+        let key = (pending.key, topic);
+        let known = self.newest.get_or_insert_default().get(&key).copied();
+        let line = self.line(priority);
+        let index = known.and_then(|newest| newest.place.checked_sub(line.taken));
+        let index = index.and_then(|index| usize::try_from(index).ok());
         // Dropping the oldest may have moved a queue's message to that place.
-        let waiting = index.and_then(|index| self.entries.get_mut(index)).filter(|waiting| {
+        let waiting = index.and_then(|index| line.entries.get(index)).filter(|waiting| {
             waiting.source == Source::Topic
                 && waiting.key == pending.key
                 && waiting.run.run().destination() == pending.run.run().destination()
         });
-        match waiting {
-            Some(waiting) => {
-                conflated += u64::from(waiting.len());
-                self.bytes -= waiting.bytes();
-                self.bytes += pending.bytes();
-                let (home, number) = (pending.run.run().home(), pending.reached);
-                // What waits behind it is older than it.
-                pending.reached = waiting.reached;
-                *waiting = pending;
-                let newest = self.entries.iter_mut().rev().take(REACH_WITHIN);
-                raise(newest, home, number);
+        let Some((waiting, index)) = waiting.zip(index) else {
+            let both = conflated(None, pending, merge);
+            let after_removal = both.removal.is_some();
+            if let Some(removal) = both.removal {
+                self.push(removal, None, priority);
+            }
+            self.push_newest(key, both.last, after_removal, priority);
+            return both.given_up;
+        };
+        let both = conflated(Some(waiting), pending, merge);
+        // A removal that has gone before says it already.
+        let said = known.is_some_and(|newest| newest.after_removal);
+        match both.removal.filter(|_| !said) {
+            Some(removal) => {
+                self.replace(index, removal, priority);
+                self.push_newest(key, both.last, true, priority);
+                both.given_up
             }
             None => {
-                *place = self.taken + self.entries.len() as u64;
-                self.push(pending, None);
+                self.replace(index, both.last, priority);
+                both.given_up
             }
         }
-        conflated
+    }
+
+    fn push_newest(
+        &mut self,
+        key: (SubscriptionKey, Key),
+        last: Pending,
+        after_removal: bool,
+        priority: Priority,
+    ) {
+        let line = self.line(priority);
+        let place = line.taken + line.entries.len() as u64;
+        self.newest.get_or_insert_default().insert(key, Newest { place, after_removal });
+        self.push(last, None, priority);
+    }
+
+    /// Puts an entry in the place of another of the same topic.
+    fn replace(&mut self, index: usize, mut pending: Pending, priority: Priority) {
+        let (home, number) = (pending.run.run().home(), pending.reached);
+        if self.marks.is_none()
+            && let Some(waiting) = self.ordinary.entries.get(index)
+        {
+            // What waits behind it is older than it.
+            pending.reached = waiting.reached;
+        }
+        self.count(&pending);
+        self.mark(&pending, true);
+        let line = self.line(priority);
+        let Some(waiting) = line.entries.get_mut(index) else { return };
+        let before = std::mem::replace(waiting, pending);
+        self.discount(&before);
+        self.mark(&before, false);
+        if self.marks.is_none() {
+            raise(self.ordinary.entries.iter_mut().rev().take(REACH_WITHIN), home, number);
+        }
     }
 
     /// Everything of a home up to a number has been given once all that waits has been; whether
     /// anything of that home waits.
     pub(crate) fn reach(&mut self, home: ShardId, number: u64) -> bool {
-        raise(self.entries.iter_mut().rev(), home, number)
+        match &mut self.marks {
+            Some(marks) => marks.offer(home, number),
+            None => raise(self.ordinary.entries.iter_mut().rev(), home, number),
+        }
     }
 
     /// Older messages of a home are about to be appended, but none up to a number; the highest number
     /// that was vouched for until now.
     pub(crate) fn lower(&mut self, home: ShardId, number: u64) -> u64 {
+        // With an account, they count from when they are there.
+        if self.marks.is_some() {
+            return 0;
+        }
         let mut highest = 0;
-        for waiting in &mut self.entries {
+        for waiting in &mut self.ordinary.entries {
             if waiting.source == Source::Topic && waiting.run.run().home() == home {
                 highest = highest.max(waiting.reached);
                 waiting.reached = waiting.reached.min(number);
@@ -270,22 +380,87 @@ impl Backlog {
         self.newest = None;
     }
 
-    /// Removes what is for nobody any more.
-    pub(crate) fn remove(&mut self, gone: impl Fn(&Pending) -> bool) -> Vec<Pending> {
-        let entries = std::mem::take(&mut self.entries);
+    /// A topic has another priority from now on: what waits of it goes where what comes will go.
+    pub(crate) fn move_topic(&mut self, path: &Path, priority: Priority) {
+        let of_topic = |pending: &Pending| {
+            pending.source == Source::Topic && pending.run.run().destination().path == *path
+        };
+        if !self.iter().any(of_topic) {
+            return;
+        }
+        self.marks();
         self.newest = None;
-        let (removed, kept) = entries.into_iter().partition(gone);
-        self.entries = kept;
-        self.bytes = self.entries.iter().map(Pending::bytes).sum();
-        let exchanges = self.entries.iter().filter(|pending| pending.source.is_exchange());
-        self.exchange_bytes = exchanges.map(Pending::bytes).sum();
-        let removed: VecDeque<Pending> = removed;
-        removed.into()
+        let mut moved = VecDeque::new();
+        for line in self.lines_mut() {
+            let entries = std::mem::take(&mut line.entries);
+            let (of, others): (VecDeque<_>, VecDeque<_>) = entries.into_iter().partition(of_topic);
+            line.entries = others;
+            moved.extend(of);
+        }
+        self.line(priority).entries.extend(moved);
     }
 
-    #[cfg(test)]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
-        self.entries.iter()
+    /// Removes what is for nobody any more.
+    pub(crate) fn remove(&mut self, gone: impl Fn(&Pending) -> bool) -> Vec<Pending> {
+        self.newest = None;
+        let mut removed = Vec::new();
+        for line in self.lines_mut() {
+            let entries = std::mem::take(&mut line.entries);
+            let (over, kept): (VecDeque<_>, VecDeque<_>) = entries.into_iter().partition(&gone);
+            line.entries = kept;
+            removed.extend(over);
+        }
+        for pending in &removed {
+            self.discount(pending);
+            self.mark(pending, false);
+        }
+        removed
+    }
+}
+
+/// The windows that are open.
+impl Backlog {
+    pub(crate) fn window(&self, key: SubscriptionKey, path: &Path) -> Option<Key> {
+        self.windows.as_ref()?.get(&(key, path.clone())).copied()
+    }
+
+    pub(crate) fn open_window(&mut self, key: SubscriptionKey, path: Path, window: Key) {
+        self.windows.get_or_insert_default().insert((key, path), window);
+    }
+
+    pub(crate) fn close_window(&mut self, key: SubscriptionKey, path: &Path) {
+        if let Some(windows) = &mut self.windows {
+            windows.remove(&(key, path.clone()));
+            self.windows.take_if(|windows| windows.is_empty());
+        }
+    }
+
+    /// Those of one subscription, or all.
+    pub(crate) fn windows_of(&self, key: Option<SubscriptionKey>) -> Vec<Key> {
+        let windows = self.windows.iter().flat_map(|windows| windows.iter());
+        let of = |known: SubscriptionKey| key.is_none_or(|key| key == known);
+        windows.filter(|((known, _), _)| of(*known)).map(|(_, window)| *window).collect()
+    }
+
+    pub(crate) fn withheld_bytes(&self) -> usize {
+        self.withheld_bytes
+    }
+
+    /// A window withholds a message, or no longer does.
+    pub(crate) fn withhold(&mut self, pending: &Pending, on: bool) {
+        let bytes = pending.bytes();
+        if on {
+            self.marks();
+            self.withheld += 1;
+            self.withheld_bytes += bytes;
+        } else {
+            self.withheld = self.withheld.saturating_sub(1);
+            self.withheld_bytes = self.withheld_bytes.saturating_sub(bytes);
+        }
+        self.mark(pending, on);
+        if self.withheld == 0 && self.is_empty() {
+            self.marks = None;
+        }
     }
 }
 
@@ -319,8 +494,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use tiderace_base::Time;
-    use tiderace_topics::Path;
-    use tiderace_wire::{Destination, Kind, Meta, RunBuilder};
+    use tiderace_wire::{Destination, Kind, Meta, RunBuilder, SharedRun};
 
     fn pending(first: u64, count: u32, source: Source) -> Pending {
         let path = Path::parse("a").unwrap();
@@ -349,7 +523,7 @@ mod tests {
         for (first, source) in
             [(1, Source::Topic), (2, Source::AutoQueue), (3, Source::Topic), (4, Source::Topic)]
         {
-            backlog.push(pending(first, 1, source), None);
+            backlog.push(pending(first, 1, source), None, Priority::Default);
         }
         let one = backlog.bytes() / 4;
         assert_eq!(backlog.drop_oldest(0, one * 2), 2);
@@ -361,12 +535,24 @@ mod tests {
     fn conflation_keeps_one_message_of_each_topic_in_its_place() {
         let mut backlog = Backlog::default();
         let topic = |slot| Key { slot, generation: 0 };
-        assert_eq!(backlog.conflate(topic(1), pending(10, 3, Source::Topic)), 2);
-        assert_eq!(backlog.conflate(topic(2), pending(20, 1, Source::Topic)), 0);
-        assert_eq!(backlog.conflate(topic(1), pending(30, 1, Source::Topic)), 1);
+        assert_eq!(
+            backlog.conflate(topic(1), pending(10, 3, Source::Topic), false, Priority::Default),
+            2
+        );
+        assert_eq!(
+            backlog.conflate(topic(2), pending(20, 1, Source::Topic), false, Priority::Default),
+            0
+        );
+        assert_eq!(
+            backlog.conflate(topic(1), pending(30, 1, Source::Topic), false, Priority::Default),
+            1
+        );
         assert_eq!(sequences(&backlog), [30, 20]);
         backlog.pop();
-        assert_eq!(backlog.conflate(topic(1), pending(40, 1, Source::Topic)), 0);
+        assert_eq!(
+            backlog.conflate(topic(1), pending(40, 1, Source::Topic), false, Priority::Default),
+            0
+        );
         assert_eq!(sequences(&backlog), [20, 40]);
         backlog.pop();
         backlog.pop();
@@ -377,9 +563,9 @@ mod tests {
     fn a_message_in_an_older_place_does_not_vouch_for_what_waits_behind_it() {
         let mut backlog = Backlog::default();
         let topic = |slot| Key { slot, generation: 0 };
-        backlog.conflate(topic(1), pending(10, 3, Source::Topic));
-        backlog.conflate(topic(2), pending(20, 1, Source::Topic));
-        backlog.conflate(topic(1), pending(30, 2, Source::Topic));
+        backlog.conflate(topic(1), pending(10, 3, Source::Topic), false, Priority::Default);
+        backlog.conflate(topic(2), pending(20, 1, Source::Topic), false, Priority::Default);
+        backlog.conflate(topic(1), pending(30, 2, Source::Topic), false, Priority::Default);
         assert_eq!(sequences(&backlog), [31, 20]);
         assert_eq!(reached(&backlog), [12, 31]);
         let delivered = backlog.pop().unwrap();
@@ -394,9 +580,12 @@ mod tests {
     fn a_newer_message_takes_no_place_before_an_older_one() {
         let mut backlog = Backlog::default();
         let topic = Key { slot: 1, generation: 0 };
-        backlog.conflate(topic, pending(1, 1, Source::Topic));
-        backlog.push(pending(2, 2, Source::Topic), Some(topic));
-        assert_eq!(backlog.conflate(topic, pending(4, 1, Source::Topic)), 2);
+        backlog.conflate(topic, pending(1, 1, Source::Topic), false, Priority::Default);
+        backlog.push(pending(2, 2, Source::Topic), Some(topic), Priority::Default);
+        assert_eq!(
+            backlog.conflate(topic, pending(4, 1, Source::Topic), false, Priority::Default),
+            2
+        );
         assert_eq!(sequences(&backlog), [1, 4]);
     }
 
@@ -404,11 +593,11 @@ mod tests {
     fn conflation_spares_a_queue_message_that_moved_to_its_place() {
         let mut backlog = Backlog::default();
         let topic = Key { slot: 1, generation: 0 };
-        backlog.push(pending(1, 1, Source::AutoQueue), None);
-        backlog.conflate(topic, pending(2, 1, Source::Topic));
+        backlog.push(pending(1, 1, Source::AutoQueue), None, Priority::Default);
+        backlog.conflate(topic, pending(2, 1, Source::Topic), false, Priority::Default);
         let one = backlog.bytes() / 2;
         assert_eq!(backlog.drop_oldest(0, one), 1);
-        backlog.conflate(topic, pending(3, 1, Source::Topic));
+        backlog.conflate(topic, pending(3, 1, Source::Topic), false, Priority::Default);
         assert_eq!(sequences(&backlog), [1, 3]);
     }
 }

@@ -24,6 +24,7 @@ use crate::snapshot::Snapshots;
 use crate::topic::{Subscriber, Topic};
 use crate::update::ReadSpec;
 use crate::views::Views;
+use crate::windows::Windows;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
 type Set<K> = HashSet<K, foldhash::fast::RandomState>;
@@ -72,6 +73,7 @@ pub struct Broker {
     pub(crate) held: Map<Destination, Vec<SessionId>>,
     /// Sessions above the mark.
     pub(crate) slow: Vec<Key>,
+    pub(crate) windows: Windows,
     /// The number of the next message whose home this is.
     pub(crate) next_sequence: u64,
     /// The epoch of the next subscription; see [`crate::Asker`].
@@ -128,6 +130,7 @@ impl Broker {
             full_queues: Map::default(),
             held: Map::default(),
             slow: Vec::new(),
+            windows: Windows::default(),
             next_sequence: 1,
             next_epoch: 0,
             recoveries_begun: false,
@@ -244,7 +247,10 @@ impl Broker {
         };
         let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
         let will = record.rare.as_mut().and_then(|rare| rare.will.take());
-        for key in record.subscriptions.keys() {
+        let keys = record.subscriptions.keys();
+        // All at once, and not for each subscription.
+        self.close_windows(key_of(session), None);
+        for key in keys {
             self.unsubscribe(now, session, key, None, effects);
         }
         if let Some(exchanges) = exchanges {
@@ -271,6 +277,7 @@ impl Broker {
     /// Housekeeping; to be called about every 50 ms.
     pub fn tick(&mut self, now: Now, effects: &mut Effects) {
         self.end_graces(now, effects);
+        self.end_windows(now, effects);
         self.end_overdue(now, effects);
         self.end_waiting(now, effects);
         self.view_tick(now, effects);
@@ -301,6 +308,7 @@ impl Broker {
         metrics.exchanges_served = self.exchanges.responders() as u64;
         metrics.queue_messages = queue_messages as u64;
         metrics.queue_bytes = queue_bytes as u64;
+        metrics.windows = self.windows.len() as u64;
         metrics.backlog_bytes = self.backlog_bytes as u64;
         metrics.retained_bytes = self.retained_bytes as u64;
         let (views, outputs) = self.views.counts();

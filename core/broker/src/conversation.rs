@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Call, Destination, ExchangeKey, Flags, Kind, Meta, Reply, Run, SharedRun, Side, Speak,
-    SubscriptionKey,
+    Call, Destination, ExchangeKey, Flags, Kind, Meta, Priority, Reply, Run, SharedRun, Side,
+    Speak, SubscriptionKey,
 };
 
 use crate::backlog::{Pending, Source};
@@ -433,7 +433,7 @@ impl Broker {
         let run = Rc::new(SharedRun::new(run));
         let pending =
             Pending { key, run, from: 0, to: 1, redeliveries: number, reached: 0, source };
-        self.push(session, pending, None, effects);
+        self.push(session, pending, None, Priority::Default, effects);
     }
 
     /// Whether a session has so much of exchanges waiting that no more can be taken for it.

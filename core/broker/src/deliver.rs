@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_queues::{Segment, Settlement, is_private};
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, Target, TopicSpec};
+use tiderace_wire::{Flags, Kind, Priority, Run, SharedRun, SubscriptionKey, Target, TopicSpec};
 
 use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
@@ -35,7 +35,7 @@ impl Broker {
         let before = backlog.bytes();
         let mut pending = backlog.pop()?;
         let after = backlog.bytes();
-        if backlog.is_empty() {
+        if backlog.is_idle() {
             record.backlog = None;
         }
         if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
@@ -87,10 +87,11 @@ impl Broker {
 
     /// Whether anything waits for the session's connection.
     pub fn has_backlog(&self, session: SessionId) -> bool {
-        self.session(session).is_some_and(|record| record.backlog.is_some())
+        self.session(session).is_some_and(|record| record.has_deliveries())
     }
 
-    /// Puts a run of a topic into the backlogs of this shard's subscribers.
+    /// Puts a run of a topic into the backlogs of this shard's subscribers. Without a specification the
+    /// topic is what the configuration says of all.
     pub(crate) fn fan_out(
         &mut self,
         now: Now,
@@ -99,12 +100,36 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let key = self.ensure_topic(now, &run.destination().path);
-        if let Some(spec) = spec
-            && let Some(topic) = self.topics.get_mut(key)
-        {
-            topic.spec = spec;
-        }
+        let spec = match spec {
+            Some(spec) => spec,
+            None => {
+                let known = self.topics.get(key).map(|topic| &topic.spec);
+                if known.is_some_and(|known| Arc::ptr_eq(known, &self.options.topic_default)) {
+                    return self.fan_out_topic(now, key, run, effects);
+                }
+                self.options.topic_default.clone()
+            }
+        };
+        self.set_spec(key, spec);
         self.fan_out_topic(now, key, run, effects);
+    }
+
+    /// A topic is something else from now on. What waits of it goes where its next messages will go.
+    pub(crate) fn set_spec(&mut self, key: Key, spec: Arc<TopicSpec>) {
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        let priority = spec.priority;
+        let before = std::mem::replace(&mut topic.spec, spec).priority;
+        if before == priority {
+            return;
+        }
+        self.refresh_pattern_subscribers(key);
+        let Some(topic) = self.topics.get(key) else { return };
+        for subscriber in topic.subscribers.iter().chain(topic.by_pattern.iter()) {
+            let record = self.sessions.get_mut(subscriber.session);
+            if let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) {
+                backlog.move_topic(&topic.path, priority);
+            }
+        }
     }
 
     /// The same for a topic that has been looked up.
@@ -121,6 +146,7 @@ impl Broker {
         };
         topic.touch(now.time);
         let wants_deltas = topic.wants_deltas();
+        let paced = !topic.spec.conflation.interval.is_zero();
         // Taken out so that sessions can be touched meanwhile; nothing below adds subscribers.
         let subscribers = std::mem::take(&mut topic.subscribers);
         let by_pattern = std::mem::take(&mut topic.by_pattern);
@@ -132,7 +158,7 @@ impl Broker {
             Rc::new(SharedRun::new(run))
         };
         for subscriber in subscribers.iter().chain(by_pattern.iter()) {
-            self.offer(now, key, *subscriber, &shared, effects);
+            self.offer(now, key, *subscriber, paced, &shared, effects);
         }
         if let Some(topic) = self.topics.get_mut(key) {
             topic.subscribers = subscribers;
@@ -145,6 +171,7 @@ impl Broker {
         now: Now,
         topic: Key,
         to: Subscriber,
+        paced: bool,
         run: &Rc<SharedRun>,
         effects: &mut Effects,
     ) {
@@ -157,8 +184,8 @@ impl Broker {
             reached: last_of(run.run()),
             source: Source::Topic,
         };
-        if to.plain && !run.run().any(Flags::EXPIRES) {
-            return self.push_topic(now, topic, to.session, whole, effects);
+        if to.plain && !paced && !run.run().any(Flags::EXPIRES) {
+            return self.push_now(now, topic, to.session, whole, effects);
         }
         for (from, end) in self.wanted(now, to, run) {
             let reached = run.run().first() + u64::from(end) - 1;
@@ -203,7 +230,7 @@ impl Broker {
     }
 
     /// Puts messages of a topic into a backlog, or does what the topic's policy says.
-    pub(crate) fn push_topic(
+    pub(crate) fn push_now(
         &mut self,
         now: Now,
         topic: Key,
@@ -215,31 +242,35 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(session) else {
             return;
         };
+        let spec = self.topics.get(topic).map(|topic| &*topic.spec);
+        let priority = spec.map_or(Priority::Default, |spec| spec.priority);
         let bytes = pending.bytes();
         let held = record.backlog_bytes();
         if held == 0 || held + bytes <= mark {
-            return self.push(session, pending, Some(topic), effects);
+            return self.push(session, pending, Some(topic), priority, effects);
         }
         let lagging = record.slow().is_some_and(|slow| slow.lagging);
-        let policy = self
-            .topics
-            .get(topic)
-            .map_or(SlowConsumer::DropOldest, |topic| topic.spec.slow_consumer);
+        let policy = spec.map_or(SlowConsumer::DropOldest, |spec| spec.slow_consumer);
+        let merge = spec.is_some_and(|spec| spec.conflation.merge);
         // Of the ordinary mark: a shortage of memory holds publishers back sooner, but takes nothing
         // from a subscriber before its grace is over.
         let most = self.options.backlog_bytes_high.saturating_mul(OVERSHOOT);
         let within = held + bytes <= most;
         if policy == SlowConsumer::Block || (!lagging && within) {
             self.press(now, topic, session, effects);
-            return self.push(session, pending, Some(topic), effects);
+            return self.push(session, pending, Some(topic), priority, effects);
         }
         let count = u64::from(pending.len());
         let backlog = record.backlog.get_or_insert_default();
+        let (mut conflated, mut dropped) = (0, 0);
         match policy {
             SlowConsumer::Conflate => {
-                self.metrics.conflated += backlog.conflate(topic, pending);
+                conflated = backlog.conflate(topic, pending, merge, priority);
             }
-            SlowConsumer::DropNewest => self.metrics.dropped_newest += count,
+            SlowConsumer::DropNewest => {
+                dropped = count;
+                self.metrics.dropped_newest += count;
+            }
             SlowConsumer::Disconnect => {
                 let reason = format!(
                     "{held} bytes of messages were waiting for this client; read faster or subscribe to less"
@@ -250,12 +281,25 @@ impl Broker {
                 return;
             }
             SlowConsumer::DropOldest | SlowConsumer::Block => {
-                self.metrics.dropped_oldest += backlog.drop_oldest(bytes, mark);
-                backlog.push(pending, Some(topic));
+                dropped = backlog.drop_oldest(bytes, mark);
+                self.metrics.dropped_oldest += dropped;
+                backlog.push(pending, Some(topic), priority);
             }
         }
         let after = record.backlog_bytes();
         self.backlog_bytes = (self.backlog_bytes + after).saturating_sub(held);
+        self.note_given_up(session, conflated, dropped);
+    }
+
+    /// A session gets newer messages in the place of some, or does not get some at all.
+    pub(crate) fn note_given_up(&mut self, session: Key, conflated: u64, dropped: u64) {
+        self.metrics.conflated += conflated;
+        let record = self.sessions.get_mut(session).filter(|_| conflated + dropped > 0);
+        if let Some(record) = record {
+            let rare = record.rare.get_or_insert_default();
+            rare.conflated += conflated;
+            rare.dropped += dropped;
+        }
     }
 
     /// Puts messages of a queue into the consumer's backlog; its window bounds them.
@@ -297,7 +341,7 @@ impl Broker {
             run: Rc::new(SharedRun::new(segment.run)),
             source,
         };
-        self.push(key_of(session), pending, None, effects);
+        self.push(key_of(session), pending, None, Priority::Default, effects);
     }
 
     pub(crate) fn push(
@@ -305,6 +349,7 @@ impl Broker {
         session: Key,
         pending: Pending,
         topic: Option<Key>,
+        priority: Priority,
         effects: &mut Effects,
     ) {
         let id = self.id_of(session);
@@ -312,10 +357,10 @@ impl Broker {
             return;
         };
         self.backlog_bytes += pending.bytes();
-        if record.backlog.is_none() {
+        if !record.has_deliveries() {
             effects.ready.push((record.link, id));
         }
-        record.backlog.get_or_insert_default().push(pending, topic);
+        record.backlog.get_or_insert_default().push(pending, topic, priority);
     }
 
     /// Takes out of a session's backlog what is for nobody any more; returns it, and how many bytes
@@ -330,9 +375,7 @@ impl Broker {
         };
         let before = record.backlog_bytes();
         let taken = record.backlog.as_mut().map_or_else(Vec::new, |backlog| backlog.remove(gone));
-        if record.backlog.as_ref().is_some_and(|backlog| backlog.is_empty()) {
-            record.backlog = None;
-        }
+        record.tidy_backlog();
         let after = record.backlog_bytes();
         self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
         (taken, after)

@@ -70,7 +70,7 @@ pub enum Mail {
     Fanout {
         /// The messages.
         run: Arc<Run>,
-        /// What the topic is, if that does not come from the configuration.
+        /// What the topic is, if it is not what the configuration says of all.
         spec: Option<Arc<TopicSpec>>,
     },
     /// To a home: something to be done there.

@@ -79,5 +79,6 @@ broker_metrics! {
     history_bytes false "tiderace_history_bytes" "" "Bytes of recent messages kept for clients that come back.";
     queue_messages false "tiderace_queue_messages" "" "Messages ready in queues.";
     queue_bytes false "tiderace_queue_bytes" "" "Bytes of messages in queues, ready and in flight.";
+    windows false "tiderace_conflation_windows" "" "Pairs of a subscription and a topic that get no further update for a while.";
     backlog_bytes false "tiderace_backlog_bytes" "" "Bytes of messages waiting in sessions' backlogs, shared ones counted for each session.";
 }

@@ -7,11 +7,12 @@
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
 use tiderace_topics::Path;
-use tiderace_wire::{Operation, Outturn, Page, Reply, SessionState, Token};
+use tiderace_wire::{Operation, Outturn, Page, Reply, SessionEntry, Token};
 
 use crate::Principal;
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
+use crate::faring::merge_sessions;
 use crate::fetch::merge_pages;
 
 /// Who asks for an operation.
@@ -37,6 +38,7 @@ pub(crate) struct Gathering {
     limit: usize,
     pages: Vec<Page>,
     removed: u64,
+    sessions: Option<Vec<SessionEntry>>,
     refused: Option<Close>,
 }
 
@@ -68,6 +70,10 @@ impl Broker {
             Operation::Fetch(_) | Operation::Remove { .. } => {
                 self.scatter(now, &operator, operation, effects);
             }
+            Operation::Sessions { .. } => match self.may_watch(&operator.principal) {
+                Ok(()) => self.scatter(now, &operator, operation, effects),
+                Err(close) => self.answer_operation(&operator, Err(close), effects),
+            },
             Operation::View { .. } => {
                 let registrar = self.registrar();
                 self.send_operation(now, registrar, operator, operation, effects);
@@ -138,10 +144,17 @@ impl Broker {
         let shards = self.options.shards;
         let limit = match &operation {
             Operation::Fetch(fetch) => fetch.limit as usize,
+            Operation::Sessions { limit } => *limit as usize,
             _ => 0,
         };
-        let gathering =
-            Gathering { left: shards, limit, pages: Vec::new(), removed: 0, refused: None };
+        let gathering = Gathering {
+            left: shards,
+            limit,
+            pages: Vec::new(),
+            removed: 0,
+            sessions: None,
+            refused: None,
+        };
         self.gatherings.insert((operator.session, operator.token), gathering);
         for shard in 0..shards {
             let home = ShardId(shard as u16);
@@ -167,6 +180,9 @@ impl Broker {
             }
             Operation::Remove { selector } => {
                 return self.begin_removal(now, operator, selector, effects);
+            }
+            Operation::Sessions { limit } => {
+                Ok(Outturn::Sessions(self.busiest_sessions(limit as usize)))
             }
             Operation::Lock { name, patience } => {
                 return self.lock(now, operator, name, patience, effects);
@@ -224,6 +240,9 @@ impl Broker {
         match result {
             Ok(Outturn::Page(page)) => gathering.pages.push(*page),
             Ok(Outturn::Removed { topics }) => gathering.removed += topics,
+            Ok(Outturn::Sessions(sessions)) => {
+                gathering.sessions.get_or_insert_default().extend(sessions);
+            }
             Ok(_) => {}
             Err(close) => gathering.refused = Some(close),
         }
@@ -233,6 +252,9 @@ impl Broker {
         let Some(gathered) = self.gatherings.remove(&(session, token)) else { return };
         let result = match gathered {
             Gathering { refused: Some(close), .. } => Err(close),
+            Gathering { sessions: Some(sessions), limit, .. } => {
+                Ok(Outturn::Sessions(merge_sessions(sessions, limit)))
+            }
             Gathering { pages, removed, .. } if pages.is_empty() => {
                 Ok(Outturn::Removed { topics: removed })
             }
@@ -261,17 +283,6 @@ impl Broker {
     pub(crate) fn forget_gatherings(&mut self, session: SessionId) {
         if !self.gatherings.is_empty() {
             self.gatherings.retain(|(asker, _), _| *asker != session);
-        }
-    }
-
-    fn state_of(&self, session: SessionId) -> SessionState {
-        let Some(record) = self.sessions.get(key_of(session)) else {
-            return SessionState::default();
-        };
-        SessionState {
-            subscriptions: record.subscriptions.keys().len() as u64,
-            backlog_bytes: record.backlog_bytes() as u64,
-            ..SessionState::default()
         }
     }
 }

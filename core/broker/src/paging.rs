@@ -188,7 +188,11 @@ impl Broker {
         let conflating = record.backlog.as_ref().is_some_and(|backlog| backlog.is_conflating());
         let held = record.backlog_bytes();
         if !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
-            return self.push(session, pending, None, effects);
+            let path = &pending.run.run().destination().path;
+            let known = self.find_topic(path).and_then(|key| self.topics.get(key));
+            let spec = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
+            let priority = spec.priority;
+            return self.push(session, pending, None, priority, effects);
         }
         let topic = self.ensure_topic(now, &pending.run.run().destination().path);
         self.push_topic(now, topic, session, pending, effects);

@@ -166,7 +166,8 @@ impl Broker {
         };
         home.next_version += run.len() as u64;
         let version = home.next_version - 1;
-        let spec = home.created.then(|| spec.clone());
+        let usual = Arc::ptr_eq(spec, &self.options.topic_default);
+        let spec = (!usual).then(|| spec.clone());
         let before = std::mem::replace(&mut home.last, last_of(&run));
         let recorded = home.is_recorded() || home.history().is_some();
         let shards = home.interested | home.by_pattern;

@@ -449,7 +449,10 @@ impl Broker {
         let record = self.sessions.get_mut(session);
         let subscription = record.and_then(|record| record.subscription_mut(pending.key));
         match subscription.and_then(|known| known.recovery.as_mut()) {
-            Some(recovery) => self.metrics.conflated += recovery.hold_live(pending, high),
+            Some(recovery) => {
+                let conflated = recovery.hold_live(pending, high);
+                self.note_given_up(session, conflated, 0);
+            }
             None => self.push_topic(now, topic, session, pending, effects),
         }
     }

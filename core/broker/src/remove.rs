@@ -113,12 +113,10 @@ impl Broker {
         }
         self.drop_series(key);
         let policy = self.options.topic(&path).clone();
-        if let Some(topic) = self.topics.get_mut(key) {
-            topic.spec = policy;
-            if let Some(home) = &mut topic.home {
-                home.created = false;
-                home.removed = true;
-            }
+        self.set_spec(key, policy);
+        if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+            home.created = false;
+            home.removed = true;
         }
     }
 }

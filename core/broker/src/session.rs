@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tiderace_base::{Key, ShardId, Time};
+use tiderace_base::{Key, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::Path;
 use tiderace_wire::{Kind, Run, SubscriptionKey, Target, Token};
@@ -55,6 +55,10 @@ pub(crate) struct Rare {
     pub(crate) reached: Vec<(ShardId, u64)>,
     /// Compiled bytes of its subscriptions' regular expressions.
     pub(crate) regex_bytes: u32,
+    /// Messages for which it got newer ones.
+    pub(crate) conflated: u64,
+    /// Messages that it did not get because it was slow.
+    pub(crate) dropped: u64,
 }
 
 impl Rare {
@@ -68,6 +72,8 @@ impl Rare {
             && self.recovering == 0
             && self.regex_bytes == 0
             && self.paging.is_none()
+            && self.conflated == 0
+            && self.dropped == 0
     }
 }
 
@@ -108,6 +114,8 @@ pub(crate) struct Subscription {
     pub(crate) selector: Option<Selector>,
     pub(crate) targets: Targets,
     pub(crate) extras: Extras,
+    /// The shortest time between two updates of one topic.
+    pub(crate) interval: Span,
     /// What waits until every home has said what was missed.
     pub(crate) recovery: Option<Box<Recovery>>,
 }
@@ -197,5 +205,15 @@ impl Session {
 
     pub(crate) fn backlog_bytes(&self) -> usize {
         self.backlog.as_ref().map_or(0, |backlog| backlog.bytes())
+    }
+
+    /// Whether something can be delivered.
+    pub(crate) fn has_deliveries(&self) -> bool {
+        self.backlog.as_ref().is_some_and(|backlog| !backlog.is_empty())
+    }
+
+    /// Gives up the room of a backlog that holds nothing.
+    pub(crate) fn tidy_backlog(&mut self) {
+        self.backlog.take_if(|backlog| backlog.is_idle());
     }
 }

@@ -69,6 +69,7 @@ impl Broker {
             selector: subscribe.selector.clone(),
             targets,
             extras: Extras::of(&subscribe),
+            interval: subscribe.interval,
             recovery,
         };
         if subscription.recovering {
@@ -104,6 +105,7 @@ impl Broker {
         let Some(subscription) = record.subscriptions.remove(key) else {
             return self.confirm(session, confirm, effects);
         };
+        self.close_windows_of(key_of(session), key, &subscription);
         // What is said in exchanges ends with them, which may be later.
         let (unsent, _) =
             self.take_back(session, |pending| pending.key == key && pending.exchange().is_none());
@@ -404,10 +406,10 @@ impl Broker {
         let Some(subscription) = record.and_then(|record| record.subscription(key)) else {
             return;
         };
-        if subscription.selector.is_some() || subscription.recovery.is_some() {
+        let extras = subscription.extras;
+        if subscription.selector.is_some() || subscription.recovery.is_some() || extras.paced() {
             return;
         }
-        let extras = subscription.extras;
         if let [Listening { topic: Some(topic), waiting, place, .. }] =
             subscription.targets.as_slice()
         {

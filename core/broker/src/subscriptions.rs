@@ -103,6 +103,15 @@ impl Subscriptions {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Subscriptions::None => 0,
+            Subscriptions::First(_) => 1,
+            Subscriptions::Many(slots) => slots.0.iter().flatten().count(),
+        }
+    }
+
     /// The keys in use, rising.
     pub(crate) fn keys(&self) -> Vec<SubscriptionKey> {
         match self {
@@ -166,6 +175,7 @@ mod tests {
                     prop_assert_eq!(subscriptions.get_mut(key).map(|entry| plain(entry)), known);
                 }
                 prop_assert_eq!(subscriptions.keys(), model.keys().copied().collect::<Vec<_>>());
+                prop_assert_eq!(subscriptions.count(), model.len());
                 prop_assert_eq!(matches!(subscriptions, Subscriptions::None), model.is_empty());
             }
         }

@@ -34,8 +34,14 @@ impl Extras {
         Extras(
             u8::from(subscribe.recoverable)
                 | u8::from(subscribe.deltas) << 1
-                | u8::from(subscribe.targets.len() > 1) << 2,
+                | u8::from(subscribe.targets.len() > 1) << 2
+                | u8::from(!subscribe.interval.is_zero()) << 3,
         )
+    }
+
+    /// Updates of a topic come to it only so often.
+    pub(crate) fn paced(self) -> bool {
+        self.0 & 8 != 0
     }
 
     /// Its subscription has other targets, which may match the same topics.

@@ -188,8 +188,8 @@ impl Broker {
     /// The topic, with a specification of its own.
     pub(crate) fn make_known(&mut self, now: Now, path: &Path, spec: Arc<TopicSpec>) -> Key {
         let key = self.ensure_topic(now, path);
+        self.set_spec(key, spec);
         if let Some(topic) = self.topics.get_mut(key) {
-            topic.spec = spec;
             topic.touch(now.time);
             let floor = || Home::starting(self.history.floor_of(path));
             topic.home.get_or_insert_with(floor).created = true;

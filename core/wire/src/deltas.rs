@@ -76,7 +76,7 @@ impl Bases {
         let run = delivery.run.run();
         let path = run.destination().path.as_str();
         let first = run.version() + delivery.from as u64;
-        let next = run.version() + delivery.to as u64;
+        let next = delivery.next_version();
         let topics = self.next.entry(delivery.key).or_default();
         if let Some(known) = topics.get_mut(path) {
             return std::mem::replace(known, next) == first;

@@ -38,7 +38,7 @@ pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn};
 pub use operation::{
     Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,
-    Outturn, Page, Reading, Replay, SessionState, TopicEntry, Update, ViewEntry,
+    Outturn, Page, Reading, Replay, SessionEntry, SessionState, TopicEntry, Update, ViewEntry,
 };
 pub use output::{OutQueue, Output};
 pub use position::{Position, read_varint, write_varint};
@@ -48,7 +48,7 @@ pub use session::{
     Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session, SubscriptionKey,
     Takeover,
 };
-pub use shared::{EncodingKey, SharedRun};
+pub use shared::{EncodingKey, MergedParts, SharedRun};
 pub use spec::{
     Conflation, HistorySpec, Priority, Removal, RemovalCondition, SPEC_BYTES_MAX,
     SPEC_SCHEMA_BYTES_MAX, SchemaSpec, SlowConsumer, SpecError, TopicSpec, ValueType, parse_span,

@@ -119,6 +119,12 @@ pub struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
+    /// The version that a difference to what this delivery brings would have; zero, which no message
+    /// has, if there is none, since the value is not one that the topic had.
+    pub fn next_version(&self) -> u64 {
+        if self.run.is_merged() { 0 } else { self.run.run().version() + self.to as u64 }
+    }
+
     /// Whether it is the whole run, so that shared encodings fit.
     pub fn is_whole(&self) -> bool {
         self.from == 0 && self.to == self.run.run().len()

@@ -1,6 +1,7 @@
 //! A run on its way to the subscribers of one shard, with the wire encodings already made of it.
 
 use std::cell::{OnceCell, RefCell};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -39,6 +40,28 @@ pub struct SharedRun {
     encodings: RefCell<Vec<Encoding>>,
     /// The run's memory as something to be sent in pieces, once somebody has asked for it.
     data: OnceCell<Bytes>,
+    /// Whether its value was put together of several, so that the topic never had it as such.
+    is_merged: bool,
+    /// What was merged into messages of it last.
+    merge: RefCell<Option<Box<Merge>>>,
+}
+
+/// Messages that were merged, and what they gave.
+#[derive(Debug)]
+struct Merge {
+    /// The run of the older ones. Weak: it may long be gone when this run still waits.
+    older: Weak<SharedRun>,
+    parts: MergedParts,
+    result: Option<Rc<SharedRun>>,
+}
+
+/// Which messages of an older run and of a newer one are merged: the first and the one after the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergedParts {
+    /// Of the older one.
+    pub older: (u32, u32),
+    /// Of the newer one.
+    pub newer: (u32, u32),
 }
 
 /// Keeps a run as long as a piece of its memory is to be sent.
@@ -60,7 +83,46 @@ impl SharedRun {
     pub fn after(run: Arc<Run>, previous: Option<Arc<Run>>) -> SharedRun {
         let previous =
             previous.filter(|previous| previous.version() + previous.len() as u64 == run.version());
-        SharedRun { run, previous, encodings: RefCell::new(Vec::new()), data: OnceCell::new() }
+        SharedRun {
+            run,
+            previous,
+            encodings: RefCell::new(Vec::new()),
+            data: OnceCell::new(),
+            is_merged: false,
+            merge: RefCell::new(None),
+        }
+    }
+
+    /// Wraps a run of one message whose value was put together of several.
+    pub fn merged(run: Arc<Run>) -> SharedRun {
+        SharedRun { is_merged: true, ..SharedRun::new(run) }
+    }
+
+    /// Whether its value was put together of several. Then it is nothing that the next value of the
+    /// topic could be a difference to, although it has the number of a version.
+    pub fn is_merged(&self) -> bool {
+        self.is_merged
+    }
+
+    /// What messages of an older run and of this one give together, made now unless it was what was
+    /// asked for last: sessions that fell behind together share it, and its encodings.
+    pub fn merged_with(
+        &self,
+        older: &Rc<SharedRun>,
+        parts: MergedParts,
+        make: impl FnOnce() -> Option<Run>,
+    ) -> Option<Rc<SharedRun>> {
+        let weak = Rc::downgrade(older);
+        let mut last = self.merge.borrow_mut();
+        if let Some(known) = last.as_ref()
+            && known.parts == parts
+            && known.older.ptr_eq(&weak)
+        {
+            return known.result.clone();
+        }
+        let result = make().map(|run| Rc::new(SharedRun::merged(Arc::new(run))));
+        *last = Some(Box::new(Merge { older: weak, parts, result: result.clone() }));
+        result
     }
 
     /// The message of its topic just before the run's first, if it is known: what the first is a

@@ -8,7 +8,7 @@ mod write;
 
 use std::sync::Arc;
 
-use tiderace_base::Span;
+use tiderace_base::{SessionId, Span};
 use tiderace_topics::{Path, Pattern};
 
 use crate::{Flags, Run, TopicSpec};
@@ -89,6 +89,12 @@ pub enum Operation {
     Will(Option<Box<Run>>),
     /// How the asking session fares; [`Outturn::Session`].
     Session,
+    /// How the sessions fare for which most waits, for who may administer or monitor the server;
+    /// [`Outturn::Sessions`].
+    Sessions {
+        /// At most so many; zero: as many as is usual. The server has a limit of its own.
+        limit: u32,
+    },
 }
 
 impl Operation {
@@ -331,6 +337,8 @@ pub enum Outturn {
     Views(Vec<ViewEntry>),
     /// How the session fares.
     Session(SessionState),
+    /// How sessions fare, those first for which most waits.
+    Sessions(Vec<SessionEntry>),
 }
 
 /// Topics in the order of their paths.
@@ -390,6 +398,17 @@ pub struct ViewEntry {
     pub name: Path,
     /// What it says.
     pub text: Arc<str>,
+}
+
+/// How one of many sessions fares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionEntry {
+    /// Tells it from all others of this life of the server.
+    pub id: SessionId,
+    /// Who it is.
+    pub name: Arc<str>,
+    /// How it fares.
+    pub state: SessionState,
 }
 
 /// How a session fares.

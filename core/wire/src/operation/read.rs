@@ -106,6 +106,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("views", &[]),
     ("will", &["path", "value", "text", "base64", "type", "properties", "retain"]),
     ("session", &[]),
+    ("sessions", &["limit"]),
 ];
 
 /// A request, half read.
@@ -145,6 +146,10 @@ impl<'a> Given<'a> {
             "unview" => Operation::View { name: self.path("name")?, text: None },
             "views" => Operation::Views,
             "will" => self.will()?,
+            "sessions" => {
+                let limit = self.number("limit")?.unwrap_or(0);
+                Operation::Sessions { limit: u32::try_from(limit).unwrap_or(u32::MAX) }
+            }
             _ => Operation::Session,
         })
     }

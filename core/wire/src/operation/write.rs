@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tiderace_value::{Json, append_text};
 
-use super::{Event, Outturn, TopicEntry};
+use super::{Event, Outturn, SessionEntry, SessionState, TopicEntry};
 use crate::{Run, properties};
 
 /// How deeply a value may be nested to be shown as JSON.
@@ -73,17 +73,25 @@ impl Outturn {
                 }
                 out.extend_from_slice(b"]}");
             }
-            Outturn::Session(state) => print(
-                out,
-                format_args!(
-                    r#"{{"subscriptions":{},"backlog_messages":{},"backlog_bytes":{},"conflated":{},"dropped":{}}}"#,
-                    state.subscriptions,
-                    state.backlog_messages,
-                    state.backlog_bytes,
-                    state.conflated,
-                    state.dropped
-                ),
-            ),
+            Outturn::Session(state) => {
+                out.push(b'{');
+                write_state(out, state);
+                out.push(b'}');
+            }
+            Outturn::Sessions(sessions) => {
+                out.extend_from_slice(b"{\"sessions\":[");
+                let mut list = List { out, empty: true };
+                for SessionEntry { id, name, state } in sessions {
+                    let out = list.next();
+                    let (shard, slot, generation) = (id.shard.0, id.slot, id.generation);
+                    print(out, format_args!("{{\"id\":\"{shard}-{slot}-{generation}\",\"name\":"));
+                    append_text(out, name);
+                    out.push(b',');
+                    write_state(out, state);
+                    out.push(b'}');
+                }
+                out.extend_from_slice(b"]}");
+            }
         }
     }
 
@@ -99,6 +107,20 @@ impl Outturn {
             _ => Vec::new(),
         }
     }
+}
+
+fn write_state(out: &mut Vec<u8>, state: &SessionState) {
+    print(
+        out,
+        format_args!(
+            r#""subscriptions":{},"backlog_messages":{},"backlog_bytes":{},"conflated":{},"dropped":{}"#,
+            state.subscriptions,
+            state.backlog_messages,
+            state.backlog_bytes,
+            state.conflated,
+            state.dropped
+        ),
+    );
 }
 
 fn write_entry(out: &mut Vec<u8>, entry: &TopicEntry, values: bool) {

@@ -29,18 +29,19 @@ impl NativeSession {
         let key = delivery.key.0;
         let Some(mark) = self.subscriptions.get(key) else { return };
         let first = run.version() + delivery.from as u64;
-        let next = run.version() + delivery.to as u64;
+        let next = delivery.next_version();
         let mut deltas = Deltas::default();
         let mut form = if mark.has(Mark::PATTERN) {
             let path = &run.destination().path;
             let most = self.options.topics_max;
             let (announced, is_new) = self.rare().topics.find(key, path, most);
-            let (id, before) = (announced.id, announced.version.replace(next - 1));
+            let (id, before) =
+                (announced.id, std::mem::replace(&mut announced.version, next.checked_sub(1)));
             if is_new {
                 self.announce(id, key, path, output);
             }
             if mark.has(Mark::DELTAS) {
-                deltas = self.deltas(delivery, before == first.checked_sub(1));
+                deltas = self.deltas(delivery, before.is_some() && before == first.checked_sub(1));
             }
             Form { flags: flag::ANNOUNCED, id, is_new }
         } else {

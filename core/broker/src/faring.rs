@@ -1,0 +1,95 @@
+//! How sessions fare: what waits for each, and what it did not get.
+//!
+//! Each shard knows its own sessions; those for which most waits are listed by all shards together.
+//! Relies on sessions to count what they lose. Invariant: a list is bounded, however many sessions there
+//! are.
+
+use std::cmp::Reverse;
+
+use tiderace_base::{Close, Key, SessionId};
+use tiderace_topics::Path;
+use tiderace_wire::{Kind, SessionEntry, SessionState};
+
+use crate::broker::{Broker, key_of};
+use crate::publish::denied;
+use crate::session::Session;
+use crate::{Action, Principal};
+
+/// Sessions of one list.
+const SESSIONS_MAX: usize = 1_000;
+/// The same if nobody says how many.
+const SESSIONS_DEFAULT: usize = 100;
+/// Where the rules look for who may see this.
+const PATH: &str = "$sys/sessions";
+
+impl Broker {
+    pub(crate) fn state_of(&self, session: SessionId) -> SessionState {
+        self.sessions.get(key_of(session)).map(state).unwrap_or_default()
+    }
+
+    /// Whether somebody may see how others fare.
+    pub(crate) fn may_watch(&self, principal: &Principal) -> Result<(), Close> {
+        let may = Path::parse(PATH).is_ok_and(|path| {
+            let rules = &self.options.rules;
+            let may = |action| rules.authorise(principal, action, Kind::Topic, &path);
+            may(Action::Monitor) || may(Action::Admin)
+        });
+        let refused = || denied(&principal.name, Action::Monitor, Kind::Topic, PATH);
+        if may { Ok(()) } else { Err(refused()) }
+    }
+
+    /// The sessions of this shard for which most waits, or which have lost most.
+    pub(crate) fn busiest_sessions(&self, limit: usize) -> Vec<SessionEntry> {
+        let mut busy: Vec<(Reverse<(u64, u64)>, Key)> = self
+            .sessions
+            .iter()
+            .filter_map(|(key, record)| {
+                let rank = (waiting(record) as u64, lost(record));
+                (rank != (0, 0)).then_some((Reverse(rank), key))
+            })
+            .collect();
+        busy.sort_unstable();
+        busy.truncate(page_size(limit));
+        let entry = |(_, key): (_, Key)| {
+            let record = self.sessions.get(key)?;
+            let name = record.principal.as_ref().map_or_else(|| "".into(), |who| who.name.clone());
+            Some(SessionEntry { id: self.id_of(key), name, state: state(record) })
+        };
+        busy.into_iter().filter_map(entry).collect()
+    }
+}
+
+/// Puts the lists of all shards together.
+pub(crate) fn merge_sessions(mut sessions: Vec<SessionEntry>, limit: usize) -> Vec<SessionEntry> {
+    sessions.sort_by_key(|entry| {
+        let state = entry.state;
+        Reverse((state.backlog_bytes, state.conflated + state.dropped))
+    });
+    sessions.truncate(page_size(limit));
+    sessions
+}
+
+fn page_size(limit: usize) -> usize {
+    if limit == 0 { SESSIONS_DEFAULT } else { limit.min(SESSIONS_MAX) }
+}
+
+/// Bytes that wait, withheld ones included.
+fn waiting(record: &Session) -> usize {
+    let backlog = record.backlog.as_ref();
+    backlog.map_or(0, |backlog| backlog.bytes() + backlog.withheld_bytes())
+}
+
+fn lost(record: &Session) -> u64 {
+    record.rare.as_ref().map_or(0, |rare| rare.conflated + rare.dropped)
+}
+
+fn state(record: &Session) -> SessionState {
+    let backlog = record.backlog.as_ref();
+    SessionState {
+        subscriptions: record.subscriptions.count() as u64,
+        backlog_messages: backlog.map_or(0, |backlog| backlog.messages()),
+        backlog_bytes: waiting(record) as u64,
+        conflated: record.rare.as_ref().map_or(0, |rare| rare.conflated),
+        dropped: record.rare.as_ref().map_or(0, |rare| rare.dropped),
+    }
+}

@@ -1,0 +1,107 @@
+//! One thing that waits for a session: part of a run, for one of its subscriptions.
+//!
+//! Relies on runs being shared by reference. Invariant: it never has fewer messages than one.
+
+use std::rc::Rc;
+
+use tiderace_wire::{Delivery, Exchange, ExchangeKey, Flags, SharedRun, Side, SubscriptionKey};
+
+/// Where a delivery came from, and so what may be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A queue; the broker accepts it for the client when it is taken.
+    AutoQueue,
+    /// A queue; the client will settle it.
+    ExplicitQueue,
+    /// A topic.
+    Topic,
+    /// The other side of an exchange, whose number stands in the place of redeliveries.
+    Exchange {
+        /// Which side the session holds.
+        side: Side,
+        /// Whether the exchange begins with it.
+        first: bool,
+        /// Whether it is the other side's last.
+        last: bool,
+    },
+}
+
+impl Source {
+    /// Whether its home waits to hear what becomes of it.
+    pub(crate) fn is_queue(self) -> bool {
+        matches!(self, Source::AutoQueue | Source::ExplicitQueue)
+    }
+
+    pub(crate) fn is_exchange(self) -> bool {
+        matches!(self, Source::Exchange { .. })
+    }
+}
+
+/// Part of a run for one subscription.
+#[derive(Debug)]
+pub struct Pending {
+    pub(crate) key: SubscriptionKey,
+    pub(crate) run: Rc<SharedRun>,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) redeliveries: u32,
+    /// Of topics: the number up to which everything of the home has been given once this is; zero if
+    /// that is not known.
+    pub(crate) reached: u64,
+    pub(crate) source: Source,
+}
+
+impl Pending {
+    /// As a session wants it.
+    pub fn delivery(&self) -> Delivery<'_> {
+        let exchange = self.exchange();
+        Delivery {
+            key: self.key,
+            run: &self.run,
+            from: self.from as usize,
+            to: self.to as usize,
+            redeliveries: if exchange.is_some() { 0 } else { self.redeliveries },
+            reached: self.reached,
+            exchange,
+        }
+    }
+
+    /// What it is to an exchange, if it is of one.
+    pub(crate) fn exchange(&self) -> Option<Exchange> {
+        match self.source {
+            Source::Exchange { side, first, last } => {
+                let key = ExchangeKey { side, number: self.redeliveries };
+                Some(Exchange { key, first, last })
+            }
+            _ => None,
+        }
+    }
+
+    /// How many messages.
+    pub fn len(&self) -> u32 {
+        self.to - self.from
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.to <= self.from
+    }
+
+    /// The number of its first message.
+    pub(crate) fn first(&self) -> u64 {
+        self.run.run().first() + u64::from(self.from)
+    }
+
+    /// Whether its last message takes the topic's value away.
+    pub(crate) fn is_removal(&self) -> bool {
+        let last = self.run.run().message(self.to.saturating_sub(1) as usize);
+        last.is_some_and(|message| message.flags.contains(Flags::RETAIN_REMOVE))
+    }
+
+    /// What it counts for, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.run.run().bytes_of(self.from as usize, self.to as usize)
+            + self.len() as usize * 16
+            + size_of::<Pending>()
+    }
+}
