@@ -9,7 +9,6 @@
 //! Invariant: messages of one topic for one subscription leave in the order in which they came.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use hashbrown::HashMap;
 use tiderace_base::{Key, ShardId};
@@ -167,14 +166,7 @@ impl Backlog {
         self.count(&pending);
         self.mark(&pending, true);
         if self.marks.is_none() {
-            // The same run for another subscription: it has not been given before both are.
-            let same = |waiting: &&mut Pending| Rc::ptr_eq(&waiting.run, &pending.run);
-            for waiting in self.ordinary.entries.iter_mut().rev().take_while(same) {
-                if waiting.key != pending.key {
-                    waiting.reached =
-                        waiting.reached.min(pending.run.run().first().saturating_sub(1));
-                }
-            }
+            self.vouch_no_further(&pending);
         }
         let line = self.line(priority);
         let place = line.taken + line.entries.len() as u64;
@@ -183,6 +175,21 @@ impl Backlog {
         // While conflating, a later message must not take a place before this one.
         if let (Some(newest), Some(topic)) = (&mut self.newest, topic) {
             newest.insert((key, topic), Newest { place, after_removal: false });
+        }
+    }
+
+    /// The same messages for another subscription: they have not been given before both are.
+    fn vouch_no_further(&mut self, pending: &Pending) {
+        let (home, first) = (pending.run.run().home(), pending.first());
+        let conflates = self.newest.is_some();
+        // They were put there just before, or are vouched for by one of the newest.
+        let before = |waiting: &&mut Pending| conflates || waiting.reached >= first;
+        for waiting in self.ordinary.entries.iter_mut().rev().take(REACH_WITHIN).take_while(before)
+        {
+            let same = waiting.source == Source::Topic && waiting.run.run().home() == home;
+            if same && waiting.reached >= first {
+                waiting.reached = first.saturating_sub(1);
+            }
         }
     }
 
@@ -492,6 +499,7 @@ fn raise<'a>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::rc::Rc;
     use std::sync::Arc;
     use tiderace_base::Time;
     use tiderace_wire::{Destination, Kind, Meta, RunBuilder, SharedRun};

@@ -6,6 +6,7 @@
 //! of the newest, and is no larger and costs no more work than the limits say.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tiderace_value::merge::{MergeDepth, fields};
 use tiderace_value::{Json, Limits};
@@ -75,7 +76,12 @@ fn joined(waiting: Option<(&Pending, u32)>, newer: Pending, merge: bool) -> Pend
         None => (&newer.run, (newer.from, newer.from)),
     };
     let parts = MergedParts { older, newer: (newer.from, newer.to) };
-    let merged = newer.run.merged_with(run, parts, || merged(run, &newer.run, parts));
+    let from = waiting
+        .map_or(newer.first(), |(waiting, from)| waiting.first() + u64::from(from - waiting.from));
+    let merged = newer.run.merged_with(run, parts, || {
+        let merged = merged(run, &newer.run, parts)?;
+        Some(SharedRun::merged(Arc::new(merged), from))
+    });
     match merged {
         Some(run) => Pending { run, from: 0, to: 1, ..newest },
         None => newest,
@@ -122,7 +128,6 @@ mod tests {
     use super::*;
     use crate::backlog::Source;
     use proptest::prelude::*;
-    use std::sync::Arc;
     use tiderace_base::{ShardId, Time};
     use tiderace_topics::Path;
     use tiderace_wire::{Destination, Kind, RunBuilder, SubscriptionKey};
@@ -160,7 +165,7 @@ mod tests {
         assert_eq!((both.given_up, both.removal.is_none()), (2, true));
         let run = both.last.run.run();
         assert_eq!((run.first(), run.version(), both.last.reached), (3, 103, 3));
-        assert!(both.last.run.is_merged());
+        assert_eq!((both.last.run.merged_from(), both.last.first()), (Some(1), 1));
         assert_eq!(run.message(0).unwrap().properties, b"k:v\n");
     }
 

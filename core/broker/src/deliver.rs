@@ -110,24 +110,43 @@ impl Broker {
                 self.options.topic_default.clone()
             }
         };
-        self.set_spec(key, spec);
+        self.set_spec(now, key, spec, effects);
         self.fan_out_topic(now, key, run, effects);
     }
 
-    /// A topic is something else from now on. What waits of it goes where its next messages will go.
-    pub(crate) fn set_spec(&mut self, key: Key, spec: Arc<TopicSpec>) {
+    /// A topic is something else from now on. What waits of it goes where its next messages will go,
+    /// and what is withheld goes at once if they will.
+    pub(crate) fn set_spec(
+        &mut self,
+        now: Now,
+        key: Key,
+        spec: Arc<TopicSpec>,
+        effects: &mut Effects,
+    ) {
         let Some(topic) = self.topics.get_mut(key) else { return };
-        let priority = spec.priority;
-        let before = std::mem::replace(&mut topic.spec, spec).priority;
-        if before == priority {
+        let (priority, interval) = (spec.priority, spec.conflation.interval);
+        let before = std::mem::replace(&mut topic.spec, spec);
+        let moves = before.priority != priority;
+        let ends = !before.conflation.interval.is_zero() && interval.is_zero();
+        if !moves && !ends {
             return;
         }
         self.refresh_pattern_subscribers(key);
         let Some(topic) = self.topics.get(key) else { return };
-        for subscriber in topic.subscribers.iter().chain(topic.by_pattern.iter()) {
-            let record = self.sessions.get_mut(subscriber.session);
-            if let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) {
-                backlog.move_topic(&topic.path, priority);
+        let path = topic.path.clone();
+        let subscribers = topic.subscribers.iter().chain(topic.by_pattern.iter());
+        let subscribers: Vec<Subscriber> = subscribers.copied().collect();
+        for Subscriber { session, key: subscription, .. } in subscribers {
+            let record = self.sessions.get_mut(session);
+            let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) else { continue };
+            if moves {
+                backlog.move_topic(&path, priority);
+            }
+            let window = backlog.window(subscription, &path).filter(|_| ends);
+            if let Some(window) = window
+                && self.interval(key, session, subscription).is_zero()
+            {
+                self.end_window(now, window, effects);
             }
         }
     }

@@ -87,9 +87,10 @@ impl Pending {
         self.to <= self.from
     }
 
-    /// The number of its first message.
+    /// The number of its first message; of a value put together of several, of the oldest of them.
     pub(crate) fn first(&self) -> u64 {
-        self.run.run().first() + u64::from(self.from)
+        let first = || self.run.run().first() + u64::from(self.from);
+        self.run.merged_from().unwrap_or_else(first)
     }
 
     /// Whether its last message takes the topic's value away.

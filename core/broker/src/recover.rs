@@ -17,6 +17,7 @@ use tiderace_wire::{Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Tok
 use crate::Action;
 use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
+use crate::conflate::conflated;
 use crate::effects::{Answer, Asker, Effects, First, Missed};
 use crate::history::last_of;
 use crate::interest::fresh;
@@ -89,27 +90,34 @@ impl Recovery {
     }
 
     /// Holds a message that came after its home's answer. When that gets too much, what was missed
-    /// is given up, and then all but the newest message of each topic; how many of these.
-    pub(crate) fn hold_live(&mut self, mut pending: Pending, bytes_max: usize) -> u64 {
+    /// is given up, and then the messages of each topic are conflated; how many of these.
+    pub(crate) fn hold_live(&mut self, pending: Pending, merge: bool, bytes_max: usize) -> u64 {
         if self.bytes + pending.bytes() > bytes_max && self.fits {
             self.give_up();
         }
-        let mut conflated = 0;
-        if self.bytes + pending.bytes() > bytes_max {
-            self.complete = false;
-            conflated = u64::from(pending.len()) - 1;
-            pending.from = pending.to - 1;
-            let destination = pending.run.run().destination();
-            self.held.retain(|held| {
-                let kept =
-                    held.what != What::Live || held.pending.run.run().destination() != destination;
-                conflated += if kept { 0 } else { u64::from(held.pending.len()) };
-                self.bytes -= if kept { 0 } else { held.pending.bytes() };
-                kept
-            });
+        if self.bytes + pending.bytes() <= bytes_max {
+            self.hold(pending, What::Live);
+            return 0;
         }
-        self.hold(pending, What::Live);
-        conflated
+        self.complete = false;
+        let destination = pending.run.run().destination().clone();
+        let of_topic = |held: &mut Held| {
+            held.what == What::Live && *held.pending.run.run().destination() == destination
+        };
+        let held: Vec<Held> = self.held.extract_if(.., of_topic).collect();
+        self.bytes -= held.iter().map(|held| held.pending.bytes()).sum::<usize>();
+        let (mut last, mut given_up): (Option<Pending>, u64) = (None, 0);
+        let mut removed = None;
+        for next in held.into_iter().map(|held| held.pending).chain([pending]) {
+            let both = conflated(last.as_ref(), next, merge);
+            given_up += both.given_up;
+            removed = removed.or(both.removal);
+            last = Some(both.last);
+        }
+        for pending in removed.into_iter().chain(last) {
+            self.hold(pending, What::Live);
+        }
+        given_up
     }
 
     /// What is to be delivered, in the order of each home's numbers.
@@ -446,11 +454,12 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let high = self.options.backlog_bytes_high;
+        let merge = self.merges(topic);
         let record = self.sessions.get_mut(session);
         let subscription = record.and_then(|record| record.subscription_mut(pending.key));
         match subscription.and_then(|known| known.recovery.as_mut()) {
             Some(recovery) => {
-                let conflated = recovery.hold_live(pending, high);
+                let conflated = recovery.hold_live(pending, merge, high);
                 self.note_given_up(session, conflated, 0);
             }
             None => self.push_topic(now, topic, session, pending, effects),

@@ -113,7 +113,7 @@ impl Broker {
         }
         self.drop_series(key);
         let policy = self.options.topic(&path).clone();
-        self.set_spec(key, policy);
+        self.set_spec(now, key, policy, effects);
         if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             home.created = false;
             home.removed = true;

@@ -63,7 +63,7 @@ impl Broker {
             check_value(&spec, run)?;
         }
         let retires = spec.removal.is_some();
-        let key = self.make_known(now, path, spec);
+        let key = self.make_known(now, path, spec, effects);
         if retires && !existed {
             self.begin_retirement(now, key, operator.session);
         }
@@ -117,7 +117,7 @@ impl Broker {
         let key = match created {
             Some(spec) => {
                 let retires = spec.removal.is_some();
-                let key = self.make_known(now, path, spec);
+                let key = self.make_known(now, path, spec, effects);
                 if retires {
                     self.begin_retirement(now, key, operator.session);
                 }
@@ -186,9 +186,15 @@ impl Broker {
     }
 
     /// The topic, with a specification of its own.
-    pub(crate) fn make_known(&mut self, now: Now, path: &Path, spec: Arc<TopicSpec>) -> Key {
+    pub(crate) fn make_known(
+        &mut self,
+        now: Now,
+        path: &Path,
+        spec: Arc<TopicSpec>,
+        effects: &mut Effects,
+    ) -> Key {
         let key = self.ensure_topic(now, path);
-        self.set_spec(key, spec);
+        self.set_spec(now, key, spec, effects);
         if let Some(topic) = self.topics.get_mut(key) {
             topic.touch(now.time);
             let floor = || Home::starting(self.history.floor_of(path));

@@ -91,7 +91,7 @@ impl Broker {
     }
 
     /// How long a subscription is to wait between two updates of a topic.
-    fn interval(&self, topic: Key, session: Key, key: SubscriptionKey) -> Span {
+    pub(crate) fn interval(&self, topic: Key, session: Key, key: SubscriptionKey) -> Span {
         let of_topic = self.topics.get(topic).map(|topic| topic.spec.conflation.interval);
         let subscription = self.sessions.get(session).and_then(|record| record.subscription(key));
         let own = subscription.map(|subscription| subscription.interval);
@@ -190,7 +190,8 @@ impl Broker {
         }
     }
 
-    fn end_window(&mut self, now: Now, window: Key, effects: &mut Effects) {
+    /// What is withheld goes, and the next window opens if that was anything.
+    pub(crate) fn end_window(&mut self, now: Now, window: Key, effects: &mut Effects) {
         let Some(open) = self.windows.open.get(window) else { return };
         let (session, key, path) = (open.session, open.key, open.path.clone());
         if open.last.is_none() {

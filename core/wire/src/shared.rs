@@ -40,8 +40,8 @@ pub struct SharedRun {
     encodings: RefCell<Vec<Encoding>>,
     /// The run's memory as something to be sent in pieces, once somebody has asked for it.
     data: OnceCell<Bytes>,
-    /// Whether its value was put together of several, so that the topic never had it as such.
-    is_merged: bool,
+    /// The number of the oldest message in it, if its value was put together of several.
+    merged_from: Option<u64>,
     /// What was merged into messages of it last.
     merge: RefCell<Option<Box<Merge>>>,
 }
@@ -88,20 +88,26 @@ impl SharedRun {
             previous,
             encodings: RefCell::new(Vec::new()),
             data: OnceCell::new(),
-            is_merged: false,
+            merged_from: None,
             merge: RefCell::new(None),
         }
     }
 
-    /// Wraps a run of one message whose value was put together of several.
-    pub fn merged(run: Arc<Run>) -> SharedRun {
-        SharedRun { is_merged: true, ..SharedRun::new(run) }
+    /// Wraps a run of one message whose value was put together of several; `from` is the number of the
+    /// oldest.
+    pub fn merged(run: Arc<Run>, from: u64) -> SharedRun {
+        SharedRun { merged_from: Some(from), ..SharedRun::new(run) }
     }
 
     /// Whether its value was put together of several. Then it is nothing that the next value of the
     /// topic could be a difference to, although it has the number of a version.
     pub fn is_merged(&self) -> bool {
-        self.is_merged
+        self.merged_from.is_some()
+    }
+
+    /// The number of the oldest message in its value, if that was put together of several.
+    pub fn merged_from(&self) -> Option<u64> {
+        self.merged_from
     }
 
     /// What messages of an older run and of this one give together, made now unless it was what was
@@ -110,7 +116,7 @@ impl SharedRun {
         &self,
         older: &Rc<SharedRun>,
         parts: MergedParts,
-        make: impl FnOnce() -> Option<Run>,
+        make: impl FnOnce() -> Option<SharedRun>,
     ) -> Option<Rc<SharedRun>> {
         let weak = Rc::downgrade(older);
         let mut last = self.merge.borrow_mut();
@@ -120,7 +126,7 @@ impl SharedRun {
         {
             return known.result.clone();
         }
-        let result = make().map(|run| Rc::new(SharedRun::merged(Arc::new(run))));
+        let result = make().map(Rc::new);
         *last = Some(Box::new(Merge { older: weak, parts, result: result.clone() }));
         result
     }

@@ -39,6 +39,8 @@ pub struct Received {
     pub version: u64,
     /// The body of the message before it, if the delivery knows it.
     pub previous: Option<String>,
+    /// Whether it was put together of several.
+    pub is_merged: bool,
 }
 
 /// A message of an exchange as a client got it.
@@ -212,6 +214,7 @@ impl World {
             recoverable: wish.recoverable,
             deltas: wish.deltas,
             replay: wish.replay,
+            interval: wish.interval,
             since: wish.since,
             confirm: Some(token),
             ..Subscribe::new(
@@ -321,6 +324,7 @@ impl World {
                 redeliveries: delivery.redeliveries,
                 properties: message.properties.to_vec(),
                 version: run.version() + index as u64,
+                is_merged: delivery.run.is_merged(),
                 previous: delivery.run.previous().filter(|_| index == 0).map(|previous| {
                     String::from_utf8(previous.body.to_vec()).expect("bodies are text")
                 }),
@@ -425,7 +429,7 @@ impl World {
         let metrics = self.metrics();
         assert_eq!(metrics.sessions, 0);
         assert_eq!(metrics.subscriptions, 0);
-        assert_eq!((metrics.backlog_bytes, metrics.snapshots), (0, 0));
+        assert_eq!((metrics.backlog_bytes, metrics.snapshots, metrics.windows), (0, 0, 0));
         assert_eq!((metrics.services, metrics.responders, metrics.calls_waiting), (0, 0, 0));
         assert_eq!((metrics.exchanges, metrics.exchanges_served), (0, 0));
     }
@@ -583,6 +587,7 @@ fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.queue_messages += right.queue_messages;
     left.queue_bytes += right.queue_bytes;
     left.backlog_bytes += right.backlog_bytes;
+    left.windows += right.windows;
     left.history_bytes += right.history_bytes;
     left.history_messages += right.history_messages;
     left.recoveries_complete += right.recoveries_complete;

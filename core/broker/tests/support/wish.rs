@@ -1,5 +1,6 @@
 //! What clients ask for and what they publish.
 
+use tiderace_base::Span;
 use tiderace_wire::{Flags, Position, Replay};
 
 /// What a client asks for in a subscription; targets are written like `topic:a/*`.
@@ -16,6 +17,7 @@ pub struct Wish {
     pub deltas: bool,
     pub since: Option<Position>,
     pub replay: Option<Replay>,
+    pub interval: Span,
 }
 
 impl Wish {
