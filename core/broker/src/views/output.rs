@@ -363,7 +363,7 @@ impl Broker {
         let made = topic
             .is_some_and(|topic| topic.spec == spec && topic.home.as_deref().is_some_and(created));
         if !made {
-            self.make_known(now, &path, spec);
+            self.make_known(now, &path, spec, effects);
         }
         if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             home.rare_mut().guard.get_or_insert_default().read_only = true;
