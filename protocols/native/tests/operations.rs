@@ -5,15 +5,17 @@ mod support;
 
 use std::sync::Arc;
 
-use support::{Rig, run, subscribe};
+use support::{ARMOURED, MESSAGES, Rig, run, subscribe};
 use tiderace_base::{Close, CloseCode, Span};
+use tiderace_native::NativeOptions;
 use tiderace_native::codec::{
-    ClientMessage, OperateMessage, SubscribeMessage, flag, subscribe as flags,
+    ClientMessage, Messages, OperateMessage, ServerMessage, SubscribeMessage, flag,
+    subscribe as flags,
 };
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Change, Command, Kind, LeaveReason, NewValue, Operation, Outturn, Page, Replay, Reply,
-    SubscriptionKey, TopicEntry,
+    Change, Command, Event, Events, Framing, Kind, LeaveReason, NewValue, Operation, Outturn, Page,
+    Replay, Reply, SubscriptionKey, TopicEntry,
 };
 
 fn operate<'a>(request: u32, operation: &'a str, body: Option<&'a [u8]>) -> ClientMessage<'a> {
@@ -74,6 +76,33 @@ fn values_come_as_bytes_in_the_order_of_the_text() {
     // Request 1, the text behind its length, then flags, length and body of each value.
     let payload = [&[1, text.len() as u8, 1][..], text.as_bytes(), b"\0\x03one\0\x01\xff"].concat();
     assert_eq!(bytes, [&[0x4e, payload.len() as u8, 1][..], &payload].concat());
+}
+
+// Large bodies go out by reference where the transport lets them, and come out the same.
+#[test]
+fn large_values_come_whole_on_any_transport() {
+    let large = vec![b'x'; 40_000];
+    let event = |version, body: &[u8]| {
+        let run = Arc::new(run(Kind::Topic, "a", 1, version, &[b"before", body]));
+        Event { run, place: 1, version, time_ms: 9, author: None, amends: None }
+    };
+    let mut heard = Vec::new();
+    for framing in [&MESSAGES, &ARMOURED] {
+        let mut rig = Rig::with(NativeOptions::default(), Framing::Messages(framing));
+        rig.send(&operate(1, r#"{"do":"history","path":"a"}"#, None));
+        let events = vec![event(1, &large), event(2, b"small"), event(3, &large)];
+        let outturn = Outturn::Events(Box::new(Events { events, more: false }));
+        rig.reply(Reply::Operated { token: 1, outturn: Box::new(outturn) });
+        let frames = rig.frames();
+        let (kind, payload) = Messages::new(&frames[0]).next().unwrap().unwrap();
+        let Ok(ServerMessage::Result(result)) = ServerMessage::read(kind, payload) else {
+            panic!()
+        };
+        let bodies: Vec<_> = result.values().map(|value| value.unwrap().body).collect();
+        assert_eq!(bodies, [&large[..], b"small", &large]);
+        heard.push(frames.concat());
+    }
+    assert_eq!(heard[0], heard[1]);
 }
 
 #[test]

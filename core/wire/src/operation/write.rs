@@ -4,6 +4,8 @@
 //! `base64`; or it is left to the protocol, which has better ways. Invariant: what is written is
 //! valid JSON whatever was published.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tiderace_value::{Json, append_text};
@@ -96,13 +98,13 @@ impl Outturn {
     }
 
     /// The values in it: runs, and their places in these.
-    pub fn values(&self) -> Vec<(&Run, usize)> {
+    pub fn values(&self) -> Vec<(&Arc<Run>, usize)> {
         match self {
             Outturn::Page(page) => {
-                page.topics.iter().filter_map(|entry| Some((&**entry.value.as_ref()?, 0))).collect()
+                page.topics.iter().filter_map(|entry| Some((entry.value.as_ref()?, 0))).collect()
             }
             Outturn::Events(events) => {
-                events.events.iter().map(|event| (&*event.run, event.place)).collect()
+                events.events.iter().map(|event| (&event.run, event.place)).collect()
             }
             _ => Vec::new(),
         }

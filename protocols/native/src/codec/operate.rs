@@ -47,7 +47,8 @@ impl<'a> ResultMessage<'a> {
         Ok(ResultMessage { request: from.number()?, outturn: from.text()?, entries: from.rest() })
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    /// Appends the payload.
+    pub fn write(&self, out: &mut Vec<u8>) {
         write_varint(out, u64::from(self.request));
         write_bytes(out, self.outturn.as_bytes());
         out.extend_from_slice(self.entries);

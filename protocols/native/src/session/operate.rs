@@ -3,12 +3,17 @@
 //! Relies on `tiderace-wire` for the text, both ways. Invariant: of operations whose answers hold
 //! values only so many are under way at a time, since each answer is memory.
 
-use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Command, Context, Operation, Outturn, Reading, Token};
+use std::sync::Arc;
 
-use super::{NativeSession, error, say};
-use crate::codec::{OperateMessage, QueuedEntry, ResultMessage, ServerMessage, split_content};
-use crate::options::LARGE_ANSWERS_MAX;
+use bytes::Bytes;
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{
+    Command, Context, Operation, Output, Outturn, Reading, Run, SharedRun, Token, write_varint,
+};
+
+use super::{NativeSession, error};
+use crate::codec::{OperateMessage, QueuedEntry, ResultMessage, kind, split_content};
+use crate::options::{APART_BYTES_MIN, LARGE_ANSWERS_MAX};
 
 impl NativeSession {
     pub(super) fn operate(
@@ -60,21 +65,74 @@ impl NativeSession {
         }
         let mut text = Vec::new();
         outturn.write_json(&mut text, false);
-        let values = outturn.values();
-        let mut entries = Vec::with_capacity(outturn.bytes() + values.len() * ENTRY_BYTES);
-        for message in values.iter().filter_map(|(run, place)| run.message(*place)) {
-            let (content, properties) = split_content(message.properties);
-            QueuedEntry { flags: content.bits(), properties, body: message.body }
-                .write(&mut entries);
+        let outturn_text = std::str::from_utf8(&text).unwrap_or_default();
+        let mut result = Vec::with_capacity(text.len() + HEAD_BYTES);
+        ResultMessage { request: token, outturn: outturn_text, entries: b"" }.write(&mut result);
+        let values: Vec<Value> = outturn.values().into_iter().filter_map(Value::of).collect();
+        let entries: usize = values.iter().map(Value::len).sum();
+        let mut head = vec![kind::RESULT];
+        write_varint(&mut head, (result.len() + entries) as u64);
+        head.extend_from_slice(&result);
+        let Output { framing, queue } = &mut context.output;
+        if !framing.is_prefix() {
+            values.iter().for_each(|value| value.write(&mut head));
+            return framing.write(&head, false, queue.tail());
         }
-        let result = ResultMessage {
-            request: token,
-            outturn: std::str::from_utf8(&text).unwrap_or_default(),
-            entries: &entries,
-        };
-        say(&ServerMessage::Result(result), &mut context.output);
+        framing.begin(head.len() + entries, false, queue.tail());
+        queue.tail().extend_from_slice(&head);
+        for value in values {
+            queue.tail().extend_from_slice(&value.head);
+            match value.body {
+                Body::Copied(body) => queue.tail().extend_from_slice(body),
+                Body::Shared(body) => queue.share(body),
+            }
+        }
     }
 }
 
-/// What an entry has besides properties and body, as a rule.
-const ENTRY_BYTES: usize = 8;
+/// An entry of a RESULT.
+struct Value<'a> {
+    head: Vec<u8>,
+    body: Body<'a>,
+}
+
+/// Large bodies go out by reference: an answer may hold many of them.
+enum Body<'a> {
+    Copied(&'a [u8]),
+    Shared(Bytes),
+}
+
+impl<'a> Value<'a> {
+    fn of((run, place): (&'a Arc<Run>, usize)) -> Option<Value<'a>> {
+        let message = run.message(place)?;
+        let (content, properties) = split_content(message.properties);
+        let mut head = Vec::with_capacity(properties.len() + HEAD_BYTES);
+        let entry = QueuedEntry { flags: content.bits(), properties, body: b"" };
+        entry.write_head(message.body.len(), &mut head);
+        let body = if message.body.len() < APART_BYTES_MIN {
+            Body::Copied(message.body)
+        } else {
+            Body::Shared(SharedRun::new(run.clone()).body_bytes(place)?)
+        };
+        Some(Value { head, body })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.body {
+            Body::Copied(body) => body,
+            Body::Shared(body) => body,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.head.len() + self.bytes().len()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(self.bytes());
+    }
+}
+
+/// What there is besides texts, properties and bodies, as a rule.
+const HEAD_BYTES: usize = 16;
