@@ -66,6 +66,21 @@ impl Usage {
     }
 }
 
+/// Processor time that anything on this machine has used so far, seconds of all cores together.
+pub fn machine_s() -> Option<f64> {
+    busy_s(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// Of the first line of `/proc/stat`: all but idling, waiting for disks and what guests used, which
+/// is in the others already.
+#[allow(clippy::cast_precision_loss)]
+fn busy_s(stat: &str) -> Option<f64> {
+    let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).take(8).collect();
+    let idle = ticks.get(3)? + ticks.get(4)?;
+    Some((ticks.iter().sum::<u64>() - idle) as f64 / TICKS_PER_SECOND)
+}
+
 /// The scheduler's account of one thread.
 pub fn thread_time(pid: u32, thread: u32) -> Option<ThreadTime> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
@@ -161,6 +176,14 @@ mod tests {
         let stat = "7 (a b) c) S 1 1 1 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 4 0 5 1000 3 18446";
         assert_eq!(parse_stat(stat), Some((3.0, 0.5, 3 * PAGE_BYTES)));
         assert_eq!(parse_stat("7 (a"), None);
+    }
+
+    #[test]
+    fn the_machine_is_busy_with_all_but_idling() {
+        let stat = "cpu  100 10 50 9000 700 5 20 15 3 4\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
+        assert_eq!(busy_s(stat), Some(2.0));
+        assert_eq!(busy_s("intr 5"), None);
+        assert!(machine_s().is_some_and(|seconds| seconds > 0.0));
     }
 
     #[test]

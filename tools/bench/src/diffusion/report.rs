@@ -193,12 +193,19 @@ impl Report {
         remarks
     }
 
-    /// A sentence when server and generator together had no core to spare.
+    /// A sentence when server and generator together had no core to spare, or had to share them.
     #[allow(clippy::cast_precision_loss)]
     fn full_machine(&self, step: &Step) -> Option<String> {
         let observed = &step.level.observed;
         let server = step.figures().cores?;
         let own = observed.own_cpu_s / observed.seconds;
+        let others = step.machine_cores.unwrap_or(0.0) - server - own;
+        if others > OTHERS {
+            return Some(format!(
+                "others used {others:.2} of {} cores meanwhile: CPU and latency are too high",
+                self.machine.cores
+            ));
+        }
         let is_full = server + own > FULL * self.machine.cores as f64;
         is_full.then(|| {
             format!(
@@ -268,6 +275,7 @@ impl Report {
             "problem": step.level.problem,
             "subscribed_ns": step.subscribed_ns,
             "publisher_cores": step.publisher_cores,
+            "machine_cores": step.machine_cores,
             "generator": {
                 "cores": observed.own_cpu_s / observed.seconds,
                 "busiest_thread": observed.own_busiest.0,
@@ -409,5 +417,78 @@ const NOTES: [&str; 4] = [
     "Diffusion: published figures of a server with 16 vCPU, clients on other machines; its wire bytes are bandwidth by events.",
 ];
 
+/// Cores that others may use without being named.
+const OTHERS: f64 = 0.15;
 /// From this share on the machine counts as full.
 const FULL: f64 = 0.95;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::clock::{Clock, Window};
+    use crate::crowd::{Level, Tally};
+    use crate::diffusion::step::StepSpec;
+    use crate::stomp::watch::{Observation, ServerUsage};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DiffusionArgs,
+    }
+
+    /// A second with 1,000 events, of which each took that much CPU and payload, and 4 + 66 bytes more.
+    fn step(deltas: bool, cpu_us: f64, payload: u64) -> Step {
+        let mut tally = Tally::new(Clock::start(), Window::opening_at(0, 0, 5));
+        (tally.received, tally.body_bytes, tally.segments) = (1_000, 1_000 * payload, 1_000);
+        tally.latency.record(1, 2_000_001, 1_000);
+        let server = ServerUsage { cpu_s: cpu_us / 1e3, ..ServerUsage::default() };
+        let observed = Observation {
+            seconds: 1.0,
+            consumed: 1_000,
+            consumed_bytes: 1_000 * (payload + 4),
+            server: Some(server),
+            ..Observation::default()
+        };
+        let level = Level {
+            name: String::new(),
+            asked_per_s: Some(2_000.0),
+            observed,
+            tally,
+            errors: 0,
+            problem: None,
+        };
+        Step {
+            spec: StepSpec { clients: 50, deltas, load: Load::Paced },
+            subscriptions: 100,
+            level,
+            updates_per_s: 20.0,
+            publisher_cores: Some(0.1),
+            machine_cores: Some(1.0),
+            value_bytes: 950.0,
+            writes_per_event: Some(0.5),
+            memory: Some([1 << 20, 2 << 20, 3 << 20]),
+            subscribed_ns: 5,
+        }
+    }
+
+    #[test]
+    fn all_three_forms_tell_the_same() {
+        let mut report = Report::new(&Line::parse_from(["x", "--label", "a test"]).args);
+        report.steps = vec![step(false, 4.0, 950), step(true, 4.1, 32)];
+        let (text, json, html) = (report.text(), report.json(), report.html());
+        // 1 - (32 + 70) / (950 + 70), 1 - 32 / 950, 4.1 / 4.0 - 1.
+        for part in ["90.0 %", "96.6 %", "+2.5 %", "1020 B", "102 B", "Diffusion, 20,000"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(text.contains("1,000 of 2,000 events/s were reached"), "{text}");
+        assert!(text.contains("the server sent no deltas"), "{text}");
+        assert!(text.contains("others used"), "{text}");
+        assert_eq!(json["steps"][0]["server"]["cpu_us_per_event"], 4.0);
+        assert_eq!(json["steps"][1]["wire_bytes_per_event"], 102.0);
+        assert!(json["steps"][0]["wire_saving"].is_null());
+        assert!(html.contains("<svg") && html.contains("Diffusion, deltas on"));
+        assert!(!report.steps[0].keeps_up());
+    }
+}

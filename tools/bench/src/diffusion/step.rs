@@ -10,7 +10,7 @@ use anyhow::Context;
 use indicatif::ProgressBar;
 
 use crate::args::DiffusionArgs;
-use crate::cpu::{Usage, ratio};
+use crate::cpu::{self, Usage, ratio};
 use crate::crowd::carrier::{Place, Transport};
 use crate::crowd::client::ClientSpec;
 use crate::crowd::ledger::Ledger;
@@ -51,6 +51,8 @@ pub(crate) struct Step {
     pub(crate) updates_per_s: f64,
     /// The publisher's share of a core.
     pub(crate) publisher_cores: Option<f64>,
+    /// Cores that everything on the machine used.
+    pub(crate) machine_cores: Option<f64>,
     /// Bytes of a value.
     pub(crate) value_bytes: f64,
     /// The server's writes for each event, if it tells.
@@ -157,11 +159,12 @@ impl Bench<'_> {
             let time = self.publisher.time().map(|time| time.running_ns);
             (Instant::now(), self.ledger.published(), time, writes::count(self.server.address))
         };
-        let before = look();
+        let (before, busy) = (look(), cpu::machine_s());
         let asked = rate.map(|rate| rate * fan_out);
         let level =
             crowd.level(&spec.name(args.updates), asked, (args.warm_up, args.seconds), bar)?;
         let after = look();
+        let busy = busy.zip(cpu::machine_s()).map(|(before, after)| after - before);
         self.publisher.set(Rate::Stopped)?;
         let took = after.0 - before.0;
         let events = level.tally.received.max(1) as f64;
@@ -174,6 +177,7 @@ impl Bench<'_> {
                 .2
                 .zip(after.2)
                 .map(|(before, after)| ratio(after.saturating_sub(before), took.as_nanos() as u64)),
+            machine_cores: busy.map(|seconds| seconds / took.as_secs_f64()),
             value_bytes: self.ledger.value_bytes(),
             writes_per_event: before
                 .3
