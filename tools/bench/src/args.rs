@@ -4,12 +4,14 @@
 //! [`crate::stomp::cell`]. Invariant: every default is stated here or below and nowhere else.
 
 mod diffusion;
+mod topics;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
+pub use topics::TopicsArgs;
 
 /// Measures STOMP servers and the machine they run on.
 #[derive(Debug, Clone, Args)]
@@ -33,6 +35,8 @@ pub enum BenchCommand {
     /// Diffusion's test: very many topics that hold JSON, few of them for each of many clients, with and
     /// without deltas.
     Diffusion(DiffusionArgs),
+    /// Very many topics with a small value each: creating them, their memory, and a subscription to all.
+    Topics(TopicsArgs),
     /// One kilobyte to many Socket.IO clients, ours beside other Socket.IO servers.
     Socketio(SocketioArgs),
     /// Very many connections with one subscription each: memory per connection, latency of each message.

@@ -23,11 +23,13 @@ pub mod matrix;
 pub mod report;
 pub mod rubris;
 pub mod scenario;
+mod scrape;
 mod server;
 pub mod sessions;
 pub mod socketio;
 pub mod stomp;
 pub mod target;
+pub mod topics;
 
 pub use args::{BenchArgs, BenchCommand};
 
@@ -42,6 +44,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Bare(bare) => bare::run(bare),
         BenchCommand::Rubris(rubris) => rubris::run(rubris),
         BenchCommand::Diffusion(diffusion) => diffusion::run(diffusion),
+        BenchCommand::Topics(topics) => topics::run(topics),
         BenchCommand::Socketio(socketio) => socketio::run(socketio),
         BenchCommand::Connections(connections) => connections::run(connections),
         BenchCommand::Sessions(sessions) => sessions::run(sessions),

@@ -215,6 +215,17 @@ pub fn subscribe(out: &mut Vec<u8>, request: u64, id: u64, flags: u8, path: &str
     });
 }
 
+/// Appends SUBSCRIBE to a pattern of topics.
+pub fn subscribe_pattern(out: &mut Vec<u8>, request: u64, id: u64, flags: u8, pattern: &str) {
+    message(out, 0x03, |out| {
+        varint(out, request);
+        varint(out, id);
+        varint(out, u64::from(flags) | PATTERN);
+        out.push(0);
+        bytes(out, pattern.as_bytes());
+    });
+}
+
 /// Appends PUBLISH to a topic; a request of zero asks for no answer.
 pub fn publish(out: &mut Vec<u8>, request: u64, flags: u8, path: &str, body: &[u8]) {
     message(out, 0x06, |out| {
@@ -261,6 +272,8 @@ pub(crate) const DELTA: u8 = 0x20;
 pub const OCTETS: u8 = 3;
 /// Of a publication: the body is JSON and becomes the topic's value.
 pub const JSON_VALUE: u8 = 1 | 0x08;
+/// Of a subscription: it names several topics.
+const PATTERN: u64 = 0x100;
 /// Of a subscription: the current value comes first.
 pub const SNAPSHOT: u8 = 0x01;
 /// Of a subscription: updates may be deltas.
@@ -327,6 +340,9 @@ mod tests {
         let mut out = Vec::new();
         subscribe(&mut out, 1, 0, 0, "fx/EUR-USD");
         assert_eq!(out, b"\x03\x0f\x01\x00\x00\x00\x0afx/EUR-USD");
+        out.clear();
+        subscribe_pattern(&mut out, 1, 0, SNAPSHOT, "**");
+        assert_eq!(out, b"\x03\x08\x01\x00\x81\x02\x00\x02**");
         out.clear();
         publish(&mut out, 3, OCTETS, "fx", b"hi");
         assert_eq!(out, b"\x06\x09\x03\x03\x00\x00\x02fxhi");

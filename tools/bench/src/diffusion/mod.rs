@@ -11,7 +11,6 @@ mod plots;
 mod quotes;
 mod report;
 mod step;
-mod writes;
 
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;

@@ -18,8 +18,8 @@ use crate::crowd::publisher::{Publisher, PublisherSpec, Rate};
 use crate::crowd::values::ValuesSpec;
 use crate::crowd::{Crowd, CrowdSpec, Level, Speech};
 use crate::diffusion::quotes::{self, Quotes};
-use crate::diffusion::writes;
 use crate::scenario::phases::Phases;
+use crate::scrape;
 use crate::server::Server;
 
 /// A load to measure.
@@ -157,7 +157,12 @@ impl Bench<'_> {
         self.publisher.set(rate.map_or(Rate::Unlimited, Rate::PerSecond))?;
         let look = || {
             let time = self.publisher.time().map(|time| time.running_ns);
-            (Instant::now(), self.ledger.published(), time, writes::count(self.server.address))
+            (
+                Instant::now(),
+                self.ledger.published(),
+                time,
+                scrape::metric(self.server.address, WRITES),
+            )
         };
         let (before, busy) = (look(), cpu::machine_s());
         let asked = rate.map(|rate| rate * fan_out);
@@ -216,5 +221,7 @@ fn client(server: &Server, ledger: &Arc<Ledger>, codec: Option<u8>) -> ClientSpe
     }
 }
 
+/// How often the server has written to connections.
+const WRITES: &str = "tiderace_write_blocks_total";
 /// After which a server's memory is read.
 const REST: Duration = Duration::from_millis(500);

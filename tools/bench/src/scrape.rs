@@ -1,25 +1,25 @@
-//! How often a server has written to connections, from its own metrics.
+//! What a server says of itself on `/metrics`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The count so far; `None` if the server does not tell.
-pub(crate) fn count(address: SocketAddr) -> Option<u64> {
+/// A metric, the rows of all labels added up; `None` if the server does not tell.
+pub(crate) fn metric(address: SocketAddr, name: &str) -> Option<u64> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.take(BYTES_MAX).read_to_string(&mut answer).ok()?;
-    sum(&answer)
+    sum(&answer, name)
 }
 
-fn sum(metrics: &str) -> Option<u64> {
+fn sum(metrics: &str, wanted: &str) -> Option<u64> {
     let rows = metrics.lines().filter_map(|line| {
         let (name, value) = line.rsplit_once(' ')?;
         let name = name.split('{').next().unwrap_or_default();
-        (name == "tiderace_write_blocks_total").then(|| value.parse::<u64>().ok()).flatten()
+        (name == wanted).then(|| value.parse::<u64>().ok()).flatten()
     });
     rows.fold(None, |sum, value| Some(sum.unwrap_or(0) + value))
 }
@@ -36,8 +36,9 @@ mod tests {
         let text = "HTTP/1.1 200 OK\r\n\r\n# HELP tiderace_write_blocks_total Writes.\n\
                     tiderace_write_blocks_total{shard=\"0\"} 5\ntiderace_write_blocks_total{shard=\"1\"} 7\n\
                     tiderace_write_blocks_total_other 9\n";
-        assert_eq!(sum(text), Some(12));
-        assert_eq!(sum("tiderace_write_blocks_total 3\n"), Some(3));
-        assert_eq!(sum("nothing"), None);
+        let name = "tiderace_write_blocks_total";
+        assert_eq!(sum(text, name), Some(12));
+        assert_eq!(sum("tiderace_write_blocks_total 3\n", name), Some(3));
+        assert_eq!(sum("nothing", name), None);
     }
 }
