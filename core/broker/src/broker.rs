@@ -10,6 +10,7 @@ use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Command, Commands, Confirm, Destination, Reply, Token, TopicSpec};
 
+use crate::durable::{Durability, first_kept};
 use crate::effects::{Asker, Effects, Mail};
 use crate::exchange::Exchanges;
 use crate::history::History;
@@ -99,6 +100,10 @@ pub struct Broker {
     pub(crate) locks_waited: usize,
     pub(crate) last_fence: u64,
     pub(crate) views: Box<Views>,
+    /// Present if there is a store.
+    pub(crate) durable: Option<Box<Durability>>,
+    /// Versions up to this may have been given in earlier lives of the server.
+    pub(crate) versions_from: u64,
     queues_due: Time,
     sweep_due: Time,
     /// The slot at which the sweep of topics goes on; zero between two of them.
@@ -146,6 +151,8 @@ impl Broker {
             locks_waited: 0,
             last_fence: 0,
             views: Box::new(Views::new(&options.views)),
+            durable: None,
+            versions_from: 0,
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
             sweep_at: 0,
@@ -220,6 +227,7 @@ impl Broker {
             }
             Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
             Mail::Pause { destination, on } => self.hold(destination, on, effects),
+            Mail::Wait { session, destination } => self.wait_for(session, destination, effects),
             Mail::View(mail) => self.view_mail(now, from, *mail, effects),
             Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
         }
@@ -281,6 +289,7 @@ impl Broker {
         self.end_overdue(now, effects);
         self.end_waiting(now, effects);
         self.view_tick(now, effects);
+        self.retry_store(now);
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
             self.queue_tick(now, effects);
@@ -313,6 +322,7 @@ impl Broker {
         metrics.retained_bytes = self.retained_bytes as u64;
         let (views, outputs) = self.views.counts();
         metrics.views = views as u64;
+        metrics.store_waiting = self.answers_waiting() as u64;
         metrics.view_outputs = outputs as u64;
         metrics.history_messages = self.history.messages as u64;
         metrics.history_bytes = self.history.bytes as u64;
@@ -376,11 +386,13 @@ impl Broker {
         if topic.retained_expired(now.wall_ms)
             && let Some(home) = &mut topic.home
         {
+            let first = first_kept(home);
             let bytes = home.retained_bytes();
             home.retained = None;
             self.retained_bytes = self.retained_bytes.saturating_sub(bytes);
             self.metrics.retained -= 1;
             self.note_expired(key);
+            self.write_trim(key, first);
         }
         let Some(topic) = self.topics.get(key) else { return };
         let (idle, age) = (self.options.topic_idle, self.options.history_age);
@@ -391,6 +403,7 @@ impl Broker {
         if self.is_made_of(key) {
             return;
         }
+        self.end_stream(key);
         self.names.remove(key, &self.topics);
         let topic = self.topics.remove(key);
         if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {

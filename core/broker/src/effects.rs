@@ -183,6 +183,14 @@ pub enum Mail {
     },
     /// About views.
     View(Box<ViewMail>),
+    /// From a home to a publisher's shard: the session waits until the destination is let go by
+    /// [`Mail::Pause`].
+    Wait {
+        /// Whose messages are too many.
+        session: SessionId,
+        /// What it waits for.
+        destination: Destination,
+    },
     /// About services and exchanges.
     Service(Box<ServiceMail>),
 }

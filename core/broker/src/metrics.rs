@@ -66,6 +66,9 @@ broker_metrics! {
     subscriptions false "tiderace_subscriptions" "" "Subscriptions.";
     topics false "tiderace_topics" "" "Topics known, counted on each shard that uses them.";
     topics_retired true "tiderace_topics_removed_total" "reason=\"policy\"" "Topics removed by themselves.";
+    topics_restored true "tiderace_topics_restored_total" "" "Persistent topics taken back from the store when the server was started.";
+    store_refusals true "tiderace_persistent_refused_total" "" "Batches of persistent changes that the store has refused.";
+    store_waiting false "tiderace_persistent_waiting" "" "Answers to publishers of persistent topics that wait for the store.";
     retained false "tiderace_topics_retained" "" "Topics that hold a retained value.";
     retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values and of their topics.";
     views false "tiderace_views" "" "Topic views, counted on every shard.";

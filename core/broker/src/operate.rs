@@ -170,6 +170,7 @@ impl Broker {
         operation: Operation,
         effects: &mut Effects,
     ) {
+        let said = self.begin_saying();
         let result = match operation {
             Operation::Create { path, spec, value } => {
                 self.create_topic(now, &operator, &path, &spec, value, effects)
@@ -205,7 +206,7 @@ impl Broker {
                 Err(CloseCode::BadRequest.into())
             }
         };
-        self.answer_operation(&operator, result, effects);
+        self.answer_stored(said, &operator, result, effects);
     }
 
     /// At a home, or where the session is: says what came of it.

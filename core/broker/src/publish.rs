@@ -79,6 +79,7 @@ impl Broker {
     ) {
         run.number(self.shard, self.next_sequence);
         self.next_sequence += run.len() as u64;
+        let said = self.begin_saying();
         match run.destination().kind {
             Kind::Queue => self.enqueue(now, from, Arc::new(run), effects),
             Kind::Service => {
@@ -96,14 +97,18 @@ impl Broker {
                 }
             }
         }
-        if let (Some(session), Some(confirm)) = (origin, confirm) {
-            self.confirm_anywhere(session, confirm, effects);
+        let Some(session) = origin else { return };
+        if said != self.records_said() {
+            self.hold_for_store(session, effects);
+        }
+        if let Some(confirm) = confirm {
+            self.confirm_stored(said, session, confirm, effects);
         }
     }
 
     /// Every message of a run that was to be confirmed is refused, the one to blame first: where a
     /// refusal does not end the session, its client waits for each answer.
-    fn refuse_run(
+    pub(crate) fn refuse_run(
         &self,
         origin: Option<SessionId>,
         confirm: Option<Confirm>,
@@ -130,6 +135,14 @@ impl Broker {
         effects: &mut Effects,
     ) -> Result<u64, Close> {
         let remote_patterns_at = self.remote_patterns_at;
+        let Some(topic) = self.topics.get(key) else {
+            return Ok(0);
+        };
+        let durable = self.is_durable(&topic.spec);
+        // What the server removes by itself is gone even if the store is full.
+        if durable && !(publisher.session.is_none() && run.any(Flags::RETAIN_REMOVE)) {
+            self.check_store(&topic.spec)?;
+        }
         let Some(topic) = self.topics.get_mut(key) else {
             return Ok(0);
         };
@@ -152,9 +165,9 @@ impl Broker {
             let made = || Box::new(Retirement::new(now.time));
             home.rare_mut().retirement.get_or_insert_with(made).update(now.time);
         }
-        if home.next_version == 0 {
-            // Above all versions of an earlier topic of this name: there were never more of them
-            // than numbers.
+        if home.next_version <= self.versions_from {
+            // Above all versions of an earlier topic of this name, or of this one in another life of
+            // the server: there were never more of them than numbers.
             home.next_version = run.first();
         }
         run.set_version(home.next_version);
@@ -180,6 +193,9 @@ impl Broker {
         }
         if keeps {
             self.keep(now, key, &run, publisher);
+        }
+        if durable {
+            self.write_run(now, key, &run, publisher);
         }
         if viewed {
             self.note_viewed(now, key, &run, effects);
@@ -305,7 +321,7 @@ fn same(one: &Option<Arc<Run>>, other: &Option<Arc<Run>>) -> bool {
 }
 
 /// The topic's retained value after the run's retain marks.
-fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Arc<Run>> {
+pub(crate) fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Arc<Run>> {
     let decisive = run.messages().filter(|message| {
         always
             || message.flags.contains(Flags::RETAIN)

@@ -26,6 +26,8 @@ pub(crate) struct Removal {
     after: Option<Path>,
     removed: u64,
     refused: Option<Close>,
+    /// Some of the topics were in the store.
+    durable: bool,
 }
 
 impl Broker {
@@ -37,7 +39,8 @@ impl Broker {
         selector: Vec<Pattern>,
         effects: &mut Effects,
     ) {
-        let mut removal = Removal { operator, selector, after: None, removed: 0, refused: None };
+        let mut removal =
+            Removal { operator, selector, after: None, removed: 0, refused: None, durable: false };
         if self.go_on_removing(now, &mut removal, effects) {
             self.removals.push_back(removal);
         }
@@ -63,6 +66,7 @@ impl Broker {
             .collect();
         let last = slice.last().filter(|_| slice.len() == SLICE);
         let last = last.and_then(|key| self.topics.get(*key)).map(|topic| topic.path.clone());
+        let said = self.records_said();
         for key in slice {
             let topic = self.topics.get(key);
             let Some(topic) = topic.filter(|topic| topic.is_named(&removal.selector)) else {
@@ -79,6 +83,7 @@ impl Broker {
                 Err(close) => removal.refused = Some(close),
             }
         }
+        removal.durable |= self.records_said() != said;
         removal.after = last;
         if removal.after.is_some() {
             return true;
@@ -88,12 +93,17 @@ impl Broker {
             Some(close) => Err(close),
             None => Ok(Outturn::Removed { topics: removal.removed }),
         };
-        self.answer_operation(&removal.operator, result, effects);
+        let said = self.begin_saying();
+        if removal.durable {
+            self.depend_on_records();
+        }
+        self.answer_stored(said, &removal.operator, result, effects);
         false
     }
 
     /// At its home: a topic is there no more, with all that it kept.
     pub(crate) fn remove_topic(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        self.end_stream(key);
         let Some(topic) = self.topics.get(key) else { return };
         let path = topic.path.clone();
         let heard = topic

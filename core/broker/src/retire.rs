@@ -3,7 +3,7 @@
 //! Looked at by the sweep of topics, every few seconds, so a policy takes effect that much later.
 //! Relies on interest being known by shard. Invariant: a topic without a policy costs nothing here.
 
-use tiderace_base::{Key, Now, SessionId, Time};
+use tiderace_base::{Key, Now, SessionId, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::RemovalCondition;
 
@@ -15,6 +15,9 @@ use crate::effects::Effects;
 pub(crate) struct Retirement {
     made: Time,
     updated: Time,
+    /// How long before that it really was: in another life of the server.
+    made_earlier: Span,
+    updated_earlier: Span,
     /// Since when nobody listens, as far as the sweep has seen.
     unheard: Option<Time>,
     creator: Option<SessionId>,
@@ -24,11 +27,35 @@ pub(crate) struct Retirement {
 
 impl Retirement {
     pub(crate) fn new(now: Time) -> Retirement {
-        Retirement { made: now, updated: now, unheard: None, creator: None, abandoned: false }
+        Retirement::restored(now, Span::ZERO, Span::ZERO, false)
+    }
+
+    /// Of a topic that was made and updated so long ago.
+    pub(crate) fn restored(
+        now: Time,
+        made_earlier: Span,
+        updated_earlier: Span,
+        abandoned: bool,
+    ) -> Retirement {
+        Retirement {
+            made: now,
+            updated: now,
+            made_earlier,
+            updated_earlier,
+            unheard: None,
+            creator: None,
+            abandoned,
+        }
+    }
+
+    /// How long ago the topic was made.
+    pub(crate) fn age(&self, now: Time) -> Span {
+        now.since(self.made) + self.made_earlier
     }
 
     pub(crate) fn update(&mut self, now: Time) {
         self.updated = now;
+        self.updated_earlier = Span::ZERO;
     }
 }
 
@@ -70,8 +97,10 @@ impl Broker {
             RemovalCondition::NoSubscribers(span) => {
                 retirement.unheard.is_some_and(|then| since(then) >= span)
             }
-            RemovalCondition::NoUpdates(span) => since(retirement.updated) >= span,
-            RemovalCondition::After(span) => since(retirement.made) >= span,
+            RemovalCondition::NoUpdates(span) => {
+                since(retirement.updated) + retirement.updated_earlier >= span
+            }
+            RemovalCondition::After(span) => retirement.age(now.time) >= span,
             RemovalCondition::SessionCloses => retirement.abandoned,
         });
         if due {

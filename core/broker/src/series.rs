@@ -16,6 +16,7 @@ use tiderace_wire::{
 
 use crate::Action;
 use crate::broker::Broker;
+use crate::durable::first_kept;
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator};
 use crate::publish::{Publisher, copy_of};
@@ -42,13 +43,13 @@ pub(crate) struct Series {
 
 /// Messages that were kept together.
 #[derive(Debug)]
-struct Kept {
-    run: Arc<Run>,
+pub(crate) struct Kept {
+    pub(crate) run: Arc<Run>,
     /// The first of them that is still kept.
-    from: usize,
-    time_ms: u64,
-    author: Option<Arc<str>>,
-    amends: Option<u64>,
+    pub(crate) from: usize,
+    pub(crate) time_ms: u64,
+    pub(crate) author: Option<Arc<str>>,
+    pub(crate) amends: Option<u64>,
 }
 
 impl Kept {
@@ -56,12 +57,18 @@ impl Kept {
         self.run.len() - self.from
     }
 
-    fn first(&self) -> u64 {
+    /// The version of the first message that is still kept.
+    pub(crate) fn first(&self) -> u64 {
         self.run.version() + self.from as u64
     }
 
     fn end(&self) -> u64 {
         self.run.version() + self.run.len() as u64
+    }
+
+    /// Whether the message of that version is one of them.
+    pub(crate) fn has(&self, version: u64) -> bool {
+        (self.first()..self.end()).contains(&version)
     }
 
     fn event(&self, place: usize) -> Event {
@@ -81,14 +88,24 @@ impl Series {
         self.bytes
     }
 
-    fn push(&mut self, kept: Kept) {
+    /// The version of the first message.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.kept.front().map(Kept::first)
+    }
+
+    /// All that is kept, oldest first.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Kept> + Clone {
+        self.kept.iter()
+    }
+
+    pub(crate) fn push(&mut self, kept: Kept) {
         self.messages += kept.len();
         self.bytes += kept.run.bytes();
         self.kept.push_back(kept);
     }
 
     /// Gives up what the specification no longer wants.
-    fn trim(&mut self, spec: HistorySpec, wall_ms: u64) {
+    pub(crate) fn trim(&mut self, spec: HistorySpec, wall_ms: u64) {
         let age = u64::try_from(spec.age.as_millis()).unwrap_or(u64::MAX);
         while let Some(front) = self.kept.front_mut() {
             let over = match spec.count as usize {
@@ -193,10 +210,12 @@ impl Broker {
     pub(crate) fn sweep_series(&mut self, now: Now, key: Key) {
         let Some(topic) = self.topics.get_mut(key) else { return };
         let spec = topic.spec.history;
+        let first = topic.home.as_ref().and_then(|home| first_kept(home));
         let Some(series) = topic.home.as_mut().and_then(|home| home.series_mut()) else { return };
         let before = series.bytes();
         series.trim(spec, now.wall_ms);
         self.retained_bytes = (self.retained_bytes + series.bytes()).saturating_sub(before);
+        self.write_trim(key, first);
     }
 
     /// At its home: all that a topic kept is gone.

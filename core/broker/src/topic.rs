@@ -138,6 +138,8 @@ pub(crate) struct RareHome {
     pub(crate) retirement: Option<Box<Retirement>>,
     /// What its specification says that it keeps.
     pub(crate) series: Option<Series>,
+    /// Its stream in the store.
+    pub(crate) stream: Option<u64>,
 }
 
 impl RareHome {
@@ -149,6 +151,7 @@ impl RareHome {
             && self.history.is_none()
             && self.series.is_none()
             && self.retirement.is_none()
+            && self.stream.is_none()
             && self.watchers == 0
             && self.viewed.is_empty()
     }
@@ -208,6 +211,16 @@ impl Home {
     /// Recent messages, if they are kept.
     pub(crate) fn history_mut(&mut self) -> Option<&mut TopicHistory> {
         self.rare.as_mut()?.history.as_mut()
+    }
+
+    /// Its stream in the store, if it has one.
+    pub(crate) fn stream(&self) -> Option<u64> {
+        self.rare.as_ref()?.stream
+    }
+
+    /// What its removal policy looks at, if it has one.
+    pub(crate) fn retirement(&self) -> Option<&Retirement> {
+        self.rare.as_ref()?.retirement.as_deref()
     }
 
     /// What its removal policy looks at, if it has one.

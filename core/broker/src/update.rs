@@ -57,6 +57,10 @@ impl Broker {
         let existed = existing.is_some();
         if !existed {
             self.may_operate(operator, Action::Create, path, &spec)?;
+            self.check_persistence(&spec)?;
+        } else if spec.persistent {
+            self.check_store(&spec)?;
+            self.depend_on_records();
         }
         let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
         if let Some(run) = &run {
@@ -90,6 +94,7 @@ impl Broker {
         let known = self.find_topic(path).and_then(|key| self.topics.get(key));
         if let Some(spec) = &created {
             self.may_operate(operator, Action::Create, path, spec)?;
+            self.check_persistence(spec)?;
         }
         let policy = self.options.topic(path);
         let spec = created.as_ref().or(known.map(|topic| &topic.spec)).unwrap_or(policy).clone();
@@ -198,13 +203,19 @@ impl Broker {
         if let Some(topic) = self.topics.get_mut(key) {
             topic.touch(now.time);
             let floor = || Home::starting(self.history.floor_of(path));
-            topic.home.get_or_insert_with(floor).created = true;
+            let home = topic.home.get_or_insert_with(floor);
+            let changed = !std::mem::replace(&mut home.created, true);
+            if topic.spec.persistent && (changed || home.stream().is_none()) {
+                self.declare(now, key);
+            } else if home.stream().is_some() && !topic.spec.persistent {
+                self.end_stream(key);
+            }
         }
         key
     }
 
     /// Topics of one kind share one specification.
-    fn shared_spec(&mut self, spec: Arc<TopicSpec>) -> Arc<TopicSpec> {
+    pub(crate) fn shared_spec(&mut self, spec: Arc<TopicSpec>) -> Arc<TopicSpec> {
         if let Some(known) = self.specs.get(&spec) {
             return known.clone();
         }

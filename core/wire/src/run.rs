@@ -35,6 +35,16 @@ impl Flags {
     /// read: set by a protocol that has made sure of it.
     pub const CHECKED: Flags = Flags(64);
 
+    /// As bits, for what is kept beyond this life of the server: they never change their meaning.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The marks of these bits.
+    pub fn from_bits(bits: u16) -> Flags {
+        Flags(bits)
+    }
+
     /// Whether all marks of `other` are set.
     pub fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0

@@ -73,6 +73,7 @@ pub(crate) fn build(
     check_dead_letters(tables, problems);
     check_feeds(tables, problems);
     check_views(tables, problems);
+    check_persistence(&config, tables, problems);
     check_origins(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     Some(config)
@@ -292,6 +293,26 @@ fn check_views(tables: &[Table], problems: &mut Problems) {
             if let Some(wrong) = wrong {
                 problems.add(setting.origin.clone(), format!("{key}: {wrong}"));
             }
+        }
+    }
+}
+
+/// What is to survive needs a place.
+fn check_persistence(config: &Config, tables: &[Table], problems: &mut Problems) {
+    if config.store.directory.is_some() {
+        return;
+    }
+    for table in tables.iter().filter(|table| matches!(table.section.name, "topic" | "topics")) {
+        let persistent = table.settings.iter().find(|setting| {
+            setting.spec.name() == "persistent"
+                && setting.value == crate::kind::Value::Boolean(true)
+        });
+        if let Some(setting) = persistent {
+            let message = format!(
+                "{}: nothing can be persistent without a store; set store.directory",
+                setting.spec.key
+            );
+            problems.add(setting.origin.clone(), message);
         }
     }
 }

@@ -100,6 +100,14 @@ const BAD_FILES: &[(&str, &str)] = &[
         "t.toml:2:10: topics.retain: expected true or false, but found \"yes\"",
     ),
     (
+        "[topics]\npersistent = true",
+        "t.toml:2:14: topics.persistent: nothing can be persistent without a store; set store.directory",
+    ),
+    (
+        "[[topic]]\nmatch = \"a/**\"\npersistent = true",
+        "t.toml:3:14: topic.persistent: nothing can be persistent without a store; set store.directory",
+    ),
+    (
         "[topics]\nslow_consumer = \"drop-oldst\"",
         "t.toml:2:17: topics.slow_consumer: expected one of \"block\", \"conflate\", \"disconnect\", \"drop-newest\", \"drop-oldest\", but found \"drop-oldst\"; did you mean `drop-oldest`?",
     ),

@@ -44,6 +44,7 @@ mod shard;
 mod shared;
 mod sniff;
 mod stop;
+mod store;
 mod takeover;
 #[cfg(test)]
 #[path = "../tests/common/protocols.rs"]
@@ -61,3 +62,4 @@ pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{Deadlines, ListenerOptions, Options, Placement, Services, Verifier};
 pub use shard::{Shard, Turn};
+pub use store::{Keeper, ShardStore, StoreAnswers, StoreNews};

@@ -15,6 +15,7 @@ use tiderace_broker::{Mail, Principal};
 
 use crate::connection::Connection;
 use crate::driver::Wake;
+use crate::store::StoreNews;
 
 /// What one shard sends another.
 pub(crate) enum Letter<S> {
@@ -47,6 +48,8 @@ impl<S> Letter<S> {
 pub(crate) enum Notice {
     /// A login was decided.
     Verified { session: SessionId, result: Result<Principal, Close> },
+    /// Records were stored or refused.
+    Store(StoreNews),
     /// The node stops within this time.
     Shutdown(Span),
 }

@@ -11,6 +11,7 @@ use tiderace_wire::Protocol;
 use crate::driver::os::SocketOptions;
 use crate::http::HttpHandler;
 use crate::mailbox::Answer;
+use crate::store::Keeper;
 
 /// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
 #[derive(Clone, Debug)]
@@ -155,6 +156,8 @@ pub struct Services {
     pub residents: Vec<Arc<tiderace_wire::Open>>,
     /// Decides logins.
     pub verifier: Arc<dyn Verifier>,
+    /// Keeps what is to survive, if something is.
+    pub keeper: Option<Arc<dyn Keeper>>,
     /// The broker's options.
     pub broker: Arc<tiderace_broker::BrokerOptions>,
 }

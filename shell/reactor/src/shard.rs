@@ -21,6 +21,7 @@ use crate::pool::Pool;
 use crate::session::Wishes;
 use crate::shared::Shared;
 use crate::stop::Stopping;
+use crate::store::ShardStore;
 
 /// One event loop and everything it owns.
 pub struct Shard<D: Driver> {
@@ -30,6 +31,7 @@ pub struct Shard<D: Driver> {
     pub(crate) metrics: Arc<ShardMetrics>,
     pub(crate) post: Post<D::Stream>,
     pub(crate) broker: Broker,
+    pub(crate) store: Option<Box<dyn ShardStore>>,
     pub(crate) connections: Slab<Connection<D::Stream>>,
     pub(crate) wheel: Wheel,
     pub(crate) pool: Pool,
@@ -113,6 +115,7 @@ impl<D: Driver> Shard<D> {
             id,
             metrics: metrics.unwrap_or_else(|| Arc::new(ShardMetrics::new([]))),
             broker: Broker::new(id, Arc::clone(&shared.services.broker)),
+            store: None,
             driver,
             shared,
             post,
@@ -136,6 +139,7 @@ impl<D: Driver> Shard<D> {
             tick_at: now.time + TICK,
             idle_since: now.time,
         };
+        shard.begin_store();
         shard.open_residents();
         shard
     }
@@ -165,6 +169,7 @@ impl<D: Driver> Shard<D> {
         self.work();
         self.stop_some();
         self.post.flush();
+        self.hand_over();
         self.write_all();
         self.post.flush();
         self.end_turn();
@@ -248,6 +253,7 @@ impl<D: Driver> Shard<D> {
                     self.broker.verified(self.now, session, result, &mut self.effects);
                     self.drain_effects();
                 }
+                Notice::Store(news) => self.hear_store(news),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
             }
         }

@@ -80,6 +80,10 @@ impl<D: Driver> Shard<D> {
 
     /// Whether the shard's work is done.
     pub(crate) fn finished(&mut self) -> Turn {
+        if self.stopping.is_none() {
+            return Turn::Continue;
+        }
+        let unstored = self.has_unstored();
         let Some(stopping) = &mut self.stopping else {
             return Turn::Continue;
         };
@@ -92,7 +96,7 @@ impl<D: Driver> Shard<D> {
             }
         }
         let all = self.shared.unfinished.load(Ordering::Acquire) == 0;
-        if stopping.reported && (all || self.now.time >= stopping.deadline) {
+        if stopping.reported && (all && !unstored || self.now.time >= stopping.deadline) {
             return Turn::Finished;
         }
         Turn::Continue

@@ -16,7 +16,8 @@ use tiderace_broker::{
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, DeltaCodec, ListenerProtocol, PrincipalMatch,
     QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig,
-    SlowConsumer as SlowConsumerWord, TokenSecret, TopicsConfig, UserPassword, ViewConfig,
+    SlowConsumer as SlowConsumerWord, StoreConfig, StoreSync, TokenSecret, TopicsConfig,
+    UserPassword, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
@@ -57,6 +58,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
                         rule.slow_consumer.unwrap_or(config.topics.slow_consumer),
                     ),
                     retain: rule.retain.unwrap_or(config.topics.retain),
+                    persistent: rule.persistent.unwrap_or(config.topics.persistent),
                     ..topic_default(&config.topics)
                 }),
             })
@@ -164,6 +166,21 @@ pub(crate) fn stomp(config: &Config) -> StompOptions {
         deltas: deltas(config),
         next_session: Arc::new(AtomicU64::new(1)),
         ..StompOptions::default()
+    }
+}
+
+/// The store's options.
+pub(crate) fn store(config: &StoreConfig) -> tiderace_store::Options {
+    tiderace_store::Options {
+        sync: match config.sync {
+            StoreSync::Always => tiderace_store::Sync::Always,
+            StoreSync::Interval => tiderace_store::Sync::Interval(config.sync_interval),
+            StoreSync::Never => tiderace_store::Sync::Never,
+        },
+        segment_bytes: config.segment_bytes,
+        reserve_bytes: config.reserve_bytes,
+        waiting_bytes_max: config.waiting_bytes_max,
+        accept_damage: config.accept_damage,
     }
 }
 
@@ -328,6 +345,7 @@ fn topic_default(topics: &TopicsConfig) -> TopicSpec {
         slow_consumer: slow_consumer(topics.slow_consumer),
         grace: topics.slow_consumer_grace,
         retain: topics.retain,
+        persistent: topics.persistent,
         ..TopicSpec::default()
     }
 }

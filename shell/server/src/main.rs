@@ -13,6 +13,7 @@ mod logging;
 mod login;
 mod monitor;
 mod page;
+mod persistence;
 mod serve;
 mod socketio;
 

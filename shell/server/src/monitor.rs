@@ -15,6 +15,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Credentials, Kind, Request, Response};
 
 use crate::login::principal;
+use crate::persistence::Persistence;
 
 /// Answers requests about the server.
 pub(crate) struct Monitor {
@@ -25,6 +26,8 @@ pub(crate) struct Monitor {
     pub(crate) verifier: Arc<Verifier>,
     /// Set once the node runs.
     pub(crate) node: OnceLock<NodeControl>,
+    /// Set once the store is open, if there is one.
+    pub(crate) persistence: OnceLock<Option<Arc<Persistence>>>,
     /// Whether new connections are welcome.
     pub(crate) ready: AtomicBool,
 }
@@ -63,7 +66,13 @@ impl Monitor {
         Response {
             status: 200,
             headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".to_owned())],
-            body: render(&self.name, node).into_bytes(),
+            body: {
+                let mut body = render(&self.name, node);
+                if let Some(Some(persistence)) = self.persistence.get() {
+                    render_store(&mut body, persistence);
+                }
+                body.into_bytes()
+            },
         }
     }
 
@@ -162,6 +171,17 @@ fn render(name: &str, node: &NodeControl) -> String {
         let _ = writeln!(out, "{}{labels} {value}", row.name);
     }
     out
+}
+
+/// The store's metrics.
+fn render_store(out: &mut String, persistence: &Persistence) {
+    let mut last = "";
+    for (metric, value) in persistence.metrics().values() {
+        let kind = if metric.is_counter { "counter" } else { "gauge" };
+        head(out, &mut last, metric.name, metric.help, kind);
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{} {value}", metric.name);
+    }
 }
 
 /// The two lines that stand once above the samples of one name.

@@ -1,7 +1,7 @@
 //! Brings the server to life and to an orderly end.
 //!
-//! Order of birth: logging, identities, login worker, event loops. Order of death: readiness, new
-//! connections, sessions (paced over the grace period), event loops, login worker.
+//! Order of birth: logging, identities, login worker, store, event loops. Order of death: readiness, new
+//! connections, sessions (paced over the grace period), event loops, store, login worker.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,13 +10,14 @@ use anyhow::Context;
 use tiderace_auth::AuthWorker;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
-use tiderace_reactor::{Services, spawn};
+use tiderace_reactor::{Keeper, Services, spawn};
 use tiderace_wire::{Opening, Request};
 use tracing::info;
 
 use crate::cli::{ServeRequest, development_banner};
 use crate::login::Logins;
 use crate::monitor::Monitor;
+use crate::persistence::Persistence;
 use crate::{compose, events, logging, page, socketio};
 
 /// Logins that may wait for the worker: about a second's work.
@@ -45,8 +46,12 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         rules: broker.rules.clone(),
         verifier,
         node: OnceLock::new(),
+        persistence: OnceLock::new(),
         ready: AtomicBool::new(true),
     });
+    let persistence = Persistence::open(&config.store, compose::shards(config))?.map(Arc::new);
+    // Nobody else sets it.
+    let _ = monitor.persistence.set(persistence.clone());
     let native = Arc::new(compose::native(config));
     let mut protocols = vec![
         // One line per protocol.
@@ -84,6 +89,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         verifier: Arc::new(Logins(worker.handle())),
         broker,
         residents: crate::feed::residents(config, request.development),
+        keeper: persistence.clone().map(|persistence| persistence as Arc<dyn Keeper>),
     };
     let stop = stop_signals()?;
     let node = spawn(compose::reactor(config, files_max)?, services)
@@ -100,7 +106,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     );
     monitor.ready.store(false, Ordering::Relaxed);
     node.shutdown(config.server.shutdown_grace);
-    node.join().context("an event loop failed")?;
+    let ended = node.join().context("an event loop failed");
+    if let Some(persistence) = persistence {
+        persistence.finish();
+    }
+    ended?;
     info!(event = "server-stopped", "stopped");
     Ok(())
 }

@@ -111,6 +111,7 @@ impl World {
             http: Arc::new(|_: &Request<'_>| Response { status: 404, ..Response::default() }),
             verifier: Arc::new(Desk),
             residents: Vec::new(),
+            keeper: None,
             broker: Arc::new(broker),
         };
         let network = Network::new(seed, shards);

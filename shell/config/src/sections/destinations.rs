@@ -28,6 +28,8 @@ section! {
         "slow_consumer_grace" slow_consumer_grace: Duration = Is("2s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
         /// Keep the last message of every topic for new subscribers, without the publisher asking for it.
         "retain" retain: bool = Is("false"), Kind::Boolean;
+        /// Keep value, history and specification of every topic in the store (`store.directory`), so that they survive a restart.
+        "persistent" persistent: bool = Is("false"), Kind::Boolean;
     }
 }
 
@@ -40,6 +42,8 @@ section! {
         "slow_consumer" slow_consumer: Option<SlowConsumer> = Absent, Kind::Choice(SlowConsumer::WORDS);
         /// Instead of `topics.retain`.
         "retain" retain: Option<bool> = Absent, Kind::Boolean;
+        /// Instead of `topics.persistent`.
+        "persistent" persistent: Option<bool> = Absent, Kind::Boolean;
     }
 }
 

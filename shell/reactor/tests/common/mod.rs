@@ -73,6 +73,7 @@ pub fn services(verifier: Arc<dyn Verifier>) -> Services {
         http: Arc::new(page),
         verifier,
         residents: Vec::new(),
+        keeper: None,
         broker: Arc::new(broker),
     }
 }

@@ -202,6 +202,7 @@ fn services(protocol: SessionProtocol, plan: Plan) -> Services {
         protocols,
         http: Arc::new(|_| Response::new(404, "text/plain", "")),
         residents: vec![publisher::resident(plan)],
+        keeper: None,
         verifier: Arc::new(Nobody),
         broker: Arc::new(BrokerOptions::default()),
     }

@@ -1,0 +1,212 @@
+//! The bytes in which a topic's description and messages lie in the store.
+//!
+//! All numbers are little-endian. The store vouches for the bytes by checksums; reading checks them
+//! all the same. Invariants: what was written is read back; reading never panics and takes no more
+//! memory than the bytes given.
+
+use std::sync::Arc;
+
+use tiderace_base::Time;
+use tiderace_wire::{Destination, Flags, Meta, Run, RunBuilder};
+
+/// The form that is written; another one is not understood.
+const FORM: u8 = 1;
+const HAS_AUTHOR: u8 = 1;
+const HAS_AMENDS: u8 = 2;
+const IS_VALUE_ALONE: u8 = 4;
+
+/// What is known of a topic beside its path and messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Description<'a> {
+    /// It was created, and is not only what the configuration says of its path.
+    pub(super) created: bool,
+    /// When it was made, in milliseconds since 1970.
+    pub(super) made_ms: u64,
+    /// Its specification as JSON.
+    pub(super) spec: &'a [u8],
+}
+
+/// What is kept of messages beside themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Circumstances {
+    pub(super) time_ms: u64,
+    pub(super) author: Option<Arc<str>>,
+    pub(super) amends: Option<u64>,
+    /// It is the topic's value, and not among what the topic keeps besides.
+    pub(super) is_value_alone: bool,
+}
+
+impl Description<'_> {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(10 + self.spec.len());
+        out.extend_from_slice(&[FORM, u8::from(self.created)]);
+        out.extend_from_slice(&self.made_ms.to_le_bytes());
+        out.extend_from_slice(self.spec);
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Description<'_>> {
+        let mut fields = Fields(bytes);
+        if fields.byte()? != FORM {
+            return None;
+        }
+        let created = fields.byte()? != 0;
+        Some(Description { created, made_ms: fields.long()?, spec: fields.0 })
+    }
+}
+
+/// Writes a run.
+pub(super) fn encode(run: &Run, about: &Circumstances) -> Vec<u8> {
+    let author = about.author.as_deref().unwrap_or_default();
+    let author = author.get(..author.len().min(usize::from(u16::MAX))).unwrap_or_default();
+    let mut out = Vec::with_capacity(32 + author.len() + run.len() * 16 + run.bytes());
+    let marks = if about.author.is_some() { HAS_AUTHOR } else { 0 }
+        | if about.amends.is_some() { HAS_AMENDS } else { 0 }
+        | if about.is_value_alone { IS_VALUE_ALONE } else { 0 };
+    out.extend_from_slice(&[FORM, marks]);
+    out.extend_from_slice(&about.time_ms.to_le_bytes());
+    if about.author.is_some() {
+        out.extend_from_slice(&(author.len() as u16).to_le_bytes());
+        out.extend_from_slice(author.as_bytes());
+    }
+    if let Some(amends) = about.amends {
+        out.extend_from_slice(&amends.to_le_bytes());
+    }
+    for message in run.messages() {
+        out.extend_from_slice(&message.flags.bits().to_le_bytes());
+        out.extend_from_slice(&(message.properties.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(message.body.len() as u32).to_le_bytes());
+        if let Some(expires) = message.expires_ms {
+            out.extend_from_slice(&expires.to_le_bytes());
+        }
+        out.extend_from_slice(message.properties);
+        out.extend_from_slice(message.body);
+    }
+    out
+}
+
+/// Reads a run, not yet numbered.
+pub(super) fn decode(
+    bytes: &[u8],
+    destination: Destination,
+    now: Time,
+) -> Option<(Run, Circumstances)> {
+    let mut fields = Fields(bytes);
+    if fields.byte()? != FORM {
+        return None;
+    }
+    let marks = fields.byte()?;
+    let time_ms = fields.long()?;
+    let author = match marks & HAS_AUTHOR {
+        0 => None,
+        _ => {
+            let length = u16::from_le_bytes(*fields.array()?);
+            Some(std::str::from_utf8(fields.take(usize::from(length))?).ok()?.into())
+        }
+    };
+    let amends = if marks & HAS_AMENDS == 0 { None } else { Some(fields.long()?) };
+    let mut builder = RunBuilder::new(destination, now);
+    while !fields.0.is_empty() {
+        let flags = Flags::from_bits(u16::from_le_bytes(*fields.array()?));
+        let properties = u32::from_le_bytes(*fields.array()?) as usize;
+        let body = u32::from_le_bytes(*fields.array()?) as usize;
+        let expires_ms = match flags.contains(Flags::EXPIRES) {
+            true => Some(fields.long()?),
+            false => None,
+        };
+        builder.properties().extend_from_slice(fields.take(properties)?);
+        builder.finish(fields.take(body)?, Meta { flags, expires_ms });
+    }
+    if builder.is_empty() {
+        return None;
+    }
+    let is_value_alone = marks & IS_VALUE_ALONE != 0;
+    Some((builder.build(), Circumstances { time_ms, author, amends, is_value_alone }))
+}
+
+/// What is left to read.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| *byte)
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        self.array().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use proptest::prelude::*;
+    use tiderace_topics::Path;
+    use tiderace_wire::{Kind, properties};
+
+    fn somewhere() -> Destination {
+        Destination { kind: Kind::Topic, path: Path::parse("a/b").unwrap() }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back_and_cuts_are_noticed(
+            rows in proptest::collection::vec(
+                (".{0,20}", proptest::collection::vec(any::<u8>(), 0..50), any::<Option<u64>>(), any::<bool>()), 1..12),
+            time_ms: u64,
+            author in proptest::option::of(".{0,20}"),
+            amends: Option<u64>,
+            cut in 1usize..400,
+        ) {
+            let mut builder = RunBuilder::new(somewhere(), Time::ZERO);
+            for (text, body, expires_ms, retain) in &rows {
+                properties::append(builder.properties(), "k", text);
+                let flags = if *retain { Flags::RETAIN } else { Flags::NONE };
+                builder.finish(body, Meta { flags, expires_ms: *expires_ms });
+            }
+            let run = builder.build();
+            let author = author.map(|name| name.as_str().into());
+            let about = Circumstances { time_ms, author, amends, is_value_alone: cut % 2 == 0 };
+            let bytes = encode(&run, &about);
+            let (read, read_about) = decode(&bytes, somewhere(), Time::ZERO).unwrap();
+            prop_assert_eq!(read_about, about);
+            prop_assert_eq!(read.len(), run.len());
+            for (left, right) in read.messages().zip(run.messages()) {
+                prop_assert_eq!(left.properties, right.properties);
+                prop_assert_eq!(left.body, right.body);
+                prop_assert_eq!(left.flags, right.flags);
+                prop_assert_eq!(left.expires_ms, right.expires_ms);
+            }
+            let short = bytes.len().saturating_sub(cut);
+            if let Some((read, _)) = decode(&bytes[..short], somewhere(), Time::ZERO) {
+                prop_assert!(read.len() < run.len(), "only whole messages may be left out");
+            }
+        }
+
+        #[test]
+        fn anything_can_be_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut formed = vec![FORM];
+            formed.extend_from_slice(&bytes);
+            if let Some((run, about)) = decode(&formed, somewhere(), Time::ZERO) {
+                prop_assert_eq!(decode(&encode(&run, &about), somewhere(), Time::ZERO).unwrap().1, about);
+            }
+            if let Some(description) = Description::decode(&formed) {
+                let again = description.encode();
+                prop_assert_eq!(Description::decode(&again), Some(description));
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What the store is told when a persistent topic changes.
+//!
+//! Relies on `topic` and `series` for what a topic keeps. Invariant: a topic's stream holds its value
+//! and what its specification keeps, and nothing else for longer than until the next record.
+
+use std::sync::Arc;
+
+use tiderace_base::{Key, Now};
+use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
+
+use super::codec::{Circumstances, Description, encode};
+use super::{StoreRecord, Touched};
+use crate::broker::Broker;
+use crate::publish::Publisher;
+use crate::series::{Kept, keeps};
+use crate::topic::{Home, Topic};
+
+impl Broker {
+    /// A persistent topic is there, or has become something else.
+    pub(crate) fn declare(&mut self, now: Now, key: Key) {
+        let Some(durable) = self.durable.as_deref_mut() else { return };
+        let Some(topic) = self.topics.get_mut(key).filter(|topic| topic.spec.persistent) else {
+            return;
+        };
+        let Some(home) = topic.home.as_mut() else { return };
+        durable.reserve_numbers(self.shard, self.next_sequence);
+        let stream = match home.stream() {
+            Some(stream) => stream,
+            None => {
+                let stream = durable.new_stream();
+                home.rare_mut().stream = Some(stream);
+                stream
+            }
+        };
+        let record = StoreRecord::Declare {
+            stream,
+            path: topic.path.clone(),
+            description: describe(now, topic),
+            version: topic.home.as_ref().map_or(0, |home| home.next_version.saturating_sub(1)),
+        };
+        durable.say(record, Touched::Topic(key, stream));
+    }
+
+    /// A run of a persistent topic has been numbered, and is its value or kept by now.
+    pub(crate) fn write_run(
+        &mut self,
+        now: Now,
+        key: Key,
+        run: &Arc<Run>,
+        publisher: &Publisher<'_>,
+    ) {
+        let Some(durable) = self.durable.as_deref_mut() else { return };
+        durable.reserve_numbers(self.shard, self.next_sequence);
+        // Also if this says nothing new: what it confirms may be what an earlier record says.
+        self.depend_on_records();
+        let Some(topic) = self.topics.get(key) else { return };
+        let Some(home) = topic.home.as_ref() else { return };
+        let (keeps, removes) = (keeps(&topic.spec), run.any(Flags::RETAIN_REMOVE));
+        let decides = topic.spec.retain || topic.spec.series || removes || run.any(Flags::RETAIN);
+        let nothing_to_remove = removes && home.stream().is_none() && home.retained.is_none();
+        if !(keeps || decides) || nothing_to_remove {
+            return;
+        }
+        if home.stream().is_none() {
+            self.declare(now, key);
+        }
+        let Some(home) = self.topics.get(key).and_then(|topic| topic.home.as_ref()) else { return };
+        let Some(stream) = home.stream() else { return };
+        let about = Circumstances {
+            time_ms: now.wall_ms,
+            author: publisher.name.filter(|_| keeps).cloned(),
+            amends: publisher.amends,
+            is_value_alone: !keeps,
+        };
+        let last = run.version() + run.len() as u64 - 1;
+        let record = match &home.retained {
+            _ if keeps => put(stream, run, first_kept(home).unwrap_or(run.version()), &about),
+            Some(value) => put(stream, value, value.version(), &about),
+            None => StoreRecord::Trim { stream, up_to: last },
+        };
+        if let Some(durable) = self.durable.as_deref_mut() {
+            durable.say(record, Touched::Topic(key, stream));
+        }
+    }
+
+    /// Some of what a topic kept, or its value, has become too old; `before` was the first version.
+    pub(crate) fn write_trim(&mut self, key: Key, before: Option<u64>) {
+        let Some(durable) = self.durable.as_deref_mut() else { return };
+        let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
+        let Some((home, stream)) = home.and_then(|home| Some((home, home.stream()?))) else {
+            return;
+        };
+        let after = first_kept(home).unwrap_or(home.next_version);
+        if before.is_some_and(|before| before < after) {
+            let up_to = after - 1;
+            durable.say(StoreRecord::Trim { stream, up_to }, Touched::Topic(key, stream));
+        }
+    }
+
+    /// The topic is gone, or is not persistent any more.
+    pub(crate) fn end_stream(&mut self, key: Key) {
+        let Some(durable) = self.durable.as_deref_mut() else { return };
+        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let Some(home) = home.filter(|home| home.stream().is_some()) else { return };
+        if let Some(stream) = home.rare_mut().stream.take() {
+            durable.say(StoreRecord::Drop { stream }, Touched::Gone(stream));
+        }
+        home.tidy();
+    }
+
+    /// Says something again that the store has refused: of a topic everything. Its stream stays the
+    /// same, so that its end is its end whatever else has been refused.
+    pub(super) fn say_again(&mut self, now: Now, touched: Touched) {
+        let Some(durable) = self.durable.as_deref_mut() else { return };
+        match touched {
+            Touched::Numbers => durable.say_numbers(self.shard),
+            Touched::Gone(stream) => {
+                durable.say(StoreRecord::Drop { stream }, Touched::Gone(stream));
+            }
+            Touched::Topic(key, stream) => {
+                let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
+                if home.and_then(|home| home.stream()) != Some(stream) {
+                    // It has ended, which has been said or is going to be.
+                    return;
+                }
+                self.declare(now, key);
+                self.write_all(now, key);
+            }
+        }
+    }
+
+    /// Everything that a topic keeps.
+    fn write_all(&mut self, now: Now, key: Key) {
+        let Some(durable) = self.durable.as_deref_mut() else { return };
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        let Some(home) = topic.home.as_mut() else { return };
+        let Some(stream) = home.stream() else { return };
+        let from = first_kept(home).unwrap_or(home.next_version);
+        let mut say = |record| durable.say(record, Touched::Topic(key, stream));
+        say(StoreRecord::Trim { stream, up_to: from.saturating_sub(1) });
+        let kept = home.series().into_iter().flat_map(|series| series.runs());
+        let first = kept.clone().next().map(Kept::first);
+        if let Some(value) = &home.retained
+            && !kept.clone().any(|kept| kept.has(value.version()))
+        {
+            say(put(stream, value, from, &alone(now)));
+        }
+        for kept in kept {
+            say(put(stream, &kept.run, from, &circumstances(kept)));
+        }
+        if home.retained.is_none() && first.is_some() {
+            // Or some of these would be taken for the value.
+            let destination = Destination { kind: Kind::Topic, path: topic.path.clone() };
+            let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };
+            let mut run = Run::single(destination, now.time, &[], &[], meta);
+            run.set_version(home.next_version);
+            home.next_version += 1;
+            say(put(stream, &run, from, &alone(now)));
+        }
+    }
+}
+
+/// The version of the first message that a topic needs.
+pub(crate) fn first_kept(home: &Home) -> Option<u64> {
+    let value = home.retained.as_ref().map(|value| value.version());
+    let kept = home.series().and_then(|series| series.first());
+    value.into_iter().chain(kept).min()
+}
+
+fn alone(now: Now) -> Circumstances {
+    Circumstances { time_ms: now.wall_ms, author: None, amends: None, is_value_alone: true }
+}
+
+fn circumstances(kept: &Kept) -> Circumstances {
+    Circumstances {
+        is_value_alone: false,
+        time_ms: kept.time_ms,
+        author: kept.author.clone(),
+        amends: kept.amends,
+    }
+}
+
+fn put(stream: u64, run: &Run, keep_from: u64, about: &Circumstances) -> StoreRecord {
+    let (first, count) = (run.version(), run.len() as u32);
+    StoreRecord::Put { stream, first, count, keep_from, bytes: encode(run, about) }
+}
+
+fn describe(now: Now, topic: &Topic) -> Vec<u8> {
+    let home = topic.home.as_ref();
+    let created = home.is_some_and(|home| home.created);
+    let age = home.and_then(|home| home.retirement()).map(|retirement| retirement.age(now.time));
+    let age = age.map_or(0, |age| age.as_millis() as u64);
+    let made_ms = now.wall_ms.saturating_sub(age);
+    // What the configuration says may be something else in another life.
+    let spec = if created { topic.spec.to_json() } else { Vec::new() };
+    Description { created, made_ms, spec: &spec }.encode()
+}

@@ -1,0 +1,290 @@
+//! Between the shards' brokers and the store: records become batches, and answers come back.
+//!
+//! Relies on the store's committer, which has a thread of its own. Invariants: a shard's batches are
+//! handed over in order, and while one waits for room none follows; all that was handed over is
+//! committed before [`Persistence::finish`] returns.
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tiderace_base::{Now, ShardId};
+use tiderace_broker::{Broker, NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord};
+use tiderace_config::StoreConfig;
+use tiderace_reactor::{Keeper, ShardStore, StoreAnswers, StoreNews};
+use tiderace_store::{
+    Batch, Committer, Declaration, Done, Mark, Notice, Outcome, Put, Recovered, RecoveredStream,
+    RefusedReason, Store, StoreMetrics, StreamId, StreamKind, Submitter,
+};
+use tracing::{error, info, warn};
+
+use crate::compose;
+
+/// How often somebody who waits for a long recovery is told that it goes on.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// The store of a running server.
+pub(crate) struct Persistence {
+    committer: Mutex<Option<Committer>>,
+    metrics: Arc<StoreMetrics>,
+    ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>>,
+    /// What has survived, until every shard has taken its part.
+    recovered: Mutex<Option<(Arc<Recovered>, usize)>>,
+    streams_from: u64,
+    given: NumbersGiven,
+}
+
+impl Persistence {
+    /// Opens the store that is configured, if one is, and reads it.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub(crate) fn open(config: &StoreConfig, shards: usize) -> anyhow::Result<Option<Persistence>> {
+        let Some(directory) = &config.directory else { return Ok(None) };
+        let begun = Instant::now();
+        let (mut store, recovered) = telling_progress(directory, || {
+            Store::open(Path::new(directory), compose::store(config))
+        })
+        .context("the store cannot be opened")?;
+        let report = &recovered.report;
+        for damage in &report.damage {
+            warn!(event = "store-damage-accepted", %damage, "what cannot be read is lost");
+        }
+        info!(
+            event = "store-opened",
+            directory,
+            topics = recovered.streams.len(),
+            bytes = report.bytes,
+            cut = report.cut,
+            seconds = begun.elapsed().as_secs_f32(),
+            "the store is open"
+        );
+        let ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>> =
+            Arc::new(Mutex::new((0..shards).map(|_| None).collect()));
+        let values = recovered.values.iter().map(|(name, value)| (&**name, &value[..]));
+        let given = NumbersGiven::find(values);
+        let mut batch = Batch::new();
+        add(&mut batch, &given.reserve())?;
+        if let (_, Some(problem)) = store.commit(vec![batch]) {
+            warn!(event = "store-trouble", %problem, "the store takes nothing now");
+        }
+        let streams_from = store.stream_ids().next_stream().0;
+        let metrics = store.metrics();
+        let report = {
+            let ways_back = Arc::clone(&ways_back);
+            move |notice: Notice<'_>| tell(&ways_back, &notice)
+        };
+        let committer = Committer::start(store, report)
+            .context("the thread of the store could not be started")?;
+        Ok(Some(Persistence {
+            committer: Mutex::new(Some(committer)),
+            metrics,
+            ways_back,
+            recovered: Mutex::new(Some((Arc::new(recovered), shards))),
+            streams_from,
+            given,
+        }))
+    }
+
+    /// What the store counts.
+    pub(crate) fn metrics(&self) -> &StoreMetrics {
+        &self.metrics
+    }
+
+    /// Commits what waits and closes the log; to be called when the shards have ended.
+    pub(crate) fn finish(&self) {
+        drop(lock(&self.committer).take());
+    }
+
+    /// What has survived; the last shard that asks takes it along.
+    fn recovered(&self) -> Option<Arc<Recovered>> {
+        let mut held = lock(&self.recovered);
+        let (recovered, left) = held.as_mut()?;
+        *left = left.saturating_sub(1);
+        let recovered = Arc::clone(recovered);
+        if *left == 0 {
+            *held = None;
+        }
+        Some(recovered)
+    }
+}
+
+impl Keeper for Persistence {
+    fn begin(
+        &self,
+        shard: ShardId,
+        now: Now,
+        broker: &mut Broker,
+        answers: StoreAnswers,
+    ) -> Box<dyn ShardStore> {
+        if let Some(way) = lock(&self.ways_back).get_mut(shard.index()) {
+            *way = Some(answers);
+        }
+        if let Some(recovered) = self.recovered() {
+            broker.begin_durability(self.streams_from, self.given);
+            for stream in &recovered.streams {
+                restore(now, broker, stream);
+            }
+            broker.end_restoring();
+        }
+        let submitter = lock(&self.committer).as_ref().map(|it| it.submitter(shard.0));
+        Box::new(ShardBatches { submitter, waiting: None })
+    }
+}
+
+/// The batches of one shard.
+struct ShardBatches {
+    submitter: Option<Submitter>,
+    waiting: Option<(u64, Batch)>,
+}
+
+impl ShardStore for ShardBatches {
+    fn flush(&mut self) -> bool {
+        let (Some(submitter), Some((ticket, batch))) = (&self.submitter, self.waiting.take())
+        else {
+            return true;
+        };
+        match submitter.try_submit(ticket, batch) {
+            Ok(()) => true,
+            Err(refused) => {
+                // One that has stopped is the end of the server: nobody waits for an answer any more.
+                if refused.reason == RefusedReason::Waiting {
+                    self.waiting = Some((ticket, refused.batch));
+                }
+                self.waiting.is_none()
+            }
+        }
+    }
+
+    fn submit(&mut self, up_to: u64, records: Vec<StoreRecord>) {
+        let mut batch = Batch::new();
+        for record in &records {
+            if let Err(too_large) = add(&mut batch, record) {
+                error!(event = "store-record-too-large", %too_large, "a record is not kept");
+            }
+        }
+        self.waiting = Some((up_to, batch));
+        self.flush();
+    }
+}
+
+fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::TooLarge> {
+    match record {
+        StoreRecord::Declare { stream, path, description, version } => {
+            batch.declare(&Declaration {
+                stream: StreamId(*stream),
+                kind: StreamKind::Topic,
+                mark: Mark { sequence: *version, version: *version },
+                path: path.as_str(),
+                spec: description,
+            })
+        }
+        StoreRecord::Put { stream, first, count, keep_from, bytes } => batch.put(&Put {
+            stream: StreamId(*stream),
+            sequence: *first,
+            count: *count,
+            version: first + u64::from(*count) - 1,
+            keep_from: *keep_from,
+            bytes,
+        }),
+        StoreRecord::Trim { stream, up_to } => batch.trim(StreamId(*stream), *up_to),
+        StoreRecord::Drop { stream } => batch.drop_stream(StreamId(*stream)),
+        StoreRecord::Set { name, value } => batch.set(name, value),
+    }
+}
+
+/// Gives a broker a topic back, if it is the home.
+fn restore(now: Now, broker: &mut Broker, stream: &RecoveredStream) {
+    if stream.kind != StreamKind::Topic {
+        return;
+    }
+    let messages: Vec<RestoredMessages<'_>> = stream
+        .messages
+        .iter()
+        .map(|messages| RestoredMessages {
+            first: messages.sequence,
+            gone: gone(messages.sequence, &messages.gone),
+            bytes: &messages.bytes,
+        })
+        .collect();
+    let topic = RestoredTopic {
+        stream: stream.stream.0,
+        path: &stream.path,
+        description: &stream.spec,
+        version: stream.mark.version,
+        messages: &messages,
+    };
+    if let Err(problem) = broker.restore(now, &topic) {
+        error!(event = "topic-not-restored", path = &*stream.path, %problem, "a topic stays in the store, unread");
+    }
+}
+
+/// How many of the first messages are gone.
+fn gone(first: u64, ranges: &[(u64, u64)]) -> u32 {
+    let front = ranges.first().filter(|(from, _)| *from == first);
+    front.map_or(0, |(from, to)| u32::try_from(to - from + 1).unwrap_or(u32::MAX))
+}
+
+/// Passes on what the store says. Runs on the store's thread.
+fn tell(ways_back: &Mutex<Vec<Option<StoreAnswers>>>, notice: &Notice<'_>) {
+    match notice {
+        Notice::Done(done) => {
+            let ways_back = lock(ways_back);
+            let mut done = done.iter().peekable();
+            while let Some(answer) = done.next() {
+                // Of several that went well the last says it for all.
+                let next = done.peek();
+                if next.is_some_and(|next| {
+                    next.shard == answer.shard && is_kept(next) && is_kept(answer)
+                }) {
+                    continue;
+                }
+                if let Some(Some(way)) = ways_back.get(usize::from(answer.shard)) {
+                    way.tell(news(answer));
+                }
+            }
+        }
+        Notice::Trouble { what, is_fatal: true } => {
+            error!(event = "store-failed", what, "nothing is kept from now on");
+        }
+        Notice::Trouble { what, is_fatal: false } => {
+            warn!(event = "store-trouble", what, "the store has trouble");
+        }
+        Notice::RoomAgain => info!(event = "store-has-room", "the store has room again"),
+    }
+}
+
+fn is_kept(done: &Done) -> bool {
+    done.outcome == Outcome::Committed
+}
+
+fn news(done: &Done) -> StoreNews {
+    match done.outcome {
+        Outcome::Committed => StoreNews::Stored(done.ticket),
+        Outcome::Broken => StoreNews::Refused { up_to: done.ticket, is_fatal: true },
+        _ => StoreNews::Refused { up_to: done.ticket, is_fatal: false },
+    }
+}
+
+/// Says now and then that it goes on, if that takes long.
+fn telling_progress<T>(directory: &str, work: impl FnOnce() -> T) -> T {
+    std::thread::scope(|scope| {
+        let (done, wait) = channel::<()>();
+        scope.spawn(move || {
+            let begun = Instant::now();
+            while wait.recv_timeout(PROGRESS) == Err(RecvTimeoutError::Timeout) {
+                let seconds = begun.elapsed().as_secs();
+                info!(event = "store-reading", directory, seconds, "still reading the store");
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
