@@ -15,8 +15,12 @@ use crate::effects::{Asker, Effects, Mail};
 use crate::exchange::Exchanges;
 use crate::history::History;
 use crate::lock::Lock;
+use crate::missing::Missing;
 use crate::names::Names;
+use crate::notices::Notices;
 use crate::operate::Gathering;
+use crate::owners::Owners;
+use crate::presence::Presence;
 use crate::remove::Removal;
 use crate::service::Services;
 use crate::serving::Inbox;
@@ -104,6 +108,10 @@ pub struct Broker {
     pub(crate) durable: Option<Box<Durability>>,
     /// Versions up to this may have been given in earlier lives of the server.
     pub(crate) versions_from: u64,
+    pub(crate) presence: Box<Presence>,
+    pub(crate) missing: Box<Missing>,
+    pub(crate) notices: Box<Notices>,
+    pub(crate) owners: Box<Owners>,
     queues_due: Time,
     sweep_due: Time,
     /// The slot at which the sweep of topics goes on; zero between two of them.
@@ -153,6 +161,10 @@ impl Broker {
             views: Box::new(Views::new(&options.views)),
             durable: None,
             versions_from: 0,
+            presence: Box::default(),
+            missing: Box::default(),
+            notices: Box::default(),
+            owners: Box::default(),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
             sweep_at: 0,
@@ -161,9 +173,15 @@ impl Broker {
     }
 
     /// A session begins; `link` is the caller's name for what carries it.
-    pub fn open(&mut self, _now: Now, link: u32) -> SessionId {
+    pub fn open(&mut self, now: Now, link: u32) -> SessionId {
+        self.open_as(now, link, "")
+    }
+
+    /// The same of a session that speaks a protocol, to be shown with it.
+    pub fn open_as(&mut self, now: Now, link: u32, protocol: &'static str) -> SessionId {
         let key = self.sessions.insert(Session::new(link));
         self.metrics.sessions += 1;
+        self.note_opened(now, key, protocol);
         self.id_of(key)
     }
 
@@ -229,6 +247,7 @@ impl Broker {
             Mail::Pause { destination, on } => self.hold(destination, on, effects),
             Mail::Wait { session, destination } => self.wait_for(session, destination, effects),
             Mail::View(mail) => self.view_mail(now, from, *mail, effects),
+            Mail::Server(mail) => self.server_mail(now, from, *mail, effects),
             Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
         }
         self.work_on_views(now, effects);
@@ -237,13 +256,13 @@ impl Broker {
     /// Takes the answer to a login.
     pub fn verified(
         &mut self,
-        _now: Now,
+        now: Now,
         session: SessionId,
         result: Result<Principal, Close>,
         effects: &mut Effects,
     ) {
         match result {
-            Ok(principal) => self.logged_in(session, principal, effects),
+            Ok(principal) => self.logged_in(now, session, principal, effects),
             Err(close) => self.reply(session, Reply::Refused { token: None, close }, effects),
         }
     }
@@ -264,11 +283,14 @@ impl Broker {
         if let Some(exchanges) = exchanges {
             self.end_exchanges(now, &exchanges, effects);
         }
-        self.give_back(now, session, effects);
+        // While it still has what it has claimed.
         if let Some(will) = will {
             self.publish(now, session, *will, None, None, effects);
         }
+        self.give_back(now, session, effects);
         self.forget_gatherings(session);
+        self.forget_all_asked(session);
+        self.hide_session(now, session, effects);
         self.relax(now, key_of(session), effects);
         if let Some(mut record) = self.sessions.remove(key_of(session)) {
             let principal = record.principal.take();
@@ -338,7 +360,7 @@ impl Broker {
             return self.reply(session, Reply::Refused { token: None, close }, effects);
         }
         match command {
-            Command::Login(credentials) => self.login(session, credentials, effects),
+            Command::Login(credentials) => self.login(now, session, credentials, effects),
             Command::Publish { run, confirm, confirm_first } => {
                 let blame = confirm.filter(|_| confirm_first).map(|confirm| confirm.from);
                 self.publish(now, session, run, confirm, blame, effects);
@@ -369,7 +391,7 @@ impl Broker {
                 self.sweep_recording(now, key);
                 self.sweep_series(now, key);
                 self.sweep_retirement(now, key, effects);
-                self.sweep_topic(now, key);
+                self.sweep_topic(now, key, effects);
             }
         }
         self.sweep_at = end;
@@ -379,7 +401,7 @@ impl Broker {
         }
     }
 
-    fn sweep_topic(&mut self, now: Now, key: Key) {
+    fn sweep_topic(&mut self, now: Now, key: Key, effects: &mut Effects) {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
@@ -404,6 +426,10 @@ impl Broker {
             return;
         }
         self.end_stream(key);
+        if let Some(topic) = self.topics.get(key).filter(|topic| topic.is_known()) {
+            let path = topic.path.clone();
+            self.announce_as(now, &path, None, effects);
+        }
         self.names.remove(key, &self.topics);
         let topic = self.topics.remove(key);
         if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {

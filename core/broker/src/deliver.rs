@@ -125,7 +125,11 @@ impl Broker {
     ) {
         let Some(topic) = self.topics.get_mut(key) else { return };
         let (priority, interval) = (spec.priority, spec.conflation.interval);
+        let presence = spec.presence;
         let before = std::mem::replace(&mut topic.spec, spec);
+        if before.presence != presence {
+            self.review_presence(now, key, effects);
+        }
         let moves = before.priority != priority;
         let ends = !before.conflation.interval.is_zero() && interval.is_zero();
         if !moves && !ends {
@@ -205,6 +209,9 @@ impl Broker {
         };
         if to.plain && !paced && !run.run().any(Flags::EXPIRES) {
             return self.push_now(now, topic, to.session, whole, effects);
+        }
+        if self.is_disowned(topic, to) {
+            return;
         }
         for (from, end) in self.wanted(now, to, run) {
             let reached = run.run().first() + u64::from(end) - 1;

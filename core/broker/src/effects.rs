@@ -11,6 +11,7 @@ use tiderace_wire::{
 };
 
 use crate::operate::Operator;
+use crate::server_topics::ServerMail;
 use crate::serving::ServiceMail;
 use crate::views::ViewMail;
 
@@ -191,6 +192,8 @@ pub enum Mail {
         /// What it waits for.
         destination: Destination,
     },
+    /// About presence, missing topics, notices and owners.
+    Server(Box<ServerMail>),
     /// About services and exchanges.
     Service(Box<ServiceMail>),
 }

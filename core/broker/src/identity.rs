@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use tiderace_base::{Close, SessionId};
+use tiderace_base::{Close, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
@@ -17,6 +17,7 @@ use crate::subscriptions::Entry;
 impl Broker {
     pub(crate) fn login(
         &mut self,
+        now: Now,
         session: SessionId,
         credentials: Credentials,
         effects: &mut Effects,
@@ -31,11 +32,12 @@ impl Broker {
             }
             _ => Principal::anonymous(),
         };
-        self.logged_in(session, principal, effects);
+        self.logged_in(now, session, principal, effects);
     }
 
     pub(crate) fn logged_in(
         &mut self,
+        now: Now,
         session: SessionId,
         principal: Principal,
         effects: &mut Effects,
@@ -56,6 +58,10 @@ impl Broker {
             }
             self.principals.insert(principal.clone());
             let changed = before != principal;
+            if changed {
+                self.notice_login(session, &before, &principal, effects);
+                self.show_session(now, session, &principal, effects);
+            }
             self.forget_principal(Some(before));
             if changed && let Err(close) = self.review(session, &principal) {
                 self.metrics.denied += 1;
@@ -63,7 +69,8 @@ impl Broker {
                 return;
             }
         } else {
-            self.principals.insert(principal);
+            self.principals.insert(principal.clone());
+            self.show_session(now, session, &principal, effects);
         }
         self.reply(session, Reply::LoggedIn { name }, effects);
     }
@@ -103,7 +110,16 @@ impl Broker {
                         if matches!(listening.target, Target::Pattern(Kind::Topic, _)) {
                             continue;
                         }
-                        rules.authorise_target(principal, &listening.target)?;
+                        let Err(close) = rules.authorise_target(principal, &listening.target)
+                        else {
+                            continue;
+                        };
+                        let Target::Exact(destination) = &listening.target else {
+                            return Err(close);
+                        };
+                        if !self.still_owns(principal, session, key, &destination.path) {
+                            return Err(close);
+                        }
                     }
                 }
             }

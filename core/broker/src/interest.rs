@@ -43,13 +43,18 @@ impl Broker {
         let path = &topic.path;
         let floor = || Home::starting(self.history.floor_of(path));
         let home = topic.home.get_or_insert_with(floor);
+        let new = interest.on && home.interested & bit(from) == 0;
         if interest.on {
             home.interested |= bit(from);
         } else {
             home.interested &= !bit(from);
         }
         self.note_recorder(now, key, from, interest.recorded);
+        if new {
+            self.greet(now, from, key, effects);
+        }
         if let Some(Ask { asker, first, .. }) = interest.ask {
+            self.report_unknown(now, key, asker.session, effects);
             let answer = self.beginning(now, self.topics.get(key).into_iter(), first, |_| 0);
             self.answer(now, from, asker, answer, effects);
         }
@@ -65,6 +70,9 @@ impl Broker {
         effects: &mut Effects,
     ) {
         self.count_pattern(from, pattern, interest.on);
+        if let Some(ask) = interest.ask {
+            self.report_nothing(now, from, pattern, ask.asker, effects);
+        }
         // Asked before this subscription counts: what was not recorded cannot be vouched for.
         let answer = interest.ask.map(|ask| (ask.asker, self.pattern_beginning(now, pattern, ask)));
         let at = self.next_sequence - 1;
@@ -84,12 +92,15 @@ impl Broker {
             1 if on => {
                 self.regex_bytes += if from == self.shard { pattern.regex_bytes() } else { 0 };
                 self.remote_patterns.insert(pattern, from);
+                self.missing.count(pattern, true);
             }
             0 => {
                 let bytes = if from == self.shard { pattern.regex_bytes() } else { 0 };
                 self.regex_bytes = self.regex_bytes.saturating_sub(bytes);
                 self.remote_pattern_uses.remove(&(pattern.clone(), from));
-                self.remote_patterns.remove(pattern, &from);
+                if self.remote_patterns.remove(pattern, &from) {
+                    self.missing.count(pattern, false);
+                }
             }
             _ => return,
         }

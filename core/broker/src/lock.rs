@@ -177,7 +177,8 @@ impl Broker {
 
     /// At a topic's home: the session is the only one that publishes there from now on.
     pub(crate) fn claim(&mut self, now: Now, operator: &Operator, path: &Path) -> Operated {
-        let spec = self.options.topic(path).clone();
+        let known = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let spec = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec).clone();
         self.may_operate(operator, Action::Publish, path, &spec)?;
         let key = self.ensure_topic(now, path);
         let Some(topic) = self.topics.get_mut(key) else { return Ok(Outturn::Done) };

@@ -100,6 +100,8 @@ pub struct BrokerOptions {
     pub queue_policies: Vec<QueuePolicy>,
     /// Options of all other queues.
     pub queue_default: QueueOptions,
+    /// Whether sessions show below `$sys/sessions/`.
+    pub sessions_shown: bool,
     /// Options of services.
     pub services: ServiceOptions,
     /// Views that are there from the start, with their names, in their order.
@@ -157,6 +159,7 @@ impl Default for BrokerOptions {
                 dead_letter: "dlq/{queue}".to_owned(),
                 idle: Span::from_secs(30),
             },
+            sessions_shown: false,
             services: ServiceOptions::default(),
             views: Vec::new(),
             topic_idle: Span::from_secs(60),

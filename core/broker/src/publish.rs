@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_topics::{Path, PatternIndex};
-use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Run, Token};
+use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Run, Token, TopicSpec};
 
 use crate::Action;
 use crate::broker::{Broker, key_of};
@@ -29,6 +29,8 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_publish(session, run.destination()) {
+            let asked = self.publish_if_owner(now, session, run, confirm, blame, effects);
+            let Err(_) = asked else { return };
             self.metrics.denied += 1;
             return self.refuse_run(Some(session), confirm, blame, &close, effects);
         }
@@ -90,6 +92,12 @@ impl Broker {
             }
             Kind::Topic => {
                 let key = self.ensure_topic(now, &run.destination().path);
+                if origin.is_none() && run.any(Flags::RETAIN_REMOVE) {
+                    if self.topics.get(key).is_some_and(Topic::is_known) {
+                        self.remove_topic(now, key, effects);
+                    }
+                    return;
+                }
                 let publisher = Publisher { session: origin, name: author.as_ref(), amends: None };
                 if let Err(close) = self.distribute(now, key, run, &publisher, effects) {
                     let blame = confirm.map(|confirm| confirm.from);
@@ -160,6 +168,7 @@ impl Broker {
             home.by_pattern = shards_of(&self.remote_patterns, &topic.path);
             home.recorded_by_pattern = self.history.names(&topic.path);
         }
+        let appears = home.removed || home.next_version == 0 && !home.created;
         home.removed = false;
         if retires {
             let made = || Box::new(Retirement::new(now.time));
@@ -173,7 +182,7 @@ impl Broker {
         run.set_version(home.next_version);
         run.share_path(&topic.path);
         let run = Arc::new(run);
-        let stays = self.replace_value(key, &run)?;
+        let stays = self.replace_value(key, &run).inspect_err(|_| self.stay_away(key, appears))?;
         let Some((spec, home)) = self.topics.get_mut(key).and_then(Topic::with_home) else {
             return Ok(0);
         };
@@ -200,13 +209,29 @@ impl Broker {
         if viewed {
             self.note_viewed(now, key, &run, effects);
         }
+        if appears {
+            self.announce_topic(now, key, effects);
+        }
+        self.send_out(now, key, shards, run, spec, effects);
+        Ok(version)
+    }
+
+    /// Sends a run to the shards that want it.
+    fn send_out(
+        &mut self,
+        now: Now,
+        key: Key,
+        shards: u64,
+        run: Arc<Run>,
+        spec: Option<Arc<TopicSpec>>,
+        effects: &mut Effects,
+    ) {
         for shard in members(shards & !bit(self.shard)) {
             effects.mail.push((shard, Mail::Fanout { run: run.clone(), spec: spec.clone() }));
         }
         if shards & bit(self.shard) != 0 {
             self.fan_out_topic(now, key, run, effects);
         }
-        Ok(version)
     }
 
     /// Makes a run's last retained message the topic's value, or takes the value away; whether the

@@ -128,5 +128,6 @@ impl Broker {
             home.created = false;
             home.removed = true;
         }
+        self.announce_topic(now, key, effects);
     }
 }

@@ -13,6 +13,7 @@ use tiderace_wire::{
 
 use crate::broker::{Broker, key_of};
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
+use crate::missing::widen;
 use crate::recover::Recovery;
 use crate::session::{Listening, Subscription, Targets};
 use crate::subscriptions::{Entry, Plain};
@@ -23,10 +24,12 @@ impl Broker {
         &mut self,
         now: Now,
         session: SessionId,
-        mut subscribe: Subscribe,
+        subscribe: Subscribe,
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_subscribe(session, &subscribe) {
+            let asked = self.subscribe_if_owner(now, session, subscribe, close, effects);
+            let Some((subscribe, close)) = asked else { return };
             self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
             return self.reply(
                 session,
@@ -34,6 +37,18 @@ impl Broker {
                 effects,
             );
         }
+        self.begin_subscription(now, session, subscribe, effects);
+    }
+
+    /// The same, of one that may be.
+    pub(crate) fn begin_subscription(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        mut subscribe: Subscribe,
+        effects: &mut Effects,
+    ) {
+        widen(&mut subscribe);
         self.share_patterns(&mut subscribe);
         let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
         let listening: Vec<Listening> = subscribe
@@ -79,6 +94,7 @@ impl Broker {
         record.subscriptions.insert(key, Entry::Full(Box::new(subscription)));
         self.metrics.subscriptions += 1;
         self.hold_regexes(key_of(session), &subscribe.targets);
+        self.begin_notices(now, session, epoch, &subscribe, effects);
         for (target, index) in subscribe.targets.iter().zip(0..) {
             let asker = Asker { session, key, target: index, epoch };
             self.listen(now, asker, &subscribe, target, effects);
@@ -99,6 +115,7 @@ impl Broker {
         confirm: Option<Token>,
         effects: &mut Effects,
     ) {
+        self.forget_asked(session, key, effects);
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
@@ -110,6 +127,7 @@ impl Broker {
         let (unsent, _) =
             self.take_back(session, |pending| pending.key == key && pending.exchange().is_none());
         self.metrics.subscriptions -= 1;
+        self.end_notices(now, session, key, effects);
         if let Entry::Full(subscription) = &subscription {
             // Its client still waits for this answer, and perhaps for others behind it.
             if let Some(recovery) = &subscription.recovery {
@@ -229,7 +247,8 @@ impl Broker {
             let reason = "a service takes every call; a selector cannot choose among them";
             return Err(Close::new(CloseCode::BadSelector, reason));
         }
-        if record.subscriptions.get(subscribe.key).is_some() {
+        let asked = self.owners.asks(session, subscribe.key);
+        if asked || record.subscriptions.get(subscribe.key).is_some() {
             return Err(CloseCode::DuplicateSubscription.into());
         }
         for target in &subscribe.targets {
@@ -322,6 +341,7 @@ impl Broker {
             self.set_place(entry.session, entry.key, entry.target, place);
         }
         self.set_topic(entry, topic);
+        self.arrive(now, path, entry.session, effects);
         let home = self.home(path);
         let interest = Interest { on: true, recorded, ask: Some(ask) };
         if home == self.shard {
@@ -407,7 +427,8 @@ impl Broker {
             return;
         };
         let extras = subscription.extras;
-        if subscription.selector.is_some() || subscription.recovery.is_some() || extras.paced() {
+        let tested = subscription.selector.is_some() || self.is_owned(session, key);
+        if tested || subscription.recovery.is_some() || extras.paced() {
             return;
         }
         if let [Listening { topic: Some(topic), waiting, place, .. }] =
@@ -489,6 +510,9 @@ impl Broker {
     }
 
     fn unlist(&mut self, now: Now, topic: Option<Key>, place: usize, effects: &mut Effects) {
+        if let Some(topic) = topic {
+            self.depart(now, topic, place, effects);
+        }
         let topic = topic.and_then(|key| self.topics.get_mut(key));
         let Some(topic) = topic else { return };
         topic.touch(now.time);

@@ -43,6 +43,7 @@ fn bodies(world: &World, client: usize) -> Vec<&str> {
 }
 
 fn refusals(world: &mut World, client: usize) -> Vec<(Option<u32>, CloseCode)> {
+    world.settle_mail();
     std::mem::take(&mut world.clients[client].refused)
 }
 

@@ -24,6 +24,7 @@ use crate::sections::history::HistoryConfig;
 use crate::sections::limits::LimitsConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
+use crate::sections::presence::PresenceConfig;
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
 use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection, ServerConfig};
 use crate::sections::services::ServicesConfig;
@@ -53,6 +54,7 @@ pub(crate) fn build(
         queue_rules: repeated(tables, "queue", QueueConfig::from_values),
         services: single(tables, "services", ServicesConfig::from_values)?,
         history: single(tables, "history", HistoryConfig::from_values)?,
+        presence: single(tables, "presence", PresenceConfig::from_values)?,
         store: single(tables, "store", StoreConfig::from_values)?,
         memory: single(tables, "memory", MemoryConfig::from_values)?,
         views: repeated(tables, "view", ViewConfig::from_values),

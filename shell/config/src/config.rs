@@ -14,6 +14,7 @@ use crate::sections::history::HistoryConfig;
 use crate::sections::limits::LimitsConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
+use crate::sections::presence::PresenceConfig;
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
 use crate::sections::server::{ListenerConfig, ServerConfig};
 use crate::sections::services::ServicesConfig;
@@ -47,6 +48,8 @@ pub struct Config {
     pub deltas: DeltasConfig,
     /// Recent messages for clients that come back.
     pub history: HistoryConfig,
+    /// Who is connected, as topics.
+    pub presence: PresenceConfig,
     /// What survives.
     pub store: StoreConfig,
     /// Memory of the whole server.

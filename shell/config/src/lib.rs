@@ -50,6 +50,7 @@ pub use sections::native::NativeConfig;
 pub use sections::operations::{
     LogConfig, LogFormat, LogLevel, MonitoringAccess, MonitoringConfig,
 };
+pub use sections::presence::PresenceConfig;
 pub use sections::protocols::{StompConfig, WebSocketConfig};
 pub use sections::server::{ListenerConfig, ListenerProtocol, ServerConfig};
 pub use sections::services::ServicesConfig;

@@ -35,6 +35,7 @@ impl<S> Letter<S> {
             Letter::Broker(Mail::Operated { result: Ok(outturn), .. }) => outturn.bytes(),
             Letter::Broker(Mail::Service(mail)) => mail.bytes(),
             Letter::Broker(Mail::View(mail)) => mail.bytes(),
+            Letter::Broker(Mail::Server(mail)) => mail.bytes(),
             Letter::Broker(Mail::Interested { answer, .. }) => answer.bytes(),
             Letter::Broker(Mail::Portion { portion, .. }) => portion.bytes(),
             // Messages of queues are bounded by the windows of their consumers.

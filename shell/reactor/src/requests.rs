@@ -160,7 +160,7 @@ impl<D: Driver> Shard<D> {
         };
         let session = (registered.open)(&opening);
         connection.deadline = self.now.time + shared.options.deadlines.login;
-        let id = self.broker.open(self.now, key.slot);
+        let id = self.broker.open_as(self.now, key.slot, registered.name);
         let live = Live { session, id, protocol, verifying: false, transport };
         self.set_stage(key, Stage::Live(live));
         let outcome = self.call(key, |session, now, context| session.begin(now, context));

@@ -78,6 +78,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
         history_bytes_max: config.history.bytes_max / shards,
         history_bytes_per_topic: config.history.topic_bytes_max,
         history_age: config.history.age_max,
+        sessions_shown: config.presence.sessions,
         ..BrokerOptions::default()
     }
 }

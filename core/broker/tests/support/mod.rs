@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
+mod heard;
 pub mod keeping;
 mod random;
 mod wish;
@@ -19,40 +20,13 @@ use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Mail, Princ
 use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Call, Command, Commands, Credentials, Destination, Exchange, ExchangeKey, Kind, Meta, Outcome,
-    Outturn, Position, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token, Window,
-    properties,
+    Call, Command, Commands, Credentials, Destination, ExchangeKey, Kind, Meta, Outcome, Outturn,
+    Position, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token, Window, properties,
 };
 
+pub use heard::{Heard, Notice, Received};
 pub use random::Random;
 pub use wish::{Outgoing, Wish};
-
-/// A message as a client got it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
-    pub key: u32,
-    pub home: ShardId,
-    pub sequence: u64,
-    pub path: String,
-    pub body: String,
-    pub redeliveries: u32,
-    pub properties: Vec<u8>,
-    pub version: u64,
-    /// The body of the message before it, if the delivery knows it.
-    pub previous: Option<String>,
-    /// Whether it was put together of several.
-    pub is_merged: bool,
-}
-
-/// A message of an exchange as a client got it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// Of the subscription, for responders.
-    pub key: u32,
-    pub exchange: Exchange,
-    pub path: String,
-    pub body: String,
-}
 
 /// One client, as it sees itself.
 #[derive(Debug)]
@@ -76,6 +50,7 @@ pub struct Client {
     pub recovered: BTreeMap<Token, (bool, usize)>,
     /// By token of the operation: what came of it.
     pub operated: BTreeMap<Token, Outturn>,
+    pub notices: Vec<Notice>,
 }
 
 /// Brokers, mail and clients under one clock.
@@ -130,6 +105,7 @@ impl World {
             position: Position::new(self.epoch),
             recovered: BTreeMap::new(),
             operated: BTreeMap::new(),
+            notices: Vec::new(),
         });
         link
     }
@@ -216,6 +192,7 @@ impl World {
             deltas: wish.deltas,
             replay: wish.replay,
             interval: wish.interval,
+            notices: wish.notices,
             since: wish.since,
             confirm: Some(token),
             ..Subscribe::new(
@@ -467,7 +444,19 @@ impl World {
                     let before = client.operated.insert(token, *outturn);
                     assert!(before.is_none(), "answered twice");
                 }
-                Reply::Joined { .. } | Reply::Left { .. } => {}
+                Reply::Joined { key, path, spec } => {
+                    let path = path.to_string();
+                    client.notices.push(Notice {
+                        key: key.0,
+                        path,
+                        joined: Some(spec),
+                        left: None,
+                    });
+                }
+                Reply::Left { key, path, reason } => {
+                    let (path, left) = (path.to_string(), Some(reason));
+                    client.notices.push(Notice { key: key.0, path, joined: None, left });
+                }
                 Reply::ExchangeEnded { exchange, close } => {
                     client.ended.push((exchange, close.code));
                 }

@@ -13,6 +13,7 @@ pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod native;
 pub(crate) mod operations;
+pub(crate) mod presence;
 pub(crate) mod protocols;
 pub(crate) mod server;
 pub(crate) mod services;
@@ -37,6 +38,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     services::ServicesConfig::SECTION,
     deltas::DeltasConfig::SECTION,
     history::HistoryConfig::SECTION,
+    presence::PresenceConfig::SECTION,
     store::StoreConfig::SECTION,
     destinations::MemoryConfig::SECTION,
     feed::FeedConfig::SECTION,

@@ -1,0 +1,199 @@
+//! Topics that somebody wants and nobody knows: said on `$sys/missing/<path>` and `$sys/missing`, so
+//! that a client may create them on demand.
+//!
+//! Every shard knows every pattern that is subscribed to, and exact subscriptions below
+//! `$sys/missing` are taken as patterns; so a home knows without asking whether anybody listens.
+//! Invariants: without listeners nothing is looked up, sent or kept; of each name it is said at most
+//! once a second.
+
+use tiderace_base::{Key, Now, SessionId, ShardId, Span, Time};
+use tiderace_queues::reaches;
+use tiderace_topics::{Level, Path, Pattern};
+use tiderace_value::append_text;
+use tiderace_wire::{Destination, Kind, Subscribe, Target};
+
+use crate::authorise::MISSING;
+use crate::broker::{Broker, Map};
+use crate::effects::{Asker, Effects};
+use crate::server_topics::{ServerMail, append_member, is_unspoken};
+
+/// How long a name is not said again.
+const PAUSE: Span = Span::from_secs(1);
+/// Names remembered for that, and subscriptions for which not all homes have answered yet.
+const NAMES_MAX: usize = 10_000;
+/// Topics a home looks at to find one that a pattern names; if there are more, it counts as found.
+const LOOKED_AT_MAX: usize = 8192;
+
+/// What one shard knows about it.
+#[derive(Debug, Default)]
+pub(crate) struct Missing {
+    /// Patterns of all shards that name something here.
+    listeners: usize,
+    said: Map<Box<str>, Time>,
+    /// How many homes have found nothing for a target.
+    nothing: Map<(SessionId, u32, u16), (u32, Time)>,
+}
+
+impl Missing {
+    /// A pattern is the first of its shard, or was the last.
+    pub(crate) fn count(&mut self, pattern: &Pattern, on: bool) {
+        if listens(pattern) {
+            let fewer = self.listeners.saturating_sub(1);
+            self.listeners = if on { self.listeners + 1 } else { fewer };
+        }
+    }
+
+    /// Whether this may be said now; if so, not again for a while.
+    fn may_say(&mut self, name: &str, now: Time) -> bool {
+        if self.said.get(name).is_some_and(|said| now.since(*said) < PAUSE) {
+            return false;
+        }
+        if self.said.len() >= NAMES_MAX {
+            self.said.retain(|_, said| now.since(*said) < PAUSE);
+        }
+        let room = self.said.len() < NAMES_MAX;
+        if room {
+            self.said.insert(name.into(), now);
+        }
+        room
+    }
+}
+
+/// Whether a pattern names `$sys/missing` or something below.
+fn listens(pattern: &Pattern) -> bool {
+    let mut levels = pattern.levels().iter();
+    matches!(levels.next(), Some(Level::Literal(text)) if **text == *"$sys")
+        && levels.next().is_some_and(|level| level.fits("missing"))
+}
+
+/// Lets every home know who listens to exactly one path here.
+pub(crate) fn widen(subscribe: &mut Subscribe) {
+    for target in &mut subscribe.targets {
+        if let Target::Exact(Destination { kind: Kind::Topic, path }) = target
+            && path.as_str().starts_with("$sys/missing")
+            && let Ok(pattern) = Pattern::parse(path.as_str())
+        {
+            *target = Target::Pattern(Kind::Topic, pattern);
+        }
+    }
+}
+
+impl Broker {
+    /// At a topic's home: somebody has subscribed to it.
+    pub(crate) fn report_unknown(
+        &mut self,
+        now: Now,
+        topic: Key,
+        session: SessionId,
+        effects: &mut Effects,
+    ) {
+        if self.missing.listeners == 0 {
+            return;
+        }
+        let topic = self.topics.get(topic).filter(|topic| !topic.is_known());
+        let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
+        let heard = !is_unspoken(&path)
+            && missing_path(&path).is_some_and(|path| self.is_awaited(&path))
+            && self.missing.may_say(path.as_str(), now.time);
+        if heard {
+            let mail = ServerMail::Unknown { session, path };
+            self.send_server_mail(now, session.shard, mail, effects);
+        }
+    }
+
+    /// At every home: somebody has subscribed to a pattern.
+    pub(crate) fn report_nothing(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        pattern: &Pattern,
+        asker: Asker,
+        effects: &mut Effects,
+    ) {
+        let own =
+            matches!(pattern.levels().first(), Some(Level::Literal(text)) if **text == *"$sys");
+        if self.missing.listeners == 0 || own {
+            return;
+        }
+        let mut left = LOOKED_AT_MAX;
+        let found =
+            self.names.walk(&pattern.literal_prefix(), None, &self.topics).any(|(_, topic)| {
+                left -= 1;
+                left == 0 || topic.is_known() && reaches(pattern, &topic.path)
+            });
+        if !found {
+            self.send_server_mail(now, from, ServerMail::Nothing { asker }, effects);
+        }
+    }
+
+    fn is_awaited(&self, path: &Path) -> bool {
+        let mut awaited = false;
+        self.remote_patterns.matches(path, &mut |_| awaited = true);
+        awaited
+    }
+
+    /// On the subscriber's shard: its topic is not there.
+    pub(crate) fn tell_unknown(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        path: &Path,
+        effects: &mut Effects,
+    ) {
+        if let Some(at) = missing_path(path) {
+            self.tell_missing(now, session, "path", path.as_str(), at, effects);
+        }
+    }
+
+    /// On the subscriber's shard: one more home has found nothing.
+    pub(crate) fn count_nothing(&mut self, now: Now, asker: Asker, effects: &mut Effects) {
+        let record = self.session(asker.session);
+        let subscription = record.and_then(|record| record.subscription(asker.key));
+        let subscription = subscription.filter(|known| known.epoch == asker.epoch);
+        let listening =
+            subscription.and_then(|known| known.targets.as_slice().get(usize::from(asker.target)));
+        let Some(Target::Pattern(_, pattern)) = listening.map(|it| &it.target) else { return };
+        let text = pattern.to_string();
+        let nothing = &mut self.missing.nothing;
+        if nothing.len() >= NAMES_MAX {
+            // Of most, another home has found something.
+            nothing.retain(|_, (_, since)| now.time.since(*since) < PAUSE);
+            if nothing.len() >= NAMES_MAX {
+                return;
+            }
+        }
+        let of = (asker.session, asker.epoch, asker.target);
+        let (homes, _) = nothing.entry(of).or_insert((0, now.time));
+        *homes += 1;
+        if (*homes as usize) < self.options.shards {
+            return;
+        }
+        nothing.remove(&of);
+        let Ok(at) = Path::parse("$sys/missing") else { return };
+        if self.is_awaited(&at) && self.missing.may_say(&text, now.time) {
+            self.tell_missing(now, asker.session, "selector", &text, at, effects);
+        }
+    }
+
+    fn tell_missing(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        what: &str,
+        name: &str,
+        at: Path,
+        effects: &mut Effects,
+    ) {
+        let Some(principal) = self.principal_of(session) else { return };
+        let mut body = format!("{{\"{what}\":").into_bytes();
+        append_text(&mut body, name);
+        append_member(&mut body, "session", &session.to_string());
+        append_member(&mut body, "by", &principal.name);
+        body.push(b'}');
+        self.tell(now, at, &body, effects);
+    }
+}
+
+fn missing_path(path: &Path) -> Option<Path> {
+    Path::parse(&format!("{MISSING}{path}")).ok()
+}

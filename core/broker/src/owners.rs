@@ -1,0 +1,258 @@
+//! Owners: the principal that a topic's specification names may publish and subscribe there, whatever
+//! the rules say.
+//!
+//! The session's shard does not know owners. Where the rules refuse a login with a name, it asks the
+//! topic's home instead of refusing: a publication travels as one that only the owner may make, and a
+//! subscription waits for the answer. Invariants: what the rules allow takes no other way than
+//! before; anonymous sessions own nothing; every subscription that waits is answered once, or its
+//! session has ended; what is private is shown to nobody for owning a topic there.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_queues::is_private;
+use tiderace_topics::Path;
+use tiderace_wire::{Confirm, Destination, Kind, Run, Subscribe, SubscriptionKey, Target, Token};
+
+use crate::broker::{Broker, Map};
+use crate::effects::{Asker, Effects};
+use crate::operate::is_reserved;
+use crate::publish::denied;
+use crate::server_topics::{Publication, ServerMail};
+use crate::topic::Subscriber;
+use crate::{Action, Principal};
+
+/// A subscription of which the rules refuse targets.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    subscribe: Subscribe,
+    epoch: u32,
+    /// The paths of these targets that are still to be asked for, the present one last.
+    refused: Vec<Path>,
+    close: Close,
+}
+
+/// What one shard knows of owners among its sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    asked: Map<(SessionId, SubscriptionKey), Asked>,
+    /// Subscriptions that are there because their sessions own what the rules would refuse.
+    owned: Map<(SessionId, SubscriptionKey), ()>,
+}
+
+impl Owners {
+    /// Whether a subscription of that key waits for an answer.
+    pub(crate) fn asks(&self, session: SessionId, key: SubscriptionKey) -> bool {
+        !self.asked.is_empty() && self.asked.contains_key(&(session, key))
+    }
+}
+
+impl Broker {
+    /// On the publisher's shard: the rules refuse a run; given back if its home is not asked.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn publish_if_owner(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        run: Run,
+        confirm: Option<Confirm>,
+        blame: Option<Token>,
+        effects: &mut Effects,
+    ) -> Result<(), Run> {
+        let destination = run.destination();
+        let name = self.owner_name(session);
+        let may_own = destination.kind == Kind::Topic && !is_reserved(&destination.path);
+        let Some(author) = name.filter(|_| may_own) else { return Err(run) };
+        let home = self.home(&destination.path);
+        let run = Box::new(run);
+        let mail = ServerMail::Publish { run, origin: session, author, confirm, blame };
+        self.send_server_mail(now, home, mail, effects);
+        Ok(())
+    }
+
+    /// The name under which a session may own topics.
+    fn owner_name(&self, session: SessionId) -> Option<Arc<str>> {
+        let principal = self.principal_of(session)?;
+        (!principal.anonymous).then(|| principal.name.clone())
+    }
+
+    /// At a topic's home: somebody publishes who may do that only as its owner.
+    pub(crate) fn publish_as_owner(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        publication: Publication,
+        effects: &mut Effects,
+    ) {
+        let Publication { run, origin, author, confirm, blame } = publication;
+        let path = &run.destination().path;
+        if self.is_owner(&author, path) {
+            self.metrics.messages_received += run.len() as u64;
+            let (origin, author) = (Some(origin), Some(author));
+            return self.publish_at_home(now, from, run, origin, author, confirm, effects);
+        }
+        self.metrics.denied += 1;
+        let close = denied(&author, Action::Publish, Kind::Topic, path.as_str());
+        self.refuse_run(Some(origin), confirm, blame, &close, effects);
+    }
+
+    fn is_owner(&self, name: &str, path: &Path) -> bool {
+        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let spec = topic.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
+        spec.owner.as_deref() == Some(name)
+    }
+
+    /// On the session's shard: the rules refuse a subscription; given back if nobody is asked.
+    pub(crate) fn subscribe_if_owner(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        subscribe: Subscribe,
+        close: Close,
+        effects: &mut Effects,
+    ) -> Option<(Subscribe, Close)> {
+        if close.code != CloseCode::NotAuthorised {
+            return Some((subscribe, close));
+        }
+        let (Some(principal), Some(name)) = (self.principal_of(session), self.owner_name(session))
+        else {
+            return Some((subscribe, close));
+        };
+        let mut refused = Vec::new();
+        for target in &subscribe.targets {
+            match target {
+                _ if self.options.rules.authorise_target(&principal, target).is_ok() => {}
+                Target::Exact(Destination { kind: Kind::Topic, path })
+                    if !is_private(path) && !is_reserved(path) =>
+                {
+                    refused.push(path.clone())
+                }
+                _ => return Some((subscribe, close)),
+            }
+        }
+        let Some(path) = refused.last().cloned() else { return Some((subscribe, close)) };
+        let epoch = self.next_epoch;
+        self.next_epoch = epoch.wrapping_add(1);
+        let key = subscribe.key;
+        self.owners.asked.insert((session, key), Asked { subscribe, epoch, refused, close });
+        self.ask_owner(now, Asker { session, key, target: 0, epoch }, name, path, effects);
+        None
+    }
+
+    fn ask_owner(
+        &mut self,
+        now: Now,
+        asker: Asker,
+        name: Arc<str>,
+        path: Path,
+        effects: &mut Effects,
+    ) {
+        let home = self.home(&path);
+        self.send_server_mail(now, home, ServerMail::Owns { asker, name, path }, effects);
+    }
+
+    /// At a topic's home.
+    pub(crate) fn answer_owner(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        asker: Asker,
+        name: &str,
+        path: &Path,
+        effects: &mut Effects,
+    ) {
+        let owned = self.is_owner(name, path);
+        self.send_server_mail(now, from, ServerMail::Owned { asker, owned }, effects);
+    }
+
+    /// On the session's shard: a home has said whether it is the owner.
+    pub(crate) fn owner_answered(
+        &mut self,
+        now: Now,
+        asker: Asker,
+        owned: bool,
+        effects: &mut Effects,
+    ) {
+        let id = (asker.session, asker.key);
+        let Some(asked) = self.owners.asked.get_mut(&id).filter(|known| known.epoch == asker.epoch)
+        else {
+            return;
+        };
+        if owned {
+            asked.refused.pop();
+            let next = asked.refused.last().cloned();
+            if let (Some(path), Some(name)) = (next, self.owner_name(asker.session)) {
+                return self.ask_owner(now, asker, name, path, effects);
+            }
+        }
+        let Some(asked) = self.owners.asked.remove(&id) else { return };
+        if owned {
+            self.owners.owned.insert(id, ());
+            self.begin_subscription(now, asker.session, asked.subscribe, effects);
+            if std::mem::take(&mut self.recoveries_begun) {
+                self.end_recovering(asker.session, effects);
+            }
+            return;
+        }
+        self.metrics.denied += 1;
+        let token = asked.subscribe.confirm;
+        self.refuse_anywhere(Some(asker.session), token, asked.close, effects);
+    }
+
+    /// A subscription ends that may still wait for owners.
+    pub(crate) fn forget_asked(
+        &mut self,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        if !self.owners.owned.is_empty() {
+            self.owners.owned.remove(&(session, key));
+        }
+        if !self.owners.asked.is_empty()
+            && let Some(asked) = self.owners.asked.remove(&(session, key))
+        {
+            self.refuse_anywhere(Some(session), asked.subscribe.confirm, asked.close, effects);
+        }
+    }
+
+    /// A session has ended.
+    pub(crate) fn forget_all_asked(&mut self, session: SessionId) {
+        if !self.owners.asked.is_empty() {
+            self.owners.asked.retain(|(asker, _), _| *asker != session);
+        }
+    }
+
+    /// Whether a subscription is there for its session owns what it names.
+    pub(crate) fn is_owned(&self, session: SessionId, key: SubscriptionKey) -> bool {
+        !self.owners.owned.is_empty() && self.owners.owned.contains_key(&(session, key))
+    }
+
+    /// Whether a subscriber may not have a topic any more that it owned.
+    pub(crate) fn is_disowned(&self, topic: Key, to: Subscriber) -> bool {
+        let session = self.id_of(to.session);
+        if !self.is_owned(session, to.key) {
+            return false;
+        }
+        let (Some(topic), Some(principal)) = (self.topics.get(topic), self.principal_of(session))
+        else {
+            return true;
+        };
+        let owner = topic.spec.owner.as_deref() == Some(&*principal.name);
+        let rules = &self.options.rules;
+        !owner && !rules.authorise(&principal, Action::Subscribe, Kind::Topic, &topic.path)
+    }
+
+    /// Whether a session that is somebody else now keeps a subscription that the rules refuse.
+    pub(crate) fn still_owns(
+        &self,
+        principal: &Principal,
+        session: SessionId,
+        key: SubscriptionKey,
+        path: &Path,
+    ) -> bool {
+        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let owner = topic.and_then(|topic| topic.spec.owner.as_deref());
+        self.is_owned(session, key) && owner == Some(&*principal.name)
+    }
+}

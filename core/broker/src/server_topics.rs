@@ -1,0 +1,205 @@
+//! What the server says of itself below `$sys/`: topics like any other, that it alone publishes to.
+//!
+//! Values are JSON and go by the homes of their paths, as everything does. Relies on operations and
+//! publishing refusing everybody else below `$sys`. Invariant: what nobody asked for costs nothing.
+
+use std::sync::Arc;
+
+use tiderace_base::{Now, SessionId, ShardId};
+use tiderace_topics::{Path, Pattern};
+use tiderace_value::append_text;
+use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Run, Token, TopicSpec};
+
+use crate::Principal;
+use crate::broker::Broker;
+use crate::effects::{Asker, Effects, Mail};
+use crate::operate::is_reserved;
+
+/// What shards tell each other about presence, topics that are missing, notices and owners.
+#[derive(Debug)]
+pub enum ServerMail {
+    /// To a shard with subscribers of exactly this topic: whether who they are is to be shown.
+    Presence {
+        /// Which topic.
+        path: Path,
+        /// Whether it is.
+        on: bool,
+    },
+    /// To a subscriber's shard: nobody knows a topic of that name.
+    Unknown {
+        /// The subscriber.
+        session: SessionId,
+        /// The name.
+        path: Path,
+    },
+    /// To a subscriber's shard: this home has no topic that the pattern names.
+    Nothing {
+        /// The subscriber and its target.
+        asker: Asker,
+    },
+    /// To a home: a subscription that wants notices begins.
+    Notify {
+        /// Which topics.
+        pattern: Pattern,
+        /// Who waits for [`ServerMail::Noted`].
+        asker: Asker,
+    },
+    /// To a home: such a subscription has ended.
+    Ignore {
+        /// Which topics.
+        pattern: Pattern,
+    },
+    /// From a home: the topics that there are; from now on every change will be told.
+    Noted {
+        /// Who asked.
+        asker: Asker,
+        /// The topics.
+        topics: Vec<(Path, Arc<TopicSpec>)>,
+    },
+    /// From a home: a topic is there, as something else than before, or no longer.
+    Notice {
+        /// Which.
+        path: Path,
+        /// What it is, if it is there.
+        spec: Option<Arc<TopicSpec>>,
+    },
+    /// To a home: messages of somebody whom the rules do not let publish, but who may be the owner.
+    Publish {
+        /// Not yet numbered.
+        run: Box<Run>,
+        /// Who sent it.
+        origin: SessionId,
+        /// Its name.
+        author: Arc<str>,
+        /// Receipts to confirm.
+        confirm: Option<Confirm>,
+        /// The message to blame if they are refused.
+        blame: Option<Token>,
+    },
+    /// To a home: whether somebody whom the rules do not let subscribe is the owner.
+    Owns {
+        /// Who asks.
+        asker: Asker,
+        /// Its name.
+        name: Arc<str>,
+        /// Of which topic.
+        path: Path,
+    },
+    /// The answer.
+    Owned {
+        /// Who asked.
+        asker: Asker,
+        /// Whether it is.
+        owned: bool,
+    },
+}
+
+impl ServerMail {
+    /// Bytes of what it carries.
+    pub fn bytes(&self) -> usize {
+        match self {
+            ServerMail::Publish { run, .. } => run.bytes(),
+            ServerMail::Noted { topics, .. } => topics
+                .iter()
+                .map(|(path, _)| size_of::<(Path, usize)>() + path.as_str().len())
+                .sum(),
+            _ => 0,
+        }
+    }
+}
+
+impl Broker {
+    pub(crate) fn send_server_mail(
+        &mut self,
+        now: Now,
+        to: ShardId,
+        mail: ServerMail,
+        effects: &mut Effects,
+    ) {
+        if to == self.shard {
+            self.server_mail(now, to, mail, effects);
+        } else {
+            effects.mail.push((to, Mail::Server(Box::new(mail))));
+        }
+    }
+
+    pub(crate) fn server_mail(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        mail: ServerMail,
+        effects: &mut Effects,
+    ) {
+        match mail {
+            ServerMail::Presence { path, on } => self.attend(now, &path, on, effects),
+            ServerMail::Unknown { session, path } => {
+                self.tell_unknown(now, session, &path, effects)
+            }
+            ServerMail::Nothing { asker } => self.count_nothing(now, asker, effects),
+            ServerMail::Notify { pattern, asker } => {
+                self.notify(now, from, &pattern, asker, effects)
+            }
+            ServerMail::Ignore { pattern } => self.ignore(from, &pattern),
+            ServerMail::Noted { asker, topics } => self.noted(from, asker, topics, effects),
+            ServerMail::Notice { path, spec } => self.notice(&path, spec, effects),
+            ServerMail::Publish { run, origin, author, confirm, blame } => {
+                let publication = Publication { run: *run, origin, author, confirm, blame };
+                self.publish_as_owner(now, from, publication, effects);
+            }
+            ServerMail::Owns { asker, name, path } => {
+                self.answer_owner(now, from, asker, &name, &path, effects);
+            }
+            ServerMail::Owned { asker, owned } => self.owner_answered(now, asker, owned, effects),
+        }
+    }
+
+    /// Makes something the value of a topic of the server's.
+    pub(crate) fn show_value(&mut self, now: Now, path: Path, body: &[u8], effects: &mut Effects) {
+        self.say(now, path, body, Flags::RETAIN, effects);
+    }
+
+    /// Removes a topic of the server's.
+    pub(crate) fn hide_value(&mut self, now: Now, path: Path, effects: &mut Effects) {
+        self.say(now, path, &[], Flags::RETAIN_REMOVE, effects);
+    }
+
+    /// Publishes something that is not kept.
+    pub(crate) fn tell(&mut self, now: Now, path: Path, body: &[u8], effects: &mut Effects) {
+        self.say(now, path, body, Flags::NONE, effects);
+    }
+
+    fn say(&mut self, now: Now, path: Path, body: &[u8], flags: Flags, effects: &mut Effects) {
+        let destination = Destination { kind: Kind::Topic, path };
+        let meta = Meta { flags, expires_ms: None };
+        self.publish_own(now, Run::single(destination, now.time, &[], body, meta), effects);
+    }
+}
+
+/// Messages of somebody who may be the owner of their topic.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) run: Run,
+    pub(crate) origin: SessionId,
+    pub(crate) author: Arc<str>,
+    pub(crate) confirm: Option<Confirm>,
+    pub(crate) blame: Option<Token>,
+}
+
+/// Whether nothing is said of a path: it is the server's own, or known to those alone who were told.
+pub(crate) fn is_unspoken(path: &Path) -> bool {
+    is_reserved(path) || path.as_str().starts_with("temp/")
+}
+
+/// The beginning of a JSON object that says who a session is.
+pub(crate) fn begin_who(session: SessionId, principal: &Principal) -> Vec<u8> {
+    let mut body = format!(r#"{{"session":"{session}","name":"#).into_bytes();
+    append_text(&mut body, &principal.name);
+    body.extend_from_slice(format!(r#","anonymous":{}"#, principal.anonymous).as_bytes());
+    body
+}
+
+/// Appends `,"name":"text"`.
+pub(crate) fn append_member(body: &mut Vec<u8>, name: &str, text: &str) {
+    body.extend_from_slice(format!(",\"{name}\":").as_bytes());
+    append_text(body, text);
+}

@@ -1,0 +1,237 @@
+//! Notices: a subscription hears of every topic that it gains and loses, in turns, and of a topic
+//! before its messages.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::{Notice, Wish, World, for_seeds};
+use tiderace_base::Span;
+use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{Command, LeaveReason, Operation, ValueType};
+
+fn options(seed: u64) -> BrokerOptions {
+    BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() }
+}
+
+fn wish(targets: &[&str]) -> Wish {
+    let targets = targets.iter().map(|text| format!("topic:{text}")).collect();
+    Wish { targets, notices: true, ..Wish::default() }
+}
+
+fn connect(world: &mut World, name: &str) -> usize {
+    let shards = world.brokers.len();
+    let shard = world.random.below(shards);
+    world.connect(shard, name)
+}
+
+fn operate(world: &mut World, client: usize, operation: Operation) {
+    let token = world.token(client);
+    world.command(client, Command::Operate { token, operation: Box::new(operation) });
+}
+
+fn create(world: &mut World, client: usize, path: &str, spec: &str) {
+    let (path, spec) = (Path::parse(path).unwrap(), spec.as_bytes().into());
+    operate(world, client, Operation::Create { path, spec, value: None });
+}
+
+fn remove(world: &mut World, client: usize, selector: &str) {
+    let selector = vec![Pattern::parse(selector).unwrap()];
+    operate(world, client, Operation::Remove { selector });
+}
+
+/// What was said since, as `+path` and `-path`.
+fn said(world: &mut World, client: usize) -> Vec<String> {
+    world.quiesce();
+    let sign = |notice: &Notice| if notice.joined.is_some() { '+' } else { '-' };
+    let notices = world.clients[client].notices.drain(..);
+    let mut said: Vec<_> =
+        notices.map(|notice| format!("{}{}", sign(&notice), notice.path)).collect();
+    said.sort();
+    said
+}
+
+#[test]
+fn topics_are_joined_when_they_are_there_and_left_when_they_go() {
+    for_seeds(0..9, |seed| {
+        let mut world = World::new(seed, options(seed));
+        let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+        create(&mut world, ann, "a/b", r#"{"type":"json"}"#);
+        world.publish(ann, "topic:a/c", "1");
+        world.subscribe(bob, 7, Wish::to("topic:unknown"));
+        world.quiesce();
+        world.subscribe(bob, 0, wish(&["a/*"]));
+        world.subscribe(bob, 1, wish(&["a/b"]));
+        world.subscribe(bob, 2, wish(&["?[ax]", "a/c", "**"]));
+        world.subscribe(bob, 3, wish(&["later"]));
+        world.subscribe(bob, 4, Wish::to("topic:**"));
+        world.quiesce();
+        let first = world.clients[bob].notices.iter().find(|notice| notice.path == "a/b");
+        assert_eq!(first.unwrap().joined.as_ref().unwrap().value, ValueType::Json);
+        let mut all = ["+a/b", "+a/b", "+a/b", "+a/c", "+a/c"];
+        all.sort_unstable();
+        assert_eq!(said(&mut world, bob), all);
+        world.publish(ann, "topic:later", "1");
+        create(&mut world, ann, "a/d", "{}");
+        assert_eq!(said(&mut world, bob), ["+a/d", "+a/d", "+later", "+later"]);
+        world.publish(ann, "topic:later", "2");
+        create(&mut world, ann, "a/d", "{}");
+        world.subscribe(bob, 5, Wish::to("topic:a/d"));
+        assert_eq!(said(&mut world, bob), [""; 0], "nothing is new");
+        world.unsubscribe(bob, 0);
+        remove(&mut world, ann, "a/**");
+        assert_eq!(said(&mut world, bob), ["-a/b", "-a/b", "-a/c", "-a/d"]);
+        create(&mut world, ann, "a/b", r#"{"type":"string"}"#);
+        assert_eq!(said(&mut world, bob), ["+a/b", "+a/b"]);
+        // Nobody has published there for long, and it keeps nothing.
+        world.unsubscribe(bob, 3);
+        world.quiesce();
+        for _ in 0..3 {
+            world.advance(Span::from_secs(100));
+            world.quiesce();
+        }
+        assert!(said(&mut world, bob).contains(&"-later".to_owned()));
+        world.end();
+    });
+}
+
+#[test]
+fn another_login_joins_and_leaves() {
+    for_seeds(0..6, |seed| {
+        let rule = |path: &str, who: &str| Rule {
+            allow: true,
+            actions: [Action::Publish, Action::Subscribe].into_iter().collect(),
+            who: vec![Who::User(who.into())],
+            paths: vec![Pattern::parse(path).unwrap()],
+            kind: None,
+        };
+        let rules = Rules::new(vec![
+            rule("**", "ann"),
+            rule("fx/*", "bob"),
+            rule("fx/*", "eve"),
+            rule("gold/*", "bob"),
+            rule("silver/*", "eve"),
+        ]);
+        let mut world = World::new(seed, BrokerOptions { rules, ..options(seed) });
+        let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+        for path in ["fx/1", "gold/1", "silver/1", "user/bob/1", "user/eve/1"] {
+            world.publish(ann, &format!("topic:{path}"), "1");
+        }
+        world.quiesce();
+        world.subscribe(bob, 0, wish(&["**"]));
+        assert_eq!(said(&mut world, bob), ["+fx/1", "+gold/1"]);
+        let eve = Principal { name: "eve".into(), groups: [].into(), anonymous: false };
+        world.verified(bob, Ok(eve));
+        world.quiesce();
+        let left = world.clients[bob].notices.iter().find_map(|notice| notice.left);
+        assert_eq!(left, Some(LeaveReason::NotAuthorised));
+        assert_eq!(said(&mut world, bob), ["+silver/1", "-gold/1"]);
+        world.publish(ann, "topic:gold/2", "1");
+        world.publish(ann, "topic:silver/2", "1");
+        assert_eq!(said(&mut world, bob), ["+silver/2"]);
+    });
+}
+
+/// Joining and leaving take turns, and nothing comes from a topic that was not joined.
+fn check(world: &World, client: usize, seen: &mut BTreeMap<(u32, String), usize>) {
+    let known = &world.clients[client];
+    let mut there: BTreeMap<(u32, &str), bool> = BTreeMap::new();
+    for notice in &known.notices {
+        let before = there.insert((notice.key, &notice.path), notice.joined.is_some());
+        assert_ne!(before.unwrap_or(false), notice.joined.is_some(), "{notice:?}");
+    }
+    for message in &known.received {
+        assert!(there.contains_key(&(message.key, &*message.path)), "{message:?}");
+    }
+    seen.clear();
+    let joined = there.into_iter().filter(|(_, there)| *there);
+    seen.extend(joined.map(|((key, path), _)| ((key, path.to_owned()), 1)));
+}
+
+#[test]
+fn joining_and_leaving_take_turns_whatever_comes_between() {
+    for_seeds(0..150, |seed| {
+        let mut world = World::new(seed, options(seed));
+        let ann = connect(&mut world, "ann");
+        let readers: Vec<usize> = (0..3).map(|_| connect(&mut world, "bob")).collect();
+        world.quiesce();
+        let paths = ["a", "a/b", "a/c", "d"];
+        let wishes: [&[&str]; 6] =
+            [&["**"], &["a/*"], &["a/b"], &["d"], &["?a/[bc]"], &["a/b", "**", "a/*"]];
+        // A key is used once by each reader, so that what is said can be told apart.
+        let mut open: Vec<(usize, u32, usize)> = Vec::new();
+        for key in 0..60 {
+            match world.random.below(10) {
+                0 | 1 => {
+                    let (reader, which) = (*world.random.pick(&readers), world.random.below(6));
+                    world.subscribe(reader, key, wish(wishes[which]));
+                    open.push((reader, key, which));
+                }
+                2 if !open.is_empty() => {
+                    let at = world.random.below(open.len());
+                    let (reader, key, _) = open.swap_remove(at);
+                    world.unsubscribe(reader, key);
+                }
+                3 => {
+                    let spec = *world.random.pick(&["{}", r#"{"type":"string"}"#]);
+                    let path = *world.random.pick(&paths);
+                    create(&mut world, ann, path, spec);
+                }
+                4 => {
+                    let path = *world.random.pick(&paths);
+                    remove(&mut world, ann, path);
+                }
+                5 => {
+                    let path = *world.random.pick(&paths);
+                    world.publish(ann, &format!("topic:{path}"), "x");
+                }
+                6 => world.settle_mail(),
+                7 => {
+                    let reader = *world.random.pick(&readers);
+                    world.pull(reader);
+                }
+                _ => {
+                    world.deliver_mail();
+                }
+            }
+            let mut seen = BTreeMap::new();
+            for reader in &readers {
+                check(&world, *reader, &mut seen);
+            }
+        }
+        world.quiesce();
+        // In the end everybody is in exactly what is there.
+        let last = world.connect(0, "last");
+        world.subscribe(last, 1000, wish(&["**"]));
+        world.quiesce();
+        let there: Vec<String> =
+            world.clients[last].notices.iter().map(|notice| notice.path.clone()).collect();
+        for reader in &readers {
+            let mut seen = BTreeMap::new();
+            check(&world, *reader, &mut seen);
+            for (_, key, which) in open.iter().filter(|(of, ..)| of == reader) {
+                let mut joined: Vec<&str> = seen
+                    .keys()
+                    .filter(|(of, _)| of == key)
+                    .map(|(_, path)| path.as_str())
+                    .collect();
+                joined.sort_unstable();
+                let mut expected: Vec<&str> = there
+                    .iter()
+                    .map(String::as_str)
+                    .filter(|path| {
+                        wishes[*which]
+                            .iter()
+                            .any(|text| support::names(&format!("topic:{text}"), path))
+                    })
+                    .collect();
+                expected.sort_unstable();
+                assert_eq!(joined, expected, "reader {reader}, key {key}");
+            }
+        }
+        world.end();
+    });
+}
