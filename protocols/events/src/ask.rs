@@ -169,7 +169,10 @@ fn task(
     match resource {
         Resource::Events => listen(options, request),
         Resource::Topics => topics(options, request),
-        Resource::Operations => Operating::written(request.body).map(Task::Operate),
+        Resource::Operations => {
+            check_size(options, request)?;
+            Operating::written(request.body).map(Task::Operate)
+        }
         Resource::Views(name) => {
             let name = name.map(|name| decode_path(name).ok_or_else(undecodable_path));
             natural::views(name.transpose()?.as_deref(), request).map(Task::Operate)
@@ -179,7 +182,10 @@ fn task(
             let name = decode_path(name).ok_or_else(undecodable_path)?;
             let asked = |what: &str| values(request.query, what).next().is_some();
             match (kind, request.method) {
-                (Kind::Topic, "PATCH") => natural::patch(&name, request).map(Task::Operate),
+                (Kind::Topic, "PATCH") => {
+                    check_size(options, request)?;
+                    natural::patch(&name, request).map(Task::Operate)
+                }
                 (Kind::Topic, "PUT") if asked("create") => {
                     natural::create(&name, request).map(Task::Operate)
                 }
@@ -367,13 +373,19 @@ fn form(request: &Request<'_>) -> Result<Option<Form>, Fault> {
     Err(Fault::new(406, "not-acceptable", text))
 }
 
+/// Refuses bodies that are larger than a message may be: batches alone may.
+fn check_size(options: &EventsOptions, request: &Request<'_>) -> Result<(), Fault> {
+    let most = options.message_bytes_max;
+    if request.body.len() <= most {
+        return Ok(());
+    }
+    let text = format!("a message may have {most} bytes");
+    Err(Fault::new(413, CloseCode::FrameTooLarge.slug(), text))
+}
+
 /// The properties of a message: its content type and what `Tiderace-Property-NAME` fields say.
 fn message_properties(options: &EventsOptions, request: &Request<'_>) -> Result<Vec<u8>, Fault> {
-    if request.body.len() > options.message_bytes_max {
-        let most = options.message_bytes_max;
-        let text = format!("a message may have {most} bytes");
-        return Err(Fault::new(413, CloseCode::FrameTooLarge.slug(), text));
-    }
+    check_size(options, request)?;
     let mut block = Vec::new();
     if let Some(kind) = request.field("content-type") {
         let kind = std::str::from_utf8(kind).ok().map(str::trim);
