@@ -7,6 +7,7 @@ expected, as a regular expression over the whole outcome.
 """
 
 import os
+import pathlib
 import re
 import socket
 import struct
@@ -132,8 +133,19 @@ def resident_bytes():
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def record(case, outcome, grown):
-    RESULTS.append((case, outcome, grown))
+def busy_seconds():
+    """The processor time that the server has used, or None if its pid is not known."""
+    pid = os.environ.get("TIDERACE_PID")
+    if not pid:
+        return None
+    total = 0
+    for schedule in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        total += int(schedule.read_text().split()[0])
+    return total / 1e9
+
+
+def record(case, outcome, grown, took, worked):
+    RESULTS.append((case, outcome, grown, took, worked))
 
 
 def page():
@@ -150,11 +162,16 @@ def page():
         f"by no more than {mib(RSS_GROWTH_MAX)}: {mib(MESSAGES_BYTES_MAX)} of messages, as configured, and the allocator's slack.",
         most_grown(),
         "",
-        "| # | against | input | the client got |",
-        "|---|---|---|---|",
+        "*Took* is the time of the whole case for the client, waits for deadlines included; *worked* is the processor time of",
+        "all threads of the server meanwhile; *grew* is resident memory from before to after the case, negative where some was",
+        "given back.",
+        "",
+        "| # | against | input | the client got | took | worked | grew |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for number, (case, outcome, _) in enumerate(RESULTS, 1):
-        lines.append(f"| {number} | {' | '.join(cells(case))} | {cell(outcome)} |")
+    for number, (case, outcome, grown, took, worked) in enumerate(RESULTS, 1):
+        measured = f"{milliseconds(took)} | {milliseconds(worked)} | {kib(grown)}"
+        lines.append(f"| {number} | {' | '.join(cells(case))} | {cell(outcome)} | {measured} |")
     return "\n".join(lines) + "\n"
 
 
@@ -172,8 +189,16 @@ def named_in(page):
     return re.findall(r"^\| \d+ \| (.*?) \| (.*?) \| .* \|$", page, re.MULTILINE)
 
 
+def milliseconds(seconds):
+    return "" if seconds is None else f"{seconds * 1000:,.1f} ms" if seconds < 0.1 else f"{seconds * 1000:,.0f} ms"
+
+
+def kib(count):
+    return "" if count is None else f"{count / 2**10:,.0f} KiB"
+
+
 def most_grown():
-    known = [(grown, case) for case, _, grown in RESULTS if grown is not None]
+    known = [(grown, case) for case, _, grown, _, _ in RESULTS if grown is not None]
     if not known:
         return "It was not measured here."
     grown, case = max(known, key=lambda one: one[0])

@@ -191,9 +191,10 @@ def connection_flood():
 @case("login", "200 connections that each declare the largest body and send 10 bytes of it", "waiting, then closed")
 def declared_bodies():
     """Allocation follows the bytes received: 200 × 2 MiB declared must not show in memory."""
-    crowd = [tcp() for _ in range(200)]
+    crowd = []
     try:
-        for client in crowd:
+        for _ in range(200):
+            crowd.append(client := tcp())
             client.login()
             client.raw(b"SEND\ndestination:/topic/a\ncontent-length:2097152\n\n0123456789")
         return "waiting, then closed"

@@ -6,6 +6,7 @@ With HOSTILE_TABLE set, the results are written there as a Markdown page.
 import os
 import pathlib
 import re
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ import hostile_engineio  # noqa: F401  (registers its cases)
 import hostile_events  # noqa: F401
 import hostile_http  # noqa: F401
 import hostile_login  # noqa: F401
+import hostile_operations  # noqa: F401
 
 import hostile_websocket  # noqa: F401  isort: skip
 import hostile_session  # noqa: F401  isort: skip  (last: its last case fills the server)
@@ -31,11 +33,13 @@ def page():
 
 @pytest.mark.parametrize("case", hostile.CASES, ids=repr)
 def test_hostile(case):
-    before = hostile.resident_bytes()
+    before, busy, began = hostile.resident_bytes(), hostile.busy_seconds(), time.monotonic()
     outcome = case.attack()
+    took = time.monotonic() - began
     after = hostile.resident_bytes()
     grown = None if before is None else after - before
-    hostile.record(case, outcome, grown)
+    worked = None if busy is None else hostile.busy_seconds() - busy
+    hostile.record(case, outcome, grown, took, worked)
     assert re.fullmatch(case.expected, outcome), f"{case.sends}: got {outcome}, expected {case.expected}"
     assert hostile.served() is True, "the server no longer answers"
     assert grown is None or grown < hostile.RSS_GROWTH_MAX, f"resident memory grew by {grown} bytes"
