@@ -39,7 +39,8 @@ pub use sections::auth::{
 };
 pub use sections::deltas::{DeltaCodec, DeltasConfig};
 pub use sections::destinations::{
-    MemoryConfig, QueueConfig, QueuesConfig, SlowConsumer, TopicConfig, TopicsConfig,
+    ConflationWord, MemoryConfig, PriorityWord, QueueConfig, QueuesConfig, SlowConsumer,
+    TopicConfig, TopicsConfig, ValueType,
 };
 pub use sections::engineio::EngineIoConfig;
 pub use sections::events::EventsConfig;

@@ -9,15 +9,11 @@ use std::sync::atomic::AtomicU64;
 use tiderace_auth::{
     AnonymousAccess, FailurePolicy, PasswordRecord, TokenRecord, UserRecord, Verifier,
 };
-use tiderace_broker::{
-    Action, BrokerOptions, QueuePolicy, Rule, Rules, ServiceOptions, SlowConsumer, TopicPolicy,
-    TopicSpec, Who,
-};
+use tiderace_broker::{Action, BrokerOptions, QueuePolicy, Rule, Rules, ServiceOptions, Who};
 use tiderace_config::{
     Action as ActionWord, AuthConfig, Config, DeltaCodec, ListenerProtocol, PrincipalMatch,
-    QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig,
-    SlowConsumer as SlowConsumerWord, StoreConfig, StoreSync, TokenSecret, TopicsConfig,
-    UserPassword, ViewConfig,
+    QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig, StoreConfig, StoreSync,
+    TokenSecret, UserPassword, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
@@ -29,6 +25,8 @@ use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{Kind, Window};
 
+use crate::specs;
+
 /// How many shards the node gets.
 pub(crate) fn shards(config: &Config) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -37,10 +35,12 @@ pub(crate) fn shards(config: &Config) -> usize {
 }
 
 /// The broker's options; `memory_bytes` is what the machine has.
-pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
+pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<BrokerOptions> {
+    let policies = config.topic_rules.iter().map(|rule| specs::policy(&config.topics, rule));
+    let topic_policies = policies.collect::<anyhow::Result<Vec<_>>>()?;
     let shards = shards(config);
     let budget = config.memory.messages_bytes_max.resolve(memory_bytes);
-    BrokerOptions {
+    Ok(BrokerOptions {
         shards,
         rules: rules(&config.auth),
         verify_logins: config.auth.is_enforced(),
@@ -48,22 +48,8 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
         backlog_bytes_low: config.session.outbox_bytes_low,
         messages_bytes_max: usize::try_from(budget).unwrap_or(usize::MAX) / shards,
         subscriptions_max: config.limits.subscriptions_per_session_max,
-        topic_policies: config
-            .topic_rules
-            .iter()
-            .map(|rule| TopicPolicy {
-                pattern: rule.pattern.clone(),
-                spec: Arc::new(TopicSpec {
-                    slow_consumer: slow_consumer(
-                        rule.slow_consumer.unwrap_or(config.topics.slow_consumer),
-                    ),
-                    retain: rule.retain.unwrap_or(config.topics.retain),
-                    persistent: rule.persistent.unwrap_or(config.topics.persistent),
-                    ..topic_default(&config.topics)
-                }),
-            })
-            .collect(),
-        topic_default: Arc::new(topic_default(&config.topics)),
+        topic_policies,
+        topic_default: Arc::new(specs::usual(&config.topics)),
         queue_policies: config
             .queue_rules
             .iter()
@@ -80,7 +66,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> BrokerOptions {
         history_age: config.history.age_max,
         sessions_shown: config.presence.sessions,
         ..BrokerOptions::default()
-    }
+    })
 }
 
 /// A view's name and text; the configuration has checked both.
@@ -320,16 +306,6 @@ fn action(word: &ActionWord) -> Action {
     }
 }
 
-fn slow_consumer(word: SlowConsumerWord) -> SlowConsumer {
-    match word {
-        SlowConsumerWord::Block => SlowConsumer::Block,
-        SlowConsumerWord::Conflate => SlowConsumer::Conflate,
-        SlowConsumerWord::Disconnect => SlowConsumer::Disconnect,
-        SlowConsumerWord::DropNewest => SlowConsumer::DropNewest,
-        SlowConsumerWord::DropOldest => SlowConsumer::DropOldest,
-    }
-}
-
 fn service_options(services: &ServicesConfig) -> ServiceOptions {
     ServiceOptions {
         window: services.window,
@@ -338,16 +314,6 @@ fn service_options(services: &ServicesConfig) -> ServiceOptions {
         calls_open_max: services.calls_per_session_max,
         calls_bytes_max: services.call_bytes_per_session_max,
         patience_max: services.patience_max,
-    }
-}
-
-fn topic_default(topics: &TopicsConfig) -> TopicSpec {
-    TopicSpec {
-        slow_consumer: slow_consumer(topics.slow_consumer),
-        grace: topics.slow_consumer_grace,
-        retain: topics.retain,
-        persistent: topics.persistent,
-        ..TopicSpec::default()
     }
 }
 

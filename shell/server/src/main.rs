@@ -16,6 +16,7 @@ mod page;
 mod persistence;
 mod serve;
 mod socketio;
+mod specs;
 
 use std::process::ExitCode;
 

@@ -39,7 +39,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     )
     .context("the login worker's thread could not be started")?;
     let broker =
-        Arc::new(BrokerOptions { epoch: epoch()?, ..compose::broker(config, memory_bytes()) });
+        Arc::new(BrokerOptions { epoch: epoch()?, ..compose::broker(config, memory_bytes())? });
     let monitor = Arc::new(Monitor {
         name: config.server.node.clone(),
         access: config.monitoring.clone(),

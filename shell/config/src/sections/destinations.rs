@@ -17,6 +17,12 @@ const QUEUE_MEMORY: Kind = Kind::Bytes { min: 64 * KIB, max: TIB };
 const PREFETCH_BYTES: Kind = Kind::Bytes { min: KIB, max: GIB };
 const PREFETCH_COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
 const REDELIVERIES: Kind = Kind::Integer { min: 1, max: 1_000_000 };
+const HISTORY_COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000_000 };
+const HISTORY_AGE: Kind =
+    Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(31_536_000) };
+const INTERVAL: Kind =
+    Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(3_600) };
+const NOT_COUNTED: &str = "this one does not count";
 const WITHOUT_LIMIT: &str = "no limit";
 
 section! {
@@ -28,8 +34,26 @@ section! {
         "slow_consumer_grace" slow_consumer_grace: Duration = Is("2s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
         /// Keep the last message of every topic for new subscribers, without the publisher asking for it.
         "retain" retain: bool = Is("false"), Kind::Boolean;
-        /// Keep value, history and specification of every topic in the store (`store.directory`), so that they survive a restart.
+        /// What values are; publishers are held to it.
+        "type" value: ValueType = Is("any"), Kind::Choice(ValueType::WORDS);
+        /// Every message is an event of a time series that is kept, not a new value.
+        "series" series: bool = Is("false"), Kind::Boolean;
+        /// Messages kept besides the value for those who ask for more.
+        "history_count" history_count: u32 = Is("0"), HISTORY_COUNT, zero(NOT_COUNTED);
+        /// How long messages are kept besides the value.
+        "history_age" history_age: Duration = Is("0s"), HISTORY_AGE, zero(NOT_COUNTED);
+        /// Value, history and specification survive a restart; needs `store.directory`.
         "persistent" persistent: bool = Is("false"), Kind::Boolean;
+        /// Updates may be sent as differences.
+        "deltas" deltas: bool = Is("true"), Kind::Boolean;
+        /// How updates stand in for earlier ones that have not been sent yet.
+        "conflation" conflation: ConflationWord = Is("latest"), Kind::Choice(ConflationWord::WORDS);
+        /// At most one update of a topic to one subscriber in so long.
+        "interval" interval: Duration = Is("0s"), INTERVAL, zero("no bound");
+        /// What goes first to a session for which much waits.
+        "priority" priority: PriorityWord = Is("default"), Kind::Choice(PriorityWord::WORDS);
+        /// Whether who subscribes shows below `$sys/presence/`.
+        "presence" presence: bool = Is("false"), Kind::Boolean;
     }
 }
 
@@ -42,8 +66,30 @@ section! {
         "slow_consumer" slow_consumer: Option<SlowConsumer> = Absent, Kind::Choice(SlowConsumer::WORDS);
         /// Instead of `topics.retain`.
         "retain" retain: Option<bool> = Absent, Kind::Boolean;
+        /// Instead of `topics.slow_consumer_grace`.
+        "slow_consumer_grace" slow_consumer_grace: Option<Duration> = Absent, Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
+        /// Instead of `topics.type`.
+        "type" value: Option<ValueType> = Absent, Kind::Choice(ValueType::WORDS);
+        /// Instead of `topics.series`.
+        "series" series: Option<bool> = Absent, Kind::Boolean;
+        /// Instead of `topics.history_count`.
+        "history_count" history_count: Option<u32> = Absent, HISTORY_COUNT, zero(NOT_COUNTED);
+        /// Instead of `topics.history_age`.
+        "history_age" history_age: Option<Duration> = Absent, HISTORY_AGE, zero(NOT_COUNTED);
         /// Instead of `topics.persistent`.
         "persistent" persistent: Option<bool> = Absent, Kind::Boolean;
+        /// Instead of `topics.deltas`.
+        "deltas" deltas: Option<bool> = Absent, Kind::Boolean;
+        /// Instead of `topics.conflation`.
+        "conflation" conflation: Option<ConflationWord> = Absent, Kind::Choice(ConflationWord::WORDS);
+        /// Instead of `topics.interval`.
+        "interval" interval: Option<Duration> = Absent, INTERVAL, zero("no bound");
+        /// Instead of `topics.priority`.
+        "priority" priority: Option<PriorityWord> = Absent, Kind::Choice(PriorityWord::WORDS);
+        /// Instead of `topics.presence`.
+        "presence" presence: Option<bool> = Absent, Kind::Boolean;
+        /// When topics are removed by themselves, such as "no subscribers for 10m or no updates for 1h".
+        "removal" removal: Option<String> = Absent, Kind::Text;
     }
 }
 
@@ -88,6 +134,46 @@ section! {
     "memory" TABLE MemoryConfig {
         /// Messages in queues, outboxes and retained values together; beyond it producers are slowed.
         "messages_bytes_max" messages_bytes_max: MemoryAmount = Is("25 %"), Kind::Memory, flag("memory");
+    }
+}
+
+choice! {
+    /// What the values of a topic are.
+    ValueType {
+        /// Whatever publishers send.
+        Any = "any",
+        /// JSON text.
+        Json = "json",
+        /// UTF-8 text.
+        Text = "string",
+        /// Bytes.
+        Binary = "binary",
+        /// A whole number of 64 bits with sign.
+        Int64 = "int64",
+        /// A number of 64 bits with a point.
+        Double = "double",
+    }
+}
+
+choice! {
+    /// How updates stand in for earlier ones.
+    ConflationWord {
+        /// The newest value counts.
+        Latest = "latest",
+        /// The fields of JSON objects are merged.
+        Merge = "merge",
+    }
+}
+
+choice! {
+    /// What goes first.
+    PriorityWord {
+        /// After everything else.
+        Low = "low",
+        /// In the order of arrival.
+        Default = "default",
+        /// Before everything else.
+        High = "high",
     }
 }
 
