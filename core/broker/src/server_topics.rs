@@ -171,7 +171,11 @@ impl Broker {
     fn say(&mut self, now: Now, path: Path, body: &[u8], flags: Flags, effects: &mut Effects) {
         let destination = Destination { kind: Kind::Topic, path };
         let meta = Meta { flags, expires_ms: None };
-        self.publish_own(now, Run::single(destination, now.time, &[], body, meta), effects);
+        self.publish_own(
+            now,
+            Run::single(destination, now.time, crate::views::JSON, body, meta),
+            effects,
+        );
     }
 }
 

@@ -1,4 +1,5 @@
 /** Topics that hold values, at a real server: by WebSocket and by long polling. */
+import type { Update } from "../../src/index.js";
 import { type Entry, topicsOf } from "../../src/manage.js";
 import { equal, ok, rejects, Seen } from "../harness.js";
 import { both, fresh } from "./real.js";
@@ -117,4 +118,53 @@ both("a will is published for a client that is lost, and not for one that leaves
   lost.cut();
   equal(await seen.next(), [`${folder}/lost`, "gone"]);
   equal(seen.all.length, 1);
+});
+
+both("notices say which topics come and go", async (begin) => {
+  const [publisher, watcher] = [begin(), begin()];
+  const folder = fresh("notices");
+  const topics = topicsOf(publisher);
+  await topics.at(`${folder}/a`).create({ type: "json" }, 1);
+  const seen = new Seen<unknown>();
+  const subscription = watcher.topic(`${folder}/*`).subscribe({ notices: true });
+  subscription.on("joined", ({ topic, spec }) => seen.push([topic, spec["type"]]));
+  subscription.on("left", ({ topic, reason }) => seen.push([topic, reason]));
+  await subscription.ready;
+  equal(await seen.next(), [`${folder}/a`, "json"]);
+  await topics.at(`${folder}/b`).create({ type: "string" });
+  equal(await seen.next(), [`${folder}/b`, "string"]);
+  await topics.remove(`${folder}/a`);
+  equal(await seen.next(), [`${folder}/a`, "removed"]);
+});
+
+both("an interval lets the newest value through", async (begin) => {
+  const [publisher, watcher] = [begin(), begin()];
+  const path = fresh("interval");
+  const topic = topicsOf(publisher).at<number>(path);
+  await topic.create({ type: "json", conflation: "latest" }, 0);
+  const seen = new Seen<Update<number>>();
+  const subscription = watcher.topic<number>(path).subscribe((_, update) => seen.push(update), { interval: 300 });
+  await subscription.ready;
+  for (let at = 1; at <= 50; at++) await topic.set(at);
+  await seen.until(({ value }) => value === 50);
+  ok(seen.all.length < 40, `${seen.all.length} of 51 updates came`);
+  equal(watcher.counts.gaps, 0);
+});
+
+both("views make topics of others, and how a session fares can be asked", async (begin) => {
+  const client = begin();
+  const topics = topicsOf(client);
+  const folder = fresh("views");
+  const name = folder.replaceAll("/", "-");
+  const seen = new Seen<[string, unknown]>();
+  await client.topic(`${folder}/out/**`).subscribe((value, { topic }) => seen.push([topic, value])).ready;
+  await topics.views.put(name, `map ${folder}/in/** to ${folder}/out/<path(5)>`);
+  await topics.at(`${folder}/in/a`).set({ n: 1 }, { spec: { type: "json" } });
+  equal(await seen.next(), [`${folder}/out/a`, { n: 1 }]);
+  await rejects(topics.at(`${folder}/out/a`).set(2), "topic-read-only");
+  ok((await topics.views.list()).some((view) => view.name === name), "it is listed");
+  await topics.views.remove(name);
+  ok(!(await topics.views.list()).some((view) => view.name === name), "it is gone");
+  await rejects(topics.views.put(name, "nonsense"), "bad-view");
+  equal((await topics.session()).subscriptions, 1);
 });

@@ -33,6 +33,8 @@ use output::Outputs;
 use source::{Changed, Made};
 use watch::Watch;
 
+/// The properties of values that are JSON.
+pub(crate) const JSON: &[u8] = b"content-type:application/json\n";
 /// Views that follow each other, at most.
 pub(crate) const HOPS_MAX: u8 = 8;
 /// Views of one node.

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Now, Span, Time};
 use tiderace_topics::Path;
+use tiderace_value::Json;
 use tiderace_views::{Throttle, merge};
-use tiderace_wire::{Destination, Flags, Kind, Meta, Run, TopicSpec};
+use tiderace_wire::{Destination, Flags, Kind, Meta, Run, TopicSpec, ValueType};
 
 use super::registrar::output_spec;
 use super::{BUCKETS, Job, LOOK_WORK, bucket_of};
@@ -358,6 +359,7 @@ impl Broker {
             Some(spec) => spec,
             None => return,
         };
+        let value = spec.value;
         let created = |home: &crate::topic::Home| home.created;
         let topic = self.topics.get(key);
         let made = topic
@@ -370,7 +372,8 @@ impl Broker {
         }
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
         let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
-        let mut run = Run::single(destination, now.time, &[], body, meta);
+        let properties = content_of(value, body);
+        let mut run = Run::single(destination, now.time, properties, body, meta);
         run.number(self.shard, self.next_sequence);
         self.next_sequence += 1;
         let hops = self.views.outputs.hops_of(key);
@@ -484,5 +487,16 @@ impl Broker {
                 self.show(now, key, effects);
             }
         }
+    }
+}
+
+/// The properties of an output: what its value is, by its topic's type or by the look of it.
+fn content_of(value: ValueType, body: &[u8]) -> &'static [u8] {
+    match value {
+        ValueType::Json | ValueType::Int64 | ValueType::Double => super::JSON,
+        ValueType::Text => b"content-type:text/plain\n",
+        ValueType::Binary => b"content-type:application/octet-stream\n",
+        ValueType::Any if Json::parse(body, tiderace_value::DEPTH_MAX).is_ok() => super::JSON,
+        ValueType::Any => b"",
     }
 }

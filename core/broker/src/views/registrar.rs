@@ -135,7 +135,11 @@ impl Broker {
         }
         let destination = Destination { kind: Kind::Topic, path };
         let meta = Meta { flags, expires_ms: None };
-        self.publish_own(now, Run::single(destination, now.time, &[], &body, meta), effects);
+        self.publish_own(
+            now,
+            Run::single(destination, now.time, super::JSON, &body, meta),
+            effects,
+        );
     }
 
     /// Tells the registrar what could not be done; the registrar shows it.
