@@ -1,0 +1,226 @@
+//! The real program, killed while clients publish to persistent topics: what was confirmed to them is
+//! there when it runs again.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Topics of one client; of its sends one topic gets each in turn.
+const TOPICS: usize = 16;
+const CLIENTS: usize = 3;
+const LIVES: u64 = 5;
+/// How long to wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that is killed when the test ends.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(directory: &Path, sync: &str) -> Server {
+        // Free now; nobody else asks for it in the moment until the server does.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let file = directory.join("tiderace.toml");
+        let text = format!(
+            "[server]\nlisten = [\"{address}\"]\nshards = 2\n[store]\ndirectory = {:?}\nsync = \"{sync}\"\n\
+             segment_bytes = \"1 MiB\"\nreserve_bytes = \"1 MiB\"\n[topics]\npersistent = true\nretain = true\n",
+            directory.join("store")
+        );
+        std::fs::write(&file, text).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tiderace"))
+            .arg("serve")
+            .arg("--config")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let started =
+            log.by_ref().map_while(Result::ok).any(|line| line.contains("server-started"));
+        assert!(started, "the server has ended instead of starting");
+        // What else it says must not fill the pipe.
+        thread::spawn(move || log.for_each(drop));
+        Server { child, address }
+    }
+
+    fn kill(&mut self) {
+        // SIGKILL: nothing of it runs any more.
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn connect(&self) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"CONNECT\naccept-version:1.2\nhost:localhost\n\n\0").unwrap();
+        stream
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory that goes with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("tiderace-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The next frame, without its end.
+fn frame(reader: &mut impl BufRead) -> Option<String> {
+    let mut bytes = Vec::new();
+    reader.read_until(0, &mut bytes).ok()?;
+    if bytes.pop() != Some(0) {
+        return None;
+    }
+    Some(String::from_utf8(bytes).unwrap().trim_start().to_owned())
+}
+
+/// Publishes numbers from `from` on until the server is gone: the last that was confirmed of each topic.
+fn publish(stream: TcpStream, client: usize, from: u64, heard: &Sender<()>) -> Vec<u64> {
+    let mut writer = stream.try_clone().unwrap();
+    let sender = thread::spawn(move || {
+        for number in from.. {
+            for topic in 0..TOPICS {
+                let text = format!(
+                    "SEND\ndestination:/topic/c{client}/t{topic}\nreceipt:{topic}-{number}\n\n{number}\0"
+                );
+                if writer.write_all(text.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let mut confirmed = vec![0; TOPICS];
+    let mut reader = BufReader::new(stream);
+    while let Some(frame) = frame(&mut reader) {
+        assert!(!frame.starts_with("ERROR"), "{frame}");
+        if let Some(receipt) = frame.lines().find_map(|line| line.strip_prefix("receipt-id:")) {
+            let (topic, number) = receipt.split_once('-').unwrap();
+            confirmed[topic.parse::<usize>().unwrap()] = number.parse().unwrap();
+            let _ = heard.send(());
+        }
+    }
+    sender.join().unwrap();
+    confirmed
+}
+
+/// The values of a client's topics; 0 for none.
+fn values(server: &Server, client: usize) -> Vec<u64> {
+    let value = |topic| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!(
+            "GET /topics/c{client}/t{topic} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        match head.starts_with("HTTP/1.1 200 ") {
+            true => body.trim().parse().unwrap(),
+            false => {
+                assert!(head.starts_with("HTTP/1.1 404 "), "{answer}");
+                0
+            }
+        }
+    };
+    (0..TOPICS).map(value).collect()
+}
+
+/// Kills a server at a moment that differs from life to life; some values may not have been confirmed.
+fn lives(name: &str, sync: &str) {
+    let directory = Directory::new(name);
+    let mut confirmed = vec![vec![0u64; TOPICS]; CLIENTS];
+    let mut total = 0;
+    for life in 0..=LIVES {
+        let mut server = Server::start(&directory.0, sync);
+        for (client, confirmed) in confirmed.iter().enumerate() {
+            let values = values(&server, client);
+            for (topic, (value, confirmed)) in values.iter().zip(confirmed).enumerate() {
+                assert!(
+                    value >= confirmed,
+                    "c{client}/t{topic} has {value}, {confirmed} was confirmed"
+                );
+            }
+        }
+        if life == LIVES {
+            break;
+        }
+        let from = life * 1_000_000 + 1;
+        let (heard, confirmations) = channel();
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let (stream, heard) = (server.connect(), heard.clone());
+                thread::spawn(move || publish(stream, client, from, &heard))
+            })
+            .collect();
+        let moment = u64::from(std::process::id()) * 2_654_435_761 + life * 40_503;
+        for _ in 0..500 + moment % 3_000 {
+            confirmations.recv_timeout(PATIENCE).expect("publishers are answered");
+        }
+        server.kill();
+        for (client, confirmed) in clients.into_iter().zip(&mut confirmed) {
+            for (new, known) in client.join().unwrap().into_iter().zip(confirmed) {
+                total += u64::from(new > 0);
+                *known = (*known).max(new);
+            }
+        }
+    }
+    assert!(total > 0, "nothing was confirmed in any life");
+}
+
+#[test]
+fn confirmed_values_survive_kills() {
+    lives("kills", "never");
+}
+
+#[test]
+fn confirmed_values_survive_kills_with_a_disk_that_is_waited_for() {
+    lives("synced-kills", "always");
+}
+
+#[test]
+fn an_orderly_end_keeps_what_was_published_last() {
+    let directory = Directory::new("end");
+    let mut server = Server::start(&directory.0, "interval");
+    let mut stream = server.connect();
+    for number in 1..=500 {
+        let text = format!("SEND\ndestination:/topic/c0/t0\n\n{number}\0");
+        stream.write_all(text.as_bytes()).unwrap();
+    }
+    stream.write_all(b"DISCONNECT\nreceipt:end\n\n\0").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("receipt-id:end"));
+    let pid = server.child.id().to_string();
+    assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    assert!(server.child.wait().unwrap().success());
+    let server = Server::start(&directory.0, "interval");
+    assert_eq!(values(&server, 0)[0], 500);
+}
