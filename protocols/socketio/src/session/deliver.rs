@@ -67,10 +67,13 @@ impl SocketSession {
         }
         let epoch = self.epoch;
         let mut trail = self.trail.take().unwrap_or_else(|| Trail::new(epoch));
-        trail.begin(run.home(), run.first().saturating_sub(1));
+        // Values from before the subscription say nothing of where it began; a position follows them.
+        if delivery.reached > 0 {
+            trail.begin(run.home(), run.first().saturating_sub(1));
+        }
         let position = &mut trail.position;
         let alone = position.seen().iter().all(|(home, _)| *home == run.home());
-        let in_order = position.of(run.home()) < run.first() && delivery.reached >= last;
+        let in_order = position.of(run.home()) < run.first() && delivery.reached == last;
         if alone && in_order && delivery.is_whole() {
             with_equal_offsets(form, epoch, delivery, output);
         } else {
@@ -159,7 +162,10 @@ fn with_own_offsets(
     let shared = run.len() == 1 && delivery.is_whole();
     for index in delivery.from..delivery.to {
         let Some(message) = run.message(index) else { continue };
-        position.advance(run.home(), message.sequence.min(delivery.reached));
+        let is_last = index + 1 == delivery.to;
+        let reached =
+            if is_last { delivery.reached } else { message.sequence.min(delivery.reached) };
+        position.advance(run.home(), reached);
         let suffix = format!(",\"{}\"]", position.encode());
         let block = shared.then(|| {
             delivery.run.encoded(form.key(UP_TO_OFFSET, Framing::Stream), |out| {
