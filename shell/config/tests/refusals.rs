@@ -101,11 +101,11 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "[topics]\npersistent = true",
-        "t.toml:2:14: topics.persistent: nothing can be persistent without a store; set store.directory",
+        "t.toml:2:1: topics.persistent: nothing can be persistent without a store; set store.directory",
     ),
     (
         "[[topic]]\nmatch = \"a/**\"\npersistent = true",
-        "t.toml:3:14: topic.persistent: nothing can be persistent without a store; set store.directory",
+        "t.toml:3:1: topic.persistent: nothing can be persistent without a store; set store.directory",
     ),
     (
         "[topics]\nslow_consumer = \"drop-oldst\"",

@@ -1,7 +1,7 @@
 //! Delta codec 1 of docs/protocol.md as a client applies it.
 //!
 //! Written from the specification and not shared with the server, so that a fault in the server's codec
-//! cannot hide itself. Invariant: what it makes has at most [`VALUE_BYTES_MAX`] bytes.
+//! cannot hide itself. Invariant: what it makes has at most `VALUE_BYTES_MAX` bytes.
 
 /// Writes into `new` what a delta makes of `old`; `None` when it cannot be applied.
 pub fn apply(old: &[u8], delta: &[u8], new: &mut Vec<u8>) -> Option<()> {
