@@ -136,7 +136,7 @@ impl View {
         Ok(View { text: text.trim().into(), parts: parser::parse(text)? })
     }
 
-    /// The text it was read from; [`View::to_string`] gives its canonical form.
+    /// The text it was read from; its `Display` gives its canonical form.
     pub fn text(&self) -> &str {
         &self.text
     }
