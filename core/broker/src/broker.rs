@@ -375,6 +375,7 @@ impl Broker {
                 self.operate(now, session, token, *operation, effects);
             }
             Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
+            Command::Credit { .. } => {}
             Command::Unsubscribe { key, confirm } => {
                 self.unsubscribe(now, session, key, confirm, effects);
             }

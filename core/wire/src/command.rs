@@ -111,6 +111,10 @@ pub struct Subscribe {
     /// The shortest time between two updates of one topic; what comes in between is conflated as the
     /// topic says. Zero: none.
     pub interval: tiderace_base::Span,
+    /// How many messages may come until more are asked for by [`Command::Credit`]. Messages of topics
+    /// wait beyond that as the newest of each topic, merged if it says so; those of queues stay in
+    /// their queue. Absent: no such bound.
+    pub credit: Option<u64>,
     /// Whether the session wants to hear of topics that the subscription gains and loses
     /// ([`crate::Reply::Joined`], [`crate::Reply::Left`]).
     pub notices: bool,
@@ -134,6 +138,7 @@ impl Subscribe {
             since: None,
             replay: None,
             interval: tiderace_base::Span::ZERO,
+            credit: None,
             notices: false,
         }
     }
@@ -202,6 +207,14 @@ pub enum Command {
         token: Token,
         /// What.
         operation: Box<crate::Operation>,
+    },
+    /// Allows so many messages more to a subscription that began with [`Subscribe::credit`]. The sum
+    /// saturates.
+    Credit {
+        /// Which.
+        key: SubscriptionKey,
+        /// How many more.
+        messages: u64,
     },
     /// Ends a subscription; messages under way go back to their queues.
     Unsubscribe {

@@ -42,6 +42,12 @@ pub struct Context<'a> {
     /// Set by a session on a WebSocket to tell another session how its takeover goes; after
     /// [`Takeover::Done`] the connection belongs to that one and this one ends without a word.
     pub takeover: Option<(Ticket, Takeover)>,
+    /// Set by a session whose client has not logged in but asks to go on with another session: the
+    /// connection is given to that one, wherever on the node it lives. Takes effect after the call,
+    /// which must consume nothing: its bytes come again, to the session found (after
+    /// [`Session::takeover`] with [`Takeover::Done`]) or, if there is none, to a new one
+    /// ([`Opening::unknown`]).
+    pub hand_over: Option<Ticket>,
 }
 
 impl<'a> Context<'a> {
@@ -55,6 +61,7 @@ impl<'a> Context<'a> {
             respond: None,
             stream: None,
             takeover: None,
+            hand_over: None,
         }
     }
 }
@@ -165,6 +172,13 @@ pub trait Session: Send {
         Err(CloseCode::UnexpectedFrame.into())
     }
 
+    /// The connection is gone, without a last word. Whether the session lives on without one, until
+    /// its deadline or until a connection is handed over to it ([`Context::hand_over`]); what is
+    /// published for it meanwhile waits in its backlog, and nothing is written.
+    fn detach(&mut self, _now: Now) -> bool {
+        false
+    }
+
     /// The secret of the session's [`Ticket`], if clients may come back to it.
     fn secret(&self) -> Option<u128> {
         None
@@ -241,6 +255,8 @@ pub struct Opening<'a> {
     /// By which the client may come back, if the session says so in [`Session::secret`]. Never used
     /// before; its secret may be the seed of other random choices.
     pub ticket: Ticket,
+    /// The connection was handed over to a session that is not there (any more).
+    pub unknown: bool,
     /// The node's present life; see [`crate::Position`].
     pub epoch: u64,
     /// The session's shard.
@@ -259,6 +275,7 @@ impl<'a> Opening<'a> {
             now,
             request: None,
             ticket: Ticket::default(),
+            unknown: false,
             epoch: 0,
             shard: ShardId(0),
             shards: 1,

@@ -180,6 +180,7 @@ impl Player {
                 self.reply(Reply::Recovered { token, complete: true });
                 self.reply(Reply::Confirmed(Confirm::one(token)));
             }
+            Command::Credit { .. } => panic!("the native protocol gives credit in bytes"),
             Command::Unsubscribe { key, confirm } => {
                 self.subscriptions.retain(|(known, _)| *known != key);
                 if let Some(token) = confirm {

@@ -142,6 +142,7 @@ impl Player {
                     self.subscriptions.push((subscribe.key, kind));
                     subscribe.confirm.map(Confirm::one)
                 }
+                Command::Credit { .. } => panic!("Socket.IO gives no credit"),
                 Command::Unsubscribe { key, confirm } => {
                     self.subscriptions.retain(|(known, _)| *known != key);
                     confirm.map(Confirm::one)

@@ -128,6 +128,7 @@ impl Broker {
                 }
             }
             Command::Subscribe(subscribe) => self.subscribe(client, *subscribe),
+            Command::Credit { .. } => panic!("Socket.IO gives no credit"),
             Command::Unsubscribe { key, confirm } => {
                 self.log.push(format!("unsubscribe {}", key.0));
                 self.subscriptions.retain(|(whose, known)| (*whose, known.key) != (client, key));
