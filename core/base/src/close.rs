@@ -74,6 +74,7 @@ close_codes! {
     203 HeartBeatTimeout "heart-beat-timeout" 1008 true "The client promised heart-beats and fell silent.";
     204 IdleTimeout "idle-timeout" 1001 true "The connection did not answer pings.";
     205 FrameTimeout "frame-timeout" 1008 true "A frame or message was begun and not finished in time.";
+    206 ResumeTimeout "resume-timeout" 1001 true "The client lost its connection and did not come back in time.";
     300 UnknownProtocol "unknown-protocol" 1002 false "The first bytes belong to no protocol that is spoken here.";
     301 TlsNotSupported "tls-not-supported" 1002 false "The client began a TLS handshake on a port that speaks plain text only.";
     302 ProtocolNotAllowed "protocol-not-allowed" 1002 false "This listener is pinned to another protocol.";
@@ -89,6 +90,8 @@ close_codes! {
     401 NotAuthorised "not-authorised" 1008 false "The identity may not do that there.";
     402 LoginRequired "login-required" 1008 false "The server wants credentials.";
     403 TooManyLogins "too-many-logins" 1008 true "Too many failed logins; wait before the next.";
+    410 AliasTaken "alias-taken" 1008 false "A session that lives is known by this token already; come back to it, or choose another.";
+    411 BadAlias "bad-alias" 1008 false "The token by which the client wants to come back is too short to be safe, or too long.";
     500 BadDestination "bad-destination" 1008 false "The destination is malformed, too long, too deep or of an unknown kind.";
     501 BadSelector "bad-selector" 1008 false "The selector could not be understood.";
     502 UnknownSubscription "unknown-subscription" 1008 false "No subscription of that id exists.";
@@ -119,6 +122,7 @@ close_codes! {
     606 TooManyTopics "too-many-topics" 1013 true "The server has reached its limit of topics, views, locks or the like.";
     607 TooMuchWork "too-much-work" 1008 false "What was asked takes more steps or memory than one request may.";
     608 StoreUnavailable "store-unavailable" 1013 true "The store cannot take persistent messages now: the disk is full or has failed.";
+    609 TooManyDetached "too-many-detached" 1013 true "The server keeps as many sessions for clients that may come back, or as many of their bytes, as it is allowed to.";
     700 NoResponder "no-responder" 1013 true "Nobody serves what was called.";
     701 ServiceBusy "service-busy" 1013 true "Those who serve have no room and too many calls wait already; call again later.";
     702 CallTimeout "call-timeout" 1013 true "The other side was silent for longer than the caller's patience.";

@@ -16,6 +16,7 @@ mod deltas;
 mod destination;
 mod exchange;
 mod framing;
+pub mod hand_over;
 mod http;
 mod operation;
 mod output;
@@ -35,6 +36,7 @@ pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
 pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
 pub use framing::{Framing, MessageFraming, PacketFraming};
+pub use hand_over::{ALIAS_BYTES_MAX, ALIAS_BYTES_MIN, HandOver};
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn};
 pub use operation::{
     Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Now, ShardId, Time};
 
 use crate::{
-    Answer, Commands, Delivery, Framing, HttpFace, Output, Reply, Request, Response, Ticket,
+    Answer, Commands, Delivery, Framing, HandOver, HttpFace, Output, Reply, Request, Response,
+    Ticket,
 };
 
 /// A session's own name for one of its subscriptions; small numbers, used again after an end.
@@ -42,12 +43,13 @@ pub struct Context<'a> {
     /// Set by a session on a WebSocket to tell another session how its takeover goes; after
     /// [`Takeover::Done`] the connection belongs to that one and this one ends without a word.
     pub takeover: Option<(Ticket, Takeover)>,
-    /// Set by a session whose client has not logged in but asks to go on with another session: the
-    /// connection is given to that one, wherever on the node it lives. Takes effect after the call,
-    /// which must consume nothing: its bytes come again, to the session found (after
-    /// [`Session::takeover`] with [`Takeover::Done`]) or, if there is none, to a new one
-    /// ([`Opening::unknown`]).
-    pub hand_over: Option<Ticket>,
+    /// Set by a session whose client asks to go on with another one: the connection is given to that
+    /// one, wherever on the node it lives. Takes effect after the call, which must have consumed and
+    /// written nothing: its bytes come again. [`crate::hand_over`] tells the whole story.
+    pub hand_over: Option<HandOver>,
+    /// Set by a session that has logged in to be found by this alias until it ends; at most once. The
+    /// answer is [`Session::aliased`].
+    pub alias: Option<Box<[u8]>>,
 }
 
 impl<'a> Context<'a> {
@@ -62,6 +64,7 @@ impl<'a> Context<'a> {
             stream: None,
             takeover: None,
             hand_over: None,
+            alias: None,
         }
     }
 }
@@ -172,11 +175,41 @@ pub trait Session: Send {
         Err(CloseCode::UnexpectedFrame.into())
     }
 
-    /// The connection is gone, without a last word. Whether the session lives on without one, until
-    /// its deadline or until a connection is handed over to it ([`Context::hand_over`]); what is
-    /// published for it meanwhile waits in its backlog, and nothing is written.
+    /// The connection is gone, without a last word: the client has closed it, the network dropped it,
+    /// or it was silent for too long (also when [`Session::expire`] has just said so by
+    /// [`CloseCode::HeartBeatTimeout`]). Whether the session lives on without one, until its deadline
+    /// or until a connection is handed over to it; see [`crate::hand_over`]. Asked of sessions that
+    /// have logged in and have a secret.
     fn detach(&mut self, _now: Now) -> bool {
         false
+    }
+
+    /// Bytes that a detached session keeps for its client, beside its backlog; asked now and then, and
+    /// bounded for all of them together.
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+
+    /// Whether a connection that begins with these bytes may carry the session, which the client has
+    /// named: what is there of a stream, or a whole message. Nothing may change by it.
+    fn admits(&self, _now: Now, _first: &[u8]) -> bool {
+        true
+    }
+
+    /// Whether the session can be found by the alias that it asked for ([`Context::alias`]): not if a
+    /// session that lives has it ([`CloseCode::AliasTaken`]), if it is too short or too long
+    /// ([`CloseCode::BadAlias`]), or if there are too many ([`CloseCode::TooManyDetached`]). Comes
+    /// once, after the call that asked.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn aliased(
+        &mut self,
+        _now: Now,
+        _outcome: Result<(), Close>,
+        _context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        Ok(())
     }
 
     /// The secret of the session's [`Ticket`], if clients may come back to it.
@@ -255,7 +288,8 @@ pub struct Opening<'a> {
     /// By which the client may come back, if the session says so in [`Session::secret`]. Never used
     /// before; its secret may be the seed of other random choices.
     pub ticket: Ticket,
-    /// The connection was handed over to a session that is not there (any more).
+    /// The connection was handed over to a session that is not there (any more), or not for this
+    /// client: the first bytes are those that asked for it. There is no request and no subprotocol.
     pub unknown: bool,
     /// The node's present life; see [`crate::Position`].
     pub epoch: u64,
