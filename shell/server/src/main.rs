@@ -14,6 +14,7 @@ mod login;
 mod monitor;
 mod page;
 mod persistence;
+mod process;
 mod serve;
 mod socketio;
 mod specs;

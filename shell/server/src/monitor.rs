@@ -16,6 +16,7 @@ use tiderace_wire::{Credentials, Kind, Request, Response};
 
 use crate::login::principal;
 use crate::persistence::Persistence;
+use crate::process;
 
 /// Answers requests about the server.
 pub(crate) struct Monitor {
@@ -68,6 +69,7 @@ impl Monitor {
             headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".to_owned())],
             body: {
                 let mut body = render(&self.name, node);
+                process::render(&mut body);
                 if let Some(Some(persistence)) = self.persistence.get() {
                     render_store(&mut body, persistence);
                 }

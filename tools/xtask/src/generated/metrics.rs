@@ -18,12 +18,39 @@ struct Line {
 }
 
 /// Metrics that stand in no table because the program writes them itself.
-const OTHERS: &[Line] = &[Line {
-    name: "tiderace_build_info",
-    kind: "gauge",
-    labels: String::new(),
-    help: "The version that runs, in the label `version`; always 1.",
-}];
+const OTHERS: &[Line] = &[
+    Line {
+        name: "tiderace_build_info",
+        kind: "gauge",
+        labels: String::new(),
+        help: "The version that runs, in the label `version`; always 1.",
+    },
+    // The rest is of shell/server/src/process.rs.
+    Line {
+        name: "process_cpu_seconds_total",
+        kind: "counter",
+        labels: String::new(),
+        help: "Processor time of this process, user and system; on Linux.",
+    },
+    Line {
+        name: "process_resident_memory_bytes",
+        kind: "gauge",
+        labels: String::new(),
+        help: "Resident memory of this process; on Linux.",
+    },
+    Line {
+        name: "tiderace_host_cpu_seconds_total",
+        kind: "counter",
+        labels: String::new(),
+        help: "Processor time that anything on this machine has used; on Linux.",
+    },
+    Line {
+        name: "tiderace_host_processors",
+        kind: "gauge",
+        labels: String::new(),
+        help: "Processors that this process may use.",
+    },
+];
 
 /// The page.
 pub(super) fn page() -> String {
@@ -107,7 +134,9 @@ mod tests {
             assert!((a.name, &a.labels) < (b.name, &b.labels), "{} twice", a.name);
         }
         for line in lines {
-            assert!(line.name.starts_with("tiderace_"), "{}", line.name);
+            // Prometheus's own clients call what is of the process so, and dashboards expect it.
+            let is_proper = ["tiderace_", "process_"].iter().any(|it| line.name.starts_with(it));
+            assert!(is_proper, "{}", line.name);
             assert_eq!(line.name.ends_with("_total"), line.kind == "counter", "{}", line.name);
             assert!(line.help.ends_with('.'), "{}: {}", line.name, line.help);
         }
