@@ -1,0 +1,414 @@
+//! Conversations of the client's side with a server that reads from a script.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::sync::Arc;
+
+use tiderace_base::{Span, Time};
+use tiderace_rsocket::fragment::Fragments;
+use tiderace_rsocket::frame::{
+    Body, ErrorCode, Frame, Interaction, Item, KeepAlive, Lease, NUMBER_MAX, PREFIX_BYTES, Payload,
+    Request, Split, split,
+};
+use tiderace_rsocket::requester::{Phase, Refused, Requester, RequesterError, RequesterOptions};
+use tiderace_wire::Framing;
+
+/// A client and the bytes between it and its server.
+struct Talk {
+    client: Requester,
+    now: Time,
+    out: Vec<u8>,
+}
+
+/// What the application hears, in a form that can be kept.
+type Heard = (u32, String);
+
+fn text(frame: &Frame<'_>) -> Heard {
+    let shown = |payload: &Payload<'_>| {
+        let metadata = payload.metadata.map(|bytes| format!("[{}]", bytes.escape_ascii()));
+        format!("{}{}", metadata.unwrap_or_default(), payload.data.escape_ascii())
+    };
+    let words = match &frame.body {
+        Body::Payload(item) => {
+            let next = if item.next { "next" } else { "" };
+            let end = if item.complete { " complete" } else { "" };
+            format!("{next}{end} {}", shown(&item.payload)).trim().to_owned()
+        }
+        Body::Request(request) => {
+            let end = if request.complete { " complete" } else { "" };
+            format!(
+                "{} {}{end} {}",
+                request.interaction.name(),
+                request.credit,
+                shown(&request.payload)
+            )
+        }
+        Body::RequestN(items) => format!("n {items}"),
+        Body::Error(failure) => format!("{} {}", failure.code, failure.text.escape_ascii()),
+        Body::KeepAlive(sign) => {
+            format!("alive {} {} {}", sign.respond, sign.position, sign.data.escape_ascii())
+        }
+        Body::Lease(lease) => format!("lease {} {}", lease.ttl_ms, lease.requests),
+        Body::MetadataPush(metadata) => format!("push {}", metadata.escape_ascii()),
+        Body::Setup(setup) => {
+            format!("setup lease {} token {}", setup.lease, setup.token.is_some())
+        }
+        Body::Resume(resume) => format!("resume {} {}", resume.received, resume.available),
+        Body::ResumeOk(position) => format!("resumed {position}"),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    (frame.stream, words)
+}
+
+impl Talk {
+    fn fresh(options: RequesterOptions) -> Talk {
+        let client = Requester::new(Arc::new(options), Framing::Stream);
+        Talk { client, now: Time::ZERO, out: Vec::new() }
+    }
+
+    fn begun(options: RequesterOptions) -> Talk {
+        let mut talk = Talk::fresh(options);
+        talk.client.begin(talk.now, &mut talk.out);
+        talk.out.clear();
+        talk
+    }
+
+    /// What the client has said since.
+    fn said(&mut self) -> Vec<Heard> {
+        let bytes = std::mem::take(&mut self.out);
+        let (mut rest, mut said) = (&bytes[..], Vec::new());
+        while let Ok(Split::Frame(frame)) = split(rest, 1 << 24) {
+            said.push(text(&Frame::read(frame).unwrap()));
+            rest = &rest[PREFIX_BYTES + frame.len()..];
+        }
+        assert!(rest.is_empty());
+        said
+    }
+
+    /// The server says this, in pieces of a byte; what the application hears of it.
+    fn hear(&mut self, frames: &[Frame<'_>]) -> Result<Vec<Heard>, RequesterError> {
+        let mut bytes = Vec::new();
+        frames.iter().for_each(|frame| frame.write(Framing::Stream, &mut bytes));
+        let (mut heard, mut from) = (Vec::new(), 0);
+        for to in 1..=bytes.len() {
+            loop {
+                let (done, frame) = self.client.next(self.now, &bytes[from..to], &mut self.out)?;
+                from += done;
+                match frame {
+                    Some(frame) => heard.push(text(&frame)),
+                    None => break,
+                }
+            }
+        }
+        assert_eq!(from, bytes.len());
+        Ok(heard)
+    }
+
+    fn later(&mut self, millis: u64) {
+        self.now = self.now + Span::from_millis(millis);
+    }
+}
+
+fn data(bytes: &[u8]) -> Payload<'_> {
+    Payload::data(bytes)
+}
+
+fn heard(stream: u32, words: &str) -> Heard {
+    (stream, words.to_owned())
+}
+
+#[test]
+fn a_request_has_one_answer_whether_it_says_so_or_not() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    for (stream, complete) in [(1, true), (3, false)] {
+        let id = talk.client.request_response(talk.now, data(b"?"), &mut talk.out).unwrap();
+        assert_eq!(id, stream);
+        assert_eq!(talk.said(), [heard(stream, "response 0 ?")]);
+        let answer = Frame::item(stream, data(b"!"), complete);
+        assert_eq!(talk.hear(&[answer]).unwrap(), [heard(stream, "next complete !")]);
+        assert!(!talk.client.is_open(stream));
+        assert_eq!(talk.hear(&[answer]).unwrap(), [], "the stream is over");
+    }
+}
+
+#[test]
+fn a_stream_gives_what_was_asked_for() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    let id = talk.client.request_stream(talk.now, 2, data(b"all"), &mut talk.out).unwrap();
+    let one = Frame::item(id, data(b"x"), false);
+    assert_eq!(talk.hear(&[one, one]).unwrap().len(), 2);
+    talk.client.request_n(id, 1, &mut talk.out).unwrap();
+    assert_eq!(talk.said(), [heard(1, "stream 2 all"), heard(1, "n 1")]);
+    assert_eq!(talk.hear(&[one]).unwrap().len(), 1);
+    assert_eq!(talk.hear(&[one]), Err(RequesterError::Overflow(1)));
+    assert_eq!(talk.client.phase(), Phase::Closed);
+}
+
+#[test]
+fn credit_without_end_is_not_used_up() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    let id = talk.client.request_stream(talk.now, NUMBER_MAX, data(b""), &mut talk.out).unwrap();
+    for _ in 0..3 {
+        talk.client.request_n(id, NUMBER_MAX, &mut talk.out).unwrap();
+    }
+    let end = Frame { stream: id, body: Body::Payload(item(false, true, b"")) };
+    assert_eq!(talk.hear(&[Frame::item(id, data(b"x"), false), end]).unwrap().len(), 2);
+    assert_eq!(talk.client.streams(), 0);
+    let gone = talk.client.request_n(id, 1, &mut talk.out);
+    assert_eq!(gone, Err(Refused::NoSuchStream(id)));
+}
+
+fn item(next: bool, complete: bool, bytes: &[u8]) -> Item<'_> {
+    Item { follows: false, complete, next, payload: data(bytes) }
+}
+
+#[test]
+fn a_channel_waits_for_credit_and_ends_when_both_have() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    let id = talk.client.request_channel(talk.now, 5, data(b"1"), false, &mut talk.out).unwrap();
+    let early = talk.client.send(id, data(b"2"), false, &mut talk.out);
+    assert_eq!(early, Err(Refused::NoCredit(id)));
+    assert_eq!(talk.hear(&[Frame::request_n(id, 2)]).unwrap(), [heard(1, "n 2")]);
+    assert_eq!(talk.client.credit(id), 2);
+    talk.client.send(id, data(b"2"), false, &mut talk.out).unwrap();
+    talk.client.send(id, data(b"3"), true, &mut talk.out).unwrap();
+    assert_eq!(
+        talk.said(),
+        [heard(1, "channel 5 1"), heard(1, "next 2"), heard(1, "next complete 3")]
+    );
+    let more = talk.client.send(id, data(b"4"), false, &mut talk.out);
+    assert_eq!(more, Err(Refused::NoSuchStream(id)));
+    assert!(talk.client.is_open(id));
+    let answers = [Frame::item(id, data(b"a"), false), Frame::complete(id)];
+    assert_eq!(talk.hear(&answers).unwrap(), [heard(1, "next a"), heard(1, "complete")]);
+    assert!(!talk.client.is_open(id));
+}
+
+#[test]
+fn whoever_does_not_want_more_says_so() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    let stream = talk.client.request_stream(talk.now, 1, data(b""), &mut talk.out).unwrap();
+    talk.client.cancel(stream, &mut talk.out).unwrap();
+    assert_eq!(talk.client.cancel(stream, &mut talk.out), Err(Refused::NoSuchStream(stream)));
+    assert_eq!(talk.hear(&[Frame::item(stream, data(b"late"), false)]).unwrap(), []);
+    // The server does not want the items of a channel, and goes on with its own.
+    let channel =
+        talk.client.request_channel(talk.now, 1, data(b""), false, &mut talk.out).unwrap();
+    assert_eq!(talk.hear(&[Frame::cancel(channel)]).unwrap(), [heard(channel, "cancel")]);
+    assert!(talk.client.is_open(channel));
+    assert_eq!(talk.hear(&[Frame::item(channel, data(b"x"), true)]).unwrap().len(), 1);
+    assert!(!talk.client.is_open(channel));
+}
+
+#[test]
+fn errors_end_their_stream_and_unknown_ones_mean_nothing() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    let id = talk.client.request_stream(talk.now, 1, data(b""), &mut talk.out).unwrap();
+    let error = Frame::error(id, ErrorCode::APPLICATION_ERROR, "no");
+    assert_eq!(talk.hear(&[error]).unwrap(), [heard(id, "APPLICATION_ERROR no")]);
+    let others = [error, Frame::cancel(99), Frame::request_n(99, 1), Frame::complete(99)];
+    assert_eq!(talk.hear(&others).unwrap(), []);
+}
+
+#[test]
+fn the_server_asks_and_is_answered() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    let request = |interaction, credit| {
+        let (follows, complete, payload) = (false, false, data(b"?"));
+        Body::Request(Request { interaction, follows, complete, credit, payload })
+    };
+    let asked = |stream, interaction, credit| Frame { stream, body: request(interaction, credit) };
+    let questions = [
+        asked(2, Interaction::Response, 0),
+        asked(4, Interaction::Stream, 2),
+        asked(6, Interaction::Channel, 1),
+        asked(8, Interaction::FireAndForget, 0),
+        // An id in use, and one of the client's.
+        asked(4, Interaction::Response, 0),
+        asked(11, Interaction::Response, 0),
+    ];
+    assert_eq!(
+        talk.hear(&questions).unwrap(),
+        [
+            heard(2, "response 0 ?"),
+            heard(4, "stream 2 ?"),
+            heard(6, "channel 1 ?"),
+            heard(8, "fnf 0 ?")
+        ]
+    );
+    let client = &mut talk.client;
+    client.send(2, data(b"!"), false, &mut talk.out).unwrap();
+    client.send(4, data(b"a"), false, &mut talk.out).unwrap();
+    client.send(4, data(b"b"), false, &mut talk.out).unwrap();
+    assert_eq!(client.send(4, data(b"c"), false, &mut talk.out), Err(Refused::NoCredit(4)));
+    client.complete(4, &mut talk.out).unwrap();
+    client.request_n(6, 7, &mut talk.out).unwrap();
+    client.fail(6, ErrorCode(0x301), "broken", &mut talk.out).unwrap();
+    assert_eq!(client.streams(), 0);
+    assert_eq!(
+        talk.said(),
+        [
+            heard(2, "next complete !"),
+            heard(4, "next a"),
+            heard(4, "next b"),
+            heard(4, "complete"),
+            heard(6, "n 7"),
+            heard(6, "0x301 broken")
+        ]
+    );
+    // A requester that gives up.
+    talk.hear(&[asked(10, Interaction::Stream, 2)]).unwrap();
+    assert_eq!(talk.hear(&[Frame::cancel(10)]).unwrap(), [heard(10, "cancel")]);
+    assert_eq!(talk.client.streams(), 0);
+}
+
+#[test]
+fn the_server_may_not_ask_without_limit() {
+    let mut talk = Talk::begun(RequesterOptions { requests_max: 2, ..Default::default() });
+    let request = |stream| {
+        let (follows, complete, credit, payload) = (false, false, 0, data(b"?"));
+        let interaction = Interaction::Response;
+        let body = Body::Request(Request { interaction, follows, complete, credit, payload });
+        Frame { stream, body }
+    };
+    assert_eq!(talk.hear(&[request(2), request(4), request(6)]).unwrap().len(), 2);
+    assert_eq!(talk.said(), [heard(6, "REJECTED too many requests are open")]);
+    talk.client.send(2, data(b""), true, &mut talk.out).unwrap();
+    assert_eq!(talk.hear(&[request(8)]).unwrap().len(), 1);
+}
+
+#[test]
+fn leases_are_honoured_both_ways() {
+    let mut talk = Talk::fresh(RequesterOptions { lease: true, ..Default::default() });
+    talk.client.begin(talk.now, &mut talk.out);
+    assert_eq!(talk.said(), [heard(0, "setup lease true token false")]);
+    let ask = |talk: &mut Talk| talk.client.fire_and_forget(talk.now, data(b""), &mut talk.out);
+    assert_eq!(ask(&mut talk), Err(Refused::NoLease));
+    let lease = |ttl_ms, requests| {
+        Frame::connection(Body::Lease(Lease { ttl_ms, requests, metadata: None }))
+    };
+    assert_eq!(talk.hear(&[lease(1000, 2)]).unwrap(), [heard(0, "lease 1000 2")]);
+    assert!(ask(&mut talk).is_ok() && ask(&mut talk).is_ok());
+    assert_eq!(ask(&mut talk), Err(Refused::NoLease));
+    talk.hear(&[lease(1000, 5)]).unwrap();
+    talk.later(1000);
+    assert_eq!(ask(&mut talk), Err(Refused::NoLease), "its time is over");
+    talk.hear(&[lease(1000, 5), lease(0, 0)]).unwrap();
+    assert_eq!(ask(&mut talk), Err(Refused::NoLease), "the last one holds");
+    // The server needs one as well.
+    talk.out.clear();
+    let asked = |stream| {
+        let (follows, complete, credit, payload) = (false, false, 0, data(b"?"));
+        let interaction = Interaction::Response;
+        let body = Body::Request(Request { interaction, follows, complete, credit, payload });
+        Frame { stream, body }
+    };
+    assert_eq!(talk.hear(&[asked(2)]).unwrap(), []);
+    assert_eq!(talk.said(), [heard(2, "REJECTED no lease")]);
+    talk.client.lease(talk.now, 500, 1, &mut talk.out).unwrap();
+    assert_eq!(talk.hear(&[asked(4), asked(6)]).unwrap(), [heard(4, "response 0 ?")]);
+    assert_eq!(talk.said(), [heard(0, "lease 500 1"), heard(6, "REJECTED no lease")]);
+}
+
+#[test]
+fn signs_of_life_are_given_and_answered() {
+    let options = RequesterOptions { interval_ms: 100, lifetime_ms: 250, ..Default::default() };
+    let mut talk = Talk::begun(options);
+    assert_eq!(talk.client.deadline(), Time::ZERO + Span::from_millis(100));
+    talk.later(100);
+    talk.client.expire(talk.now, &mut talk.out).unwrap();
+    assert_eq!(talk.said(), [heard(0, "alive true 0")].map(|(id, words)| (id, words + " ")));
+    let sign = |respond, bytes| {
+        Frame::connection(Body::KeepAlive(KeepAlive { respond, position: 0, data: bytes }))
+    };
+    assert_eq!(talk.hear(&[sign(true, b"xy")]).unwrap(), []);
+    assert_eq!(talk.said(), [heard(0, "alive false 0 xy")]);
+    assert_eq!(talk.hear(&[sign(false, b"z")]).unwrap(), [heard(0, "alive false 0 z")]);
+    talk.later(249);
+    talk.client.expire(talk.now, &mut talk.out).unwrap();
+    talk.later(1);
+    let silent = Err(RequesterError::Silent(Span::from_millis(250)));
+    assert_eq!(talk.client.expire(talk.now, &mut talk.out), silent);
+    assert_eq!(talk.client.deadline(), Time::NEVER);
+}
+
+#[test]
+fn messages_in_fragments_are_heard_whole() {
+    let mut talk = Talk::begun(RequesterOptions { fragment_bytes_max: 64, ..Default::default() });
+    let (metadata, body) = (vec![b'm'; 100], vec![b'd'; 150]);
+    let payload = Payload::new(&metadata, &body);
+    let id = talk.client.request_stream(talk.now, 1, payload, &mut talk.out).unwrap();
+    let said = talk.said();
+    assert!(said.len() > 3 && said[0].1.starts_with("stream 1 [mmm"), "{said:?}");
+    assert!(said[1..].iter().all(|(_, words)| words.starts_with("next")));
+    let answer = Frame::item(id, payload, true);
+    let fragments: Vec<_> = Fragments::new(answer, 64).collect();
+    let whole = talk.hear(&fragments).unwrap();
+    assert_eq!(whole, [text(&answer)], "one item for one credit");
+    assert_eq!(talk.client.streams(), 0);
+}
+
+#[test]
+fn a_lost_connection_is_resumed_where_it_was() {
+    let token = Some(vec![7; 16]);
+    let mut talk = Talk::begun(RequesterOptions { token, ..Default::default() });
+    let (first, second) = (
+        talk.client.request_stream(talk.now, 9, data(b"one"), &mut talk.out).unwrap(),
+        talk.client.request_stream(talk.now, 9, data(b"two"), &mut talk.out).unwrap(),
+    );
+    // The server has the first request only, whose frame takes 13 bytes.
+    let item = Frame::item(first, data(b"abc"), false);
+    assert_eq!(talk.hear(&[item]).unwrap().len(), 1);
+    talk.out.clear();
+    talk.client.resume(talk.now, Framing::Stream, &mut talk.out);
+    assert_eq!(talk.said(), [heard(0, "resume 9 0")]);
+    let early = talk.client.fire_and_forget(talk.now, data(b""), &mut talk.out);
+    assert_eq!(early, Err(Refused::NotOpen));
+    let resumed = Frame::connection(Body::ResumeOk(13));
+    assert_eq!(talk.hear(&[resumed]).unwrap(), [heard(0, "resumed 13")]);
+    assert_eq!(talk.said(), [heard(second, "stream 9 two")]);
+    assert_eq!(talk.hear(&[Frame::item(second, data(b"x"), false)]).unwrap().len(), 1);
+    assert_eq!(talk.client.position(), 16);
+    // What the server has is forgotten.
+    let sign = KeepAlive { respond: true, position: 26, data: b"" };
+    talk.hear(&[Frame::connection(Body::KeepAlive(sign))]).unwrap();
+    talk.out.clear();
+    talk.client.resume(talk.now, Framing::Stream, &mut talk.out);
+    assert_eq!(talk.said(), [heard(0, "resume 16 26")]);
+    let wrong = talk.hear(&[resumed]);
+    assert_eq!(wrong, Err(RequesterError::NotRetained { received: 13, first: 26 }));
+}
+
+#[test]
+fn the_end_may_leave_time_for_what_is_open() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    let id = talk.client.request_stream(talk.now, 1, data(b""), &mut talk.out).unwrap();
+    let close = Frame::error(0, ErrorCode::CONNECTION_CLOSE, "later");
+    assert_eq!(talk.hear(&[close]).unwrap(), [heard(0, "CONNECTION_CLOSE later")]);
+    assert_eq!(talk.client.phase(), Phase::Closing);
+    let more = talk.client.request_response(talk.now, data(b""), &mut talk.out);
+    assert_eq!(more, Err(Refused::NotOpen));
+    talk.client.request_n(id, 1, &mut talk.out).unwrap();
+    assert_eq!(talk.hear(&[Frame::complete(id)]).unwrap(), [heard(id, "complete")]);
+    let error = Frame::error(0, ErrorCode::CONNECTION_ERROR, "now");
+    assert_eq!(talk.hear(&[error]).unwrap().len(), 1);
+    assert_eq!(talk.client.phase(), Phase::Closed);
+}
+
+#[test]
+fn what_a_server_does_not_say_ends_the_conversation_or_means_nothing() {
+    let mut talk = Talk::begun(RequesterOptions::default());
+    let harmless = [
+        Frame::complete(77),
+        Frame { stream: 3, body: Body::MetadataPush(b"not of a stream") },
+        Frame::connection(Body::Ignored),
+    ];
+    assert_eq!(talk.hear(&harmless).unwrap(), []);
+    let push = Frame::connection(Body::MetadataPush(b"hello"));
+    assert_eq!(talk.hear(&[push]).unwrap(), [heard(0, "push hello")]);
+    let resumed = Frame::connection(Body::ResumeOk(0));
+    assert_eq!(talk.hear(&[resumed]), Err(RequesterError::Unexpected(0x0e)));
+    let mut talk = Talk::begun(RequesterOptions { frame_bytes_max: 100, ..Default::default() });
+    let long = vec![0; 101];
+    let push = Frame::connection(Body::MetadataPush(&long));
+    assert!(matches!(talk.hear(&[push]), Err(RequesterError::Frame(_))));
+}
