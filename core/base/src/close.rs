@@ -86,6 +86,8 @@ close_codes! {
     323 UnexpectedFrame "unexpected-frame" 1002 false "A frame came at a time when its protocol does not allow it.";
     324 UnsupportedVersion "unsupported-version" 1002 false "Client and server share no version of the protocol.";
     325 BadHeader "bad-header" 1002 false "A header is missing, repeated or has a value that is not allowed.";
+    330 Http2Error "http2-error" 1002 false "The HTTP/2 connection or stream broke the rules of RFC 9113; the reason names the error.";
+    331 Http2Flood "http2-flood" 1008 false "The client sent more HTTP/2 control frames, resets, empty frames or header fragments than the limits of the section http2 allow.";
     400 LoginFailed "login-failed" 1008 false "Name, password or token was not accepted.";
     401 NotAuthorised "not-authorised" 1008 false "The identity may not do that there.";
     402 LoginRequired "login-required" 1008 false "The server wants credentials.";

@@ -332,6 +332,9 @@ pub struct Protocol {
     pub subprotocols: &'static [&'static str],
     /// The HTTP paths on which it answers WebSocket upgrades that name no subprotocol.
     pub websocket_paths: Arc<[String]>,
+    /// The HTTP paths on which a POST by HTTP/2 carries its byte stream: the bodies of request and answer
+    /// are the two directions.
+    pub stream_paths: Arc<[String]>,
     /// How it is reached by HTTP requests, if it is.
     pub http: Option<HttpFace>,
     /// Begins a session.

@@ -73,7 +73,15 @@ pub fn protocol(
         }
     };
     let (detect, subprotocols): (fn(&[u8]) -> Detect, _) = (|_| Detect::No, &[]);
-    Protocol { name, detect, subprotocols, websocket_paths: paths, http, open: Arc::new(open) }
+    Protocol {
+        name,
+        detect,
+        subprotocols,
+        websocket_paths: paths,
+        stream_paths: [].into(),
+        http,
+        open: Arc::new(open),
+    }
 }
 
 /// The session that a request names, if it names one.

@@ -54,6 +54,7 @@ pub fn protocol(options: Arc<EventsOptions>) -> Protocol {
         detect: |_| Detect::No,
         subprotocols: &[],
         websocket_paths: [].into(),
+        stream_paths: [].into(),
         http: Some(face),
         open: Arc::new(open),
     }

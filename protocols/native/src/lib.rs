@@ -33,6 +33,7 @@ pub fn protocol(options: Arc<NativeOptions>, websocket_paths: Arc<[String]>) -> 
         detect: |_| Detect::No,
         subprotocols: SUBPROTOCOLS,
         websocket_paths,
+        stream_paths: [].into(),
         http: None,
         open: Arc::new(move |opening| open(&options, opening)),
     }

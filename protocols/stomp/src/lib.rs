@@ -49,6 +49,7 @@ pub fn protocol(options: Arc<StompOptions>, websocket_paths: Arc<[String]>) -> P
         detect: detect::detect,
         subprotocols: SUBPROTOCOLS,
         websocket_paths,
+        stream_paths: [].into(),
         http: None,
         open: Arc::new(open),
     }

@@ -59,7 +59,9 @@ const PURE_EXTERNAL: &[&str] = &[
     "base64",
     "bytes",
     "foldhash",
+    "h2",
     "hashbrown",
+    "http",
     "httparse",
     "itoa",
     "memchr",
@@ -68,6 +70,7 @@ const PURE_EXTERNAL: &[&str] = &[
     "sha1_smol",
     "simdutf8",
     "thiserror",
+    "tokio",
 ];
 
 /// Every import that goes the wrong way.

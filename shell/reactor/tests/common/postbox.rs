@@ -265,6 +265,7 @@ pub fn postbox_protocol() -> Protocol {
         detect: |_| Detect::No,
         subprotocols: &[],
         websocket_paths: Arc::from(["/box".to_string()]),
+        stream_paths: Arc::from([]),
         http: Some(HttpFace {
             route: Arc::new(route),
             unknown: Arc::new(|_| Response::new(404, "text/plain", "unknown")),

@@ -185,6 +185,7 @@ pub fn echo_protocol() -> Protocol {
         detect: |bytes| begins(bytes, GREETING),
         subprotocols: &["echo"],
         websocket_paths: Arc::from(["/echo".to_string()]),
+        stream_paths: Arc::from(["/echo-stream".to_string()]),
         http: None,
         open,
     }
@@ -198,6 +199,7 @@ pub fn line_protocol() -> Protocol {
         detect: |bytes| begins(bytes, b"LINE\n"),
         subprotocols: &[],
         websocket_paths: Arc::from([]),
+        stream_paths: Arc::from([]),
         http: None,
         open: Arc::new(move |_: &Opening<'_>| Box::new(line())),
     }
