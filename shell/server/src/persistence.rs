@@ -63,8 +63,7 @@ impl Persistence {
         );
         let ways_back: Arc<Mutex<Vec<Option<StoreAnswers>>>> =
             Arc::new(Mutex::new((0..shards).map(|_| None).collect()));
-        let values = recovered.values.iter().map(|(name, value)| (&**name, &value[..]));
-        let given = NumbersGiven::find(values);
+        let given = NumbersGiven::find(values(&recovered));
         let mut batch = Batch::new();
         add(&mut batch, &given.reserve())?;
         if let (_, Some(problem)) = store.commit(vec![batch]) {
@@ -126,6 +125,9 @@ impl Keeper for Persistence {
             broker.begin_durability(self.streams_from, self.given);
             for stream in &recovered.streams {
                 restore(now, broker, stream);
+            }
+            for problem in broker.restore_views(values(&recovered)) {
+                error!(event = "view-not-restored", %problem, "a view that was put is not there");
             }
             broker.end_restoring();
         }
@@ -192,7 +194,13 @@ fn add(batch: &mut Batch, record: &StoreRecord) -> Result<(), tiderace_store::To
         StoreRecord::Trim { stream, up_to } => batch.trim(StreamId(*stream), *up_to),
         StoreRecord::Drop { stream } => batch.drop_stream(StreamId(*stream)),
         StoreRecord::Set { name, value } => batch.set(name, value),
+        StoreRecord::Unset { name } => batch.unset(name),
     }
+}
+
+/// The named values of the store.
+fn values(recovered: &Recovered) -> impl Iterator<Item = (&str, &[u8])> {
+    recovered.values.iter().map(|(name, value)| (&**name, &value[..]))
 }
 
 /// Gives a broker a topic back, if it is the home.

@@ -125,26 +125,26 @@ pub(super) fn decode(
 }
 
 /// What is left to read.
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
         self.array().map(|[byte]| *byte)
     }
 
-    fn long(&mut self) -> Option<u64> {
+    pub(super) fn long(&mut self) -> Option<u64> {
         self.array().map(|bytes| u64::from_le_bytes(*bytes))
     }
 }

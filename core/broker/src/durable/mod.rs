@@ -12,6 +12,7 @@
 
 mod codec;
 mod restore;
+mod views;
 mod write;
 
 use std::collections::VecDeque;
@@ -84,6 +85,11 @@ pub enum StoreRecord {
         /// The value.
         value: Vec<u8>,
     },
+    /// A named value is gone.
+    Unset {
+        /// Its name.
+        name: String,
+    },
 }
 
 impl StoreRecord {
@@ -93,7 +99,7 @@ impl StoreRecord {
             StoreRecord::Declare { description, .. } => description.len(),
             StoreRecord::Put { bytes, .. } => bytes.len(),
             StoreRecord::Set { value, .. } => value.len(),
-            StoreRecord::Trim { .. } | StoreRecord::Drop { .. } => 0,
+            StoreRecord::Trim { .. } | StoreRecord::Drop { .. } | StoreRecord::Unset { .. } => 0,
         };
         more + size_of::<StoreRecord>() + size_of::<(u64, Touched)>()
     }
@@ -135,6 +141,8 @@ pub(crate) struct Durability {
 enum Touched {
     Topic(Key, u64),
     Gone(u64),
+    /// A view, by the number under which it is kept.
+    View(u64),
     Numbers,
 }
 
@@ -380,10 +388,12 @@ impl Broker {
 
     /// Refuses to publish what would not be stored.
     pub(crate) fn check_store(&self, spec: &TopicSpec) -> Result<(), Close> {
-        let Some(durable) = self.durable.as_ref().filter(|_| spec.persistent) else {
-            return Ok(());
-        };
-        match &durable.trouble {
+        if spec.persistent { self.check_trouble() } else { Ok(()) }
+    }
+
+    /// Refuses what would not be stored.
+    fn check_trouble(&self) -> Result<(), Close> {
+        match self.durable.as_ref().and_then(|durable| durable.trouble.as_ref()) {
             Some(trouble) => Err(refusal(trouble.is_fatal)),
             None => Ok(()),
         }
@@ -461,6 +471,7 @@ impl Touched {
             Touched::Numbers => (0, 0, 0),
             Touched::Gone(stream) => (1, 0, stream),
             Touched::Topic(key, stream) => (2, key.slot, stream),
+            Touched::View(number) => (3, 0, number),
         }
     }
 }
@@ -476,8 +487,8 @@ fn refusal(is_fatal: bool) -> Close {
              it has to be started again"
         }
         false => {
-            "the store has no room, so this message may not survive a restart; send it again when \
-             there is room"
+            "the store has no room, so this may not survive a restart; send it again when there is \
+             room"
         }
     };
     Close::new(CloseCode::StoreUnavailable, reason)

@@ -73,6 +73,20 @@ pub enum Unrestorable {
         /// Which topic.
         path: Path,
     },
+    /// A view, all of it.
+    #[error("what is kept under {0} is a view of another version of this server")]
+    ViewForm(Box<str>),
+    /// A view's text.
+    #[error("the view {name} cannot be read: {error}")]
+    View {
+        /// Its name.
+        name: Path,
+        /// What is wrong.
+        error: Box<tiderace_views::ViewError>,
+    },
+    /// A view that is there already.
+    #[error("the view {0} stands in the configuration, so the one that was put is forgotten")]
+    ViewConfigured(Path),
 }
 
 /// A specification's text and what it says: most topics have that of the one before.

@@ -117,6 +117,7 @@ impl Broker {
             Touched::Gone(stream) => {
                 durable.say(StoreRecord::Drop { stream }, Touched::Gone(stream));
             }
+            Touched::View(number) => self.say_view(number),
             Touched::Topic(key, stream) => {
                 let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
                 if home.and_then(|home| home.stream()) != Some(stream) {

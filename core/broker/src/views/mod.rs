@@ -140,6 +140,8 @@ pub(crate) struct Entry {
     problems: u64,
     last_problem: String,
     told: bool,
+    /// At the registrar: the number under which the store keeps it.
+    kept: Option<u64>,
 }
 
 /// Something that is done in slices.
@@ -177,6 +179,8 @@ pub(crate) struct Views {
     early: Vec<ViewMail>,
     /// At the registrar: the next view's.
     next_rank: u32,
+    /// At the registrar: the last number under which the store keeps a view.
+    last_kept: u64,
     jobs: VecDeque<Job>,
     turn: Time,
     left: u32,
@@ -203,6 +207,7 @@ impl Default for Views {
             version: 0,
             early: Vec::new(),
             next_rank: 1,
+            last_kept: 0,
             jobs: VecDeque::new(),
             turn: Time::ZERO,
             left: TURN_WORK,
@@ -225,12 +230,37 @@ impl Views {
         let mut views = Views::default();
         for (name, text) in texts {
             if let Ok(view) = View::parse(text) {
-                let rank = views.next_rank;
-                views.next_rank += 1;
-                views.put(name.clone(), Arc::new(view), rank, views.version + 1);
+                views.begin(name.clone(), Arc::new(view));
             }
         }
         views
+    }
+
+    /// A view is there from the start, behind those that are: its rank.
+    fn begin(&mut self, name: Path, view: Arc<View>) -> u32 {
+        let rank = self.next_rank;
+        self.next_rank += 1;
+        self.put(name, view, rank, self.version + 1);
+        rank
+    }
+
+    /// The same of one that the store has kept under a number.
+    pub(crate) fn take_back(&mut self, name: Path, view: Arc<View>, number: u64) {
+        let rank = self.begin(name, view);
+        if let Some(entry) = self.known.get_mut(&rank) {
+            entry.kept = Some(number);
+        }
+    }
+
+    /// The store has kept views under numbers up to this.
+    pub(crate) fn kept_until(&mut self, number: u64) {
+        self.last_kept = number;
+    }
+
+    /// The view that is kept under a number.
+    pub(crate) fn kept_as(&self, number: u64) -> Option<(&Path, &View)> {
+        let entry = self.known.values().find(|entry| entry.kept == Some(number))?;
+        Some((&entry.name, &entry.view))
     }
 
     /// A view begins here, or changes.
@@ -244,6 +274,7 @@ impl Views {
             problems: 0,
             last_problem: String::new(),
             told: false,
+            kept: None,
         };
         if let Some(before) = self.known.insert(rank, entry) {
             for pattern in before.view.sources() {

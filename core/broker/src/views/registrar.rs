@@ -37,8 +37,10 @@ impl Broker {
     ) -> Operated {
         self.may_change_view(operator, name)?;
         let known = self.views.known.iter().find(|(_, entry)| entry.name == *name);
-        let known = known.map(|(rank, _)| *rank);
+        let (known, kept) = known.map(|(rank, entry)| (*rank, entry.kept)).unzip();
+        let kept = kept.flatten();
         let version = self.views.version + 1;
+        self.check_view_store(name)?;
         match (text, known) {
             (None, None) => {
                 let reason = format!("there is no view {name}");
@@ -46,6 +48,9 @@ impl Broker {
             }
             (None, Some(rank)) => {
                 self.announce_view(now, |_| ViewMail::Remove { rank, version }, effects);
+                if let Some(number) = kept {
+                    self.say_view(number);
+                }
                 self.show_view(now, name, None, effects);
                 Ok(Outturn::Done)
             }
@@ -59,10 +64,24 @@ impl Broker {
                 self.views.next_rank = self.views.next_rank.max(rank + 1);
                 let put = |view| ViewMail::Put { name: name.clone(), view, rank, version };
                 self.announce_view(now, |()| put(view.clone()), effects);
+                self.keep_view(name, rank, kept);
                 self.show_view(now, name, Some(rank), effects);
                 Ok(Outturn::Done)
             }
         }
+    }
+
+    /// A view that a client has put, in place of the one that was kept under a number, is kept.
+    fn keep_view(&mut self, name: &Path, rank: u32, number: Option<u64>) {
+        if self.durable.is_none() || self.is_configured_view(name) {
+            return;
+        }
+        let views = &mut *self.views;
+        let Some(entry) = views.known.get_mut(&rank) else { return };
+        let number = number.unwrap_or(views.last_kept + 1);
+        views.last_kept = views.last_kept.max(number);
+        entry.kept = Some(number);
+        self.say_view(number);
     }
 
     /// All views, in the order of their names.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tiderace_broker::{NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord};
+use tiderace_broker::{NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord, Unrestorable};
 
 use super::World;
 
@@ -27,6 +27,8 @@ pub struct Keeping {
     /// Nothing that adds is taken.
     pub full: bool,
     pub refused: usize,
+    /// Views that did not come back.
+    pub not_restored: Vec<Unrestorable>,
 }
 
 impl Keeping {
@@ -71,6 +73,8 @@ impl Keeping {
                 };
                 broker.restore(world.now, &topic).unwrap();
             }
+            let values = self.values.iter().map(|(name, value)| (name.as_str(), &value[..]));
+            self.not_restored.extend(broker.restore_views(values));
             broker.end_restoring();
         }
     }
@@ -87,7 +91,8 @@ impl Keeping {
     pub fn answer(&mut self, world: &mut World, shard: usize) -> bool {
         let Some((up_to, batch)) = self.batches[shard].pop_front() else { return false };
         let adds = |record: &StoreRecord| {
-            !matches!(record, StoreRecord::Trim { .. } | StoreRecord::Drop { .. })
+            use StoreRecord::{Drop, Trim, Unset};
+            !matches!(record, Trim { .. } | Drop { .. } | Unset { .. })
         };
         let refused = self.full && batch.iter().any(adds) || !self.is_declared(&batch);
         if refused {
@@ -116,6 +121,11 @@ impl Keeping {
 
     pub fn streams(&self) -> usize {
         self.streams.len()
+    }
+
+    /// Views that clients have put.
+    pub fn views(&self) -> usize {
+        self.values.keys().filter(|name| name.starts_with("views/")).count()
     }
 
     /// Messages of all streams.
@@ -161,6 +171,9 @@ impl Keeping {
                 }
                 StoreRecord::Set { name, value } => {
                     self.values.insert(name, value);
+                }
+                StoreRecord::Unset { name } => {
+                    self.values.remove(&name);
                 }
             }
         }

@@ -5,7 +5,7 @@ use crate::spec::DefaultValue::Required;
 use crate::spec::section;
 
 section! {
-    /// Topic views that are there from the start, in their order; see [views](views.md). Clients may change and remove them until the server stops.
+    /// Topic views that are there from the start, in their order; see [views](views.md). What clients change of them holds until the server stops; views that clients put survive if there is a store.
     "view" LIST ViewConfig {
         /// Its name: a path such as `prices/euro`.
         "name" name: String = Required, Kind::Text;
