@@ -1,24 +1,19 @@
 //! One level of a pattern as a regular expression, compiled to an automaton without back-tracking.
 //!
-//! Matching takes one step for each byte of a name, without allocation, cache or lock. Relies on
-//! names being UTF-8, and on `regex-syntax` and `regex-automata` to keep to the limits of nesting and
-//! of bytes they are given, which bound the time of compiling. Invariant: an expression fits the same
-//! names as in the `regex` crate when the whole name has to match, but for `\d`, `\s` and `\w`,
-//! which stand for ASCII characters.
+//! Relies on `tiderace-expression` for the automaton and its bounds, and on `regex-syntax` to keep to
+//! the limit of nesting. Invariant: an expression fits the same names as in the `regex` crate when the
+//! whole name has to match, but for `\d`, `\s` and `\w`, which stand for ASCII characters.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use regex_automata::dfa::{Automaton, StartKind, dense, sparse};
-use regex_automata::nfa::thompson;
-use regex_automata::util::{primitives::StateID, start};
-use regex_automata::{Anchored, MatchKind};
-use regex_syntax::ast::{self, Ast};
-use regex_syntax::hir::{self, Hir, HirKind};
 use tiderace_base::limits::{
     PATTERN_STARS_PER_LEVEL_MAX, REGEX_AUTOMATON_BYTES_MAX, REGEX_BYTES_MAX, REGEX_DEPTH_MAX,
 };
+use tiderace_expression::regex_syntax::ast::{self, Ast};
+use tiderace_expression::regex_syntax::hir::{self, Hir, HirKind};
+use tiderace_expression::{Automaton, Extent, Refused};
 
 use crate::Level;
 
@@ -28,8 +23,7 @@ pub struct Regex(Arc<Compiled>);
 
 struct Compiled {
     text: Box<str>,
-    automaton: sparse::DFA<Vec<u8>>,
-    start: StateID,
+    automaton: Automaton,
 }
 
 /// What is wrong with an expression, and where in it.
@@ -77,15 +71,7 @@ impl Regex {
 
     /// Whether the whole name, or other text, fits.
     pub fn fits(&self, name: &str) -> bool {
-        let automaton = &self.0.automaton;
-        let mut state = self.0.start;
-        for byte in name.bytes() {
-            state = automaton.next_state(state, byte);
-            if automaton.is_dead_state(state) {
-                return false;
-            }
-        }
-        automaton.is_match_state(automaton.next_eoi_state(state))
+        self.0.automaton.fits(name)
     }
 
     /// The expression.
@@ -95,7 +81,7 @@ impl Regex {
 
     /// What it takes in memory, once for all its clones.
     pub fn bytes(&self) -> usize {
-        size_of::<Compiled>() + self.0.text.len() + self.0.automaton.memory_usage()
+        size_of::<Compiled>() + self.0.text.len() + self.0.automaton.bytes()
     }
 }
 
@@ -235,92 +221,20 @@ fn any(hir: &Hir) -> bool {
 }
 
 fn compile(text: &str, hir: Hir) -> Result<Regex, Problem> {
-    let bytes_max = Some(REGEX_AUTOMATON_BYTES_MAX);
-    let nfa = thompson::Compiler::new()
-        .configure(
-            thompson::Config::new()
-                .utf8(false)
-                .nfa_size_limit(bytes_max)
-                .which_captures(thompson::WhichCaptures::None),
-        )
-        .build_from_hir(&shorten(hir))
-        .map_err(|error| too_large(error.size_limit().is_some(), &error))?;
-    let automaton = dense::Builder::new()
-        .configure(
-            dense::Config::new()
-                .start_kind(StartKind::Anchored)
-                // All, not only the preferred one: the whole name has to fit, however it does.
-                .match_kind(MatchKind::All)
-                .dfa_size_limit(bytes_max)
-                .determinize_size_limit(bytes_max),
-        )
-        .build_from_nfa(&nfa)
-        .map_err(|error| too_large(error.is_size_limit_exceeded(), &error))?;
-    let automaton = automaton.to_sparse().map_err(|error| too_large(false, &error))?;
-    let start = automaton
-        .start_state(&start::Config::new().anchored(Anchored::Yes))
-        .map_err(|error| Problem { at: 0, text: error.to_string() })?;
-    Ok(Regex(Arc::new(Compiled { text: text.into(), automaton, start })))
+    match Automaton::compile(hir, Extent::Whole, REGEX_AUTOMATON_BYTES_MAX) {
+        Ok(made) => Ok(Regex(Arc::new(Compiled { text: text.into(), automaton: made.automaton }))),
+        Err(refused) => Err(Problem { at: 0, text: said_of(&refused) }),
+    }
 }
 
-fn too_large(is_size: bool, error: &dyn fmt::Display) -> Problem {
-    let text = if is_size {
-        format!(
+fn said_of(refused: &Refused) -> String {
+    match refused {
+        Refused::TooLarge => format!(
             "the expression needs more than {REGEX_AUTOMATON_BYTES_MAX} bytes; use smaller counts \
              and fewer alternatives, or `*` and `**`"
-        )
-    } else {
-        format!("the expression cannot be used: {error}")
-    };
-    Problem { at: 0, text }
-}
-
-/// Writes classes that hold all characters beyond ASCII, such as `.`, as "a leading byte and what
-/// continues it": names are UTF-8, so that is one character, and the automata become ten times
-/// smaller.
-fn shorten(hir: Hir) -> Hir {
-    match hir.into_kind() {
-        HirKind::Class(hir::Class::Unicode(class)) => match beyond_ascii(&class) {
-            Some(ascii) => {
-                let one = |from, to| {
-                    let range = hir::ClassBytesRange::new(from, to);
-                    Hir::class(hir::Class::Bytes(hir::ClassBytes::new([range])))
-                };
-                let continued = hir::Repetition {
-                    min: 0,
-                    max: None,
-                    greedy: true,
-                    sub: Box::new(one(0x80, 0xbf)),
-                };
-                let wide = Hir::concat(vec![one(0xc2, 0xf4), Hir::repetition(continued)]);
-                Hir::alternation(vec![Hir::class(hir::Class::Bytes(ascii)), wide])
-            }
-            None => Hir::class(hir::Class::Unicode(class)),
-        },
-        HirKind::Repetition(repetition) => {
-            let sub = Box::new(shorten(*repetition.sub));
-            Hir::repetition(hir::Repetition { sub, ..repetition })
-        }
-        HirKind::Capture(capture) => shorten(*capture.sub),
-        HirKind::Concat(parts) => Hir::concat(parts.into_iter().map(shorten).collect()),
-        HirKind::Alternation(parts) => Hir::alternation(parts.into_iter().map(shorten).collect()),
-        HirKind::Empty => Hir::empty(),
-        HirKind::Literal(literal) => Hir::literal(literal.0),
-        HirKind::Class(class) => Hir::class(class),
-        HirKind::Look(look) => Hir::look(look),
+        ),
+        Refused::Unsupported(what) => format!("the expression cannot be used: {what}"),
     }
-}
-
-/// The ASCII part of a class that holds everything else.
-fn beyond_ascii(class: &hir::ClassUnicode) -> Option<hir::ClassBytes> {
-    let last = class.ranges().last()?;
-    if last.start() > '\u{80}' || last.end() != char::MAX {
-        return None;
-    }
-    let ascii = class.ranges().iter().filter(|range| range.start().is_ascii()).map(|range| {
-        hir::ClassBytesRange::new(range.start() as u8, (range.end() as u32).min(0x7f) as u8)
-    });
-    Some(hir::ClassBytes::new(ascii))
 }
 
 fn said(kind: &dyn fmt::Display) -> String {

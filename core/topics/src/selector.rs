@@ -173,7 +173,10 @@ fn spelled<E>(text: &str, own: impl Fn() -> Result<Option<String>, E>) -> Result
     } else if let Some(rest) = text.strip_prefix("?~/")
         && let Some(own) = own()?
     {
-        return Ok(Cow::Owned(format!("?{}/{rest}", regex_syntax::escape(&own))));
+        return Ok(Cow::Owned(format!(
+            "?{}/{rest}",
+            tiderace_expression::regex_syntax::escape(&own)
+        )));
     }
     Ok(Cow::Borrowed(text))
 }

@@ -15,9 +15,10 @@ struct Row {
 /// Who may import what, from the ground up.
 const ROWS: &[Row] = &[
     row("core/base", &[]),
+    row("core/expression", &[]),
     row("core/filter", &["core/base"]),
-    row("core/topics", &["core/base", "core/filter"]),
-    row("core/value", &[]),
+    row("core/topics", &["core/base", "core/expression", "core/filter"]),
+    row("core/value", &["core/expression"]),
     row("core/wire", &["core/base", "core/filter", "core/topics", "core/value"]),
     row("core/queues", &["core/base", "core/filter", "core/topics", "core/wire"]),
     row("core/delta", &[]),

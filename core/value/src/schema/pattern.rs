@@ -1,22 +1,19 @@
 //! Regular expressions of schemas, compiled to automata without back-tracking.
 //!
-//! Matching takes one step for each byte, without allocation, cache or lock. Relies on `regex-syntax` and
-//! `regex-automata` to keep to the limits of nesting and bytes they are given. Invariant: what compiles
-//! means what it means in ECMA-262 with the flag `u`, except that `.` also matches U+2028 and U+2029;
-//! what would mean something else is refused.
+//! Relies on `tiderace-expression` for the automata and their bounds, and on `regex-syntax` to keep to the
+//! limit of nesting. Invariant: what compiles means what it means in ECMA-262 with the flag `u`, except
+//! that `.` also matches U+2028 and U+2029; what would mean something else is refused.
 
-use regex_automata::dfa::{Automaton, StartKind, dense, sparse};
-use regex_automata::nfa::thompson;
-use regex_automata::util::{primitives::StateID, start};
-use regex_automata::{Anchored, MatchKind};
-use regex_syntax::hir::{self, Hir, HirKind};
+use tiderace_expression::{Automaton, Extent, Refused, regex_syntax};
 
 /// The most bytes of an expression.
 const TEXT_BYTES_MAX: usize = 1024;
-/// The most bytes of all automata of a schema, and of anything on the way to one; it bounds the time.
-pub(super) const AUTOMATA_BYTES_MAX: usize = 512 * 1024;
-/// The most bytes of one.
-const AUTOMATON_BYTES_MAX: usize = 128 * 1024;
+/// The most bytes that all automata of a schema may need while they are made: it bounds the time, since
+/// the slowest of hostile expressions, `(a?){200}` and the like, take a tenth of a second per MiB.
+/// `^.{1,255}$` needs 75 KiB, what people write to check dates, names and addresses 1 to 30 KiB.
+pub(super) const AUTOMATA_BYTES_MAX: usize = 160 * 1024;
+/// The most bytes of one, and of each thing on the way to it.
+const AUTOMATON_BYTES_MAX: usize = 96 * 1024;
 /// The deepest nesting of groups.
 const DEPTH_MAX: u32 = 32;
 
@@ -28,8 +25,7 @@ const SPACE: &str =
 #[derive(Clone)]
 pub(super) struct Pattern {
     text: Box<str>,
-    automaton: Box<sparse::DFA<Vec<u8>>>,
-    start: StateID,
+    automaton: Box<Automaton>,
 }
 
 impl std::fmt::Debug for Pattern {
@@ -54,58 +50,22 @@ impl Pattern {
                 regex_syntax::Error::Translate(error) => error.kind().to_string(),
                 _ => "it is not valid".to_owned(),
             })?;
-        Pattern::build(text, &shorten(hir), bytes_left)
-    }
-
-    fn build(text: &str, hir: &Hir, bytes_left: &mut usize) -> Result<Pattern, String> {
-        let bytes_max = Some(AUTOMATON_BYTES_MAX.min(*bytes_left));
-        let large = |_| {
-            format!(
-                "it needs more than {AUTOMATON_BYTES_MAX} bytes, or all together more than \
-                 {AUTOMATA_BYTES_MAX}; use smaller counts and fewer alternatives"
-            )
-        };
-        let nfa = thompson::Compiler::new()
-            .configure(
-                thompson::Config::new()
-                    .utf8(false)
-                    .nfa_size_limit(bytes_max)
-                    .which_captures(thompson::WhichCaptures::None),
-            )
-            .build_from_hir(hir)
-            .map_err(|error| large(error.to_string()))?;
-        let automaton = dense::Builder::new()
-            .configure(
-                dense::Config::new()
-                    .start_kind(StartKind::Unanchored)
-                    .match_kind(MatchKind::All)
-                    .dfa_size_limit(bytes_max)
-                    .determinize_size_limit(bytes_max),
-            )
-            .build_from_nfa(&nfa)
-            .map_err(|error| large(error.to_string()))?;
-        *bytes_left = bytes_left.saturating_sub(automaton.memory_usage());
-        let automaton = automaton.to_sparse().map_err(|error| large(error.to_string()))?;
-        let start = automaton
-            .start_state(&start::Config::new().anchored(Anchored::No))
-            .map_err(|error| error.to_string())?;
-        Ok(Pattern { text: text.into(), automaton: Box::new(automaton), start })
+        let bytes_max = AUTOMATON_BYTES_MAX.min(*bytes_left);
+        let made =
+            Automaton::compile(hir, Extent::Part, bytes_max).map_err(|refused| match refused {
+                Refused::TooLarge => format!(
+                    "it needs more than {AUTOMATON_BYTES_MAX} bytes, or all together more than \
+                     {AUTOMATA_BYTES_MAX}; use smaller counts and fewer alternatives"
+                ),
+                Refused::Unsupported(what) => what,
+            })?;
+        *bytes_left = bytes_left.saturating_sub(made.work_bytes);
+        Ok(Pattern { text: text.into(), automaton: Box::new(made.automaton) })
     }
 
     /// Whether it is found in the text.
     pub(super) fn is_found_in(&self, text: &str) -> bool {
-        let automaton = &self.automaton;
-        let mut state = self.start;
-        for byte in text.bytes() {
-            state = automaton.next_state(state, byte);
-            if automaton.is_match_state(state) {
-                return true;
-            }
-            if automaton.is_dead_state(state) {
-                return false;
-            }
-        }
-        automaton.is_match_state(automaton.next_eoi_state(state))
+        self.automaton.fits(text)
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -243,49 +203,6 @@ fn digit(letter: Option<char>) -> Result<u32, String> {
         .ok_or_else(|| "a code point needs hexadecimal digits".to_owned())
 }
 
-/// Writes classes that hold all characters beyond ASCII, such as `.`, as "a leading byte and what
-/// continues it": texts are UTF-8, so that is one character, and automata become much smaller.
-fn shorten(hir: Hir) -> Hir {
-    match hir.into_kind() {
-        HirKind::Class(hir::Class::Unicode(class)) => match beyond_ascii(&class) {
-            Some(ascii) => {
-                let one = |from, to| {
-                    let range = hir::ClassBytesRange::new(from, to);
-                    Hir::class(hir::Class::Bytes(hir::ClassBytes::new([range])))
-                };
-                let sub = Box::new(one(0x80, 0xbf));
-                let continued = hir::Repetition { min: 0, max: None, greedy: true, sub };
-                let wide = Hir::concat(vec![one(0xc2, 0xf4), Hir::repetition(continued)]);
-                Hir::alternation(vec![Hir::class(hir::Class::Bytes(ascii)), wide])
-            }
-            None => Hir::class(hir::Class::Unicode(class)),
-        },
-        HirKind::Repetition(repetition) => {
-            let sub = Box::new(shorten(*repetition.sub));
-            Hir::repetition(hir::Repetition { sub, ..repetition })
-        }
-        HirKind::Capture(capture) => shorten(*capture.sub),
-        HirKind::Concat(parts) => Hir::concat(parts.into_iter().map(shorten).collect()),
-        HirKind::Alternation(parts) => Hir::alternation(parts.into_iter().map(shorten).collect()),
-        HirKind::Empty => Hir::empty(),
-        HirKind::Literal(literal) => Hir::literal(literal.0),
-        HirKind::Class(class) => Hir::class(class),
-        HirKind::Look(look) => Hir::look(look),
-    }
-}
-
-/// The ASCII part of a class that holds everything else.
-fn beyond_ascii(class: &hir::ClassUnicode) -> Option<hir::ClassBytes> {
-    let last = class.ranges().last()?;
-    if last.start() > '\u{80}' || last.end() != char::MAX {
-        return None;
-    }
-    let ascii = class.ranges().iter().filter(|range| range.start().is_ascii()).map(|range| {
-        hir::ClassBytesRange::new(range.start() as u8, (range.end() as u32).min(0x7f) as u8)
-    });
-    Some(hir::ClassBytes::new(ascii))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,18 +278,30 @@ mod tests {
     }
 
     #[test]
+    fn the_work_for_all_expressions_of_a_schema_is_bounded() {
+        for text in ["^(a?){200}b", "[ab]*a[ab]{6}", "^.{0,200}$", "^(a?b?){60}$"] {
+            let mut left = AUTOMATA_BYTES_MAX;
+            let made = (0..64).take_while(|_| Pattern::compile(text, &mut left).is_ok()).count();
+            assert!((1..64).contains(&made), "{made} of {text}");
+        }
+    }
+
+    #[test]
     fn the_expressions_of_daily_life_fit() {
+        let mut left = AUTOMATA_BYTES_MAX;
         for text in [
             "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
             r"^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$",
             r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$",
             r"^(?!x)".trim_end_matches("(?!x)"),
             r"^.{1,64}$",
+            r"^.{1,255}$",
             r"^\S+$",
             r"\.json$",
             r"^x-",
         ] {
-            assert!(compile(text).is_ok(), "{text}: {:?}", compile(text));
+            let compiled = Pattern::compile(text, &mut left);
+            assert!(compiled.is_ok(), "{text}: {compiled:?}");
         }
     }
 }
