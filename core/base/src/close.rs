@@ -75,9 +75,12 @@ close_codes! {
     204 IdleTimeout "idle-timeout" 1001 true "The connection did not answer pings.";
     205 FrameTimeout "frame-timeout" 1008 true "A frame or message was begun and not finished in time.";
     206 ResumeTimeout "resume-timeout" 1001 true "The client lost its connection and did not come back in time.";
+    207 TlsTimeout "tls-timeout" 1008 true "The TLS handshake was begun and not finished in time.";
     300 UnknownProtocol "unknown-protocol" 1002 false "The first bytes belong to no protocol that is spoken here.";
     301 TlsNotSupported "tls-not-supported" 1002 false "The client began a TLS handshake on a port that speaks plain text only.";
     302 ProtocolNotAllowed "protocol-not-allowed" 1002 false "This listener is pinned to another protocol.";
+    303 TlsFailed "tls-failed" 1002 false "The TLS handshake failed, or what came later was no TLS; the log says more.";
+    304 TlsRequired "tls-required" 1002 false "The client spoke plain text where only TLS is spoken.";
     310 BadRequest "bad-request" 1002 false "The HTTP request was malformed or not acceptable.";
     311 OriginDenied "origin-denied" 1008 false "The page's origin is not on the list of allowed origins.";
     320 BadFrame "bad-frame" 1002 false "A frame was malformed.";

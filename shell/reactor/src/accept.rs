@@ -94,9 +94,9 @@ impl<D: Driver> Shard<D> {
         self.shared.gain(shard);
         let connection = Connection::new(stream, peer, listener, self.now.time + first_byte);
         if shard == self.id {
-            self.arrive(connection);
+            self.arrive(connection, None);
         } else {
-            self.send_away(connection, shard);
+            self.send_away(connection, None, shard);
         }
     }
 }

@@ -47,6 +47,7 @@ impl<D: Driver> Shard<D> {
             }
         }
         self.metrics.count_closed(close.code);
+        self.end_tls(key, close.code);
         let before = self.set_stage(key, closing);
         if let Some(Stage::Http(stage)) = &before
             && let Work::Waiting(asked) = stage.work
@@ -98,6 +99,10 @@ impl<D: Driver> Shard<D> {
     /// All is written: tells the peer, and waits for its end.
     pub(crate) fn shut(&mut self, key: Key) {
         let linger = self.shared.options.deadlines.linger;
+        if self.finish_tls(key) {
+            // It is written first, and then this is called again.
+            return;
+        }
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -139,6 +144,7 @@ impl<D: Driver> Shard<D> {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
+        self.forget_tls(key, &connection);
         self.change_gauge(Some(Gauge::of(&connection.stage)), None);
         self.uncount_backlog(connection.outgoing.as_deref());
         if let Some(outgoing) = connection.outgoing.take() {

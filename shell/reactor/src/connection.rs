@@ -104,7 +104,7 @@ impl<S> Connection<S> {
 
     /// Notes what its client has begun and not finished.
     pub(crate) fn watch(&mut self, now: Time, deadlines: &Deadlines) {
-        let partial = self.input_len() > 0;
+        let partial = self.is_partial();
         let Stage::Live(live) = &mut self.stage else {
             return;
         };
@@ -158,6 +158,11 @@ impl<S> Connection<S> {
     pub(crate) fn is_clogged(&self) -> bool {
         let outgoing = self.outgoing.as_ref();
         outgoing.is_some_and(|outgoing| outgoing.queue.len() >= WRITE_BLOCK_BYTES)
+    }
+
+    /// Whether something has begun to come and is not whole.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.input_len() > 0 || self.flags.has(Flags::PARTIAL)
     }
 
     /// Bytes received and not consumed.
@@ -291,61 +296,73 @@ impl Transport {
 
 /// Marks of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flags(u16);
+pub(crate) struct Flags(u32);
 
 impl Flags {
     /// The socket has bytes that were not read yet.
-    pub(crate) const READABLE: u16 = 1;
+    pub(crate) const READABLE: u32 = 1;
     /// The socket takes bytes, as far as we know.
-    pub(crate) const WRITABLE: u16 = 1 << 1;
+    pub(crate) const WRITABLE: u32 = 1 << 1;
     /// It is on the list of connections to be read.
-    pub(crate) const READ_LISTED: u16 = 1 << 2;
+    pub(crate) const READ_LISTED: u32 = 1 << 2;
     /// It is on the list of connections to be written.
-    pub(crate) const WRITE_LISTED: u16 = 1 << 3;
+    pub(crate) const WRITE_LISTED: u32 = 1 << 3;
     /// It is on the list of connections whose kept input is to be handled again.
-    pub(crate) const AGAIN_LISTED: u16 = 1 << 4;
+    pub(crate) const AGAIN_LISTED: u32 = 1 << 4;
     /// The broker holds deliveries for it.
-    pub(crate) const BACKLOG: u16 = 1 << 5;
+    pub(crate) const BACKLOG: u32 = 1 << 5;
     /// The broker asked not to read it.
-    pub(crate) const PAUSED: u16 = 1 << 6;
+    pub(crate) const PAUSED: u32 = 1 << 6;
     /// Its session does not take in what has been read already.
-    pub(crate) const HELD: u16 = 1 << 7;
+    pub(crate) const HELD: u32 = 1 << 7;
     /// The event said that the peer sends no more: read until the end shows.
-    pub(crate) const PEER_ENDING: u16 = 1 << 8;
+    pub(crate) const PEER_ENDING: u32 = 1 << 8;
     /// The peer sends no more.
-    pub(crate) const PEER_ENDED: u16 = 1 << 9;
+    pub(crate) const PEER_ENDED: u32 = 1 << 9;
     /// Something arrived since the last look at the silence.
-    pub(crate) const HEARD: u16 = 1 << 10;
+    pub(crate) const HEARD: u32 = 1 << 10;
     /// A ping was sent and nothing has arrived since.
-    pub(crate) const PINGED: u16 = 1 << 11;
+    pub(crate) const PINGED: u32 = 1 << 11;
     /// Our side is shut.
-    pub(crate) const SHUT: u16 = 1 << 12;
+    pub(crate) const SHUT: u32 = 1 << 12;
     /// It is to move to another shard at the end of its handling.
-    pub(crate) const MOVING: u16 = 1 << 13;
+    pub(crate) const MOVING: u32 = 1 << 13;
     /// A request head has begun.
-    pub(crate) const HEAD_BEGUN: u16 = 1 << 14;
+    pub(crate) const HEAD_BEGUN: u32 = 1 << 14;
     /// The login has been seen to be done.
-    pub(crate) const ESTABLISHED: u16 = 1 << 15;
+    pub(crate) const ESTABLISHED: u32 = 1 << 15;
 
-    pub(crate) fn has(self, flag: u16) -> bool {
+    /// Its bytes are encrypted: its TLS session is in the shard's table.
+    pub(crate) const SECURED: u32 = 1 << 16;
+    /// The socket has not taken all that is encrypted.
+    pub(crate) const UNSENT: u32 = 1 << 17;
+    /// The beginning of a record has come, and not its end.
+    pub(crate) const PARTIAL: u32 = 1 << 18;
+
+    pub(crate) fn has(self, flag: u32) -> bool {
         self.0 & flag != 0
     }
 
-    pub(crate) fn set(&mut self, flag: u16) {
+    pub(crate) fn set(&mut self, flag: u32) {
         self.0 |= flag;
     }
 
-    pub(crate) fn clear(&mut self, flag: u16) {
+    pub(crate) fn clear(&mut self, flag: u32) {
         self.0 &= !flag;
     }
 
+    /// Sets or clears it.
+    pub(crate) fn assign(&mut self, flag: u32, is_set: bool) {
+        if is_set { self.set(flag) } else { self.clear(flag) }
+    }
+
     /// Those of the flags that are set.
-    pub(crate) fn only(self, flags: u16) -> u16 {
+    pub(crate) fn only(self, flags: u32) -> u32 {
         self.0 & flags
     }
 
     /// Sets it and says whether it was not set before.
-    pub(crate) fn raise(&mut self, flag: u16) -> bool {
+    pub(crate) fn raise(&mut self, flag: u32) -> bool {
         let fresh = !self.has(flag);
         self.set(flag);
         fresh

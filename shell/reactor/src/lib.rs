@@ -13,6 +13,7 @@
 //! | `connection` | the record of a connection and its stages |
 //! | `accept`, `sniff`, `http`, `upgrade`, `ws`, `session` | what happens in each stage |
 //! | `requests`, `takeover`, `resident` | sessions without a connection of their own |
+//! | `secure` | TLS between a socket and the rest |
 //! | `read`, `write`, `close`, `timers`, `stop` | bytes in, bytes out, and the ends |
 //! | `mailbox`, `migrate`, `shared` | between shards |
 //! | `driver` | the seam to the operating system and to the simulator |
@@ -39,6 +40,7 @@ mod pool;
 mod read;
 mod requests;
 mod resident;
+mod secure;
 mod session;
 mod shard;
 mod shared;
@@ -61,5 +63,6 @@ pub use mailbox::Answer;
 pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{Deadlines, ListenerOptions, Options, Placement, Services, Verifier};
+pub use secure::Security;
 pub use shard::{Shard, Turn};
 pub use store::{Keeper, ShardStore, StoreAnswers, StoreNews};

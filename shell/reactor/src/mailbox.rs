@@ -12,17 +12,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tiderace_base::{Close, CloseCode, SessionId, ShardId, Span};
 use tiderace_broker::{Mail, Principal};
+use tiderace_tls::Settings;
 
 use crate::connection::Connection;
 use crate::driver::Wake;
+use crate::secure::Secured;
 use crate::store::StoreNews;
 
 /// What one shard sends another.
 pub(crate) enum Letter<S> {
     /// From broker to broker.
     Broker(Mail),
-    /// A connection moves in.
-    Connection(Box<Connection<S>>),
+    /// A connection moves in, with its TLS session if it has one.
+    Connection(Box<Connection<S>>, Option<Box<Secured>>),
 }
 
 impl<S> Letter<S> {
@@ -39,7 +41,7 @@ impl<S> Letter<S> {
             Letter::Broker(Mail::Interested { answer, .. }) => answer.bytes(),
             Letter::Broker(Mail::Portion { portion, .. }) => portion.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
-            Letter::Broker(_) | Letter::Connection(_) => 0,
+            Letter::Broker(_) | Letter::Connection(..) => 0,
         };
         bytes + LETTER_BYTES
     }
@@ -51,6 +53,8 @@ pub(crate) enum Notice {
     Verified { session: SessionId, result: Result<Principal, Close> },
     /// Records were stored or refused.
     Store(StoreNews),
+    /// Connections that come from now on are secured by these.
+    Secure(Settings),
     /// The node stops within this time.
     Shutdown(Span),
 }
@@ -356,13 +360,16 @@ mod tests {
 
     fn letter(number: usize) -> Letter<usize> {
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        Letter::Connection(Box::new(Connection::new(number, peer, 0, tiderace_base::Time::ZERO)))
+        Letter::Connection(
+            Box::new(Connection::new(number, peer, 0, tiderace_base::Time::ZERO)),
+            None,
+        )
     }
 
     fn numbers(post: &mut Post<usize>) -> Vec<(u16, usize)> {
         let mut found = Vec::new();
         post.receive(|from, letter| match letter {
-            Letter::Connection(connection) => {
+            Letter::Connection(connection, _) => {
                 found.extend(connection.stream.map(|it| (from.0, it)))
             }
             Letter::Broker(_) => {}

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tiderace_base::{CLOSE_CODES, CloseCode, Span};
 use tiderace_broker::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
+use tiderace_tls::{Established, FAILURES, FailureKind};
 
 /// A number with one writer.
 #[derive(Debug, Default)]
@@ -120,6 +121,12 @@ metrics! {
         "Writes to connections.";
     http_requests HTTP_REQUESTS Counter "tiderace_http_requests_total" []
         "HTTP requests answered, WebSocket upgrades included.";
+    tls_connections TLS_CONNECTIONS Gauge "tiderace_tls_connections" []
+        "Connections secured by TLS now, those whose handshake is under way included.";
+    tls_handshakes TLS_HANDSHAKES Counter "tiderace_tls_handshakes_total" ["version", "kind"]
+        "TLS handshakes that came to their end: full, or resumed with a ticket.";
+    tls_failures TLS_FAILURES Counter "tiderace_tls_failures_total" ["reason"]
+        "TLS handshakes and secured connections that failed.";
     session_panics SESSION_PANICS Counter "tiderace_session_panics_total" []
         "Sessions that failed by a defect of the server.";
     turns TURNS Counter "tiderace_turns_total" []
@@ -158,6 +165,10 @@ pub(crate) struct ShardMetrics {
     pub(crate) backlog_bytes: Cell,
     pub(crate) write_blocks: Cell,
     pub(crate) http_requests: Cell,
+    pub(crate) tls_connections: Cell,
+    /// By version and kind.
+    tls_handshakes: [[Cell; TLS_KINDS.len()]; TLS_VERSIONS.len()],
+    tls_failures: Vec<Cell>,
     pub(crate) session_panics: Cell,
     pub(crate) turns: Cell,
     pub(crate) turn_seconds: Histogram,
@@ -175,6 +186,10 @@ pub(crate) struct Gauge {
 
 /// What carries a session, by the place of its name.
 const TRANSPORTS: [&str; 3] = ["tcp", "websocket", "requests"];
+
+/// Versions of TLS, in the order of [`tiderace_tls::Version`].
+const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
+const TLS_KINDS: [&str; 2] = ["full", "resumed"];
 
 impl Gauge {
     pub(crate) const UNKNOWN: Gauge = Gauge { row: 0, transport: 0 };
@@ -204,6 +219,9 @@ impl ShardMetrics {
             backlog_bytes: Cell::default(),
             write_blocks: Cell::default(),
             http_requests: Cell::default(),
+            tls_connections: Cell::default(),
+            tls_handshakes: Default::default(),
+            tls_failures: FAILURES.iter().map(|_| Cell::default()).collect(),
             session_panics: Cell::default(),
             turns: Cell::default(),
             turn_seconds: Histogram::default(),
@@ -227,6 +245,19 @@ impl ShardMetrics {
 
     pub(crate) fn count_rejected(&self, reason: Rejected) {
         if let Some(cell) = self.rejected.get(reason as usize) {
+            cell.add(1);
+        }
+    }
+
+    pub(crate) fn count_handshake(&self, established: Established) {
+        let versions = self.tls_handshakes.get(established.version as usize);
+        if let Some(cell) = versions.and_then(|it| it.get(usize::from(established.is_resumed))) {
+            cell.add(1);
+        }
+    }
+
+    pub(crate) fn count_tls_failure(&self, kind: FailureKind) {
+        if let Some(cell) = self.tls_failures.get(kind.index()) {
             cell.add(1);
         }
     }
@@ -294,7 +325,20 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
         number(&REJECTED, vec![name], value);
     }
     type Read = fn(&ShardMetrics) -> &Cell;
-    let plain: [(&'static MetricRow, Read); 9] = [
+    for (version, version_name) in TLS_VERSIONS.iter().enumerate() {
+        for (kind, kind_name) in TLS_KINDS.iter().enumerate() {
+            let cell = |shard: &ShardMetrics| {
+                let cell = shard.tls_handshakes.get(version).and_then(|kinds| kinds.get(kind));
+                cell.map_or(0, Cell::value)
+            };
+            number(&TLS_HANDSHAKES, vec![version_name, kind_name], sum(&cell));
+        }
+    }
+    for (index, (_, name)) in FAILURES.iter().enumerate() {
+        let value = sum(&|shard| shard.tls_failures.get(index).map_or(0, Cell::value));
+        number(&TLS_FAILURES, vec![name], value);
+    }
+    let plain: [(&'static MetricRow, Read); 10] = [
         (&MIGRATED, |shard| &shard.migrated),
         (&PAUSED, |shard| &shard.paused),
         (&BYTES_RECEIVED, |shard| &shard.bytes_received),
@@ -303,6 +347,7 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
         (&BACKLOG_BYTES, |shard| &shard.backlog_bytes),
         (&WRITE_BLOCKS, |shard| &shard.write_blocks),
         (&HTTP_REQUESTS, |shard| &shard.http_requests),
+        (&TLS_CONNECTIONS, |shard| &shard.tls_connections),
         (&SESSION_PANICS, |shard| &shard.session_panics),
     ];
     for (row, read) in plain {

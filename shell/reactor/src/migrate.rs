@@ -11,6 +11,7 @@ use crate::mailbox::Letter;
 use crate::metrics::Gauge;
 use crate::options::Placement;
 use crate::read::Step;
+use crate::secure::Secured;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -54,7 +55,8 @@ impl<D: Driver> Shard<D> {
         if let Some(connection) = self.connections.remove(key) {
             self.uncount_backlog(connection.outgoing.as_deref());
             self.change_gauge(Some(Gauge::UNKNOWN), None);
-            self.send_away(connection, shard);
+            let secured = self.secure.take(key);
+            self.send_away(connection, secured, shard);
         }
     }
 
@@ -86,23 +88,35 @@ impl<D: Driver> Shard<D> {
         if let Stage::Http(stage) = &mut connection.stage {
             stage.scanner = tiderace_http1::HeadScanner::default();
         }
-        self.send_away(connection, shard);
+        let secured = self.secure.take(key);
+        self.send_away(connection, secured, shard);
     }
 
-    pub(crate) fn send_away(&mut self, mut connection: Connection<D::Stream>, shard: ShardId) {
+    /// Sends a connection to another shard, with the TLS session it may have.
+    pub(crate) fn send_away(
+        &mut self,
+        mut connection: Connection<D::Stream>,
+        secured: Option<Box<Secured>>,
+        shard: ShardId,
+    ) {
         self.metrics.migrated.add(1);
         connection.armed = Time::NEVER;
         let lists = Flags::READ_LISTED | Flags::WRITE_LISTED | Flags::AGAIN_LISTED;
         connection.flags.clear(lists | Flags::READABLE);
         connection.flags.set(Flags::WRITABLE);
-        self.post.send(shard, Letter::Connection(Box::new(connection)));
+        self.post.send(shard, Letter::Connection(Box::new(connection), secured));
     }
 
     /// A connection comes in, new or from another shard.
-    pub(crate) fn arrive(&mut self, connection: Connection<D::Stream>) {
+    pub(crate) fn arrive(
+        &mut self,
+        connection: Connection<D::Stream>,
+        secured: Option<Box<Secured>>,
+    ) {
         let starting = matches!(connection.stage, Stage::Starting(_));
         let gauge = Gauge::of(&connection.stage);
         let key = self.connections.insert(connection);
+        self.secure.put(key, secured);
         self.change_gauge(None, Some(gauge));
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -111,8 +125,12 @@ impl<D: Driver> Shard<D> {
         if !matches!(registered, Some(Ok(()))) {
             return self.discard(key, tiderace_base::CloseCode::TransportError);
         }
-        if connection.outgoing.is_some() {
+        if connection.outgoing.is_some() || connection.flags.has(Flags::UNSENT) {
             self.lists.write(key, &mut connection.flags);
+        }
+        if self.secure.is_ended(key) {
+            connection.flags.set(Flags::READABLE);
+            self.lists.read(key, &mut connection.flags);
         }
         if connection.input.is_some() || connection.flags.has(Flags::PEER_ENDED) {
             self.lists.again(key, &mut connection.flags);

@@ -93,6 +93,16 @@ impl NodeControl {
         self.shared.loads()
     }
 
+    /// Secures connections that come from now on by other settings; those that are there go on with
+    /// what they have. Changes nothing for a node without TLS.
+    pub fn secure(&self, settings: &tiderace_tls::Settings) {
+        if self.shared.options.tls.is_some() {
+            for door in self.shared.doors.iter() {
+                door.notify(Notice::Secure(settings.clone()));
+            }
+        }
+    }
+
     /// Stops accepting, says goodbye to every client, writes what is left and ends the shards, all
     /// within `grace`. Returns at once; later calls change nothing.
     pub fn shutdown(&self, grace: Span) {

@@ -11,6 +11,7 @@ use tiderace_wire::Protocol;
 use crate::driver::os::SocketOptions;
 use crate::http::HttpHandler;
 use crate::mailbox::Answer;
+use crate::secure::Security;
 use crate::store::Keeper;
 
 /// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
@@ -27,6 +28,10 @@ pub struct Options {
     /// Connections at a time from one address, and besides them as many sessions that its requests
     /// carry; zero for no limit.
     pub connections_per_address_max: usize,
+    /// TLS handshakes that one address may have under way; zero for no limit.
+    pub handshakes_per_address_max: usize,
+    /// How connections are secured; absent: TLS is not spoken.
+    pub tls: Option<tiderace_tls::Settings>,
     /// When a connection gets its shard.
     pub placement: Placement,
     /// How sockets are set up.
@@ -62,6 +67,8 @@ impl Default for Options {
             listen_backlog: 4096,
             connections_max: 1_000_000,
             connections_per_address_max: 0,
+            handshakes_per_address_max: 256,
+            tls: None,
             placement: Placement::default(),
             socket: SocketOptions::default(),
             deadlines: Deadlines::default(),
@@ -85,6 +92,15 @@ pub struct ListenerOptions {
     /// The only protocol spoken here, by its name; `http` stands for HTTP and WebSocket. Absent:
     /// all, told apart by the first bytes.
     pub protocol: Option<String>,
+    /// Whether its connections are secured, if [`Options::tls`] is there.
+    pub security: Security,
+}
+
+impl ListenerOptions {
+    /// A listener for everything.
+    pub fn at(address: SocketAddr) -> ListenerOptions {
+        ListenerOptions { address, protocol: None, security: Security::default() }
+    }
 }
 
 /// When a connection gets its shard, which is always the one with the fewest connections.
@@ -102,6 +118,8 @@ pub enum Placement {
 pub struct Deadlines {
     /// Until enough bytes are there to tell the protocol.
     pub first_byte: Span,
+    /// From the first byte of TLS to the end of its handshake.
+    pub tls: Span,
     /// From the first to the last byte of an HTTP request head, and for the body after it.
     pub head: Span,
     /// Between two HTTP requests on one connection.
@@ -126,6 +144,7 @@ impl Default for Deadlines {
     fn default() -> Self {
         Deadlines {
             first_byte: Span::from_secs(10),
+            tls: Span::from_secs(10),
             head: Span::from_secs(10),
             keep_alive: Span::from_secs(60),
             login: Span::from_secs(10),

@@ -13,6 +13,7 @@ use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::driver::Driver;
 use crate::http::Work;
+use crate::secure::Got;
 use crate::shard::Shard;
 use crate::sniff::{Sniffed, sniff};
 
@@ -67,36 +68,54 @@ impl<D: Driver> Shard<D> {
             front_bytes.copy_from_slice(input);
         }
         let space = space.get_mut(..most).unwrap_or_default();
-        let Some(stream) = &mut connection.stream else {
-            return 0;
-        };
-        match self.driver.read(stream, space) {
-            Ok(0) => {
+        match self.read_socket(key, space) {
+            Ok(Got { wire: 0, .. }) => {
                 self.note_end(key);
                 0
             }
-            Ok(count) => {
-                self.metrics.bytes_received.add(count as u64);
-                let flags = &mut connection.flags;
-                flags.set(Flags::HEARD);
-                flags.clear(Flags::PINGED);
-                // A short read has emptied the socket, unless the end is behind it.
-                if count < most && !flags.has(Flags::PEER_ENDING) {
-                    flags.clear(Flags::READABLE);
-                } else {
-                    self.lists.read(key, flags);
+            Ok(got) => {
+                let count = got.wire;
+                self.note_read(key, &got);
+                self.note_tls(key);
+                if got.plain > 0 {
+                    self.take_in(key, buffer, front, kept, got.plain);
                 }
-                self.take_in(key, buffer, front, kept, count);
+                if let Some(failure) = got.failure {
+                    self.fail_tls(key, &failure);
+                }
                 count
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                connection.flags.clear(Flags::READABLE);
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.flags.clear(Flags::READABLE);
+                }
                 0
             }
             Err(error) => {
                 self.broken(key, &error);
                 0
             }
+        }
+    }
+
+    /// Keeps the marks of a connection that was heard.
+    fn note_read(&mut self, key: Key, got: &Got) {
+        self.metrics.bytes_received.add(got.wire as u64);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let flags = &mut connection.flags;
+        flags.set(Flags::HEARD);
+        flags.clear(Flags::PINGED);
+        if got.is_ended {
+            // The next read finds the end, as it does behind the bytes of a plain socket.
+            flags.set(Flags::PEER_ENDING);
+        }
+        if got.is_full || flags.has(Flags::PEER_ENDING) {
+            self.lists.read(key, flags);
+        } else {
+            // A short read has emptied the socket, unless the end is behind it.
+            flags.clear(Flags::READABLE);
         }
     }
 
@@ -212,7 +231,10 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn sniff(&mut self, key: Key, bytes: &[u8]) -> Step {
+    fn sniff(&mut self, key: Key, bytes: &mut [u8]) -> Step {
+        if let Some(step) = self.sniff_tls(key, bytes) {
+            return step;
+        }
         let Some(connection) = self.connections.get_mut(key) else {
             return Step::Wait(0);
         };
@@ -343,7 +365,7 @@ pub(crate) enum Step {
 
 /// Bytes read per connection and turn: enough to make a system call cheap, small enough to stay in
 /// the second-level cache until it is handled.
-const READ_BYTES: usize = 256 * 1024;
+pub(crate) const READ_BYTES: usize = 256 * 1024;
 /// What a shard reads and handles per turn before it writes and mails. All shards together read two
 /// mebibytes, because all of it may be for the subscribers of one.
 fn turn_read_bytes(shards: usize) -> usize {

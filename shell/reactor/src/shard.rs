@@ -18,6 +18,7 @@ use crate::log::EndLog;
 use crate::mailbox::{Letter, Notice, Post};
 use crate::metrics::ShardMetrics;
 use crate::pool::Pool;
+use crate::secure::Secure;
 use crate::session::Wishes;
 use crate::shared::Shared;
 use crate::stop::Stopping;
@@ -33,6 +34,7 @@ pub struct Shard<D: Driver> {
     pub(crate) broker: Broker,
     pub(crate) store: Option<Box<dyn ShardStore>>,
     pub(crate) connections: Slab<Connection<D::Stream>>,
+    pub(crate) secure: Secure,
     pub(crate) wheel: Wheel,
     pub(crate) pool: Pool,
     pub(crate) commands: Commands,
@@ -111,6 +113,7 @@ impl<D: Driver> Shard<D> {
     ) -> Shard<D> {
         let now = driver.now();
         let metrics = shared.metrics.get(id.index()).cloned();
+        let secure = Secure::new(shared.options.tls.clone());
         let mut shard = Shard {
             id,
             metrics: metrics.unwrap_or_else(|| Arc::new(ShardMetrics::new([]))),
@@ -120,6 +123,7 @@ impl<D: Driver> Shard<D> {
             shared,
             post,
             connections: Slab::new(),
+            secure,
             wheel: Wheel::new(),
             pool: Pool::default(),
             commands: Commands::new(),
@@ -239,7 +243,7 @@ impl<D: Driver> Shard<D> {
         }
         if writable {
             flags.set(Flags::WRITABLE);
-            if connection.outgoing.is_some() || flags.has(Flags::BACKLOG) {
+            if connection.outgoing.is_some() || flags.has(Flags::BACKLOG | Flags::UNSENT) {
                 self.lists.write(key, flags);
             }
         }
@@ -254,6 +258,7 @@ impl<D: Driver> Shard<D> {
                     self.drain_effects();
                 }
                 Notice::Store(news) => self.hear_store(news),
+                Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
             }
         }
@@ -271,7 +276,7 @@ impl<D: Driver> Shard<D> {
                     self.broker.receive(self.now, from, mail, &mut self.effects);
                     self.drain_effects();
                 }
-                Letter::Connection(connection) => self.arrive(*connection),
+                Letter::Connection(connection, secured) => self.arrive(*connection, secured),
             }
             handled += weight;
             if handled >= HANDLED_BYTES {

@@ -42,6 +42,8 @@ struct AddressLoad {
     /// Those that requests carry; each is limited like connections, for one connection could open any
     /// number.
     sessions: u32,
+    /// Its TLS handshakes that are under way.
+    handshakes: u32,
 }
 
 impl Shared {
@@ -116,18 +118,30 @@ impl Shared {
 
     /// Whether the address may have another connection; counts it if so.
     pub(crate) fn admit(&self, address: IpAddr) -> bool {
-        let is_admitted = self.admit_one(address, |load| &mut load.connections);
+        let limit = self.options.connections_per_address_max;
+        let is_admitted = self.admit_one(address, limit, |load| &mut load.connections);
         self.sockets.fetch_add(usize::from(is_admitted), Ordering::Relaxed);
         is_admitted
     }
 
     /// Whether the address may have another session that requests carry; counts it if so.
     pub(crate) fn admit_carried(&self, address: IpAddr) -> bool {
-        self.admit_one(address, |load| &mut load.sessions)
+        let limit = self.options.connections_per_address_max;
+        self.admit_one(address, limit, |load| &mut load.sessions)
     }
 
-    fn admit_one(&self, address: IpAddr, count: fn(&mut AddressLoad) -> &mut u32) -> bool {
-        let limit = self.options.connections_per_address_max;
+    /// Whether the address may have another TLS handshake under way; counts it if so.
+    pub(crate) fn admit_handshake(&self, address: IpAddr) -> bool {
+        let limit = self.options.handshakes_per_address_max;
+        self.admit_one(address, limit, |load| &mut load.handshakes)
+    }
+
+    fn admit_one(
+        &self,
+        address: IpAddr,
+        limit: usize,
+        count: fn(&mut AddressLoad) -> &mut u32,
+    ) -> bool {
         if limit == 0 {
             return true;
         }
@@ -143,16 +157,24 @@ impl Shared {
     /// Ends [`Shared::admit`].
     pub(crate) fn dismiss(&self, address: IpAddr) {
         self.sockets.fetch_sub(1, Ordering::Relaxed);
-        self.dismiss_one(address, |load| &mut load.connections);
+        let limit = self.options.connections_per_address_max;
+        self.dismiss_one(address, limit, |load| &mut load.connections);
     }
 
     /// Ends [`Shared::admit_carried`].
     pub(crate) fn dismiss_carried(&self, address: IpAddr) {
-        self.dismiss_one(address, |load| &mut load.sessions);
+        let limit = self.options.connections_per_address_max;
+        self.dismiss_one(address, limit, |load| &mut load.sessions);
     }
 
-    fn dismiss_one(&self, address: IpAddr, count: fn(&mut AddressLoad) -> &mut u32) {
-        if self.options.connections_per_address_max == 0 {
+    /// Ends [`Shared::admit_handshake`].
+    pub(crate) fn dismiss_handshake(&self, address: IpAddr) {
+        let limit = self.options.handshakes_per_address_max;
+        self.dismiss_one(address, limit, |load| &mut load.handshakes);
+    }
+
+    fn dismiss_one(&self, address: IpAddr, limit: usize, count: fn(&mut AddressLoad) -> &mut u32) {
+        if limit == 0 {
             return;
         }
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);

@@ -98,14 +98,19 @@ impl<D: Driver> Shard<D> {
         self.driver.deregister(&mut stream);
         let Some(record) = self.connections.get_mut(to) else {
             self.shared.dismiss(donor.peer.address());
+            drop(self.secure.take(from));
             return self.driver.close(stream);
         };
         let registered = self.driver.register(&mut stream, to).is_ok();
         record.stream = Some(stream);
+        let secured = self.secure.take(from);
+        self.secure.put(to, secured);
         self.shared.dismiss_carried(record.peer.address());
         (record.peer, record.listener) = (donor.peer, donor.listener);
         record.input = donor.input.take();
-        let kept = Flags::READABLE | Flags::PEER_ENDING | Flags::PEER_ENDED | Flags::HEARD;
+        let ending = Flags::PEER_ENDING | Flags::PEER_ENDED;
+        let secured = Flags::SECURED | Flags::UNSENT | Flags::PARTIAL;
+        let kept = Flags::READABLE | Flags::HEARD | ending | secured;
         record.flags.set(donor.flags.only(kept) | Flags::WRITABLE);
         self.lists.read(to, &mut record.flags);
         self.lists.write(to, &mut record.flags);

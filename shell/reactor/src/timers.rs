@@ -55,10 +55,12 @@ impl<D: Driver> Shard<D> {
     /// The patience with a connection's stage has run out.
     fn run_out(&mut self, key: Key) {
         let Deadlines { ping, frame, .. } = self.shared.options.deadlines;
+        let is_handshaking = self.is_handshaking(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         let code = match &connection.stage {
+            Stage::Sniff if is_handshaking => CloseCode::TlsTimeout,
             Stage::Sniff => CloseCode::FirstByteTimeout,
             Stage::Http(_) if connection.flags.has(Flags::HEAD_BEGUN) => CloseCode::HeadTimeout,
             // An idle connection between requests ends without reproach.
@@ -70,7 +72,7 @@ impl<D: Driver> Shard<D> {
                     return self.ping(key);
                 } else if live.is_websocket() {
                     return connection.deadline = self.now.time + ping;
-                } else if connection.input_len() == 0 {
+                } else if !connection.is_partial() {
                     return connection.deadline = Time::NEVER;
                 } else if fresh || connection.is_deaf() {
                     return connection.deadline = self.now.time + frame;

@@ -189,6 +189,10 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(0);
         };
+        let is_idle = connection.outgoing.is_none() && !connection.flags.has(Flags::UNSENT);
+        if connection.flags.has(Flags::SECURED) && !is_idle {
+            return self.write_secured(key);
+        }
         let Some(outgoing) = &mut connection.outgoing else {
             return Ok(0);
         };
@@ -236,7 +240,7 @@ impl<D: Driver> Shard<D> {
         };
         let clogged = connection.is_clogged();
         let flags = &mut connection.flags;
-        let more = connection.outgoing.is_some() || flags.has(Flags::BACKLOG);
+        let more = connection.outgoing.is_some() || flags.has(Flags::BACKLOG | Flags::UNSENT);
         if more && flags.has(Flags::WRITABLE) {
             self.lists.write(key, flags);
         }
@@ -251,7 +255,11 @@ impl<D: Driver> Shard<D> {
             Stage::Http(_) if connection.input.is_some() => {
                 self.lists.again(key, &mut connection.flags);
             }
-            Stage::Closing { .. } if connection.outgoing.is_none() => self.shut(key),
+            Stage::Closing { .. }
+                if connection.outgoing.is_none() && !connection.flags.has(Flags::UNSENT) =>
+            {
+                self.shut(key);
+            }
             _ => {}
         }
     }

@@ -40,7 +40,7 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn an_idle_websocket_holds_little() {
     raise_file_limit();
-    let listeners = vec![ListenerOptions { address: ([127, 0, 0, 1], 0).into(), protocol: None }];
+    let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { shards: 2, listeners, ..Options::default() };
     let node = spawn(options, services(Arc::new(AtOnce))).unwrap();
     let mut clients: Vec<TcpStream> = Vec::with_capacity(CONNECTIONS + WARM);

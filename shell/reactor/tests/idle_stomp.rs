@@ -32,7 +32,7 @@ fn an_idle_subscriber_holds_little() {
 
 /// Heap bytes for each connection.
 fn measure(what: &str, heart_beat: &str, destination: impl Fn(usize) -> String) -> usize {
-    let listeners = vec![ListenerOptions { address: ([127, 0, 0, 1], 0).into(), protocol: None }];
+    let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { shards: SHARDS, listeners, ..Options::default() };
     let node = spawn(options, stomp_services()).unwrap();
     let mut clients: Vec<TcpStream> = Vec::with_capacity(CONNECTIONS + WARM);

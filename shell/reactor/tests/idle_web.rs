@@ -33,7 +33,7 @@ fn idle_sessions_hold_little() {
 
 /// Heap bytes for each session.
 fn measure(what: &str, connect: fn(SocketAddr) -> TcpStream) -> usize {
-    let listeners = vec![ListenerOptions { address: ([127, 0, 0, 1], 0).into(), protocol: None }];
+    let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { shards: SHARDS, listeners, ..Options::default() };
     let node = spawn(options, web_services()).unwrap();
     let mut clients: Vec<TcpStream> = Vec::with_capacity(CONNECTIONS + WARM);

@@ -20,8 +20,8 @@ const PATIENCE: Span = Span::from_secs(20);
 fn start(options: Options) -> NodeHandle {
     let address = ([127, 0, 0, 1], 0).into();
     let listeners = vec![
-        ListenerOptions { address, protocol: None },
-        ListenerOptions { address, protocol: Some("echo".to_string()) },
+        ListenerOptions::at(address),
+        ListenerOptions { protocol: Some("echo".to_string()), ..ListenerOptions::at(address) },
     ];
     spawn(Options { listeners, ..options }, services(Arc::new(AtOnce))).unwrap()
 }
@@ -252,7 +252,7 @@ fn connections_spread_and_messages_cross_shards() {
 fn a_failing_shard_is_an_error_or_the_end_of_the_process() {
     const CHILD: &str = "TIDERACE_TEST_ABORT";
     let abort_on_failure = std::env::var_os(CHILD).is_some();
-    let listeners = vec![ListenerOptions { address: ([127, 0, 0, 1], 0).into(), protocol: None }];
+    let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { listeners, abort_on_failure, ..Options::default() };
     let mut services = services(Arc::new(AtOnce));
     services.http = Arc::new(|_| panic!("asked to"));
@@ -273,7 +273,10 @@ fn a_failing_shard_is_an_error_or_the_end_of_the_process() {
 fn what_cannot_be_listened_on_is_an_error() {
     let node = start(Options::default());
     let listener = |address, protocol: Option<&str>| Options {
-        listeners: vec![ListenerOptions { address, protocol: protocol.map(str::to_string) }],
+        listeners: vec![ListenerOptions {
+            protocol: protocol.map(str::to_string),
+            ..ListenerOptions::at(address)
+        }],
         ..Options::default()
     };
     let again = spawn(listener(node.addresses[0], None), services(Arc::new(AtOnce)));

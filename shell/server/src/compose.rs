@@ -92,6 +92,7 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
                     ListenerProtocol::Http => Some("http".to_owned()),
                     ListenerProtocol::Stomp => Some("stomp".to_owned()),
                 },
+                ..ListenerOptions::at(listener.address)
             })
             .collect(),
         connections_max: if limits.connections_max == 0 {

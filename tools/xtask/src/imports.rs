@@ -68,6 +68,7 @@ const PURE_EXTERNAL: &[&str] = &[
     "memchr",
     "regex-automata",
     "regex-syntax",
+    "rustls",
     "sha1_smol",
     "simdutf8",
     "thiserror",

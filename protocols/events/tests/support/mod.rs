@@ -95,11 +95,8 @@ impl World {
         change(&mut events);
         let address = ([127, 0, 0, 1], 0).into();
         let shards = 1 + (seed % 3) as usize;
-        let options = Options {
-            shards,
-            listeners: vec![ListenerOptions { address, protocol: None }],
-            ..Options::default()
-        };
+        let options =
+            Options { shards, listeners: vec![ListenerOptions::at(address)], ..Options::default() };
         let broker = BrokerOptions {
             shards,
             verify_logins: true,

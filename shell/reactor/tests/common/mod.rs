@@ -9,6 +9,7 @@
 
 pub mod postbox;
 pub mod protocols;
+pub mod tls;
 pub mod world;
 
 use std::net::SocketAddr;

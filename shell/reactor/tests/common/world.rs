@@ -30,7 +30,7 @@ impl World {
     /// The same with other services.
     pub fn with(seed: u64, options: Options, change: impl FnOnce(&mut Services)) -> World {
         let address = ([127, 0, 0, 1], 0).into();
-        let listeners = vec![ListenerOptions { address, protocol: None }];
+        let listeners = vec![ListenerOptions::at(address)];
         let network = Network::new(seed, options.shards);
         let desk = Arc::new(Desk::default());
         let mut services = services(Arc::clone(&desk) as Arc<dyn Verifier>);

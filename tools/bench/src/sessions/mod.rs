@@ -175,7 +175,7 @@ fn options(args: &SessionsArgs) -> Options {
     Options {
         shards: 1,
         connections_max: usize::MAX,
-        listeners: vec![ListenerOptions { address, protocol: None }],
+        listeners: vec![ListenerOptions::at(address)],
         deadlines: Deadlines {
             ping: Duration::from_secs(args.ping),
             login: Duration::from_secs(600),

@@ -1,0 +1,144 @@
+//! What people want to know of a certificate: for how long it holds and whom it names.
+//!
+//! A walk over DER (X.690) along the one path that leads there (RFC 5280 section 4.1): every step says
+//! how long it is, and a length that goes beyond what is there ends the walk. Nothing here decides
+//! whether a certificate is trusted; that is rustls' business.
+
+/// Facts from a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// Seconds since 1970 before which it does not hold.
+    pub not_before: i64,
+    /// Seconds since 1970 after which it does not hold any more.
+    pub not_after: i64,
+    /// The last common name of its subject, if it has one that is readable.
+    pub common_name: Option<String>,
+}
+
+impl Certificate {
+    /// Reads a certificate in DER; nothing if it is none.
+    pub fn read(der: &[u8]) -> Option<Certificate> {
+        let mut outer = Reader(der);
+        let mut certificate = Reader(outer.value(SEQUENCE)?);
+        let mut fields = Reader(certificate.value(SEQUENCE)?);
+        if fields.peek() == Some(VERSION) {
+            fields.value(VERSION)?;
+        }
+        fields.value(INTEGER)?;
+        fields.value(SEQUENCE)?; // signature's algorithm
+        fields.value(SEQUENCE)?; // issuer
+        let mut validity = Reader(fields.value(SEQUENCE)?);
+        let not_before = validity.time()?;
+        let not_after = validity.time()?;
+        let common_name = common_name(fields.value(SEQUENCE)?);
+        Some(Certificate { not_before, not_after, common_name })
+    }
+}
+
+/// The last common name among the attributes of a name.
+fn common_name(name: &[u8]) -> Option<String> {
+    let mut sets = Reader(name);
+    let mut found = None;
+    while let Some(set) = sets.value(SET) {
+        let mut attributes = Reader(set);
+        while let Some(attribute) = attributes.value(SEQUENCE) {
+            let mut attribute = Reader(attribute);
+            if attribute.value(OBJECT_IDENTIFIER)? == COMMON_NAME {
+                let (tag, value) = attribute.any()?;
+                found = match tag {
+                    UTF8_STRING | PRINTABLE_STRING | IA5_STRING => {
+                        std::str::from_utf8(value).ok().map(str::to_owned)
+                    }
+                    _ => None,
+                };
+            }
+        }
+    }
+    found.filter(|name| !name.is_empty() && !name.chars().any(char::is_control))
+}
+
+/// A place in DER.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
+    /// The next value, of whatever type.
+    fn any(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, mut rest) = rest.split_first()?;
+        let mut length = usize::from(first & 0x7F);
+        if first & 0x80 != 0 {
+            // Certificates stay below 16 MiB, and DER has no lengths without an end.
+            if !(1..=3).contains(&length) {
+                return None;
+            }
+            let (bytes, behind) = rest.split_at_checked(length)?;
+            length = bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+            rest = behind;
+        }
+        let (value, behind) = rest.split_at_checked(length)?;
+        self.0 = behind;
+        Some((tag, value))
+    }
+
+    /// The next value, if it is of that type.
+    fn value(&mut self, tag: u8) -> Option<&'a [u8]> {
+        if self.peek() != Some(tag) {
+            return None;
+        }
+        self.any().map(|(_, value)| value)
+    }
+
+    /// The next value as a moment, in seconds since 1970.
+    fn time(&mut self) -> Option<i64> {
+        let (tag, text) = self.any()?;
+        let number = |from: usize, len: usize| {
+            let digits = text.get(from..from + len)?;
+            digits.iter().try_fold(0i64, |sum, digit| {
+                digit.is_ascii_digit().then(|| sum * 10 + i64::from(digit - b'0'))
+            })
+        };
+        let (year, at) = match tag {
+            UTC_TIME => {
+                let year = number(0, 2)?;
+                // RFC 5280 section 4.1.2.5.1.
+                (if year < 50 { 2000 + year } else { 1900 + year }, 2)
+            }
+            GENERALIZED_TIME => (number(0, 4)?, 4),
+            _ => return None,
+        };
+        let (month, day) = (number(at, 2)?, number(at + 2, 2)?);
+        let (hour, minute, second) = (number(at + 4, 2)?, number(at + 6, 2)?, number(at + 8, 2)?);
+        if text.get(at + 10..) != Some(b"Z") || !(1..=12).contains(&month) {
+            return None;
+        }
+        Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
+    }
+}
+
+/// Days from 1970-01-01 to a day of the Gregorian calendar. The year is taken to begin in March, so that
+/// the leap day is its last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    let in_year = (153 * month + 2) / 5 + day - 1;
+    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + in_year
+        - 719_468
+}
+
+const INTEGER: u8 = 0x02;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const UTF8_STRING: u8 = 0x0C;
+const PRINTABLE_STRING: u8 = 0x13;
+const IA5_STRING: u8 = 0x16;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+/// The explicit tag of the version.
+const VERSION: u8 = 0xA0;
+/// 2.5.4.3.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];

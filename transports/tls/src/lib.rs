@@ -1,0 +1,19 @@
+//! TLS 1.2 and 1.3 over memory: bytes of the network in, plain bytes out, and back.
+//!
+//! rustls does the work; this crate keeps what it asks of its callers in one place. [`Session`] is the
+//! adapter, [`Settings`] what all sessions of a server share, [`Certificate`] what people want to know
+//! of a certificate. No sockets, no files; the time of day comes from a function that the caller gives.
+//! Randomness is the one exception: the cryptography takes it from the operating system itself, as it
+//! must. Invariant: a session keeps no bytes; what is unfinished stays with its caller.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod certificate;
+mod failure;
+mod session;
+mod settings;
+
+pub use certificate::Certificate;
+pub use failure::{FAILURES, Failure, FailureKind};
+pub use session::{Established, RECORD_BYTES_MAX, Received, Session, Version, sealed_bytes};
+pub use settings::{Choices, ClientCertificates, Clock, Identity, Problem, Settings};

@@ -1,0 +1,281 @@
+//! The adapter to rustls' unbuffered connections: everything that knows how they want to be driven.
+//!
+//! ```text
+//!   receive: wire bytes ─▶ [ handshake ─▶ established ─▶ ended ] ─▶ plain bytes
+//!                              └─▶ bytes to send                (close_notify)
+//!   send:    plain bytes ─▶ records         finish: close_notify
+//! ```
+//! The unbuffered connections hold keys and nothing else: a third of what rustls' buffered ones take.
+//! They leave the next major version of rustls, which has other means; then this file changes and no
+//! other. Invariants: a session keeps no bytes of the wire, so unfinished records stay with the caller;
+//! plain bytes are never more than the wire bytes they came in; after a failure nothing more is read.
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
+};
+use rustls::{HandshakeKind, ProtocolVersion, server::ServerConnectionData};
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// The server's side of one secured connection.
+pub struct Session {
+    inner: UnbufferedServerConnection,
+    is_established: bool,
+    is_finished: bool,
+}
+
+/// What came of received bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of the wire that are done with; the others are the beginning of something and are to be
+    /// given again, with what follows them.
+    pub consumed: usize,
+    /// Plain bytes that were written.
+    pub plain: usize,
+    /// The client sends no more.
+    pub is_ended: bool,
+}
+
+/// How a handshake ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Established {
+    /// The version agreed on.
+    pub version: Version,
+    /// The client came back with a ticket, which spares both sides the costly part.
+    pub is_resumed: bool,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// RFC 5246, with forward secrecy and authenticated ciphers only.
+    #[default]
+    Tls12,
+    /// RFC 8446.
+    Tls13,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("is_established", &self.is_established)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A session that waits for its client's first word.
+    ///
+    /// # Errors
+    /// When the settings cannot be used; they have been checked, so this is a defect.
+    pub fn new(settings: &Settings) -> Result<Session, Failure> {
+        let inner = UnbufferedServerConnection::new(settings.config())?;
+        Ok(Session { inner, is_established: false, is_finished: false })
+    }
+
+    /// Whether plain bytes can be exchanged.
+    pub fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// How the handshake ended, once it has.
+    pub fn established(&self) -> Option<Established> {
+        let version = match self.inner.protocol_version() {
+            _ if !self.is_established => return None,
+            Some(ProtocolVersion::TLSv1_2) => Version::Tls12,
+            _ => Version::Tls13,
+        };
+        let is_resumed = self.inner.handshake_kind() == Some(HandshakeKind::Resumed);
+        Some(Established { version, is_resumed })
+    }
+
+    /// The application protocol agreed on, such as `http/1.1`.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.inner.alpn_protocol()
+    }
+
+    /// The certificate the client has shown, in DER, checked against the authorities.
+    pub fn client_certificate(&self) -> Option<&[u8]> {
+        self.inner.peer_certificates()?.first().map(|certificate| certificate.as_ref())
+    }
+
+    /// Handles bytes of the wire, which are decrypted where they are. Plain bytes go to the front of
+    /// `plain`, which must be at least as long as `wire`; bytes to be sent are appended to `out`.
+    ///
+    /// # Errors
+    /// When the connection is to end; what is in `out` by then, an alert as a rule, is still to be sent.
+    /// How much was received before is lost: [`Session::receive`] is to be called no more.
+    pub fn receive(
+        &mut self,
+        wire: &mut [u8],
+        plain: &mut [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Received, Failure> {
+        let mut received = Received::default();
+        loop {
+            let rest = wire.get_mut(received.consumed..).unwrap_or_default();
+            let UnbufferedStatus { discard, state } = self.inner.process_tls_records(rest);
+            received.consumed += discard;
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        let end = received.plain + record.payload.len();
+                        let Some(room) = plain.get_mut(received.plain..end) else {
+                            return Err(Failure::internal("more was decrypted than received"));
+                        };
+                        room.copy_from_slice(record.payload);
+                        received.plain = end;
+                        received.consumed += record.discard;
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, out)?,
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    // Nothing behind the end is looked at.
+                    received.consumed = wire.len();
+                    received.is_ended = true;
+                    break;
+                }
+                Ok(ConnectionState::WriteTraffic(_) | ConnectionState::BlockedHandshake) => break,
+                // It is off, so no client is told that it may send such.
+                Ok(ConnectionState::ReadEarlyData(_)) => {
+                    return Err(Failure::internal("early data is not accepted"));
+                }
+                Ok(_) => return Err(Failure::internal("the connection is in an unknown state")),
+                Err(error) => {
+                    self.collect_alert(out);
+                    return Err(error.into());
+                }
+            }
+        }
+        // A server could write before it may read, but that would be for anybody: the client has not
+        // shown yet that it has the keys.
+        self.is_established |= !self.inner.is_handshaking();
+        Ok(received)
+    }
+
+    /// What is left to be said after a failure.
+    fn collect_alert(&mut self, out: &mut Vec<u8>) {
+        for _ in 0..ALERT_STEPS_MAX {
+            match self.inner.process_tls_records(&mut []).state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    if encode(&mut data, out).is_err() {
+                        return;
+                    }
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Turns plain bytes into records at the front of `sealed`, which must have room for
+    /// [`sealed_bytes`] of their number, and says how long those are. What the session itself had to
+    /// send is in front of them.
+    ///
+    /// # Errors
+    /// When the session is not established, or its keys are used up.
+    pub fn send(&mut self, plain: &[u8], sealed: &mut [u8]) -> Result<usize, Failure> {
+        if !self.is_established {
+            return Err(Failure::internal("plain bytes cannot be sent before the handshake"));
+        }
+        let mut pending = Vec::new();
+        let written =
+            self.with_traffic(&mut pending, |traffic, room| traffic.encrypt(plain, room), sealed)?;
+        Ok(written)
+    }
+
+    /// Appends the word that nothing more is sent; does nothing if it has been said, or before the
+    /// session is established. Says whether something was appended.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> bool {
+        if self.is_finished || !self.is_established {
+            return false;
+        }
+        self.is_finished = true;
+        let mut room = [0; FINISH_BYTES];
+        let mut pending = Vec::new();
+        let said = self.with_traffic(
+            &mut pending,
+            |traffic, room| traffic.queue_close_notify(room),
+            &mut room,
+        );
+        let said = said.ok().and_then(|written| room.get(..written)).unwrap_or_default();
+        out.extend_from_slice(said);
+        !said.is_empty()
+    }
+
+    /// Writes by the connection's writing state, behind what it has to say itself.
+    fn with_traffic(
+        &mut self,
+        pending: &mut Vec<u8>,
+        write: impl FnOnce(
+            &mut WriteTraffic<'_, ServerConnectionData>,
+            &mut [u8],
+        ) -> Result<usize, EncryptError>,
+        sealed: &mut [u8],
+    ) -> Result<usize, Failure> {
+        for _ in 0..ALERT_STEPS_MAX {
+            match self.inner.process_tls_records(&mut []).state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, pending)?,
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                // The client's end: it still listens.
+                Ok(ConnectionState::PeerClosed) => {}
+                Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                    let Some((front, room)) = sealed.split_at_mut_checked(pending.len()) else {
+                        return Err(Failure::internal("there is no room for records"));
+                    };
+                    front.copy_from_slice(pending);
+                    let written = write(&mut traffic, room).map_err(|error| match error {
+                        EncryptError::InsufficientSize(_) => {
+                            Failure::internal("there is no room for records")
+                        }
+                        EncryptError::EncryptExhausted => {
+                            Failure::internal("the connection's keys are used up")
+                        }
+                    })?;
+                    return Ok(pending.len() + written);
+                }
+                Err(error) => return Err(error.into()),
+                Ok(_) => break,
+            }
+        }
+        Err(Failure::internal("the connection cannot be written any more"))
+    }
+}
+
+fn encode(
+    data: &mut EncodeTlsData<'_, ServerConnectionData>,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let start = out.len();
+    let size = match data.encode(&mut []) {
+        Err(EncodeError::InsufficientSize(needed)) => needed.required_size,
+        Ok(_) => return Ok(()),
+        Err(EncodeError::AlreadyEncoded) => return Err(Failure::internal("nothing to encode")),
+    };
+    out.resize(start + size, 0);
+    match data.encode(out.get_mut(start..).unwrap_or_default()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::internal("a record cannot be encoded")),
+    }
+}
+
+/// The room that so many plain bytes need as records, with what a session may have to say besides.
+pub const fn sealed_bytes(plain: usize) -> usize {
+    plain + (plain / PLAIN_PER_RECORD + 1) * RECORD_OVERHEAD + OWN_WORDS
+}
+
+/// The largest record on the wire: RFC 8446 section 5.2 and RFC 5246 section 6.2.3.
+pub const RECORD_BYTES_MAX: usize = 5 + (1 << 14) + 2048;
+const PLAIN_PER_RECORD: usize = 1 << 14;
+/// Header, explicit nonce of TLS 1.2, type, tag.
+const RECORD_OVERHEAD: usize = 5 + 8 + 1 + 16;
+/// An answer to a key update, an alert.
+const OWN_WORDS: usize = 256;
+/// A close_notify behind an answer to a key update.
+const FINISH_BYTES: usize = 256;
+/// States that are gone through on the way to the writing one; there are two of them.
+const ALERT_STEPS_MAX: usize = 16;
