@@ -251,7 +251,10 @@ impl Assemblies {
             return Ok(Taken::Kept);
         }
         let mut message = self.remove(place).message;
-        message.complete |= item.complete;
+        // Requests that are no channels have nothing to complete.
+        let ends =
+            !matches!(message.first, First::Request(asked, _) if asked != Interaction::Channel);
+        message.complete |= item.complete && ends;
         Ok(Taken::Complete(message))
     }
 
