@@ -6,6 +6,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod close;
+mod counter;
 mod id;
 pub mod limits;
 mod rate;
@@ -14,6 +15,7 @@ mod time;
 mod wheel;
 
 pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow};
+pub use counter::Counter;
 pub use id::{SessionId, ShardId};
 pub use rate::RateLimiter;
 pub use slab::{Key, Slab};

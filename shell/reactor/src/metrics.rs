@@ -2,37 +2,9 @@
 //!
 //! Every shard writes its own numbers with plain loads and stores; only reading crosses threads.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use tiderace_base::{CLOSE_CODES, CloseCode, Span};
+use tiderace_base::{CLOSE_CODES, CloseCode, Counter as Cell, Span};
 use tiderace_broker::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
 use tiderace_tls::{Established, FAILURES, FailureKind};
-
-/// A number with one writer.
-#[derive(Debug, Default)]
-pub(crate) struct Cell(AtomicU64);
-
-impl Cell {
-    /// Adds; for the owning shard alone.
-    pub(crate) fn add(&self, amount: u64) {
-        // Not `fetch_add`: with one writer a plain store is as good and costs no bus lock.
-        self.set(self.value().wrapping_add(amount));
-    }
-
-    /// Takes away; for the owning shard alone.
-    pub(crate) fn sub(&self, amount: u64) {
-        self.set(self.value().wrapping_sub(amount));
-    }
-
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// The number now.
-    pub(crate) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Spans counted in buckets whose bounds are powers of two of a nanosecond.
 #[derive(Debug)]
@@ -44,7 +16,7 @@ pub(crate) struct Histogram {
 impl Default for Histogram {
     fn default() -> Self {
         Histogram {
-            buckets: [const { Cell(AtomicU64::new(0)) }; HISTOGRAM_BUCKETS],
+            buckets: [const { Cell::new() }; HISTOGRAM_BUCKETS],
             nanos: Cell::default(),
         }
     }
