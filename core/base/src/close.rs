@@ -89,6 +89,7 @@ close_codes! {
     323 UnexpectedFrame "unexpected-frame" 1002 false "A frame came at a time when its protocol does not allow it.";
     324 UnsupportedVersion "unsupported-version" 1002 false "Client and server share no version of the protocol.";
     325 BadHeader "bad-header" 1002 false "A header is missing, repeated or has a value that is not allowed.";
+    326 TooManyFaults "too-many-faults" 1002 false "More frames broke the rules of their protocol than are borne.";
     330 Http2Error "http2-error" 1002 false "The HTTP/2 connection or stream broke the rules of RFC 9113; the reason names the error.";
     331 Http2Flood "http2-flood" 1008 false "The client sent more HTTP/2 control frames, resets, empty frames or header fragments than the limits of the section http2 allow.";
     400 LoginFailed "login-failed" 1008 false "Name, password or token was not accepted.";
@@ -128,6 +129,7 @@ close_codes! {
     607 TooMuchWork "too-much-work" 1008 false "What was asked takes more steps or memory than one request may.";
     608 StoreUnavailable "store-unavailable" 1013 true "The store cannot take persistent messages now: the disk is full or has failed.";
     609 TooManyDetached "too-many-detached" 1013 true "The server keeps as many sessions for clients that may come back, or as many of their bytes, as it is allowed to.";
+    610 TooManySigns "too-many-signs" 1008 false "Signs of life, or the like, came more often than they are of use.";
     700 NoResponder "no-responder" 1013 true "Nobody serves what was called.";
     701 ServiceBusy "service-busy" 1013 true "Those who serve have no room and too many calls wait already; call again later.";
     702 CallTimeout "call-timeout" 1013 true "The other side was silent for longer than the caller's patience.";

@@ -26,6 +26,7 @@ use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::presence::PresenceConfig;
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
+use crate::sections::rsocket::RSocketConfig;
 use crate::sections::server::{ListenerConfig, ListenerProtocol, ListenerSection, ServerConfig};
 use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
@@ -65,6 +66,7 @@ pub(crate) fn build(
         socketio: single(tables, "socketio", SocketIoConfig::from_values)?,
         deltas: single(tables, "deltas", DeltasConfig::from_values)?,
         native: single(tables, "native", NativeConfig::from_values)?,
+        rsocket: single(tables, "rsocket", RSocketConfig::from_values)?,
         events: single(tables, "events", EventsConfig::from_values)?,
         websocket: single(tables, "websocket", WebSocketConfig::from_values)?,
         auth: build_auth::build(tables, sources, problems)?,
@@ -170,6 +172,7 @@ fn listener(
 ) -> ListenerConfig {
     let of_address = match listen.protocol.as_deref() {
         Some("http") => ListenerProtocol::Http,
+        Some("rsocket") => ListenerProtocol::RSocket,
         Some("stomp") => ListenerProtocol::Stomp,
         _ => ListenerProtocol::Any,
     };

@@ -16,6 +16,7 @@ use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
 use crate::sections::presence::PresenceConfig;
 use crate::sections::protocols::{StompConfig, WebSocketConfig};
+use crate::sections::rsocket::RSocketConfig;
 use crate::sections::server::{ListenerConfig, ServerConfig};
 use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
@@ -68,6 +69,8 @@ pub struct Config {
     pub socketio: SocketIoConfig,
     /// The native protocol.
     pub native: NativeConfig,
+    /// RSocket.
+    pub rsocket: RSocketConfig,
     /// REST and Server-Sent Events.
     pub events: EventsConfig,
     /// WebSocket.

@@ -260,7 +260,7 @@ impl ListenAddress {
     /// Reads `[PROTOCOL://]HOST:PORT`; the host is an IP address, `localhost`, or `*` for every address.
     pub(crate) fn parse(text: &str) -> Option<ListenAddress> {
         let (protocol, place) = match text.split_once("://") {
-            Some((protocol @ ("any" | "http" | "stomp"), place)) => {
+            Some((protocol @ ("any" | "http" | "rsocket" | "stomp"), place)) => {
                 (Some(protocol.to_owned()), place)
             }
             Some(_) => return None,

@@ -53,6 +53,7 @@ pub use sections::operations::{
 };
 pub use sections::presence::PresenceConfig;
 pub use sections::protocols::{StompConfig, WebSocketConfig};
+pub use sections::rsocket::RSocketConfig;
 pub use sections::server::{ListenerConfig, ListenerProtocol, ServerConfig};
 pub use sections::services::ServicesConfig;
 pub use sections::session::SessionConfig;

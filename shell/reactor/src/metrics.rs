@@ -15,10 +15,7 @@ pub(crate) struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Histogram {
-            buckets: [const { Cell::new() }; HISTOGRAM_BUCKETS],
-            nanos: Cell::default(),
-        }
+        Histogram { buckets: [const { Cell::new() }; HISTOGRAM_BUCKETS], nanos: Cell::default() }
     }
 }
 

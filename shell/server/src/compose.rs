@@ -20,6 +20,7 @@ use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_native::NativeOptions;
 use tiderace_queues::QueueOptions;
 use tiderace_reactor::{Deadlines, ListenerOptions, Options, SocketOptions};
+use tiderace_rsocket::{EchoOptions, Lease, RSocketMetrics, RSocketOptions, ResumeOptions};
 use tiderace_stomp::StompOptions;
 use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
@@ -90,6 +91,7 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
                 protocol: match listener.protocol {
                     ListenerProtocol::Any => None,
                     ListenerProtocol::Http => Some("http".to_owned()),
+                    ListenerProtocol::RSocket => Some("rsocket".to_owned()),
                     ListenerProtocol::Stomp => Some("stomp".to_owned()),
                 },
                 ..ListenerOptions::at(listener.address)
@@ -218,6 +220,48 @@ pub(crate) fn native(config: &Config) -> NativeOptions {
         reconnect_jitter: config.native.reconnect_jitter,
         deltas: deltas(config),
         ..NativeOptions::default()
+    }
+}
+
+/// RSocket's options, and where its sessions count.
+pub(crate) fn rsocket(config: &Config, metrics: Arc<RSocketMetrics>) -> RSocketOptions {
+    let (rsocket, limits) = (&config.rsocket, &config.limits);
+    let shards = shards(config) as u64;
+    RSocketOptions {
+        setup_bytes_max: rsocket.setup_bytes_max,
+        message_bytes_max: limits.message_bytes_max,
+        metadata_bytes_max: rsocket.metadata_bytes_max,
+        login_timeout: limits.login_timeout,
+        streams_max: rsocket.streams_max,
+        streams_shard_max: (rsocket.streams_node_max / shards).max(1),
+        subscriptions_max: limits.subscriptions_per_session_max,
+        faults_max: rsocket.faults_max,
+        metadata_pushes_max: rsocket.metadata_pushes_max,
+        keepalives_max: rsocket.keepalives_max,
+        keepalive_bytes_max: rsocket.keepalive_bytes_max,
+        lifetime_min: rsocket.lifetime_min,
+        lifetime_max: rsocket.lifetime_max.max(rsocket.lifetime_min),
+        fragment_bytes: rsocket.fragment_bytes,
+        fragment_bytes_min: rsocket.fragment_bytes_min,
+        fragments_bytes_max: rsocket.fragments_bytes_max,
+        fragmented_max: rsocket.fragmented_max,
+        fragments_timeout: rsocket.fragments_timeout,
+        channel_window: rsocket.channel_window,
+        waiting_max: rsocket.waiting_max,
+        waiting_bytes_max: rsocket.waiting_bytes_max,
+        patience: rsocket.call_timeout,
+        lease: Lease { requests: rsocket.lease_requests, ttl: rsocket.lease_ttl },
+        resume: (!rsocket.resume_window.is_zero()).then_some(ResumeOptions {
+            window: rsocket.resume_window,
+            bytes_max: rsocket.resume_bytes_max,
+            bytes_shard_max: rsocket.resume_bytes_node_max / shards,
+        }),
+        echo: rsocket.echo.then_some(EchoOptions {
+            interval: rsocket.echo_interval,
+            bytes_max: rsocket.echo_bytes_max,
+        }),
+        deltas: deltas(config),
+        metrics,
     }
 }
 

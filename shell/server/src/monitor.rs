@@ -11,6 +11,7 @@ use tiderace_auth::{Check, Verifier};
 use tiderace_broker::{Action, Rules};
 use tiderace_config::{MonitoringAccess, MonitoringConfig};
 use tiderace_reactor::{MetricKind, NodeControl, Sample, SampleValue};
+use tiderace_rsocket::RSocketMetrics;
 use tiderace_topics::Path;
 use tiderace_wire::{Credentials, Kind, Request, Response};
 
@@ -29,6 +30,8 @@ pub(crate) struct Monitor {
     pub(crate) node: OnceLock<NodeControl>,
     /// Set once the store is open, if there is one.
     pub(crate) persistence: OnceLock<Option<Arc<Persistence>>>,
+    /// Set once RSocket's sessions count.
+    pub(crate) rsocket: OnceLock<Arc<RSocketMetrics>>,
     /// Whether new connections are welcome.
     pub(crate) ready: AtomicBool,
 }
@@ -72,6 +75,9 @@ impl Monitor {
                 process::render(&mut body);
                 if let Some(Some(persistence)) = self.persistence.get() {
                     render_store(&mut body, persistence);
+                }
+                if let Some(rsocket) = self.rsocket.get() {
+                    render_rsocket(&mut body, rsocket);
                 }
                 body.into_bytes()
             },
@@ -120,6 +126,7 @@ impl Monitor {
 const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n\
     native       WebSocket at /tiderace, long polling at /engine.io/\n\
     Socket.IO    at /socket.io/\n\
+    RSocket      tcp on this port, or WebSocket at /rsocket\n\
     STOMP        tcp on this port, or WebSocket at /stomp (subprotocol v12.stomp)\n\
     /events      what is published, as Server-Sent Events: /events?topic=demo/fx/*\n\
     /topics/...  a topic's value; POST publishes\n\
@@ -183,6 +190,22 @@ fn render_store(out: &mut String, persistence: &Persistence) {
         head(out, &mut last, metric.name, metric.help, kind);
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{} {value}", metric.name);
+    }
+}
+
+/// RSocket's metrics.
+fn render_rsocket(out: &mut String, metrics: &RSocketMetrics) {
+    let mut last = "";
+    for (row, values, value) in metrics.values() {
+        let kind = if row.is_counter { "counter" } else { "gauge" };
+        head(out, &mut last, row.name, row.help, kind);
+        let labels = row.labels.iter().zip(values);
+        let labels: Vec<String> =
+            labels.map(|(label, text)| format!("{label}=\"{text}\"")).collect();
+        let labels = labels.join(",");
+        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{}{braced} {value}", row.name);
     }
 }
 

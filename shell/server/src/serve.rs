@@ -11,6 +11,7 @@ use tiderace_auth::AuthWorker;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
 use tiderace_reactor::{Keeper, Services, spawn};
+use tiderace_rsocket::RSocketMetrics;
 use tiderace_wire::{Opening, Request};
 use tracing::info;
 
@@ -47,6 +48,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         verifier,
         node: OnceLock::new(),
         persistence: OnceLock::new(),
+        rsocket: OnceLock::new(),
         ready: AtomicBool::new(true),
     });
     let persistence = Persistence::open(&config.store, compose::shards(config))?.map(Arc::new);
@@ -76,6 +78,15 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     if config.events.enabled {
         protocols.push(tiderace_events::protocol(Arc::new(events::options(config)?)));
     }
+    let rsocket = Arc::new(RSocketMetrics::new(compose::shards(config)));
+    if config.rsocket.enabled {
+        protocols.push(tiderace_rsocket::protocol(
+            Arc::new(compose::rsocket(config, rsocket.clone())),
+            config.rsocket.websocket_paths.clone().into(),
+        ));
+    }
+    // Nobody else sets it.
+    let _ = monitor.rsocket.set(rsocket);
     let services = Services {
         protocols,
         http: {

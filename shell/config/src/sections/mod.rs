@@ -15,6 +15,7 @@ pub(crate) mod native;
 pub(crate) mod operations;
 pub(crate) mod presence;
 pub(crate) mod protocols;
+pub(crate) mod rsocket;
 pub(crate) mod server;
 pub(crate) mod services;
 pub(crate) mod session;
@@ -47,6 +48,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     engineio::EngineIoConfig::SECTION,
     socketio::SocketIoConfig::SECTION,
     native::NativeConfig::SECTION,
+    rsocket::RSocketConfig::SECTION,
     events::EventsConfig::SECTION,
     protocols::WebSocketConfig::SECTION,
     auth::AuthSection::SECTION,

@@ -12,7 +12,7 @@ use crate::spec::{choice, section};
 section! {
     /// The process as a whole.
     "server" TABLE ServerConfig {
-        /// Addresses to listen on; each recognises every protocol by its first bytes. `PROTOCOL://` in front pins one to `stomp` or `http`. From the environment or a flag it replaces every listener of the file.
+        /// Addresses to listen on; each recognises every protocol by its first bytes. `PROTOCOL://` in front pins one to `stomp`, `rsocket` or `http`. From the environment or a flag it replaces every listener of the file.
         "listen" listen: Vec<String> = Is("127.0.0.1:7800"), Kind::List(&Kind::Listen), flag("listen");
         /// Event loops, each a thread with its own connections.
         "shards" shards: usize = Is("0"), Kind::Integer { min: 1, max: SHARDS_MAX as u64 }, zero("one per core"), flag("shards");
@@ -42,6 +42,8 @@ choice! {
         Any = "any",
         /// HTTP/1.1 and WebSocket.
         Http = "http",
+        /// RSocket over TCP.
+        RSocket = "rsocket",
         /// STOMP over TCP.
         Stomp = "stomp",
     }

@@ -13,21 +13,26 @@ pub(crate) fn development_banner(program: &str, listeners: &[ListenerConfig]) ->
     );
     for listener in listeners {
         let protocols = match listener.protocol {
-            ListenerProtocol::Any => "native, Socket.IO, STOMP, SSE and REST, /metrics",
+            ListenerProtocol::Any => "native, Socket.IO, STOMP, RSocket, SSE and REST, /metrics",
             ListenerProtocol::Http => {
-                "native, Socket.IO, SSE and REST, STOMP over WebSocket, /metrics"
+                "native, Socket.IO, SSE and REST, STOMP and RSocket over WebSocket, /metrics"
             }
+            ListenerProtocol::RSocket => "RSocket",
             ListenerProtocol::Stomp => "STOMP",
         };
         // Writing to a String cannot fail.
         let _ = writeln!(out, "  {:<22} {protocols}", listener.address.to_string());
     }
-    let web = listeners.iter().find(|listener| listener.protocol != ListenerProtocol::Stomp);
+    let speaks = |protocol: ListenerProtocol| {
+        listeners.iter().find(move |listener| {
+            listener.protocol == ListenerProtocol::Any || listener.protocol == protocol
+        })
+    };
+    let web = speaks(ListenerProtocol::Http);
     if let Some(web) = web {
         let _ = writeln!(out, "\nLive quotes in a browser: http://{}/", web.address);
     }
-    let stomp = listeners.iter().find(|listener| listener.protocol != ListenerProtocol::Http);
-    let Some(stomp) = stomp else { return out };
+    let Some(stomp) = speaks(ListenerProtocol::Stomp) else { return out };
     let port = match stomp.address.port() {
         7800 => String::new(),
         port => format!(" -p {port}"),

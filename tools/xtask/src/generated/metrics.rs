@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tiderace_broker::BROKER_METRICS;
 use tiderace_reactor::{METRICS, MetricKind};
+use tiderace_rsocket::RSOCKET_METRICS;
 use tiderace_store::STORE_METRICS;
 
 use crate::{Finding, Tree};
@@ -116,8 +117,14 @@ fn lines() -> Vec<Line> {
         labels: String::new(),
         help: row.help,
     });
+    let rsocket = RSOCKET_METRICS.iter().map(|row| Line {
+        name: row.name,
+        kind: if row.is_counter { "counter" } else { "gauge" },
+        labels: row.labels.join(", "),
+        help: row.help,
+    });
     let mut lines: Vec<Line> =
-        broker.chain(reactor).chain(store).chain(OTHERS.iter().cloned()).collect();
+        broker.chain(reactor).chain(store).chain(rsocket).chain(OTHERS.iter().cloned()).collect();
     lines.sort_by(|a, b| (a.name, &a.labels).cmp(&(b.name, &b.labels)));
     lines
 }

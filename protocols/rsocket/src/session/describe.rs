@@ -1,0 +1,296 @@
+//! What a request says of itself beside its data, and what deliveries say beside theirs.
+//!
+//! ```text
+//!   message/x.tiderace.options.v0      retain:true ⏎ ttl:5000 ⏎ …      of a request: what it wishes
+//!   message/x.tiderace.properties.v0   name:value ⏎ …                  of a message: its properties
+//!   message/x.tiderace.message.v0      path:fx/EUR ⏎ version:7 ⏎ …     of a delivery: what it is
+//! ```
+//! Lines are those of `tiderace_wire::properties`. Relies on `metadata`. Invariant: an option that is not
+//! known is refused, so that nobody relies on what does not happen.
+
+use std::borrow::Cow;
+
+use tiderace_base::{Close, CloseCode, Span};
+use tiderace_delta::NAMES;
+use tiderace_wire::{Flags, Replay, parse_span, properties};
+
+use super::RSocketSession;
+use crate::metadata::{Described, Entries, MetadataError, Mime};
+
+/// The MIME type of what a request wishes.
+pub const OPTIONS_MIME: &str = "message/x.tiderace.options.v0";
+/// The MIME type of a message's properties.
+pub const PROPERTIES_MIME: &str = "message/x.tiderace.properties.v0";
+/// The MIME type of what a delivery is.
+pub const MESSAGE_MIME: &str = "message/x.tiderace.message.v0";
+
+/// Stands for MIME types without a number.
+pub(super) const OTHER_MIME: u8 = 0xff;
+
+/// What a request says of itself.
+#[derive(Debug, Default)]
+pub(super) struct Asked<'a> {
+    pub(super) route: Option<&'a str>,
+    pub(super) data_mime: Option<Mime<'a>>,
+    pub(super) properties: &'a [u8],
+    pub(super) wishes: Wishes<'a>,
+}
+
+/// What a request wishes.
+#[derive(Debug)]
+pub(super) struct Wishes<'a> {
+    /// Marks of what is published.
+    pub(super) flags: Flags,
+    pub(super) ttl_ms: Option<u64>,
+    /// Publish even if there is no data.
+    pub(super) publish: bool,
+    pub(super) details: bool,
+    pub(super) properties: bool,
+    pub(super) snapshot: bool,
+    pub(super) selector: Option<Cow<'a, str>>,
+    pub(super) replay: Option<Replay>,
+    pub(super) interval: Span,
+    /// The number of the codec of deltas; 0 for none.
+    pub(super) codec: Vec<Cow<'a, str>>,
+    pub(super) patience: Option<Span>,
+}
+
+impl Default for Wishes<'_> {
+    fn default() -> Self {
+        Wishes {
+            flags: Flags::NONE,
+            ttl_ms: None,
+            publish: false,
+            details: false,
+            properties: false,
+            snapshot: true,
+            selector: None,
+            replay: None,
+            interval: Span::ZERO,
+            codec: Vec::new(),
+            patience: None,
+        }
+    }
+}
+
+impl RSocketSession {
+    /// Reads the metadata of a request.
+    pub(super) fn describe<'a>(&self, metadata: Option<&'a [u8]>) -> Result<Asked<'a>, Close> {
+        let Some(metadata) = metadata else { return Ok(Asked::default()) };
+        if metadata.len() > self.options().metadata_bytes_max {
+            let most = self.options().metadata_bytes_max;
+            let reason = format!("the metadata has {} bytes; the limit is {most}", metadata.len());
+            return Err(Close::new(CloseCode::FrameTooLarge, reason));
+        }
+        let mut asked = Asked::default();
+        if self.metadata_mime == OTHER_MIME {
+            return Ok(asked);
+        }
+        if Mime::TEXT.id() == Some(self.metadata_mime) {
+            asked.route = Some(text(metadata)?);
+            return Ok(asked);
+        }
+        let (mut options, mut block) = (None, None);
+        let described =
+            Described::read_with(Mime::Id(self.metadata_mime), metadata, |mime, bytes| match mime
+                .name()
+            {
+                Some(OPTIONS_MIME) => options = options.or(Some(bytes)),
+                Some(PROPERTIES_MIME) => block = block.or(Some(bytes)),
+                _ => {}
+            })
+            .map_err(malformed)?;
+        if described.authentication.is_some() {
+            self.check_authentication(metadata)?;
+        }
+        asked.route = described.route;
+        asked.data_mime = described.data_mime;
+        if let Some(block) = block {
+            check_properties(block)?;
+            asked.properties = block;
+        }
+        if let Some(options) = options {
+            asked.wishes = Wishes::read(options)?;
+        }
+        Ok(asked)
+    }
+
+    /// Who asks is who logged in. Other credentials would ask for rights that are not given.
+    fn check_authentication(&self, metadata: &[u8]) -> Result<(), Close> {
+        let raw = if Mime::AUTHENTICATION.id() == Some(self.metadata_mime) {
+            Some(metadata)
+        } else {
+            authentication_of(metadata)
+        };
+        let known = self.rare.as_ref().and_then(|rare| rare.authentication.as_deref());
+        if raw == known {
+            return Ok(());
+        }
+        let reason = "a request brings other credentials than SETUP; log in by SETUP";
+        Err(Close::new(CloseCode::LoginFailed, reason))
+    }
+
+    /// Whether metadata of several kinds can be sent.
+    pub(super) fn is_composite(&self) -> bool {
+        Mime::COMPOSITE.id() == Some(self.metadata_mime)
+    }
+}
+
+impl<'a> Wishes<'a> {
+    fn read(lines: &'a [u8]) -> Result<Wishes<'a>, Close> {
+        text(lines)?;
+        let mut wishes = Wishes::default();
+        for (name, value) in properties::raw(lines) {
+            let value = properties::decode(value);
+            let truth = || truth(name, &value);
+            match name {
+                b"retain" if value == "remove" => wishes.flags = Flags::RETAIN_REMOVE,
+                b"retain" => wishes.flags = if truth()? { Flags::RETAIN } else { Flags::NONE },
+                b"ttl" => wishes.ttl_ms = Some(span(name, &value)?.as_millis() as u64),
+                b"publish" => wishes.publish = truth()?,
+                b"details" => wishes.details = truth()?,
+                b"properties" => wishes.properties = truth()?,
+                b"snapshot" => wishes.snapshot = truth()?,
+                b"interval" => wishes.interval = span(name, &value)?.min(INTERVAL_MAX),
+                b"patience" => wishes.patience = Some(span(name, &value)?),
+                b"replay" => wishes.replay = Some(replay(&value)?),
+                b"selector" => wishes.selector = Some(value),
+                b"deltas" => wishes.codec = codecs(value)?,
+                _ => {
+                    let reason = format!(
+                        "the option `{}` is not known; known are retain, ttl, publish, details, \
+                         properties, snapshot, selector, replay, interval, deltas and patience",
+                        String::from_utf8_lossy(name).chars().take(64).collect::<String>()
+                    );
+                    return Err(Close::new(CloseCode::BadHeader, reason));
+                }
+            }
+        }
+        Ok(wishes)
+    }
+
+    /// Whether a request without data publishes all the same.
+    pub(super) fn publishes(&self) -> bool {
+        self.publish || self.flags != Flags::NONE || self.ttl_ms.is_some()
+    }
+}
+
+fn wrong(name: &[u8], what: &str) -> Close {
+    let reason = format!("the option `{}` is {what}", String::from_utf8_lossy(name));
+    Close::new(CloseCode::BadHeader, reason)
+}
+
+fn truth(name: &[u8], value: &str) -> Result<bool, Close> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(wrong(name, "true or false")),
+    }
+}
+
+fn span(name: &[u8], value: &str) -> Result<Span, Close> {
+    let millis = value.parse().ok().map(Span::from_millis);
+    millis
+        .or_else(|| parse_span(value))
+        .ok_or_else(|| wrong(name, "milliseconds, or text such as 250ms or 10s"))
+}
+
+fn replay(value: &str) -> Result<Replay, Close> {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let read = match value.split_once(' ') {
+        Some(("last", count)) => {
+            number(count).map(|count| Replay::Last(u32::try_from(count).unwrap_or(u32::MAX)))
+        }
+        Some(("version", version)) => number(version).map(Replay::Version),
+        Some(("since", millis)) => number(millis).map(Replay::Time),
+        _ => None,
+    };
+    read.ok_or_else(|| wrong(b"replay", "`last 10`, `version 7` or `since MILLISECONDS`"))
+}
+
+fn codecs(value: Cow<'_, str>) -> Result<Vec<Cow<'_, str>>, Close> {
+    let names: Vec<_> = value.split(',').map(|name| name.trim().to_owned()).collect();
+    if names.iter().all(|name| NAMES.contains(&name.as_str())) {
+        return Ok(names.into_iter().map(Cow::Owned).collect());
+    }
+    Err(wrong(b"deltas", &format!("one or several of {}", NAMES.join(", "))))
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Close> {
+    simdutf8::basic::from_utf8(bytes)
+        .map_err(|_| Close::new(CloseCode::BadText, "metadata that is text is not valid UTF-8"))
+}
+
+fn malformed(error: MetadataError) -> Close {
+    Close::new(CloseCode::BadHeader, error.to_string())
+}
+
+/// The authentication of composite metadata, as it stands there.
+pub(super) fn authentication_of(metadata: &[u8]) -> Option<&[u8]> {
+    let mut entries = Entries::new(metadata).flatten();
+    entries.find(|entry| entry.mime == Mime::AUTHENTICATION).map(|entry| entry.bytes)
+}
+
+/// Checks that a stranger's block of properties has the neutral form.
+fn check_properties(block: &[u8]) -> Result<(), Close> {
+    let bad = || {
+        let reason = "properties are lines of `name:value`, each with its end, in UTF-8, with the \
+                      escapes \\\\, \\n, \\r and \\c";
+        Close::new(CloseCode::BadHeader, reason)
+    };
+    if block.is_empty() {
+        return Ok(());
+    }
+    let is_text = simdutf8::basic::from_utf8(block).is_ok();
+    if !is_text || !block.ends_with(b"\n") || block.contains(&b'\r') || block.contains(&0) {
+        return Err(bad());
+    }
+    for line in block.split_inclusive(|byte| *byte == b'\n') {
+        let colons = line.iter().filter(|byte| **byte == b':').count();
+        if colons != 1 || line.starts_with(b":") {
+            return Err(bad());
+        }
+    }
+    let mut bytes = block.iter();
+    while let Some(byte) = bytes.next() {
+        if *byte == b'\\' && !matches!(bytes.next(), Some(b'\\' | b'n' | b'r' | b'c')) {
+            return Err(bad());
+        }
+    }
+    Ok(())
+}
+
+/// Intervals are at most a day.
+const INTERVAL_MAX: Span = Span::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn wishes_are_read() {
+        let wishes = Wishes::read(b"retain:true\nttl:5s\ndetails:true\nsnapshot:false\n").unwrap();
+        assert!(wishes.details && !wishes.snapshot && wishes.publishes());
+        assert_eq!((wishes.flags, wishes.ttl_ms), (Flags::RETAIN, Some(5000)));
+        let wishes = Wishes::read(b"replay:last 10\ninterval:250\nselector:a \\c b\n").unwrap();
+        assert_eq!(wishes.interval, Span::from_millis(250));
+        assert_eq!(wishes.selector.as_deref(), Some("a : b"));
+        assert!(matches!(wishes.replay, Some(Replay::Last(10))) && !wishes.publishes());
+        assert_eq!(Wishes::read(b"retain:remove\n").unwrap().flags, Flags::RETAIN_REMOVE);
+        for bad in ["retain:x\n", "colour:red\n", "replay:10\n", "ttl:soon\n", "deltas:zip\n"] {
+            assert!(Wishes::read(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn properties_have_their_form() {
+        for good in ["", "a:b\n", "a:\nb\\c:x y\\n\n"] {
+            assert!(check_properties(good.as_bytes()).is_ok(), "{good:?}");
+        }
+        for bad in ["a:b", "ab\n", ":b\n", "a:b:c\n", "a:\\t\n", "a:b\r\n", "a:\0\n", "\na:b\n"] {
+            assert!(check_properties(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+        assert!(check_properties(b"a:\xff\n").is_err());
+    }
+}

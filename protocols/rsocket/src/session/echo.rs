@@ -1,0 +1,129 @@
+//! The responder for load tests: payloads come back.
+//!
+//! All streams of a session tick together, by one deadline: what a session sends in a tick goes out in
+//! one piece. Relies on the table of streams. Invariants: an idle stream keeps its payload in one
+//! allocation, none if it is empty, and nothing else; without demand a tick is dropped; a client that
+//! does not read is sent nothing more.
+
+use tiderace_base::{Span, Time};
+use tiderace_wire::Output;
+
+use super::outlet::Outlet;
+use super::streams::{Stream, Streams};
+use crate::frame::{Frame, Payload};
+use crate::options::{ECHO_BLOCK_BYTES, EchoOptions};
+
+/// A stream whose payload comes back.
+#[derive(Debug)]
+pub(super) struct Echo {
+    /// How many items are wanted.
+    pub(super) demand: u64,
+    /// Metadata behind its length, if there is any, then data.
+    bytes: Box<[u8]>,
+    /// Whether there is.
+    has_metadata: bool,
+}
+
+impl Echo {
+    pub(super) fn new(demand: u32, payload: Payload<'_>) -> Echo {
+        let bytes = match payload.metadata {
+            None => Box::from(payload.data),
+            Some(metadata) => {
+                let length = (metadata.len() as u32).to_be_bytes();
+                [&length, metadata, payload.data].concat().into_boxed_slice()
+            }
+        };
+        Echo { demand: u64::from(demand), bytes, has_metadata: payload.metadata.is_some() }
+    }
+
+    pub(super) fn payload(&self) -> Payload<'_> {
+        let whole = Payload::data(&self.bytes);
+        if !self.has_metadata {
+            return whole;
+        }
+        let Some((length, rest)) = self.bytes.split_first_chunk::<4>() else { return whole };
+        let parts = rest.split_at_checked(u32::from_be_bytes(*length) as usize);
+        parts.map_or(whole, |(metadata, data)| Payload::new(metadata, data))
+    }
+
+    /// Bytes kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Sends what is due; says when to tick again.
+pub(super) fn tick(
+    options: &EchoOptions,
+    due: Time,
+    now: Time,
+    streams: &mut Streams,
+    outlet: &mut Outlet,
+    output: &mut Output<'_>,
+) -> Time {
+    if options.interval.is_zero() {
+        return pour(now, streams, outlet, output);
+    }
+    // What was sent before has not been taken: the client does not read.
+    if output.queue.len() < ECHO_BLOCK_BYTES {
+        let most = output.queue.len() + options.bytes_max;
+        round(streams, most, outlet, output);
+    }
+    // From the moment it was due, so that the rate is as it should be.
+    let next = due + options.interval;
+    if next > now { next } else { now + options.interval }
+}
+
+/// One item for each stream that wants one; whether there was any.
+fn round(
+    streams: &mut Streams,
+    bytes_max: usize,
+    outlet: &mut Outlet,
+    output: &mut Output<'_>,
+) -> bool {
+    let mut any = false;
+    for (id, stream) in streams.iter_mut() {
+        let Stream::Echo(echo) = stream else { continue };
+        if echo.demand == 0 || output.queue.len() > bytes_max {
+            continue;
+        }
+        echo.demand -= 1;
+        any = true;
+        outlet.send(Frame::item(*id, echo.payload(), false), output);
+    }
+    any
+}
+
+/// As much as there is demand for and a block has room for.
+fn pour(now: Time, streams: &mut Streams, outlet: &mut Outlet, output: &mut Output<'_>) -> Time {
+    while output.queue.len() < ECHO_BLOCK_BYTES {
+        if !round(streams, ECHO_BLOCK_BYTES, outlet, output) {
+            return Time::NEVER;
+        }
+    }
+    now + PAUSE
+}
+
+/// Between two blocks for which there is demand: the connection takes the first meanwhile.
+const PAUSE: Span = Span::from_micros(100);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn payloads_are_kept_as_they_came() {
+        for payload in [
+            Payload::data(b""),
+            Payload::data(b"abc"),
+            Payload::new(b"", b""),
+            Payload::new(b"m", b""),
+            Payload::new(b"meta", b"data"),
+        ] {
+            let echo = Echo::new(3, payload);
+            assert_eq!(echo.payload(), payload);
+            assert_eq!(echo.bytes(), payload.len() + payload.metadata.map_or(0, |_| 4));
+        }
+    }
+}

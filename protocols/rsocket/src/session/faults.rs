@@ -1,0 +1,119 @@
+//! What clients do wrong: what is borne and counted, and by which codes RSocket says the rest.
+//!
+//! Relies on the table of close codes. Invariant: every sentence that goes to a client begins with the
+//! close code's short name, which programs can rely on.
+
+use tiderace_base::{Close, CloseCode};
+
+use super::RSocketSession;
+use crate::frame::ErrorCode;
+use crate::metrics::{Rejection, Rule};
+use crate::options::SENTENCE_BYTES_MAX;
+
+impl RSocketSession {
+    /// A frame broke a rule and is ignored.
+    ///
+    /// # Errors
+    /// When it is the last straw.
+    pub(super) fn fault(&mut self, rule: Rule) -> Result<(), Close> {
+        self.outlet.count(|counters| counters.fault(rule));
+        self.faults += 1;
+        let most = self.options().faults_max;
+        if self.faults <= most {
+            return Ok(());
+        }
+        let reason =
+            format!("more than {most} frames broke the rules of RSocket ({rule:?} the last)");
+        Err(Close::new(CloseCode::TooManyFaults, reason))
+    }
+}
+
+/// The error code of a request that ends so, and the limit that it met if it was not begun.
+pub(super) fn stream_code(code: CloseCode) -> (ErrorCode, Option<Rejection>) {
+    use CloseCode::{
+        BadDestination, BadFrame, BadHeader, BadOperation, BadPatch, BadRequest, BadSelector,
+        BadSpecification, BadText, BadValue, BadView, CallCancelled, FrameTimeout, FrameTooLarge,
+        LockHeld, MemoryFull, NoResponder, ServiceBusy, ShuttingDown, StoreUnavailable,
+        TooManyCalls, TooManyReceipts, TooManySubscriptions, TooManyTopics, UnexpectedFrame,
+    };
+    match code {
+        BadDestination | BadFrame | BadHeader | BadOperation | BadPatch | BadRequest
+        | BadSelector | BadSpecification | BadText | BadValue | BadView | FrameTimeout
+        | FrameTooLarge | UnexpectedFrame => (ErrorCode::INVALID, Some(Rejection::Other)),
+        TooManyReceipts | TooManySubscriptions => (ErrorCode::REJECTED, Some(Rejection::Streams)),
+        MemoryFull | StoreUnavailable | TooManyTopics => {
+            (ErrorCode::REJECTED, Some(Rejection::Memory))
+        }
+        LockHeld | NoResponder | ServiceBusy | ShuttingDown | TooManyCalls => {
+            (ErrorCode::REJECTED, Some(Rejection::Other))
+        }
+        CallCancelled => (ErrorCode::CANCELED, None),
+        _ => (ErrorCode::APPLICATION_ERROR, None),
+    }
+}
+
+/// The close code of a request that the other side ended by an error.
+pub(super) fn close_code(code: ErrorCode) -> CloseCode {
+    match code {
+        ErrorCode::CANCELED => CloseCode::CallCancelled,
+        ErrorCode::REJECTED => CloseCode::ServiceBusy,
+        _ => CloseCode::CallFailed,
+    }
+}
+
+/// The error code of a connection that ends so, before or after its setup.
+pub(super) fn connection_code(code: CloseCode, before: bool, resuming: bool) -> ErrorCode {
+    use CloseCode::{
+        AliasTaken, BadAlias, BadFrame, BadHeader, BadText, FrameTooLarge, LoginTimeout,
+        ShuttingDown, TooManyDetached, UnexpectedFrame, UnsupportedVersion,
+    };
+    match code {
+        AliasTaken | BadAlias | TooManyDetached => ErrorCode::REJECTED_SETUP,
+        ShuttingDown if !before => ErrorCode::CONNECTION_CLOSE,
+        _ if !before => ErrorCode::CONNECTION_ERROR,
+        _ if resuming => ErrorCode::REJECTED_RESUME,
+        UnsupportedVersion => ErrorCode::UNSUPPORTED_SETUP,
+        BadFrame | BadHeader | BadText | FrameTooLarge | LoginTimeout | UnexpectedFrame => {
+            ErrorCode::INVALID_SETUP
+        }
+        _ => ErrorCode::REJECTED_SETUP,
+    }
+}
+
+/// What a client is told.
+pub(super) fn sentence(close: &Close) -> String {
+    shortened(format!("{}: {}", close.code.slug(), close.reason))
+}
+
+/// Of a text of other people's at most so much as an error may have.
+pub(super) fn shortened(mut text: String) -> String {
+    if text.len() > SENTENCE_BYTES_MAX {
+        let end = (0..=SENTENCE_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or_default());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tiderace_base::CLOSE_CODES;
+
+    #[test]
+    fn every_close_has_a_code_where_it_belongs() {
+        for row in CLOSE_CODES {
+            assert!(stream_code(row.code).0.is_of_streams(), "{}", row.slug);
+            for (before, resuming) in [(true, true), (true, false), (false, false)] {
+                let code = connection_code(row.code, before, resuming);
+                assert!(code.is_of_connections(), "{}", row.slug);
+            }
+        }
+    }
+
+    #[test]
+    fn sentences_are_short_and_begin_with_the_name() {
+        let close = Close::new(CloseCode::BadHeader, "ä".repeat(2000));
+        let text = sentence(&close);
+        assert!(text.starts_with("bad-header: ä") && text.len() <= SENTENCE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,105 @@
+//! Leases: how many requests each side may begin, where SETUP asked for that.
+//!
+//! Relies on time passed in. Invariant: a client that asked for leases has one as soon as it is logged
+//! in, and the next before the last one ends, so that an honest one is never refused.
+
+use tiderace_base::{Close, Now, Span, Time};
+use tiderace_wire::{Context, Output};
+
+use super::RSocketSession;
+use crate::frame::{Body, Frame, Lease as LeaseFrame, NUMBER_MAX};
+
+/// The leases of both sides.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    /// What the client may begin.
+    given: Grant,
+    /// When the next one is due.
+    renew: Time,
+    /// What the server may begin.
+    got: Grant,
+}
+
+/// How many requests, until when.
+#[derive(Clone, Copy, Debug, Default)]
+struct Grant {
+    left: u32,
+    until: Time,
+}
+
+impl Grant {
+    fn take(&mut self, now: Time) -> bool {
+        if self.left == 0 || self.until <= now {
+            return false;
+        }
+        self.left -= 1;
+        true
+    }
+}
+
+impl Leases {
+    /// Whether the client may begin a request; counts it.
+    pub(super) fn take(&mut self, now: Time) -> bool {
+        self.given.take(now)
+    }
+
+    /// Whether the server may; counts it.
+    pub(super) fn spend(&mut self, now: Time) -> bool {
+        self.got.take(now)
+    }
+
+    pub(super) fn renew_at(&self) -> Time {
+        self.renew
+    }
+}
+
+impl RSocketSession {
+    /// Gives the client a lease, if it asked for leases.
+    pub(super) fn grant_lease(&mut self, now: Now, output: &mut Output<'_>) {
+        let offer = self.options().lease;
+        let Some(leases) = self.rare.as_mut().and_then(|rare| rare.leases.as_mut()) else { return };
+        leases.given = Grant { left: offer.requests, until: now.time + offer.ttl };
+        leases.renew = now.time + offer.ttl / 2;
+        let ttl_ms = u32::try_from(offer.ttl.as_millis()).unwrap_or(NUMBER_MAX).min(NUMBER_MAX);
+        let lease = LeaseFrame { ttl_ms, requests: offer.requests, metadata: None };
+        self.outlet.say(&Frame::connection(Body::Lease(lease)), output);
+    }
+
+    /// The client gives the server a lease; one that was not asked for means nothing.
+    pub(super) fn leased(
+        &mut self,
+        now: Now,
+        lease: &LeaseFrame<'_>,
+        _: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        if let Some(leases) = self.rare.as_mut().and_then(|rare| rare.leases.as_mut()) {
+            let ttl = Span::from_millis(u64::from(lease.ttl_ms));
+            leases.got = Grant { left: lease.requests, until: now.time + ttl };
+        }
+        Ok(())
+    }
+
+    /// Does what is due of what is rarely there.
+    ///
+    /// # Errors
+    /// When the connection has to end.
+    pub(super) fn expire_rare(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        let timeout = self.options().fragments_timeout;
+        let Some(rare) = &mut self.rare else { return Ok(()) };
+        for command in rare.deferred.drain(..) {
+            context.commands.push(command);
+        }
+        if let Some((stream, begun)) = rare.assemblies.oldest()
+            && begun + timeout <= now.time
+        {
+            let reason =
+                format!("the fragments of stream {stream} did not all come within {timeout:?}");
+            return Err(Close::new(tiderace_base::CloseCode::FrameTimeout, reason));
+        }
+        if rare.leases.as_ref().is_some_and(|leases| leases.renew <= now.time) {
+            self.grant_lease(now, &mut context.output);
+        }
+        self.tidy();
+        Ok(())
+    }
+}

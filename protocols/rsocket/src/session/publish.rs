@@ -1,0 +1,156 @@
+//! Publishing to topics and sending to queues, and telling the value of a topic.
+//!
+//! Relies on the broker to answer for each message that asked. Invariant: what is refused here has not
+//! reached the broker.
+
+use tiderace_base::{Close, Now};
+use tiderace_wire::{
+    Context, Destination, Flags, Kind, Meta, Operation, Reading, Token, properties,
+};
+
+use super::RSocketSession;
+use super::channel::{Channel, Work};
+use super::describe::{Asked, OTHER_MIME};
+use super::rare::Waiting;
+use super::request::Begin;
+use super::streams::Stream;
+use crate::frame::{Interaction, Payload};
+use crate::metadata::Mime;
+
+impl RSocketSession {
+    /// A request-response or a fire-and-forget of a topic or queue.
+    pub(super) fn publish_or_fetch(
+        &mut self,
+        begin: &Begin<'_>,
+        kind: Kind,
+        path: &str,
+        asked: &Asked<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let Begin { stream, request, now } = *begin;
+        let answers = request.interaction == Interaction::Response;
+        let has_data = !request.payload.data.is_empty() || asked.wishes.publishes();
+        if answers && !has_data && kind == Kind::Topic {
+            return self.fetch(begin, path, context);
+        }
+        let destination = self.known_destination(kind, path)?;
+        let token = answers.then(|| self.ask(Waiting::Publish(stream)));
+        self.publish(now, &destination, asked, request.payload.data, token, context);
+        if let Some(token) = token {
+            self.streams.insert(stream, Stream::Waiting { token });
+        }
+        Ok(())
+    }
+
+    /// A request-channel of a topic or queue: each item is published.
+    pub(super) fn begin_publishing(
+        &mut self,
+        begin: &Begin<'_>,
+        kind: Kind,
+        path: &str,
+        asked: &Asked<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let destination = self.known_destination(kind, path)?;
+        let flags = asked.wishes.flags;
+        let ttl_ms = asked.wishes.ttl_ms;
+        let token = self.ask(Waiting::Item(begin.stream));
+        self.publish(
+            begin.now,
+            &destination,
+            asked,
+            begin.request.payload.data,
+            Some(token),
+            context,
+        );
+        let work = Work::Publish(Box::new((destination, flags, ttl_ms)));
+        let channel = Channel::new(work, begin.request);
+        self.begin_channel(begin, channel, Payload::default(), context);
+        Ok(())
+    }
+
+    /// Hands a message over.
+    pub(super) fn publish(
+        &mut self,
+        now: Now,
+        destination: &Destination,
+        asked: &Asked<'_>,
+        data: &[u8],
+        token: Option<Token>,
+        context: &mut Context<'_>,
+    ) {
+        let content = self.content_type(asked.data_mime, asked.properties);
+        let properties_len = asked.properties.len();
+        let block = context.commands.message(destination);
+        let room = content.map_or(0, |name| name.len() + 16) + properties_len + data.len();
+        match block.capacity() {
+            // The first of its run and mostly the only one.
+            0 => block.reserve_exact(room),
+            _ => block.reserve(room),
+        }
+        if let Some(name) = content {
+            properties::append(block, "content-type", name);
+        }
+        block.extend_from_slice(asked.properties);
+        let mut flags = asked.wishes.flags;
+        let escaped = content.is_some_and(|name| name.contains([':', '\\']));
+        if escaped || asked.properties.contains(&b'\\') {
+            flags = flags | Flags::ESCAPED;
+        }
+        let expires_ms = asked.wishes.ttl_ms.map(|ttl| now.wall_ms.saturating_add(ttl));
+        context.commands.publish(data, Meta { flags, expires_ms }, token);
+    }
+
+    /// What the data of a message is, if that says more than that it is bytes.
+    pub(super) fn content_type<'a>(
+        &'a self,
+        own: Option<Mime<'a>>,
+        block: &[u8],
+    ) -> Option<&'a str> {
+        if properties::find(block, "content-type").is_some() {
+            return None;
+        }
+        let name = match own {
+            Some(mime) => mime.name(),
+            None if self.data_mime == OTHER_MIME => {
+                self.rare.as_ref().and_then(|rare| rare.data_mime.as_deref())
+            }
+            None => Mime::Id(self.data_mime).name(),
+        };
+        name.filter(|name| Some(*name) != Mime::OCTETS.name() && !name.contains(['\n', '\r', '\0']))
+    }
+
+    /// A destination to publish to; that of the last request is not parsed again.
+    fn known_destination(&mut self, kind: Kind, path: &str) -> Result<Destination, Close> {
+        if let Some(known) = self.rare.as_ref().and_then(|rare| rare.published.as_deref())
+            && known.1.kind == kind
+            && *known.0 == *path
+        {
+            return Ok(known.1.clone());
+        }
+        let destination = self.destination(kind, path)?;
+        self.rare().published = Some(Box::new((path.into(), destination.clone())));
+        Ok(destination)
+    }
+
+    /// Asks for a topic's value.
+    fn fetch(
+        &mut self,
+        begin: &Begin<'_>,
+        path: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let path = self.path(path)?;
+        let mut text = b"{\"do\":\"fetch\",\"limit\":1,\"values\":true,\"selector\":".to_vec();
+        tiderace_value::append_text(&mut text, path.as_str());
+        text.push(b'}');
+        let reading = Reading {
+            body: None,
+            now: begin.now.time,
+            path: &|text| self.path(text),
+            selector: &|text| Ok(self.selector(text)?.patterns().to_vec()),
+        };
+        let operation = Operation::parse(&text, &reading)?;
+        self.begin_reading(begin.stream, Waiting::Fetch(begin.stream), operation, context)
+    }
+}

@@ -1,0 +1,304 @@
+//! Requests: whether each may begin, and what it begins.
+//!
+//! Relies on `route` for whom it is for. Invariants: a request that meets a limit is answered and
+//! forgotten; one that begins is in the table of streams until it ends, fire-and-forget aside.
+
+use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_topics as topics;
+use tiderace_topics::Path;
+use tiderace_wire::{Confirm, Context, Destination, Kind as DestinationKind, Output};
+
+use super::RSocketSession;
+use super::channel::{Channel, Work};
+use super::describe::Asked;
+use super::echo::Echo;
+use super::rare::Waiting;
+use super::route::Route;
+use super::streams::Stream;
+use crate::frame::{ErrorCode, Interaction, Payload, Request};
+use crate::metrics::{Kind, Rejection, Role, Rule, Signal};
+
+/// A request that may begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin<'a> {
+    pub(super) stream: u32,
+    pub(super) request: &'a Request<'a>,
+    pub(super) now: Now,
+}
+
+impl RSocketSession {
+    /// A request has come, whole.
+    pub(super) fn request(
+        &mut self,
+        now: Now,
+        stream: u32,
+        request: &Request<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let kind = Kind::from(request.interaction);
+        self.outlet.count(|counters| counters.start(kind, Role::Responder));
+        let begin = Begin { stream, request, now };
+        let refusal = match self.admit(&begin)? {
+            Some((rejection, text)) => {
+                self.outlet.count(|counters| counters.reject(rejection));
+                Some((ErrorCode::REJECTED, text.to_owned()))
+            }
+            None => self.begin(&begin, context).err().map(|close| {
+                let (code, rejection) = super::faults::stream_code(close.code);
+                self.outlet
+                    .count(|counters| counters.reject(rejection.unwrap_or(Rejection::Other)));
+                (code, super::faults::sentence(&close))
+            }),
+        };
+        let forgets = request.interaction == Interaction::FireAndForget;
+        match refusal {
+            Some((code, text)) => {
+                if !forgets {
+                    self.outlet.error(stream, code, &text, &mut context.output);
+                }
+                self.outlet.count(|counters| counters.end(kind, Role::Responder, Signal::Error));
+            }
+            None if forgets => {
+                self.outlet.count(|counters| counters.end(kind, Role::Responder, Signal::Complete));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Why a request cannot begin, if it meets a limit.
+    fn admit(&mut self, begin: &Begin<'_>) -> Result<Option<(Rejection, &'static str)>, Close> {
+        let request = begin.request;
+        if request.interaction.has_credit() && request.credit == 0 {
+            self.fault(Rule::Demand)?;
+            return Ok(Some((Rejection::Other, "a request begins with a demand above zero")));
+        }
+        let leases = self.rare.as_mut().and_then(|rare| rare.leases.as_mut());
+        if let Some(leases) = leases
+            && !leases.take(begin.now.time)
+        {
+            self.fault(Rule::Lease)?;
+            return Ok(Some((Rejection::Lease, "no lease allows a request now; wait for one")));
+        }
+        if self.streams.len() >= self.options().streams_max {
+            let text = "too many requests of this connection are open";
+            return Ok(Some((Rejection::Streams, text)));
+        }
+        let most = self.options().streams_shard_max;
+        let open = self.options().metrics.of(self.outlet.shard).map_or(0, |all| all.open());
+        // This one counts already.
+        if open > most {
+            return Ok(Some((Rejection::Node, "too many requests are open on this server")));
+        }
+        Ok(None)
+    }
+
+    fn begin(&mut self, begin: &Begin<'_>, context: &mut Context<'_>) -> Result<(), Close> {
+        self.check_size(&begin.request.payload)?;
+        let asked = self.describe(begin.request.payload.metadata)?;
+        match Route::of(asked.route, self.options().echo.is_some()) {
+            Route::Echo => self.begin_echo(begin, &asked, context),
+            Route::Operate => self.operate(begin, context),
+            Route::Serve(path) => self.serve(begin, path, context),
+            Route::Destination(DestinationKind::Service, path) => {
+                self.call(begin, path, &asked, context)
+            }
+            Route::Destination(kind, path) => match begin.request.interaction {
+                Interaction::Stream => self.subscribe(begin, kind, path, &asked, context),
+                Interaction::Channel => self.begin_publishing(begin, kind, path, &asked, context),
+                Interaction::Response | Interaction::FireAndForget => {
+                    self.publish_or_fetch(begin, kind, path, &asked, context)
+                }
+            },
+            Route::Nowhere => {
+                let reason = "the request has no route; name a topic, `queue:NAME` or \
+                              `service:NAME` in routing metadata";
+                Err(Close::new(CloseCode::BadDestination, reason))
+            }
+        }
+    }
+
+    fn begin_echo(
+        &mut self,
+        begin: &Begin<'_>,
+        asked: &Asked<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let Begin { stream, request, now } = *begin;
+        let Some(options) = self.options().echo else { return Ok(()) };
+        // Metadata that only names the route is of no use to the client.
+        let metadata = request.payload.metadata.filter(|_| asked.route.is_none());
+        let payload = Payload { metadata, data: request.payload.data };
+        match request.interaction {
+            Interaction::FireAndForget => {}
+            Interaction::Response => {
+                self.outlet.item(stream, payload, true, &mut context.output);
+                self.outlet.count(|counters| {
+                    counters.end(Kind::Response, Role::Responder, Signal::Complete);
+                });
+            }
+            Interaction::Stream => {
+                let echo = Echo::new(request.credit, payload);
+                let kept = self.echo_bytes as usize + echo.bytes();
+                if kept > options.bytes_max {
+                    let reason = format!(
+                        "the payloads of echo streams have more than {} bytes",
+                        options.bytes_max
+                    );
+                    return Err(Close::new(CloseCode::MemoryFull, reason));
+                }
+                self.echo_bytes = kept as u32;
+                self.streams.insert(stream, Stream::Echo(echo));
+                if options.interval.is_zero() {
+                    self.tick = now.time;
+                } else if self.tick == Time::NEVER {
+                    self.tick = now.time + options.interval;
+                }
+            }
+            Interaction::Channel => {
+                let channel = Channel::new(Work::Echo, request);
+                self.begin_channel(begin, channel, payload, context);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a payload is small enough.
+    pub(super) fn check_size(&self, payload: &Payload<'_>) -> Result<(), Close> {
+        let (bytes, most) = (payload.data.len(), self.options().message_bytes_max);
+        if bytes <= most {
+            return Ok(());
+        }
+        let reason = format!("the data has {bytes} bytes; the limit is {most}");
+        Err(Close::new(CloseCode::FrameTooLarge, reason))
+    }
+
+    /// The path of that name; `~/` begins with the client's own.
+    pub(super) fn path(&self, text: &str) -> Result<Path, Close> {
+        let path = match text.strip_prefix("~/") {
+            None => Path::parse(text),
+            Some(rest) => Path::parse(&format!("{}/{rest}", self.own()?)),
+        };
+        path.map_err(|error| unusable(text, &error))
+    }
+
+    /// The selector of that name.
+    pub(super) fn selector(&self, text: &str) -> Result<topics::Selector, Close> {
+        let own = || self.own().map(Some).map_err(Unusable::Own);
+        topics::Selector::parse_own(text, own).map_err(|error| match error {
+            Unusable::Own(close) => close,
+            Unusable::Selector(error) => unusable(text, &error),
+        })
+    }
+
+    /// What `~` stands for.
+    fn own(&self) -> Result<String, Close> {
+        let name = self.name.as_deref().unwrap_or_default();
+        // A name that is more than one level, or a wildcard, would reach what is not its own.
+        if Path::parse(name).map_or(true, |path| path.levels().count() != 1) {
+            let reason =
+                format!("`~/` cannot be used, since the name `{name}` is no level of a path");
+            return Err(Close::new(CloseCode::BadDestination, reason));
+        }
+        Ok(format!("user/{name}"))
+    }
+
+    pub(super) fn destination(
+        &self,
+        kind: DestinationKind,
+        path: &str,
+    ) -> Result<Destination, Close> {
+        Ok(Destination { kind, path: self.path(path)? })
+    }
+
+    /// Answers of the broker.
+    pub(super) fn confirmed(&mut self, confirm: Confirm, context: &mut Context<'_>) {
+        let Some(rare) = &mut self.rare else { return };
+        if confirm.from == confirm.to {
+            if let Some(waiting) = rare.waiting.remove(&confirm.from) {
+                self.answer_confirmed(waiting, confirm.from, &mut context.output);
+            }
+            return;
+        }
+        let done: Vec<_> =
+            rare.waiting.range(confirm.from..=confirm.to).map(|(token, _)| *token).collect();
+        for token in done {
+            if let Some(waiting) = self.rare().waiting.remove(&token) {
+                self.answer_confirmed(waiting, token, &mut context.output);
+            }
+        }
+    }
+
+    fn answer_confirmed(&mut self, waiting: Waiting, token: u32, output: &mut Output<'_>) {
+        match waiting {
+            Waiting::Publish(stream) if self.is_waiting(stream, token) => {
+                self.outlet.item(stream, Payload::default(), true, output);
+                self.end_stream(stream, Signal::Complete);
+            }
+            Waiting::Item(stream) => self.item_done(stream, output),
+            Waiting::Serve(stream, key) => self.serves(stream, key, output),
+            Waiting::Publish(_)
+            | Waiting::Fetch(_)
+            | Waiting::Operate(_)
+            | Waiting::Subscribe(..) => {}
+        }
+    }
+
+    /// Something was refused.
+    pub(super) fn answer_refused(
+        &mut self,
+        waiting: Waiting,
+        token: u32,
+        close: &Close,
+        context: &mut Context<'_>,
+    ) {
+        match waiting {
+            Waiting::Publish(stream) | Waiting::Fetch(stream) | Waiting::Operate(stream) => {
+                if matches!(waiting, Waiting::Fetch(_) | Waiting::Operate(_)) {
+                    self.read_answered();
+                }
+                if self.is_waiting(stream, token) {
+                    self.fail(stream, close, &mut context.output);
+                }
+            }
+            Waiting::Item(stream) => {
+                if matches!(self.streams.get(stream), Some(Stream::Channel(_))) {
+                    let granted = self.channel_granted(stream);
+                    self.rare().stale += granted;
+                    self.fail(stream, close, &mut context.output);
+                }
+            }
+            Waiting::Subscribe(stream, key) | Waiting::Serve(stream, key) => {
+                if self.streams.by_key(key).is_some_and(|slot| slot.stream == stream) {
+                    self.streams.free_key(key);
+                    self.fail(stream, close, &mut context.output);
+                }
+            }
+        }
+    }
+
+    /// Whether a stream still waits for that answer.
+    pub(super) fn is_waiting(&self, stream: u32, token: u32) -> bool {
+        matches!(self.streams.get(stream), Some(Stream::Waiting { token: known }) if *known == token)
+    }
+}
+
+/// Why a selector cannot be used.
+enum Unusable {
+    /// For its text.
+    Selector(topics::SelectorError),
+    /// For `~/`.
+    Own(Close),
+}
+
+impl From<topics::SelectorError> for Unusable {
+    fn from(error: topics::SelectorError) -> Unusable {
+        Unusable::Selector(error)
+    }
+}
+
+fn unusable(text: &str, error: &dyn std::fmt::Display) -> Close {
+    // Enough to find it by; the rest would only come back.
+    let text: String = text.chars().take(64).collect();
+    Close::new(CloseCode::BadDestination, format!("`{text}`: {error}"))
+}

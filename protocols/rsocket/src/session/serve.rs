@@ -1,0 +1,138 @@
+//! Clients that serve: they register by a request-stream or request-channel to `serve:NAME`, and are
+//! sent requests.
+//!
+//! The demand of the registration is the number of exchanges that may be open with the client. An empty
+//! item tells it that it serves. Registered by a request-stream it gets calls as request-response and
+//! conversations as request-channel; registered by a request-channel it gets both as request-channel, so
+//! that it can answer a call with many items.
+//!
+//! Relies on `talk` for what follows the first message. Invariant: without a lease of the client's,
+//! where it gives leases, nothing is asked of it.
+
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{
+    Command, Context, Delivery, Destination, Exchange, Kind, Output, Subscribe, SubscriptionKey,
+    Target, Window,
+};
+
+use super::RSocketSession;
+use super::describe::PROPERTIES_MIME;
+use super::rare::Waiting;
+use super::request::Begin;
+use super::streams::{Form, Stream};
+use super::talk::Talk;
+use crate::frame::{Body, Frame, Interaction, Payload, Request};
+use crate::metadata::{Mime, write_entry, write_tag};
+use crate::metrics::Role;
+
+impl RSocketSession {
+    /// A client wants to serve.
+    pub(super) fn serve(
+        &mut self,
+        begin: &Begin<'_>,
+        path: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let Begin { stream, request, .. } = *begin;
+        if !request.interaction.has_credit() {
+            let reason =
+                "who serves registers by a request-stream or request-channel, which stays open";
+            return Err(Close::new(CloseCode::BadOperation, reason));
+        }
+        if self.streams.subscriptions() >= self.options().subscriptions_max {
+            return Err(CloseCode::TooManySubscriptions.into());
+        }
+        let path = self.path(path)?;
+        let channel = request.interaction == Interaction::Channel;
+        let form = Form::default().with(Form::SERVICE, true);
+        let key = self.streams.take_key(stream, form);
+        self.streams.insert(stream, Stream::Serving { key, channel });
+        let token = self.ask(Waiting::Serve(stream, key));
+        let target = Target::Exact(Destination { kind: Kind::Service, path });
+        let messages = request.credit.min(WINDOW_MAX);
+        context.commands.push(Command::Subscribe(Box::new(Subscribe {
+            window: Some(Window { messages, bytes: 0 }),
+            confirm: Some(token),
+            retained: false,
+            ..Subscribe::new(key, vec![target])
+        })));
+        Ok(())
+    }
+
+    /// The client serves from now on.
+    pub(super) fn serves(&mut self, stream: u32, key: SubscriptionKey, output: &mut Output<'_>) {
+        if self.streams.by_key(key).is_some_and(|slot| slot.stream == stream) {
+            self.outlet.item(stream, Payload::default(), false, output);
+        }
+    }
+
+    /// An exchange begins with a client that serves.
+    pub(super) fn serve_request(
+        &mut self,
+        now: Now,
+        exchange: &Exchange,
+        delivery: &Delivery<'_>,
+        output: &mut Output<'_>,
+    ) {
+        let registration = self.streams.by_key(delivery.key).map(|slot| slot.stream);
+        let registration = registration.and_then(|stream| self.streams.get(stream));
+        let Some(Stream::Serving { channel, .. }) = registration else {
+            return self.hang_up_later(exchange.key, CloseCode::ResponderGone.into());
+        };
+        let once = exchange.last && !*channel;
+        let interaction = if once { Interaction::Response } else { Interaction::Channel };
+        let leases = self.rare.as_mut().and_then(|rare| rare.leases.as_mut());
+        if leases.is_some_and(|leases| !leases.spend(now.time)) {
+            let reason = "who serves has given no lease for another request";
+            let close = Close::new(CloseCode::ServiceBusy, reason);
+            return self.hang_up_later(exchange.key, close);
+        }
+        let run = delivery.run.run();
+        let Some(message) = run.message(delivery.from) else { return };
+        let stream = self.streams.next_own();
+        self.outlet.count(|counters| counters.start(interaction.into(), Role::Requester));
+        let window = self.options().channel_window;
+        let granted = if once { 1 } else { window };
+        let mut talk = Talk::new(exchange.key, interaction, 0)
+            .granting(granted)
+            .with_last(false, exchange.last);
+        talk.properties = self.is_composite();
+        self.streams.insert(stream, Stream::Talk(Box::new(talk)));
+        self.rare().served.insert(exchange.key.number, stream);
+        let path = run.destination().path.as_str();
+        let metadata = self.request_metadata(path, message.properties);
+        let payload = Payload { metadata: metadata.as_deref(), data: message.body };
+        let credit = if once { 0 } else { granted };
+        let complete = exchange.last && !once;
+        let request = Request { interaction, follows: false, complete, credit, payload };
+        self.outlet.send(Frame { stream, body: Body::Request(request) }, output);
+    }
+
+    /// What a request of ours says of itself: the service, and the properties of its message.
+    fn request_metadata(&self, path: &str, properties: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(path.len() + properties.len() + ENTRIES_BYTES);
+        let mut tag = Vec::with_capacity(path.len() + 1);
+        // Longer ones have no tag; whoever serves them tells them by their properties.
+        if path.len() <= TAG_BYTES_MAX {
+            write_tag(path, &mut tag);
+        }
+        if self.is_composite() {
+            write_entry(Mime::ROUTING, &tag, &mut out);
+            if !properties.is_empty() {
+                write_entry(Mime::Name(PROPERTIES_MIME), properties, &mut out);
+            }
+        } else if Mime::ROUTING.id() == Some(self.metadata_mime) {
+            out = tag;
+        } else if Mime::TEXT.id() == Some(self.metadata_mime) {
+            out.extend_from_slice(path.as_bytes());
+        }
+        (!out.is_empty()).then_some(out)
+    }
+}
+
+/// Exchanges that a client may have open at a time.
+const WINDOW_MAX: u32 = 100_000;
+/// Bytes of a tag of routing metadata.
+const TAG_BYTES_MAX: usize = 255;
+/// What entries have besides their content.
+const ENTRIES_BYTES: usize = 48;

@@ -1,0 +1,96 @@
+//! Request-streams of topics and queues.
+//!
+//! Relies on the broker for credit: without any it keeps the newest message of each topic, and leaves
+//! those of queues where they are. Invariant: the credit of a subscription is exactly what its client
+//! has asked for, less what it was sent.
+
+use tiderace_base::{Close, CloseCode};
+use tiderace_filter::Selector;
+use tiderace_topics as topics;
+use tiderace_wire::{Command, Context, Kind, Subscribe, SubscriptionKey, Target};
+
+use super::RSocketSession;
+use super::consume::Consumer;
+use super::describe::Asked;
+use super::rare::Waiting;
+use super::request::Begin;
+use super::streams::{Form, Stream};
+use crate::frame::NUMBER_MAX;
+
+impl RSocketSession {
+    pub(super) fn subscribe(
+        &mut self,
+        begin: &Begin<'_>,
+        kind: Kind,
+        path: &str,
+        asked: &Asked<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        if self.streams.subscriptions() >= self.options().subscriptions_max {
+            return Err(CloseCode::TooManySubscriptions.into());
+        }
+        let wishes = &asked.wishes;
+        let selector = wishes.selector.as_deref().map(Selector::parse).transpose();
+        let selector = selector.map_err(|error| {
+            Close::new(CloseCode::BadSelector, format!("the selector cannot be used: {error}"))
+        })?;
+        let (targets, several) = self.targets(kind, path)?;
+        let is_queue = kind == Kind::Queue;
+        // Who wants everything settles nothing.
+        let everything = begin.request.credit == NUMBER_MAX;
+        let explicit = is_queue && !everything;
+        let composite = self.is_composite();
+        let codec = wishes.codec.iter().find_map(|name| self.options().deltas.named(name));
+        let deltas = composite && codec.is_some() && kind == Kind::Topic;
+        let form = Form::default()
+            .with(Form::DETAILS, composite && (several || wishes.details || deltas))
+            .with(Form::PROPERTIES, composite && wishes.properties)
+            .with(Form::DELTAS, deltas)
+            .with(Form::QUEUE, is_queue)
+            .with(Form::EXPLICIT, explicit);
+        let stream = begin.stream;
+        let key = self.streams.take_key(stream, form);
+        let entry = if is_queue {
+            Stream::Consuming(Box::new(Consumer::new(key, explicit)))
+        } else {
+            Stream::Subscribed { key }
+        };
+        self.streams.insert(stream, entry);
+        if let (true, Some(codec)) = (deltas, codec) {
+            self.rare().codecs.insert(key, codec.number);
+        }
+        let token = self.ask(Waiting::Subscribe(stream, key));
+        context.commands.push(Command::Subscribe(Box::new(Subscribe {
+            selector,
+            explicit,
+            confirm: Some(token),
+            retained: wishes.snapshot,
+            deltas,
+            replay: wishes.replay,
+            interval: wishes.interval,
+            credit: (!everything).then_some(u64::from(begin.request.credit)),
+            ..Subscribe::new(key, targets)
+        })));
+        Ok(())
+    }
+
+    /// What a request-stream listens to, and whether that may be several topics.
+    fn targets(&self, kind: Kind, path: &str) -> Result<(Vec<Target>, bool), Close> {
+        if !topics::Selector::is_meant(path) {
+            return Ok((vec![Target::Exact(self.destination(kind, path)?)], false));
+        }
+        Ok((Target::of(kind, self.selector(path)?), true))
+    }
+
+    /// Ends a subscription whose stream is over.
+    pub(super) fn unsubscribe(&mut self, key: SubscriptionKey, context: &mut Context<'_>) {
+        self.streams.free_key(key);
+        if let Some(rare) = &mut self.rare {
+            rare.codecs.remove(&key);
+            if let Some(bases) = &mut rare.bases {
+                bases.remove(key);
+            }
+        }
+        context.commands.push(Command::Unsubscribe { key, confirm: None });
+    }
+}

@@ -1,0 +1,403 @@
+//! Exchanges: calls and conversations that the client began, and those in which it serves.
+//!
+//! ```text
+//!   client ─ request-response, request-stream, request-channel ─▶ Call, Speak … ─▶ whoever serves
+//!   whoever calls ─▶ Delivery … ─▶ request-response or request-channel of ours ─▶ client that serves
+//! ```
+//! The exchange of a client's request has the number of its stream. What comes while the client wants
+//! nothing waits here, within bounds. Relies on the broker for patience. Invariants: a talk is over when
+//! both sides have said all and nothing waits, or when either gives it up; each is told once.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{
+    Call, Command, Context, Delivery, Exchange, ExchangeKey, Output, Side, Speak, properties,
+};
+
+use super::RSocketSession;
+use super::describe::{Asked, PROPERTIES_MIME};
+use super::request::Begin;
+use super::streams::Stream;
+use crate::frame::{Interaction, Item, NUMBER_MAX};
+use crate::metadata::{Mime, write_entry};
+use crate::metrics::Signal;
+
+/// One exchange.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) key: ExchangeKey,
+    pub(super) interaction: Interaction,
+    /// Items that the client wants.
+    demand: u64,
+    /// Items that the client may send.
+    granted: u32,
+    /// Whether the client has said all.
+    said_last: bool,
+    /// Whether the other side has said all.
+    heard_last: bool,
+    /// Whether the client wants no items any more, but may still send some.
+    deaf: bool,
+    /// Whether items bring their properties.
+    pub(super) properties: bool,
+    /// What waits for demand.
+    held: VecDeque<Held>,
+}
+
+/// A message that waits.
+#[derive(Debug)]
+struct Held {
+    metadata: Option<Box<[u8]>>,
+    data: Bytes,
+    last: bool,
+}
+
+impl Held {
+    fn bytes(&self) -> usize {
+        self.data.len() + self.metadata.as_ref().map_or(0, |metadata| metadata.len()) + HELD_BYTES
+    }
+}
+
+impl Talk {
+    pub(super) fn new(key: ExchangeKey, interaction: Interaction, demand: u32) -> Talk {
+        Talk {
+            key,
+            interaction,
+            demand: u64::from(demand),
+            granted: 0,
+            said_last: false,
+            heard_last: false,
+            deaf: false,
+            properties: false,
+            held: VecDeque::new(),
+        }
+    }
+
+    /// The same in which the client may send so many items.
+    pub(super) fn granting(self, granted: u32) -> Talk {
+        Talk { granted, ..self }
+    }
+
+    /// The same in which a side has said all, or not.
+    pub(super) fn with_last(self, said: bool, heard: bool) -> Talk {
+        Talk { said_last: said, heard_last: heard, ..self }
+    }
+
+    /// Whether an item may come from the client.
+    pub(super) fn expects(&self) -> bool {
+        self.granted > 0 && !self.said_last
+    }
+
+    fn is_over(&self) -> bool {
+        self.said_last && self.heard_last && self.held.is_empty()
+    }
+}
+
+impl RSocketSession {
+    /// A request to a service.
+    pub(super) fn call(
+        &mut self,
+        begin: &Begin<'_>,
+        path: &str,
+        asked: &Asked<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let Begin { stream, request, .. } = *begin;
+        let service = self.path(path)?;
+        let interaction = request.interaction;
+        let key = ExchangeKey::caller(stream);
+        let last = interaction != Interaction::Channel || request.complete;
+        let demand = if interaction == Interaction::Response { 1 } else { request.credit };
+        let call = Call {
+            number: stream,
+            service,
+            properties: self.spoken_properties(asked),
+            body: request.payload.data.to_vec(),
+            last,
+            patience: asked.wishes.patience.unwrap_or(self.options().patience),
+        };
+        context.commands.push(Command::Call(Box::new(call)));
+        if interaction == Interaction::FireAndForget {
+            return Ok(());
+        }
+        let mut talk = Talk::new(key, interaction, demand).with_last(last, false);
+        talk.properties = asked.wishes.properties && self.is_composite();
+        if !last {
+            talk.granted = self.options().channel_window;
+            self.outlet.request_n(stream, talk.granted, &mut context.output);
+        }
+        self.streams.insert(stream, Stream::Talk(Box::new(talk)));
+        Ok(())
+    }
+
+    /// The properties of what a client says in an exchange.
+    fn spoken_properties(&self, asked: &Asked<'_>) -> Vec<u8> {
+        let mut block = Vec::new();
+        if let Some(name) = self.content_type(asked.data_mime, asked.properties) {
+            properties::append(&mut block, "content-type", name);
+        }
+        block.extend_from_slice(asked.properties);
+        block
+    }
+
+    /// An item of the client's, or its last word.
+    pub(super) fn talk_item(&mut self, stream: u32, item: &Item<'_>, context: &mut Context<'_>) {
+        let spoken = self.check_size(&item.payload).and_then(|()| {
+            let asked = self.describe(item.payload.metadata.filter(|_| self.is_composite()))?;
+            Ok(self.spoken_properties(&asked))
+        });
+        let properties = match spoken {
+            Ok(properties) => properties,
+            Err(close) => {
+                let text = super::faults::sentence(&close);
+                let (code, _) = super::faults::stream_code(close.code);
+                self.outlet.error(stream, code, &text, &mut context.output);
+                return self.give_up(stream, close, Signal::Error, context);
+            }
+        };
+        let window = self.options().channel_window;
+        let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
+        if talk.said_last {
+            return;
+        }
+        if item.next {
+            talk.granted = talk.granted.saturating_sub(1);
+        }
+        // The one answer of a request-response is the last, said or not.
+        let last = item.complete || talk.interaction == Interaction::Response;
+        talk.said_last = last;
+        context.commands.push(Command::Speak(Box::new(Speak {
+            exchange: talk.key,
+            properties,
+            body: item.payload.data.to_vec(),
+            last,
+        })));
+        if !last && talk.granted <= window / 2 {
+            let more = window - talk.granted;
+            talk.granted = window;
+            self.outlet.request_n(stream, more, &mut context.output);
+        }
+        self.end_talk_if_over(stream);
+    }
+
+    fn end_talk_if_over(&mut self, stream: u32) {
+        let over = matches!(self.streams.get(stream), Some(Stream::Talk(talk)) if talk.is_over());
+        if over && let Some(Stream::Talk(talk)) = self.end_stream(stream, Signal::Complete) {
+            self.forget_served(talk.key);
+        }
+    }
+
+    /// The exchange is not one of a client that serves any more.
+    fn forget_served(&mut self, key: ExchangeKey) {
+        if let (Side::Responder, Some(rare)) = (key.side, &mut self.rare) {
+            rare.served.remove(&key.number);
+        }
+    }
+
+    /// The stream of an exchange.
+    pub(super) fn stream_of(&self, key: ExchangeKey) -> Option<u32> {
+        let stream = match key.side {
+            Side::Caller => key.number,
+            Side::Responder => *self.rare.as_ref()?.served.get(&key.number)?,
+        };
+        let known = matches!(self.streams.get(stream), Some(Stream::Talk(talk)) if talk.key == key);
+        known.then_some(stream)
+    }
+
+    /// A message of an exchange.
+    pub(super) fn deliver_exchange(
+        &mut self,
+        now: Now,
+        exchange: &Exchange,
+        delivery: &Delivery<'_>,
+        output: &mut Output<'_>,
+    ) {
+        if exchange.first && exchange.key.side == Side::Responder {
+            return self.serve_request(now, exchange, delivery, output);
+        }
+        let Some(message) = delivery.run.run().message(delivery.from) else { return };
+        let Some(stream) = self.stream_of(exchange.key) else {
+            // A call that nobody waits for, or one that was given up meanwhile.
+            if !exchange.last {
+                self.hang_up_later(exchange.key, CloseCode::CallCancelled.into());
+            }
+            return;
+        };
+        let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
+        talk.heard_last |= exchange.last;
+        let only = talk.interaction == Interaction::Response && talk.key.side == Side::Caller;
+        if only {
+            return self.answer(stream, exchange, delivery, output);
+        }
+        if talk.deaf {
+            return self.end_talk_if_over(stream);
+        }
+        let metadata = talk.properties.then_some(message.properties).filter(|all| !all.is_empty());
+        let metadata = metadata.map(|all| {
+            let mut entry = Vec::with_capacity(all.len() + PROPERTIES_MIME.len() + 4);
+            write_entry(Mime::Name(PROPERTIES_MIME), all, &mut entry);
+            entry.into_boxed_slice()
+        });
+        let data = delivery.run.body_bytes(delivery.from).unwrap_or_default();
+        let held = Held { metadata, data, last: exchange.last };
+        // A last word without content is only an end.
+        let is_end = held.last && held.data.is_empty() && message.properties.is_empty();
+        if talk.held.is_empty() && (talk.demand > 0 || is_end) {
+            self.say_item(stream, &held, is_end, output);
+            return self.end_talk_if_over(stream);
+        }
+        self.hold(stream, held, output);
+    }
+
+    /// The one answer of a call.
+    fn answer(
+        &mut self,
+        stream: u32,
+        exchange: &Exchange,
+        delivery: &Delivery<'_>,
+        output: &mut Output<'_>,
+    ) {
+        let Some(message) = delivery.run.run().message(delivery.from) else { return };
+        let Some(Stream::Talk(talk)) = self.end_stream(stream, Signal::Complete) else { return };
+        let mut metadata = Vec::new();
+        if talk.properties && !message.properties.is_empty() {
+            write_entry(Mime::Name(PROPERTIES_MIME), message.properties, &mut metadata);
+        }
+        let metadata = (!metadata.is_empty()).then_some(metadata.as_slice());
+        let data = delivery.run.body_bytes(delivery.from).unwrap_or_default();
+        self.outlet.shared_item(stream, metadata, data, true, output);
+        if !exchange.last {
+            // It wanted one.
+            self.hang_up_later(exchange.key, CloseCode::CallCancelled.into());
+        }
+    }
+
+    fn say_item(&mut self, stream: u32, held: &Held, is_end: bool, output: &mut Output<'_>) {
+        if is_end {
+            return self.outlet.complete(stream, output);
+        }
+        if let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) {
+            talk.demand = talk.demand.saturating_sub(1);
+        }
+        self.outlet.shared_item(
+            stream,
+            held.metadata.as_deref(),
+            held.data.clone(),
+            held.last,
+            output,
+        );
+    }
+
+    /// Keeps a message until the client wants it.
+    fn hold(&mut self, stream: u32, held: Held, output: &mut Output<'_>) {
+        let options = self.outlet.options.clone();
+        let bytes = self.rare().held_bytes + held.bytes();
+        let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
+        if talk.held.len() < options.waiting_max && bytes <= options.waiting_bytes_max {
+            talk.held.push_back(held);
+            self.rare().held_bytes = bytes;
+            return;
+        }
+        let key = talk.key;
+        let close = Close::new(
+            CloseCode::SlowConsumer,
+            "too many messages wait for the demand of the other side",
+        );
+        if let Some(Stream::Talk(talk)) = self.end_stream(stream, Signal::Error) {
+            self.release(&talk);
+        }
+        self.forget_served(key);
+        let text = super::faults::sentence(&close);
+        let (code, _) = super::faults::stream_code(close.code);
+        self.outlet.error(stream, code, &text, output);
+        self.hang_up_later(key, close);
+    }
+
+    /// What waited does not any more.
+    fn release(&mut self, talk: &Talk) {
+        let bytes: usize = talk.held.iter().map(Held::bytes).sum();
+        if let Some(rare) = &mut self.rare {
+            rare.held_bytes = rare.held_bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// The client wants more.
+    pub(super) fn talk_demand(&mut self, stream: u32, items: u32, context: &mut Context<'_>) {
+        let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
+        talk.demand = talk.demand.saturating_add(u64::from(items));
+        loop {
+            let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
+            if talk.demand == 0 {
+                break;
+            }
+            let Some(held) = talk.held.pop_front() else { break };
+            let is_end = held.last && held.data.is_empty() && held.metadata.is_none();
+            if let Some(rare) = &mut self.rare {
+                rare.held_bytes = rare.held_bytes.saturating_sub(held.bytes());
+            }
+            self.say_item(stream, &held, is_end, &mut context.output);
+        }
+        self.end_talk_if_over(stream);
+    }
+
+    /// A client that serves wants no more of what the caller says.
+    pub(super) fn talk_cancelled(&mut self, stream: u32) {
+        let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
+        talk.deaf = true;
+        let held = std::mem::take(&mut talk.held);
+        let bytes: usize = held.iter().map(Held::bytes).sum();
+        if let Some(rare) = &mut self.rare {
+            rare.held_bytes = rare.held_bytes.saturating_sub(bytes);
+        }
+        self.end_talk_if_over(stream);
+    }
+
+    /// A talk is over because the client said so.
+    pub(super) fn abandon_talk(&mut self, talk: Talk, close: Close, context: &mut Context<'_>) {
+        self.release(&talk);
+        self.forget_served(talk.key);
+        self.rare().stale += talk.granted.saturating_mul(FRAMES_PER_ITEM);
+        context.commands.push(Command::HangUp { exchange: talk.key, close });
+    }
+
+    /// An exchange is over before both sides had said all.
+    pub(super) fn exchange_ended(
+        &mut self,
+        key: ExchangeKey,
+        close: &Close,
+        context: &mut Context<'_>,
+    ) {
+        let Some(stream) = self.stream_of(key) else { return };
+        let Some(Stream::Talk(talk)) = self.streams.get(stream) else { return };
+        let granted = talk.granted;
+        let answered =
+            talk.key.side == Side::Responder && talk.interaction == Interaction::Response;
+        if answered {
+            // A request of ours is given up by CANCEL.
+            self.outlet.say(&crate::frame::Frame::cancel(stream), &mut context.output);
+            self.end_stream(stream, Signal::Cancel);
+        } else {
+            if let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) {
+                let held = std::mem::take(&mut talk.held);
+                let bytes: usize = held.iter().map(Held::bytes).sum();
+                if let Some(rare) = &mut self.rare {
+                    rare.held_bytes = rare.held_bytes.saturating_sub(bytes);
+                }
+            }
+            self.fail(stream, close, &mut context.output);
+        }
+        self.forget_served(key);
+        self.rare().stale += granted.min(NUMBER_MAX).saturating_mul(FRAMES_PER_ITEM);
+    }
+
+    /// Gives an exchange up as soon as the broker can be told.
+    pub(super) fn hang_up_later(&mut self, exchange: ExchangeKey, close: Close) {
+        self.rare().deferred.push(Command::HangUp { exchange, close });
+    }
+}
+
+/// What a message that waits costs besides its bytes.
+const HELD_BYTES: usize = 64;
+/// Frames that an item may be in, for those that come late.
+const FRAMES_PER_ITEM: u32 = 4;

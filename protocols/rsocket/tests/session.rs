@@ -1,0 +1,218 @@
+//! The session, conversation by conversation.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+#[path = "support/rig.rs"]
+mod rig;
+
+use rig::{Rig, route, route_with, run};
+use tiderace_base::Span;
+use tiderace_rsocket::frame::{Body, Frame, Interaction, Item, NUMBER_MAX, Payload};
+use tiderace_rsocket::{EchoOptions, RSocketOptions};
+use tiderace_wire::{
+    Command, Exchange, ExchangeKey, Kind, Outcome, Reply, Subscribe, SubscriptionKey,
+};
+
+fn echoing(interval: Span) -> RSocketOptions {
+    let echo = Some(EchoOptions { interval, bytes_max: 1 << 20 });
+    RSocketOptions { echo, ..RSocketOptions::default() }
+}
+
+fn subscribed(rig: &mut Rig) -> Box<Subscribe> {
+    match rig.asked().pop() {
+        Some(Command::Subscribe(subscribe)) => subscribe,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn payloads_come_back() {
+    let mut rig = Rig::with(echoing(Span::from_secs(1)));
+    rig.request(Interaction::Response, 1, 0, None, b"one");
+    assert_eq!(rig.heard(), ["1 PAYLOAD CN one"]);
+    rig.request(Interaction::Stream, 3, 2, Some(b""), b"two");
+    rig.request(Interaction::Stream, 5, 9, Some(&route("echo")), b"three");
+    assert!(rig.heard().is_empty());
+    rig.wait(Span::from_millis(1010));
+    let mut heard = rig.heard();
+    heard.sort();
+    assert_eq!(heard, ["3 PAYLOAD N [] two", "5 PAYLOAD N three"]);
+    rig.send(&Frame::cancel(5));
+    rig.wait(Span::from_millis(5000));
+    assert_eq!(rig.heard(), ["3 PAYLOAD N [] two"], "there is demand for no more");
+    rig.send(&Frame::request_n(3, 1));
+    rig.wait(Span::from_millis(1000));
+    assert_eq!(rig.heard(), ["3 PAYLOAD N [] two"]);
+}
+
+#[test]
+fn channels_echo_as_far_as_there_is_demand() {
+    let mut rig = Rig::with(echoing(Span::from_secs(1)));
+    rig.request(Interaction::Channel, 1, 3, None, b"a");
+    assert_eq!(rig.heard(), ["1 PAYLOAD N a", "1 REQUEST_N 2"]);
+    let item = |data: &'static [u8], complete| Frame::item(1, Payload::data(data), complete);
+    rig.send(&item(b"b", false));
+    rig.send(&Frame::request_n(1, 4));
+    assert_eq!(rig.heard(), ["1 PAYLOAD N b", "1 REQUEST_N 4"]);
+    rig.send(&item(b"c", true));
+    assert_eq!(rig.heard(), ["1 PAYLOAD N c", "1 PAYLOAD C"]);
+}
+
+#[test]
+fn a_stream_of_a_topic_has_the_credit_that_is_asked_for() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Stream, 1, 5, Some(&route("fx/EUR")), b"");
+    let subscribe = subscribed(&mut rig);
+    assert_eq!((subscribe.key, subscribe.credit), (SubscriptionKey(0), Some(5)));
+    assert!(subscribe.retained && !subscribe.explicit);
+    rig.confirm(subscribe.confirm.unwrap());
+    rig.deliver(0, &run(Kind::Topic, "fx/EUR", 7, &[b"1.08", b"1.09"]));
+    assert_eq!(rig.heard(), ["1 PAYLOAD N 1.08", "1 PAYLOAD N 1.09"]);
+    rig.send(&Frame::request_n(1, NUMBER_MAX));
+    assert!(matches!(
+        rig.asked()[..],
+        [Command::Credit { key: SubscriptionKey(0), messages }] if messages == u64::from(NUMBER_MAX)
+    ));
+    rig.send(&Frame::cancel(1));
+    assert!(matches!(rig.asked()[..], [Command::Unsubscribe { key: SubscriptionKey(0), .. }]));
+    rig.deliver(0, &run(Kind::Topic, "fx/EUR", 9, &[b"late"]));
+    assert!(rig.heard().is_empty());
+}
+
+#[test]
+fn patterns_say_which_topic_it_was() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Stream, 1, NUMBER_MAX, Some(&route("fx/*")), b"");
+    assert_eq!(subscribed(&mut rig).credit, None);
+    rig.deliver(0, &run(Kind::Topic, "fx/EUR", 7, &[b"1.08"]));
+    let heard = rig.heard().concat();
+    assert!(heard.contains("path:fx/EUR\\nversion:7\\n") && heard.ends_with("] 1.08"), "{heard}");
+}
+
+#[test]
+fn publishing_is_acknowledged() {
+    let mut rig = Rig::new();
+    let metadata = route_with("fx/EUR", "retain:true\n", "a:b\n");
+    rig.request(Interaction::Response, 1, 0, Some(&metadata), b"1.08");
+    let [Command::Publish { run, confirm: Some(confirm), .. }] = &rig.asked()[..] else { panic!() };
+    let message = run.message(0).unwrap();
+    assert_eq!(message.properties, b"content-type:application/json\na:b\n");
+    assert_eq!((message.body, confirm.from), (&b"1.08"[..], confirm.to));
+    rig.confirm(confirm.from);
+    assert_eq!(rig.heard(), ["1 PAYLOAD CN"]);
+    rig.request(Interaction::FireAndForget, 3, 0, Some(&route("queue:jobs")), b"x");
+    let [Command::Publish { run, confirm: None, .. }] = &rig.asked()[..] else { panic!() };
+    assert_eq!(run.destination().kind, Kind::Queue);
+}
+
+#[test]
+fn demand_settles_what_queues_gave() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Stream, 1, 2, Some(&route("queue:jobs")), b"");
+    let subscribe = subscribed(&mut rig);
+    assert!(subscribe.explicit && subscribe.credit == Some(2));
+    rig.deliver(0, &run(Kind::Queue, "jobs", 40, &[b"a", b"b"]));
+    assert_eq!(rig.heard(), ["1 PAYLOAD N a", "1 PAYLOAD N b"]);
+    rig.send(&Frame::request_n(1, 1));
+    let asked = rig.asked();
+    let [Command::Settle(settle), Command::Credit { messages: 1, .. }] = &asked[..] else {
+        panic!("{asked:?}")
+    };
+    assert_eq!((&settle.ranges[..], settle.outcome), (&[(40, 40)][..], Outcome::Accept));
+}
+
+#[test]
+fn services_are_called_and_served() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Response, 1, 0, Some(&route("service:sum")), b"[1,2]");
+    let [Command::Call(call)] = &rig.asked()[..] else { panic!() };
+    assert!((call.number, call.last) == (1, true) && call.body == b"[1,2]");
+    let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last: true };
+    rig.deliver_exchange(u32::MAX, &run(Kind::Service, "sum", 1, &[b"3"]), exchange);
+    assert_eq!(rig.heard(), ["1 PAYLOAD CN 3"]);
+
+    rig.request(Interaction::Stream, 3, 10, Some(&route("serve:sum")), b"");
+    let subscribe = subscribed(&mut rig);
+    assert_eq!(subscribe.window.unwrap().messages, 10);
+    rig.confirm(subscribe.confirm.unwrap());
+    assert_eq!(rig.heard(), ["3 PAYLOAD N"]);
+    let exchange = Exchange { key: ExchangeKey::responder(7), first: true, last: true };
+    rig.deliver_exchange(0, &run(Kind::Service, "sum", 1, &[b"[3,4]"]), exchange);
+    let heard = rig.heard().concat();
+    assert!(heard.starts_with("2 REQUEST response 0 [") && heard.ends_with("[3,4]"), "{heard}");
+    rig.send(&Frame::item(2, Payload::data(b"7"), true));
+    let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
+    assert!(speak.last && speak.body == b"7" && speak.exchange == ExchangeKey::responder(7));
+}
+
+#[test]
+fn conversations_go_both_ways() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Channel, 1, 1, Some(&route("service:chat")), b"hello");
+    assert_eq!(rig.heard(), ["1 REQUEST_N 64"]);
+    let [Command::Call(call)] = &rig.asked()[..] else { panic!() };
+    assert!(!call.last);
+    let say = |rig: &mut Rig, body: &[u8], last| {
+        let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last };
+        rig.deliver_exchange(u32::MAX, &run(Kind::Service, "chat", 1, &[body]), exchange);
+    };
+    say(&mut rig, b"a", false);
+    say(&mut rig, b"b", false);
+    assert_eq!(rig.heard(), ["1 PAYLOAD N a"], "there is demand for one");
+    rig.send(&Frame::request_n(1, 5));
+    assert_eq!(rig.heard(), ["1 PAYLOAD N b"]);
+    rig.send(&Frame::complete(1));
+    let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
+    assert!(speak.last && speak.body.is_empty());
+    say(&mut rig, b"", true);
+    assert_eq!(rig.heard(), ["1 PAYLOAD C"]);
+}
+
+#[test]
+fn what_is_refused_costs_its_request_alone() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Response, 1, 0, Some(&route("")), b"x");
+    rig.request(Interaction::Stream, 3, 1, Some(&route("service:a/*")), b"x");
+    rig.request(Interaction::Stream, 5, 1, Some(&route("a")), b"");
+    let token = subscribed(&mut rig).confirm.unwrap();
+    let close = tiderace_base::CloseCode::NotAuthorised.into();
+    rig.reply(Reply::Refused { token: Some(token), close });
+    assert_eq!(
+        rig.heard(),
+        [
+            "1 ERROR INVALID bad-destination",
+            "3 ERROR INVALID bad-destination",
+            "5 ERROR APPLICATION_ERROR not-authorised",
+        ]
+    );
+    assert!(rig.end.is_none());
+}
+
+#[test]
+fn fragments_are_put_together_and_made() {
+    let mut rig = Rig::with(RSocketOptions { fragment_bytes: 64, ..echoing(Span::ZERO) });
+    let data: Vec<u8> = (0..200u8).collect();
+    let whole = Frame {
+        stream: 1,
+        body: Body::Request(tiderace_rsocket::frame::Request {
+            interaction: Interaction::Response,
+            follows: false,
+            complete: false,
+            credit: 0,
+            payload: Payload::data(&data),
+        }),
+    };
+    for fragment in tiderace_rsocket::fragment::Fragments::new(whole, 80) {
+        assert!(rig.heard().is_empty());
+        rig.send(&fragment);
+    }
+    let mut got = Vec::new();
+    for frame in rig.frames() {
+        assert!(frame.len() <= 64);
+        let Body::Payload(Item { payload, next: true, .. }) = Frame::read(&frame).unwrap().body
+        else {
+            panic!()
+        };
+        got.extend_from_slice(payload.data);
+    }
+    assert_eq!(got, data);
+}
