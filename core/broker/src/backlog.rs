@@ -232,18 +232,30 @@ impl Backlog {
     }
 
     /// Drops topic messages until `room` more bytes fit under `high`, the oldest first, and those of a
-    /// low priority before all others; how many messages that were.
-    pub(crate) fn drop_oldest(&mut self, room: usize, high: usize) -> u64 {
-        let of_rank = |backlog: &mut Backlog, priority| match backlog.ranked {
-            Some(_) => backlog.drop_oldest_of(priority, room, high),
-            None => 0,
-        };
-        of_rank(self, Priority::Low)
-            + self.drop_oldest_of(Priority::Default, room, high)
-            + of_rank(self, Priority::High)
+    /// low priority before all others; how many messages that were, and in `given_up` of which
+    /// subscriptions.
+    pub(crate) fn drop_oldest(
+        &mut self,
+        room: usize,
+        high: usize,
+        given_up: &mut Vec<(SubscriptionKey, u64)>,
+    ) -> u64 {
+        let mut dropped = 0;
+        for priority in [Priority::Low, Priority::Default, Priority::High] {
+            if priority == Priority::Default || self.ranked.is_some() {
+                dropped += self.drop_oldest_of(priority, room, high, given_up);
+            }
+        }
+        dropped
     }
 
-    fn drop_oldest_of(&mut self, priority: Priority, room: usize, high: usize) -> u64 {
+    fn drop_oldest_of(
+        &mut self,
+        priority: Priority,
+        room: usize,
+        high: usize,
+        given_up: &mut Vec<(SubscriptionKey, u64)>,
+    ) -> u64 {
         let mut dropped = 0;
         let mut kept = VecDeque::new();
         let mut kept_bytes = 0;
@@ -254,6 +266,7 @@ impl Backlog {
             self.discount(&pending);
             if pending.source == Source::Topic {
                 dropped += u64::from(pending.len());
+                given_up.push((pending.key, u64::from(pending.len())));
                 self.mark(&pending, false);
             } else {
                 kept_bytes += pending.bytes();

@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId, Slab, Span, Time};
 use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Command, Commands, Confirm, Destination, Reply, Token, TopicSpec};
+use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec};
 
 use crate::durable::{Durability, first_kept};
 use crate::effects::{Asker, Effects, Mail};
@@ -240,6 +240,9 @@ impl Broker {
             Mail::Settle { session, key, ranges, settlement, confirm } => {
                 self.settle_at_home(now, session, key, &ranges, settlement, confirm, effects);
             }
+            Mail::Credit { session, key, messages } => {
+                self.credit_at_home(now, session, key, messages, effects);
+            }
             Mail::Leave { session, key, confirm } => {
                 self.leave_at_home(now, session, key, confirm, effects);
             }
@@ -375,7 +378,9 @@ impl Broker {
                 self.operate(now, session, token, *operation, effects);
             }
             Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
-            Command::Credit { .. } => {}
+            Command::Credit { key, messages } => {
+                self.add_credit(now, session, key, messages, effects);
+            }
             Command::Unsubscribe { key, confirm } => {
                 self.unsubscribe(now, session, key, confirm, effects);
             }
@@ -464,52 +469,6 @@ impl Broker {
 
     pub(crate) fn id_of(&self, key: Key) -> SessionId {
         SessionId { shard: self.shard, slot: key.slot, generation: key.generation }
-    }
-
-    /// Answers a session of this shard.
-    pub(crate) fn reply(&self, session: SessionId, reply: Reply, effects: &mut Effects) {
-        if let Some(record) = self.session(session) {
-            effects.replies.push((record.link, session, reply));
-        }
-    }
-
-    pub(crate) fn confirm(&self, session: SessionId, token: Option<Token>, effects: &mut Effects) {
-        if let Some(token) = token {
-            self.reply(session, Reply::Confirmed(Confirm::one(token)), effects);
-        }
-    }
-
-    /// Refuses a command of a session of any shard, or of nobody.
-    pub(crate) fn refuse_anywhere(
-        &self,
-        session: Option<SessionId>,
-        token: Option<Token>,
-        close: Close,
-        effects: &mut Effects,
-    ) {
-        match session {
-            Some(session) if session.shard == self.shard => {
-                self.reply(session, Reply::Refused { token, close }, effects);
-            }
-            Some(session) => {
-                effects.mail.push((session.shard, Mail::Refused { session, token, close }));
-            }
-            None => {}
-        }
-    }
-
-    /// Confirms to a session of any shard.
-    pub(crate) fn confirm_anywhere(
-        &self,
-        session: SessionId,
-        confirm: Confirm,
-        effects: &mut Effects,
-    ) {
-        if session.shard == self.shard {
-            self.reply(session, Reply::Confirmed(confirm), effects);
-        } else {
-            effects.mail.push((session.shard, Mail::Confirmed { session, confirm }));
-        }
     }
 }
 

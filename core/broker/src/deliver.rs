@@ -44,12 +44,16 @@ impl Broker {
         let short = after == 0 || after < self.options.backlog_bytes_low;
         let relaxed = record.slow().is_some() && short;
         let pages = record.waits_for_pages();
+        let refunded = record.rare.as_ref().is_some_and(|rare| rare.refunded.is_some());
         self.backlog_bytes -= before - after;
         if pages {
             self.ask_for_pages(session, effects);
         }
         if relaxed {
             self.relax(now, key, effects);
+        }
+        if refunded {
+            self.use_refunds(now, session, effects);
         }
         if pending.source == Source::AutoQueue {
             let run = pending.run.run();
@@ -228,7 +232,7 @@ impl Broker {
         };
         let selector = match record.subscriptions.get(to.key) {
             None => return Vec::new(),
-            Some(Entry::Plain(_)) => None,
+            Some(Entry::Plain(_) | Entry::Credited(_)) => None,
             Some(Entry::Full(subscription)) => {
                 let listening = subscription.targets.as_slice().get(usize::from(to.target));
                 let home = bit(run.run().home());
@@ -286,15 +290,18 @@ impl Broker {
             self.press(now, topic, session, effects);
             return self.push(session, pending, Some(topic), priority, effects);
         }
-        let count = u64::from(pending.len());
+        let (of, count) = (pending.key, u64::from(pending.len()));
+        let mut refunds = Vec::new();
         let backlog = record.backlog.get_or_insert_default();
         let (mut conflated, mut dropped) = (0, 0);
         match policy {
             SlowConsumer::Conflate => {
                 conflated = backlog.conflate(topic, pending, merge, priority);
+                refunds.push((of, conflated));
             }
             SlowConsumer::DropNewest => {
                 dropped = count;
+                refunds.push((of, count));
                 self.metrics.dropped_newest += count;
             }
             SlowConsumer::Disconnect => {
@@ -307,7 +314,7 @@ impl Broker {
                 return;
             }
             SlowConsumer::DropOldest | SlowConsumer::Block => {
-                dropped = backlog.drop_oldest(bytes, mark);
+                dropped = backlog.drop_oldest(bytes, mark, &mut refunds);
                 self.metrics.dropped_oldest += dropped;
                 backlog.push(pending, Some(topic), priority);
             }
@@ -315,6 +322,9 @@ impl Broker {
         let after = record.backlog_bytes();
         self.backlog_bytes = (self.backlog_bytes + after).saturating_sub(held);
         self.note_given_up(session, conflated, dropped);
+        for (key, count) in refunds {
+            self.refund(session, key, count);
+        }
     }
 
     /// A session gets newer messages in the place of some, or does not get some at all.
@@ -367,7 +377,7 @@ impl Broker {
             run: Rc::new(SharedRun::new(segment.run)),
             source,
         };
-        self.push(key_of(session), pending, None, Priority::Default, effects);
+        self.push_segment(key_of(session), pending, false, effects);
     }
 
     pub(crate) fn push(

@@ -159,6 +159,15 @@ pub enum Mail {
         /// Receipt to confirm.
         confirm: Option<Confirm>,
     },
+    /// To a home: a consumer or a responder may be given more.
+    Credit {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        key: SubscriptionKey,
+        /// How many messages more.
+        messages: u64,
+    },
     /// To a home: a consumer ends.
     Leave {
         /// Whose.

@@ -96,8 +96,8 @@ impl Broker {
         for key in record.subscriptions.keys() {
             match record.subscriptions.get(key) {
                 None => {}
-                Some(Entry::Plain(plain)) => {
-                    let topic = self.topics.key_of(plain.topic);
+                Some(entry @ (Entry::Plain(_) | Entry::Credited(_))) => {
+                    let topic = entry.plain().and_then(|plain| self.topics.key_of(plain.topic));
                     let Some(topic) = topic.and_then(|key| self.topics.get(key)) else {
                         continue;
                     };

@@ -15,12 +15,14 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod answering;
 mod authorise;
 mod backlog;
 mod broker;
 mod condition;
 mod conflate;
 mod conversation;
+mod credit;
 mod deliver;
 mod durable;
 mod effects;

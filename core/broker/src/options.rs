@@ -87,6 +87,9 @@ pub struct BrokerOptions {
     pub backlog_bytes_high: usize,
     /// Bytes below which it counts as fast again.
     pub backlog_bytes_low: usize,
+    /// Bytes of the newest values of topics that may wait for a session which has not asked for more
+    /// messages.
+    pub withheld_bytes_max: usize,
     /// Bytes of messages in backlogs and queues of one shard; above it every session's mark is the
     /// low one and all queues are full.
     pub messages_bytes_max: usize,
@@ -147,6 +150,7 @@ impl Default for BrokerOptions {
             verify_logins: false,
             backlog_bytes_high: 4 << 20,
             backlog_bytes_low: 1 << 20,
+            withheld_bytes_max: 64 << 20,
             messages_bytes_max: 1 << 30,
             subscriptions_max: 100_000,
             topic_policies: Vec::new(),

@@ -2,8 +2,8 @@
 //!
 //! No page is asked for unless there is room for it, counting what waits in the session's backlog and
 //! what was asked for before; so a snapshot of any size takes bounded memory here. Invariants: for a
-//! session that has read everything some page is under way as long as a snapshot is not complete;
-//! no position goes on before all values have been given.
+//! session that has read everything some page is under way as long as a snapshot is not complete and
+//! its subscription has credit; no position goes on before all values have been given.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -105,6 +105,9 @@ impl Broker {
         let targets = subscription.targets.as_mut_slice();
         let Some(listening) = targets.get_mut(usize::from(asker.target)) else { return };
         listening.paging |= bit(home);
+        if record.park(home, asker) {
+            return;
+        }
         record.paging_mut().waiting.push_back((home, asker));
     }
 
@@ -117,6 +120,10 @@ impl Broker {
                 return;
             };
             let Some((home, asker)) = record.paging_mut().waiting.pop_front() else { return };
+            if record.park(home, asker) {
+                record.tidy_paging();
+                continue;
+            }
             record.paging_mut().promised += bytes;
             self.ask_for_more(home, asker, Some(bytes as u32), effects);
         }
@@ -184,14 +191,23 @@ impl Broker {
 
     /// As long as there is room, its topic need not be known here.
     fn push_value(&mut self, now: Now, session: Key, pending: Pending, effects: &mut Effects) {
-        let Some(record) = self.sessions.get(session) else { return };
+        let Some(record) = self.sessions.get_mut(session) else { return };
+        let bounded = record.credit(pending.key).is_some();
         let conflating = record.backlog.as_ref().is_some_and(|backlog| backlog.is_conflating());
         let held = record.backlog_bytes();
-        if !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
-            let path = &pending.run.run().destination().path;
+        let path = &pending.run.run().destination().path;
+        // With credit it may have to wait, even behind what has come of its topic already.
+        let waits = bounded && {
+            let window = record.backlog.as_ref().and_then(|it| it.window(pending.key, path));
+            window.is_some() || !record.affords(pending.key, pending.len())
+        };
+        if !waits && !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
             let known = self.find_topic(path).and_then(|key| self.topics.get(key));
             let spec = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
             let priority = spec.priority;
+            if let Some(record) = self.sessions.get_mut(session).filter(|_| bounded) {
+                record.spend(pending.key, pending.len());
+            }
             return self.push(session, pending, None, priority, effects);
         }
         let topic = self.ensure_topic(now, &pending.run.run().destination().path);

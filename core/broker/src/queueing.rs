@@ -106,6 +106,19 @@ impl Broker {
         }
     }
 
+    pub(crate) fn credit_consumer(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        messages: u64,
+        effects: &mut Effects,
+    ) {
+        let mut out = Vec::new();
+        self.queues.credit(now, session, key, messages, &mut out);
+        self.apply(now, out, effects);
+    }
+
     pub(crate) fn leave_at_home(
         &mut self,
         now: Now,

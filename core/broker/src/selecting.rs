@@ -21,7 +21,7 @@ impl Session {
     pub(crate) fn brings(&self, key: SubscriptionKey, target: u16, path: &Path) -> bool {
         let subscription = match self.subscriptions.get(key) {
             None => return false,
-            Some(Entry::Plain(_)) => return true,
+            Some(Entry::Plain(_) | Entry::Credited(_)) => return true,
             Some(Entry::Full(subscription)) => subscription,
         };
         let targets = subscription.targets.as_slice();

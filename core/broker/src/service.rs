@@ -2,7 +2,8 @@
 //!
 //! Bookkeeping without mail or sessions. Relies on being told of every exchange that is over.
 //! Invariants: a call waits only while each responder it could go to has no room; no responder has
-//! more open exchanges than its window; a call that is taken in comes out once.
+//! more open exchanges than its window, and is given no more calls than its credit; a call that is
+//! taken in comes out once.
 //!
 //! Responders of exactly the service come before those of patterns. Of them the one with the fewest
 //! open exchanges is chosen, and of equals the one that has waited longest.
@@ -92,10 +93,18 @@ struct Responder {
     key: SubscriptionKey,
     epoch: u32,
     window: u32,
+    /// How many calls more it may be given, if that is bounded.
+    credit: Option<u64>,
     open: u32,
     /// When it was last given a call.
     chosen: u64,
     targets: Vec<Target>,
+}
+
+impl Responder {
+    fn has_room(&self) -> bool {
+        self.open < self.window && self.credit != Some(0)
+    }
 }
 
 enum Choice {
@@ -105,19 +114,28 @@ enum Choice {
 }
 
 impl Services {
-    /// Somebody serves, with at most `window` exchanges open.
+    /// Somebody serves, with at most so many exchanges open, and so many calls in all until it gets more
+    /// credit.
     pub(crate) fn serve(
         &mut self,
         responding: Responding,
         target: &Target,
-        window: u32,
+        (window, credit): (u32, Option<u64>),
         out: &mut Vec<Step>,
     ) {
         let Responding { session, key, epoch, .. } = responding;
         let at = *self.subscriptions.entry((session, key)).or_insert_with(|| {
             let (open, chosen, targets) = (0, 0, Vec::new());
-            let responder = Responder { session, key, epoch, window, open, chosen, targets };
-            self.responders.insert(responder)
+            self.responders.insert(Responder {
+                session,
+                key,
+                epoch,
+                window,
+                credit,
+                open,
+                chosen,
+                targets,
+            })
         });
         let Some(responder) = self.responders.get_mut(at) else { return };
         if responder.targets.contains(target) {
@@ -133,6 +151,22 @@ impl Services {
             Target::Pattern(_, pattern) => self.patterns.insert(pattern, at),
         }
         self.look_again(target, out);
+    }
+
+    /// Somebody who serves with credit gets more.
+    pub(crate) fn credit(
+        &mut self,
+        session: SessionId,
+        key: SubscriptionKey,
+        calls: u64,
+        out: &mut Vec<Step>,
+    ) {
+        let at = self.subscriptions.get(&(session, key)).copied();
+        let Some(known) = at.and_then(|at| self.responders.get_mut(at)) else { return };
+        known.credit = known.credit.map(|credit| credit.saturating_add(calls));
+        for target in known.targets.clone() {
+            self.look_again(&target, out);
+        }
     }
 
     /// Somebody serves no more. Its exchanges end elsewhere.
@@ -235,7 +269,7 @@ impl Services {
         if self.turns.is_empty() {
             return None;
         }
-        let known = self.responders.get(responder)?;
+        let known = self.responders.get(responder).filter(|known| known.has_room())?;
         let mut first: Option<(u64, &Path)> = None;
         for target in &known.targets {
             let found = match target {
@@ -314,6 +348,7 @@ impl Services {
         self.clock += 1;
         known.open += 1;
         known.chosen = self.clock;
+        known.credit = known.credit.map(|credit| credit.saturating_sub(1));
         let Responder { session, key, epoch, .. } = *known;
         out.push(Step::Assign(Responding { session, key, epoch, responder: at }, call));
     }
@@ -324,7 +359,7 @@ impl Services {
         let mut consider = |at: Key, known: &Responder| {
             anybody = true;
             let rank = (known.open, known.chosen, at);
-            if known.open < known.window && best.is_none_or(|best| rank < best) {
+            if known.has_room() && best.is_none_or(|best| rank < best) {
                 best = Some(rank);
             }
         };
@@ -376,204 +411,4 @@ fn bytes_of(call: &Calling) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-    use tiderace_base::Time;
-    use tiderace_topics::Pattern;
-    use tiderace_wire::{Destination, Kind, Meta};
-
-    const PATHS: [&str; 4] = ["a/x", "a/y", "b/x", "user/ann/x"];
-    const TARGETS: [&str; 7] = ["a/x", "a/y", "b/x", "a/*", "**", "user/ann/x", "user/ann/*"];
-
-    fn exact(path: &str) -> Destination {
-        Destination { kind: Kind::Service, path: Path::parse(path).unwrap() }
-    }
-
-    fn target(text: &str) -> Target {
-        match text.contains('*') {
-            true => Target::Pattern(Kind::Service, Pattern::parse(text).unwrap()),
-            false => Target::Exact(exact(text)),
-        }
-    }
-
-    fn responding(slot: u32) -> Responding {
-        let session = SessionId { shard: ShardId(0), slot, generation: 0 };
-        Responding { session, key: SubscriptionKey(0), epoch: slot, responder: Key::default() }
-    }
-
-    fn calling(number: u32, path: &str) -> Calling {
-        let run = Run::single(exact(path), Time::ZERO, b"", b"x", Meta::default());
-        let key = Key { slot: number, generation: 0 };
-        Calling { caller: Address { shard: ShardId(0), key }, run: Arc::new(run), last: true }
-    }
-
-    /// What a service that is served like this must do, by looking at everybody.
-    #[derive(Default)]
-    struct Model {
-        /// By session: targets, window, open exchanges.
-        responders: BTreeMap<u32, (Vec<&'static str>, u32, u32)>,
-        waiting: Vec<(u32, &'static str)>,
-        out: usize,
-    }
-
-    impl Model {
-        fn eligible(&self, path: &str) -> Vec<u32> {
-            let by_name: Vec<u32> = self.of(|text| text == path);
-            if !by_name.is_empty() {
-                return by_name;
-            }
-            let private = path.starts_with("user/");
-            self.of(|text| {
-                let names = Pattern::parse(text).unwrap().matches(&Path::parse(path).unwrap());
-                text.contains('*') && names && (!private || text.starts_with("user/ann/"))
-            })
-        }
-
-        fn of(&self, wanted: impl Fn(&str) -> bool) -> Vec<u32> {
-            let rows = self.responders.iter();
-            rows.filter(|row| row.1.0.iter().any(|text| wanted(text))).map(|row| *row.0).collect()
-        }
-
-        fn take(&mut self, steps: Vec<Step>) -> Result<Vec<(u32, Key)>, TestCaseError> {
-            let mut open = Vec::new();
-            for step in steps {
-                let caller = match &step {
-                    Step::Assign(_, call) => call.caller,
-                    Step::Refuse(caller, _) => *caller,
-                };
-                let at = self.waiting.iter().position(|row| row.0 == caller.key.slot);
-                let path = at.map(|at| self.waiting.remove(at).1);
-                prop_assert!(path.is_some(), "it was neither new nor waiting");
-                self.out += 1;
-                match step {
-                    Step::Assign(to, _) => {
-                        let eligible = self.eligible(path.unwrap());
-                        prop_assert!(eligible.contains(&to.session.slot));
-                        prop_assert_eq!(to.epoch, to.session.slot);
-                        let rows = eligible.iter().map(|slot| &self.responders[slot]);
-                        let fewest = rows.filter(|row| row.2 < row.1).map(|row| row.2).min();
-                        let row = self.responders.get_mut(&to.session.slot).unwrap();
-                        prop_assert!(row.2 < row.1, "more than its window");
-                        prop_assert_eq!(Some(row.2), fewest);
-                        row.2 += 1;
-                        open.push((to.session.slot, to.responder));
-                    }
-                    Step::Refuse(_, CloseCode::NoResponder) => {
-                        prop_assert!(self.eligible(path.unwrap()).is_empty());
-                    }
-                    Step::Refuse(_, code) => prop_assert_eq!(code, CloseCode::ServiceBusy),
-                }
-            }
-            Ok(open)
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn calls_wait_only_while_nobody_has_room(
-            ops in proptest::collection::vec((0u8..8, 0u32..5, 0usize..7, 1u32..4), 1..150),
-        ) {
-            let (mut services, mut model) = (Services::default(), Model::default());
-            let options = ServiceOptions { calls_waiting_max: 3, ..ServiceOptions::default() };
-            let mut open: Vec<(u32, Key)> = Vec::new();
-            let mut calls = 0;
-            for (op, slot, what, window) in ops {
-                let mut out = Vec::new();
-                match op {
-                    0 => {
-                        let row = model.responders.entry(slot).or_insert((Vec::new(), window, 0));
-                        let window = row.1;
-                        row.0.push(TARGETS[what]);
-                        services.serve(responding(slot), &target(TARGETS[what]), window, &mut out);
-                    }
-                    1 => {
-                        model.responders.remove(&slot);
-                        open.retain(|row| row.0 != slot);
-                        services.leave(responding(slot).session, SubscriptionKey(0), &mut out);
-                    }
-                    2 | 3 if !open.is_empty() => {
-                        let (slot, key) = open.swap_remove(what % open.len());
-                        model.responders.get_mut(&slot).unwrap().2 -= 1;
-                        services.release(key, &mut out);
-                        prop_assert!(out.len() <= 1);
-                    }
-                    4 if !model.waiting.is_empty() => {
-                        let at = what % model.waiting.len();
-                        let (number, path) = model.waiting.remove(at);
-                        let caller = calling(number, path).caller;
-                        prop_assert!(services.cancel(&Path::parse(path).unwrap(), caller));
-                        prop_assert!(!services.cancel(&Path::parse(path).unwrap(), caller));
-                        model.out += 1;
-                    }
-                    _ => {
-                        let path = PATHS[what % PATHS.len()];
-                        calls += 1;
-                        model.waiting.push((calls, path));
-                        services.call(calling(calls, path), &options, &mut out);
-                    }
-                }
-                open.extend(model.take(out)?);
-                prop_assert_eq!(services.waiting(), model.waiting.len());
-                prop_assert_eq!(services.waiting_bytes == 0, model.waiting.is_empty());
-                prop_assert_eq!(services.responders(), model.responders.len());
-                for (_, path) in &model.waiting {
-                    let eligible = model.eligible(path);
-                    prop_assert!(!eligible.is_empty(), "nobody will ever answer {}", path);
-                    let full = |slot: &u32| model.responders[slot].2 >= model.responders[slot].1;
-                    prop_assert!(eligible.iter().all(full), "somebody has room for {}", path);
-                }
-                let named = services.named.values().filter(|known| !known.responders.is_empty());
-                prop_assert_eq!(services.len(), named.count());
-            }
-            for slot in 0..5 {
-                let mut out = Vec::new();
-                model.responders.remove(&slot);
-                services.leave(responding(slot).session, SubscriptionKey(0), &mut out);
-                model.take(out)?;
-            }
-            prop_assert!(model.waiting.is_empty() && model.out == calls as usize);
-            prop_assert!(services.named.is_empty() && services.turns.is_empty());
-            prop_assert_eq!((services.patterns.len(), services.served), (0, 0));
-        }
-    }
-
-    #[test]
-    fn equals_take_turns_and_so_do_services() {
-        let mut services = Services::default();
-        let options = ServiceOptions::default();
-        let mut out = Vec::new();
-        for slot in 0..3 {
-            services.serve(responding(slot), &target("a/x"), 2, &mut out);
-        }
-        let chosen = |services: &mut Services, path| {
-            let mut out = Vec::new();
-            services.call(calling(0, path), &options, &mut out);
-            out.into_iter().next().map(|step| match step {
-                Step::Assign(to, _) => to,
-                Step::Refuse(..) => panic!("nobody answers"),
-            })
-        };
-        let first: Vec<u32> =
-            (0..6).map(|_| chosen(&mut services, "a/x").unwrap().session.slot).collect();
-        assert_eq!(first, [0, 1, 2, 0, 1, 2]);
-        assert!(chosen(&mut services, "a/x").is_none());
-        // One that serves both: the calls of the two services take turns.
-        let mut services = Services::default();
-        services.serve(responding(0), &target("a/*"), 1, &mut out);
-        let at = chosen(&mut services, "a/x").unwrap().responder;
-        for path in ["a/x", "a/x", "a/x", "a/y", "a/y"] {
-            assert!(chosen(&mut services, path).is_none());
-        }
-        let mut order = Vec::new();
-        for _ in 0..5 {
-            let mut out = Vec::new();
-            services.release(at, &mut out);
-            let [Step::Assign(_, call)] = &out[..] else { panic!("one has room") };
-            order.push(call.run.destination().path.to_string());
-        }
-        assert_eq!(order, ["a/x", "a/y", "a/x", "a/y", "a/x"]);
-    }
-}
+mod tests;

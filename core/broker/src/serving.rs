@@ -158,7 +158,22 @@ impl Broker {
             responder: Key::default(),
         };
         let mut out = Vec::new();
-        self.services.serve(responding, &consume.target, window, &mut out);
+        let most = (window, consume.credit);
+        self.services.serve(responding, &consume.target, most, &mut out);
+        self.take_steps(now, out, effects);
+    }
+
+    /// At a home: somebody who serves may be given more calls.
+    pub(crate) fn credit_responder(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        calls: u64,
+        effects: &mut Effects,
+    ) {
+        let mut out = Vec::new();
+        self.services.credit(session, key, calls, &mut out);
         self.take_steps(now, out, effects);
     }
 

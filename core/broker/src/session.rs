@@ -9,6 +9,7 @@ use tiderace_wire::{Kind, Run, SubscriptionKey, Target, Token};
 
 use crate::Principal;
 use crate::backlog::Backlog;
+use crate::credit::Credit;
 use crate::exchange::Open;
 use crate::lock::Holding;
 use crate::paging::Paging;
@@ -55,6 +56,9 @@ pub(crate) struct Rare {
     pub(crate) reached: Vec<(ShardId, u64)>,
     /// Compiled bytes of its subscriptions' regular expressions.
     pub(crate) regex_bytes: u32,
+    /// Subscriptions that got credit back for messages that were given up again.
+    #[allow(clippy::box_collection, reason = "hardly any session ever has them")]
+    pub(crate) refunded: Option<Box<Vec<SubscriptionKey>>>,
     /// Messages for which it got newer ones.
     pub(crate) conflated: u64,
     /// Messages that it did not get because it was slow.
@@ -72,6 +76,7 @@ impl Rare {
             && self.recovering == 0
             && self.regex_bytes == 0
             && self.paging.is_none()
+            && self.refunded.is_none()
             && self.conflated == 0
             && self.dropped == 0
     }
@@ -116,6 +121,8 @@ pub(crate) struct Subscription {
     pub(crate) extras: Extras,
     /// The shortest time between two updates of one topic.
     pub(crate) interval: Span,
+    /// What it may still be given, if that is bounded.
+    pub(crate) credit: Option<Box<Credit>>,
     /// What waits until every home has said what was missed.
     pub(crate) recovery: Option<Box<Recovery>>,
 }
@@ -171,7 +178,7 @@ impl Session {
     /// The subscription of that key, unless it is plain.
     pub(crate) fn subscription(&self, key: SubscriptionKey) -> Option<&Subscription> {
         match self.subscriptions.get(key)? {
-            Entry::Plain(_) => None,
+            Entry::Plain(_) | Entry::Credited(_) => None,
             Entry::Full(subscription) => Some(subscription),
         }
     }
@@ -179,7 +186,7 @@ impl Session {
     /// The subscription of that key, unless it is plain.
     pub(crate) fn subscription_mut(&mut self, key: SubscriptionKey) -> Option<&mut Subscription> {
         match self.subscriptions.get_mut(key)? {
-            Entry::Plain(_) => None,
+            Entry::Plain(_) | Entry::Credited(_) => None,
             Entry::Full(subscription) => Some(subscription),
         }
     }

@@ -12,6 +12,7 @@ use tiderace_wire::{
 };
 
 use crate::broker::{Broker, key_of};
+use crate::credit::{Credit, Credited};
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
 use crate::missing::widen;
 use crate::recover::Recovery;
@@ -85,6 +86,7 @@ impl Broker {
             targets,
             extras: Extras::of(&subscribe),
             interval: subscribe.interval,
+            credit: Credit::of(&subscribe),
             recovery,
         };
         if subscription.recovering {
@@ -119,7 +121,7 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
-        let Some(subscription) = record.subscriptions.remove(key) else {
+        let Some(mut subscription) = record.subscriptions.remove(key) else {
             return self.confirm(session, confirm, effects);
         };
         self.close_windows_of(key_of(session), key, &subscription);
@@ -128,6 +130,10 @@ impl Broker {
             self.take_back(session, |pending| pending.key == key && pending.exchange().is_none());
         self.metrics.subscriptions -= 1;
         self.end_notices(now, session, key, effects);
+        if let Entry::Full(subscription) = &mut subscription {
+            let credit = subscription.credit.as_deref_mut();
+            self.return_waiting(now, session, credit, effects);
+        }
         if let Entry::Full(subscription) = &subscription {
             // Its client still waits for this answer, and perhaps for others behind it.
             if let Some(recovery) = &subscription.recovery {
@@ -154,11 +160,13 @@ impl Broker {
             );
         }
         let homes = match subscription {
-            Entry::Plain(Plain { topic, place }) => {
-                self.unlist(now, self.topics.key_of(topic), place as usize, effects);
+            Entry::Full(subscription) => self.end_full(now, session, key, &subscription, effects),
+            plain => {
+                if let Some(Plain { topic, place }) = plain.plain() {
+                    self.unlist(now, self.topics.key_of(topic), place as usize, effects);
+                }
                 0
             }
-            Entry::Full(subscription) => self.end_full(now, session, key, &subscription, effects),
         };
         self.leave(now, session, key, homes, confirm, effects);
         if homes != 0 {
@@ -181,18 +189,13 @@ impl Broker {
         subscription: &Subscription,
         effects: &mut Effects,
     ) -> u64 {
-        let mut homes = 0;
         let plain = subscription.selector.is_none();
         let extras = subscription.extras;
         for (listening, target) in subscription.targets.as_slice().iter().zip(0u16..) {
             let entry = |plain| Subscriber { session: key_of(session), key, target, plain, extras };
             match &listening.target {
-                Target::Exact(destination) if destination.kind != Kind::Topic => {
-                    homes |= bit(self.home(&destination.path));
-                }
-                Target::Pattern(Kind::Queue | Kind::Service, _) => {
-                    homes = u64::MAX >> (64 - self.options.shards.clamp(1, 64))
-                }
+                Target::Exact(destination) if destination.kind != Kind::Topic => {}
+                Target::Pattern(Kind::Queue | Kind::Service, _) => {}
                 Target::Exact(_) => {
                     self.unlist(now, listening.topic, listening.place as usize, effects);
                 }
@@ -201,7 +204,7 @@ impl Broker {
                 }
             }
         }
-        homes
+        self.serving_homes(subscription)
     }
 
     /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
@@ -311,6 +314,7 @@ impl Broker {
                     window: subscribe.window.unwrap_or(Window { messages: 0, bytes: 0 }),
                     exclusive: subscribe.exclusive,
                     explicit: subscribe.explicit,
+                    credit: subscribe.credit,
                 };
                 for home in members(homes) {
                     if home == self.shard {
@@ -436,11 +440,20 @@ impl Broker {
         {
             // The ordinary one: one topic.
             let (topic, live, place) = (*topic, *waiting == 0, *place);
+            let plain = Plain::new(topic, place);
+            if extras.bounded() {
+                return if live {
+                    self.make_credited(asker, plain)
+                };
+            }
             let known = self.topics.get_mut(topic).filter(|_| live);
             if let Some(entry) = known.and_then(|it| it.subscribers.get_mut(place as usize)) {
                 entry.plain = true;
-                self.make_plain(asker, Plain::new(topic, place));
+                self.make_plain(asker, plain);
             }
+            return;
+        }
+        if extras.bounded() {
             return;
         }
         let live: Vec<(u16, Target, Option<Key>, usize)> = (0..)
@@ -495,11 +508,24 @@ impl Broker {
         }
     }
 
+    /// The same of one with credit.
+    fn make_credited(&mut self, asker: Asker, plain: Plain) {
+        let record = self.sessions.get_mut(key_of(asker.session));
+        let entry = record.and_then(|record| record.subscriptions.get_mut(asker.key));
+        if let Some(entry) = entry
+            && let Entry::Full(subscription) = entry
+            && let Some(credit) = subscription.credit.take()
+        {
+            *entry = Entry::Credited(Box::new(Credited { plain, credit: *credit }));
+        }
+    }
+
     /// Notes where in its topic's list a subscription stands, so that its end need not search.
     fn set_place(&mut self, session: Key, key: SubscriptionKey, target: u16, place: usize) {
         let record = self.sessions.get_mut(session);
         match record.and_then(|record| record.subscriptions.get_mut(key)) {
             Some(Entry::Plain(plain)) => plain.place = place as u32,
+            Some(Entry::Credited(credited)) => credited.plain.place = place as u32,
             Some(Entry::Full(known)) => {
                 if let Some(listening) = known.targets.as_mut_slice().get_mut(usize::from(target)) {
                     listening.place = place as u32;

@@ -6,6 +6,7 @@
 use tiderace_base::Key;
 use tiderace_wire::SubscriptionKey;
 
+use crate::credit::Credited;
 use crate::session::Subscription;
 
 /// A subscription as its session keeps it.
@@ -13,6 +14,8 @@ use crate::session::Subscription;
 pub(crate) enum Entry {
     /// To one topic, without a selector, and every home has answered: all that most ever are.
     Plain(Plain),
+    /// The same with credit.
+    Credited(Box<Credited>),
     /// Anything else.
     Full(Box<Subscription>),
 }
@@ -24,6 +27,17 @@ pub(crate) struct Plain {
     pub(crate) topic: u32,
     /// Its place in the topic's list.
     pub(crate) place: u32,
+}
+
+impl Entry {
+    /// Its place, if it is nothing but an entry in a topic's list.
+    pub(crate) fn plain(&self) -> Option<Plain> {
+        match self {
+            Entry::Plain(plain) => Some(*plain),
+            Entry::Credited(credited) => Some(credited.plain),
+            Entry::Full(_) => None,
+        }
+    }
 }
 
 /// Entries by key.
@@ -150,7 +164,7 @@ mod tests {
     fn plain(entry: &Entry) -> Plain {
         match entry {
             Entry::Plain(plain) => *plain,
-            Entry::Full(_) => panic!("only plain ones were put in"),
+            _ => panic!("only plain ones were put in"),
         }
     }
 

@@ -35,8 +35,14 @@ impl Extras {
             u8::from(subscribe.recoverable)
                 | u8::from(subscribe.deltas) << 1
                 | u8::from(subscribe.targets.len() > 1) << 2
-                | u8::from(!subscribe.interval.is_zero()) << 3,
+                | u8::from(!subscribe.interval.is_zero()) << 3
+                | u8::from(subscribe.credit.is_some()) << 4,
         )
+    }
+
+    /// It gets only as much as it has credit for.
+    pub(crate) fn bounded(self) -> bool {
+        self.0 & 16 != 0
     }
 
     /// Updates of a topic come to it only so often.

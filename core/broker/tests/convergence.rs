@@ -79,6 +79,8 @@ struct Reader {
     /// By subscription: whether its values had come once.
     established: Vec<bool>,
     known: Vec<BTreeMap<String, Knowledge>>,
+    /// By subscription with credit: how many messages it may still get.
+    credit: Vec<Option<u64>>,
     seen: usize,
 }
 
@@ -159,6 +161,7 @@ impl Run {
                 _ => Wish::to(&format!("topic:{}", random.pick(&TOPICS))),
             };
             wish.interval = *random.pick(&[Span::ZERO, Span::ZERO, Span::from_millis(150)]);
+            wish.credit = *random.pick(&[None, None, None, Some(0), Some(1), Some(4)]);
             wish.selector = random.one_in(6).then_some("colour = 'red'");
             wish.deltas = random.one_in(2);
             wish.recoverable = true;
@@ -171,6 +174,7 @@ impl Run {
             position: None,
             established: vec![false; count],
             known: vec![BTreeMap::new(); count],
+            credit: vec![None; count],
             wishes,
             seen: 0,
         });
@@ -188,6 +192,7 @@ impl Run {
             self.world.clients[client].position = position.clone();
         }
         (reader.seen, reader.client) = (0, Some(client));
+        reader.credit = reader.wishes.iter().map(|wish| wish.credit).collect();
         reader.told = vec![false; reader.wishes.len()];
         let mut wishes = reader.wishes.clone();
         for (key, wish) in wishes.iter_mut().enumerate() {
@@ -224,6 +229,10 @@ impl Run {
             }
         }
         for message in &client.received[reader.seen..] {
+            if let Some(credit) = &mut reader.credit[message.key as usize] {
+                assert!(*credit > 0, "more than was asked for: {message:?}");
+                *credit -= 1;
+            }
             let known = &mut reader.known[message.key as usize];
             known.entry(message.path.clone()).or_default().take(message);
         }
@@ -231,6 +240,15 @@ impl Run {
         let confirmed = reader.tokens.iter().all(|token| client.confirmed.contains(token));
         if confirmed && !client.ready {
             reader.established.fill(true);
+        }
+    }
+
+    /// Asks for more messages of a subscription with credit.
+    fn ask(&mut self, who: usize, key: usize, messages: u64) {
+        let Some(client) = self.readers[who].client else { return };
+        if let Some(credit) = &mut self.readers[who].credit[key] {
+            *credit = credit.saturating_add(messages);
+            self.world.credit(client, key as u32, messages);
         }
     }
 
@@ -337,7 +355,12 @@ impl Run {
 
     fn act(&mut self) {
         let who = self.world.random.below(self.readers.len());
-        match self.world.random.below(24) {
+        match self.world.random.below(26) {
+            24 | 25 => {
+                let key = self.world.random.below(self.readers[who].wishes.len());
+                let messages = 1 + self.world.random.below(3) as u64;
+                self.ask(who, key, messages);
+            }
             0..=7 => self.write(),
             8 | 9 => self.vanish(who),
             10..=12 => {
@@ -370,6 +393,13 @@ impl Run {
         for who in 0..self.readers.len() {
             if self.readers[who].client.is_none() {
                 self.arrive(who);
+            }
+        }
+        self.world.quiesce();
+        for who in 0..self.readers.len() {
+            self.look(who);
+            for key in 0..self.readers[who].wishes.len() {
+                self.ask(who, key, u64::MAX);
             }
         }
         self.world.quiesce();

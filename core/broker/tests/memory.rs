@@ -111,15 +111,24 @@ fn a_topic_takes_little() {
         let key = SubscriptionKey(number as u32);
         shard.run(Command::Subscribe(Box::new(Subscribe::new(key, vec![target]))));
     });
+    let bounded = measure("a topic with one subscriber with credit", 0, |shard, name, number| {
+        let target = Target::Exact(destination(name));
+        let key = SubscriptionKey(number as u32);
+        let subscribe = Subscribe { credit: Some(8), ..Subscribe::new(key, vec![target]) };
+        shard.run(Command::Subscribe(Box::new(subscribe)));
+    });
     let brief = measure("a topic that retains nothing", 0, |shard, name, _| {
         shard.publish(name, Flags::NONE);
     });
     assert!((200..=RETAINED_BYTES_MAX).contains(&retained), "{retained}");
     assert!((150..=SUBSCRIBED_BYTES_MAX).contains(&subscribed), "{subscribed}");
+    assert!((subscribed..=subscribed + CREDIT_BYTES_MAX).contains(&bounded), "{bounded}");
     assert!((150..=BRIEF_BYTES_MAX).contains(&brief), "{brief}");
 }
 
 const RETAINED_BYTES_MAX: usize = 350;
 /// With the subscription's entry in its session.
 const SUBSCRIBED_BYTES_MAX: usize = 230;
+/// What credit takes more.
+const CREDIT_BYTES_MAX: usize = 24;
 const BRIEF_BYTES_MAX: usize = 230;

@@ -25,6 +25,8 @@ pub struct Consume {
     pub exclusive: bool,
     /// Whether its client settles; if not, messages are accepted as they are sent.
     pub explicit: bool,
+    /// How many messages it may be given until it gets more credit; absent: any number.
+    pub credit: Option<u64>,
 }
 
 /// What becomes of messages in flight.
@@ -53,6 +55,7 @@ pub(crate) struct Consumer {
     pub(crate) window: Window,
     pub(crate) exclusive: bool,
     pub(crate) explicit: bool,
+    pub(crate) credit: Option<u64>,
     pub(crate) queues: Vec<Key>,
     /// By the number of the first message of each.
     pub(crate) in_flight: BTreeMap<u64, Flight>,
@@ -69,6 +72,7 @@ impl Consumer {
             window: consume.window,
             exclusive: consume.exclusive,
             explicit: consume.explicit,
+            credit: consume.credit,
             queues: Vec::new(),
             in_flight: BTreeMap::new(),
             messages: 0,
@@ -76,15 +80,17 @@ impl Consumer {
         }
     }
 
-    /// Messages it may still be given, `u32::MAX` if they do not count; zero when a window is full.
+    /// Messages it may still be given, `u32::MAX` if they do not count; zero when a window is full or
+    /// the credit used up.
     pub(crate) fn room_messages(&self) -> u32 {
         if self.room_bytes() == 0 {
             return 0;
         }
-        match self.window.messages {
+        let window = match self.window.messages {
             0 => u32::MAX,
             window => window.saturating_sub(self.messages),
-        }
+        };
+        self.credit.map_or(window, |credit| window.min(u32::try_from(credit).unwrap_or(u32::MAX)))
     }
 
     /// Bytes it may still be given; the last message may exceed them.
@@ -105,6 +111,7 @@ impl Consumer {
     pub(crate) fn take_off(&mut self, queue: Key, segment: Segment) {
         self.messages += segment.len();
         self.bytes += segment.bytes();
+        self.credit = self.credit.map(|credit| credit.saturating_sub(u64::from(segment.len())));
         self.in_flight.insert(segment.first(), Flight { queue, segment });
     }
 

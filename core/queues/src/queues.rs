@@ -161,6 +161,24 @@ impl Queues {
         }
     }
 
+    /// A consumer that has credit gets more.
+    pub fn credit(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        messages: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        let consumer = self.subscriptions.get(&(session, key)).copied();
+        let Some(consumer) = consumer.and_then(|key| self.consumers.get_mut(key)) else { return };
+        self.wall_ms = now.wall_ms;
+        consumer.credit = consumer.credit.map(|credit| credit.saturating_add(messages));
+        for queue in consumer.queues.clone() {
+            self.dispatch(queue, effects);
+        }
+    }
+
     /// Settles messages in flight; those that are not in flight are passed over.
     pub fn settle(
         &mut self,

@@ -16,7 +16,8 @@ use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, T
 #[derive(Clone, Debug)]
 enum Step {
     Publish(u8),
-    Consume { consumer: u8, messages: u32, bytes: u32, selective: bool },
+    Consume { consumer: u8, messages: u32, bytes: u32, selective: bool, credit: Option<u64> },
+    Credit { consumer: u8, messages: u64 },
     Settle { consumer: u8, at: u8, count: u8, settlement: u8 },
     Leave { consumer: u8, seen: bool },
 }
@@ -24,8 +25,9 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (1u8..20).prop_map(Step::Publish),
-        2 => (0u8..5, 0u32..8, prop_oneof![Just(0u32), Just(40), Just(400)], any::<bool>())
-            .prop_map(|(consumer, messages, bytes, selective)| Step::Consume { consumer, messages, bytes, selective }),
+        2 => (0u8..5, 0u32..8, prop_oneof![Just(0u32), Just(40), Just(400)], any::<bool>(), proptest::option::of(0u64..6))
+            .prop_map(|(consumer, messages, bytes, selective, credit)| Step::Consume { consumer, messages, bytes, selective, credit }),
+        2 => (0u8..5, 0u64..5).prop_map(|(consumer, messages)| Step::Credit { consumer, messages }),
         5 => (0u8..5, any::<u8>(), 1u8..9, 0u8..3)
             .prop_map(|(consumer, at, count, settlement)| Step::Settle { consumer, at, count, settlement }),
         1 => (0u8..5, any::<bool>()).prop_map(|(consumer, seen)| Step::Leave { consumer, seen }),
@@ -67,6 +69,8 @@ struct Model {
     published: u64,
     in_flight: BTreeMap<u8, BTreeSet<u64>>,
     selective: BTreeSet<u8>,
+    /// What consumers with credit may still be given.
+    credit: BTreeMap<u8, u64>,
     accepted: BTreeSet<u64>,
     dead: BTreeSet<u64>,
     full: bool,
@@ -87,6 +91,10 @@ impl Model {
                         assert!(self.in_flight.values().all(|held| !held.contains(&sequence)));
                         if self.selective.contains(&consumer) {
                             assert!(sequence.is_multiple_of(3), "the selector wants red ones");
+                        }
+                        if let Some(credit) = self.credit.get_mut(&consumer) {
+                            assert!(*credit > 0, "more than its credit");
+                            *credit -= 1;
                         }
                         self.in_flight.entry(consumer).or_default().insert(sequence);
                     }
@@ -124,7 +132,13 @@ proptest! {
                     queues.publish(now, run(model.published, count), options, &mut effects);
                     model.published += u64::from(count);
                 }
-                Step::Consume { consumer, messages, bytes, selective } => {
+                Step::Credit { consumer, messages } => {
+                    if let Some(credit) = model.credit.get_mut(&consumer) {
+                        *credit += messages;
+                    }
+                    queues.credit(now, session(consumer), key, messages, &mut effects);
+                }
+                Step::Consume { consumer, messages, bytes, selective, credit } => {
                     if model.in_flight.contains_key(&consumer) {
                         continue;
                     }
@@ -140,7 +154,9 @@ proptest! {
                         window: Window { messages, bytes },
                         exclusive: false,
                         explicit: messages % 2 == 0,
+                        credit,
                     };
+                    model.credit.extend(credit.map(|credit| (consumer, credit)));
                     queues.consume(now, &consume, options, &mut effects);
                 }
                 Step::Settle { consumer, at, count, settlement } => {
@@ -159,6 +175,7 @@ proptest! {
                 }
                 Step::Leave { consumer, seen } => {
                     if model.in_flight.remove(&consumer).is_some() {
+                        model.credit.remove(&consumer);
                         model.selective.remove(&consumer);
                         queues.leave(now, session(consumer), key, seen, &mut effects);
                     }
@@ -184,6 +201,7 @@ proptest! {
             window: Window { messages: 0, bytes: u32::MAX },
             exclusive: false,
             explicit: true,
+            credit: None,
         };
         queues.consume(now, &consume, options, &mut effects);
         let order: Vec<u64> = effects.iter().filter_map(|effect| match effect {
@@ -210,6 +228,7 @@ fn two_idle_consumers_share_two_messages() {
             window: Window { messages: 10, bytes: 0 },
             exclusive: false,
             explicit: true,
+            credit: None,
         };
         queues.consume(Now::default(), &consume, options, &mut effects);
     }
@@ -248,6 +267,7 @@ fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
         window: Window { messages: 1, bytes: 0 },
         exclusive: false,
         explicit: true,
+        credit: None,
     };
     queues.consume(Now::default(), &consume, fixed, &mut effects);
     for _ in 0..10 {
@@ -271,6 +291,7 @@ fn stretches_that_make_no_sense_settle_nothing() {
         window: Window { messages: 3, bytes: 0 },
         exclusive: false,
         explicit: true,
+        credit: None,
     };
     queues.consume(Now::default(), &consume, options, &mut effects);
     let bytes = queues.depth().1;
@@ -293,6 +314,7 @@ fn consume(queues: &mut Queues, consumer: u8, effects: &mut Vec<Effect>) {
         window: Window { messages: 1, bytes: 0 },
         exclusive: false,
         explicit: true,
+        credit: None,
     };
     queues.consume(Now::default(), &consume, options, effects);
 }
@@ -330,6 +352,7 @@ fn all_that_is_rejected_at_once_goes_to_another_consumer() {
         window: Window { messages: 10, bytes: 0 },
         exclusive: false,
         explicit: true,
+        credit: None,
     };
     queues.consume(Now::default(), &wide(1), options, &mut effects);
     queues.publish(Now::default(), run(0, 3), options, &mut effects);
@@ -366,6 +389,7 @@ fn an_expired_message_is_never_delivered() {
         window: Window { messages: 9, bytes: 0 },
         exclusive: false,
         explicit: true,
+        credit: None,
     };
     queues.consume(now, &consume, options, &mut effects);
     let delivered: Vec<u64> = effects

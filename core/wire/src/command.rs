@@ -113,7 +113,8 @@ pub struct Subscribe {
     pub interval: tiderace_base::Span,
     /// How many messages may come until more are asked for by [`Command::Credit`]. Messages of topics
     /// wait beyond that as the newest of each topic, merged if it says so; those of queues stay in
-    /// their queue. Absent: no such bound.
+    /// their queue, and calls wait at their service (of a pattern of services, as many come from each
+    /// home). Absent: no such bound.
     pub credit: Option<u64>,
     /// Whether the session wants to hear of topics that the subscription gains and loses
     /// ([`crate::Reply::Joined`], [`crate::Reply::Left`]).

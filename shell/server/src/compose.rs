@@ -47,6 +47,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         verify_logins: config.auth.is_enforced(),
         backlog_bytes_high: config.session.outbox_bytes_max,
         backlog_bytes_low: config.session.outbox_bytes_low,
+        withheld_bytes_max: config.session.withheld_bytes_max,
         messages_bytes_max: usize::try_from(budget).unwrap_or(usize::MAX) / shards,
         subscriptions_max: config.limits.subscriptions_per_session_max,
         topic_policies,

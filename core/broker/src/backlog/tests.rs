@@ -37,7 +37,7 @@ fn dropping_the_oldest_spares_queue_messages() {
         backlog.push(pending(first, 1, source), None, Priority::Default);
     }
     let one = backlog.bytes() / 4;
-    assert_eq!(backlog.drop_oldest(0, one * 2), 2);
+    assert_eq!(backlog.drop_oldest(0, one * 2, &mut Vec::new()), 2);
     assert_eq!(sequences(&backlog), [2, 4]);
     assert_eq!(backlog.bytes(), one * 2);
 }
@@ -104,7 +104,7 @@ fn conflation_spares_a_queue_message_that_moved_to_its_place() {
     backlog.push(pending(1, 1, Source::AutoQueue), None, Priority::Default);
     backlog.conflate(topic, pending(2, 1, Source::Topic), false, Priority::Default);
     let one = backlog.bytes() / 2;
-    assert_eq!(backlog.drop_oldest(0, one), 1);
+    assert_eq!(backlog.drop_oldest(0, one, &mut Vec::new()), 1);
     backlog.conflate(topic, pending(3, 1, Source::Topic), false, Priority::Default);
     assert_eq!(sequences(&backlog), [1, 3]);
 }

@@ -192,6 +192,7 @@ impl World {
             deltas: wish.deltas,
             replay: wish.replay,
             interval: wish.interval,
+            credit: wish.credit,
             notices: wish.notices,
             since: wish.since,
             confirm: Some(token),
@@ -208,6 +209,11 @@ impl World {
         let key = SubscriptionKey(key);
         self.command(client, Command::Unsubscribe { key, confirm: Some(token) });
         token
+    }
+
+    pub fn credit(&mut self, client: usize, key: u32, messages: u64) {
+        let key = SubscriptionKey(key);
+        self.command(client, Command::Credit { key, messages });
     }
 
     pub fn settle(&mut self, client: usize, message: &Received, outcome: Outcome) -> Token {

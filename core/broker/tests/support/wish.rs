@@ -18,6 +18,7 @@ pub struct Wish {
     pub since: Option<Position>,
     pub replay: Option<Replay>,
     pub interval: Span,
+    pub credit: Option<u64>,
     pub notices: bool,
 }
 

@@ -16,6 +16,8 @@ section! {
         "outbox_bytes_max" outbox_bytes_max: usize = Is("4 MiB"), Kind::Bytes { min: 16 * KIB, max: 4 * GIB };
         /// Bytes waiting at which a slow client counts as recovered; below `outbox_bytes_max`.
         "outbox_bytes_low" outbox_bytes_low: usize = Is("1 MiB"), Kind::Bytes { min: 4 * KIB, max: 4 * GIB };
+        /// Bytes of the newest values of topics that may wait for one client which asks for messages by their number, as RSocket's do, and has not asked for more. Beyond it the topic's policy decides: `drop-oldest` and `drop-newest` drop, all others disconnect.
+        "withheld_bytes_max" withheld_bytes_max: usize = Is("64 MiB"), Kind::Bytes { min: 64 * KIB, max: 4 * GIB };
         /// Bytes after which one client has had its turn, by one write or one answered poll; the others come before it gets more.
         "block_bytes" block_bytes: usize = Is("256 KiB"), Kind::Bytes { min: 4 * KIB, max: 256 * KIB };
         /// How long messages may wait so that more of them go out in one write: a connection is then written at most once in that time. Worth it where every client gets very many small messages, because fewer writes cost less on both ends.

@@ -1,0 +1,333 @@
+//! Credit: how many messages a subscription may still be given.
+//!
+//! A subscription that began with credit is charged for each message when it is put where the session
+//! takes it from. What comes of a topic while there is none is withheld in a window (`windows.rs`),
+//! conflated as the topic says; the windows wait here for credit, the longest first. Pages of snapshots
+//! are asked for only while there is credit. Messages of queues stay at their homes, which know the
+//! credit too; only where several homes know it can more of them come than there is credit for, and
+//! wait here as well. What the policies for slow consumers take out of the backlog again is given back.
+//!
+//! Relies on `push_now` for those policies. Invariants: a subscription is never given more than its
+//! credit; nothing waits while credit is left, except between a refund and the next delivery; a session
+//! has at most `withheld_bytes_max` withheld.
+
+use std::collections::VecDeque;
+
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_queues::Settlement;
+use tiderace_wire::{Kind, Priority, Subscribe, SubscriptionKey, Target};
+
+use crate::SlowConsumer;
+use crate::backlog::Pending;
+use crate::broker::{Broker, key_of};
+use crate::effects::{Asker, Effects, Mail};
+use crate::session::{Session, Subscription};
+use crate::subscriptions::{Entry, Plain};
+use crate::topic::{bit, members};
+
+/// What a subscription may still be given, and what waits for more.
+#[derive(Debug)]
+pub(crate) struct Credit {
+    left: u64,
+    waiting: Option<Box<Waiting>>,
+}
+
+/// What a subscription without credit left has not been given.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Windows that only wait for credit, the longest first; some may be closed by now.
+    windows: VecDeque<Key>,
+    /// Messages of queues.
+    segments: VecDeque<Pending>,
+    /// Snapshots that have more.
+    pages: Vec<(ShardId, Asker)>,
+}
+
+/// A subscription with credit that is nothing else but an entry in a topic's list.
+#[derive(Debug)]
+pub(crate) struct Credited {
+    pub(crate) plain: Plain,
+    pub(crate) credit: Credit,
+}
+
+const _: () = assert!(size_of::<Credited>() <= 24, "there may be a million idle streams");
+
+impl Credit {
+    /// The credit of a new subscription, if it is to have one.
+    pub(crate) fn of(subscribe: &Subscribe) -> Option<Box<Credit>> {
+        subscribe.credit.map(|left| Box::new(Credit { left, waiting: None }))
+    }
+
+    fn tidy(&mut self) {
+        self.waiting.take_if(|waiting| {
+            waiting.windows.is_empty() && waiting.segments.is_empty() && waiting.pages.is_empty()
+        });
+    }
+}
+
+impl Session {
+    /// The credit of a subscription that has one.
+    pub(crate) fn credit(&self, key: SubscriptionKey) -> Option<&Credit> {
+        match self.subscriptions.get(key)? {
+            Entry::Plain(_) => None,
+            Entry::Credited(credited) => Some(&credited.credit),
+            Entry::Full(subscription) => subscription.credit.as_deref(),
+        }
+    }
+
+    /// The same, to change it.
+    pub(crate) fn credit_mut(&mut self, key: SubscriptionKey) -> Option<&mut Credit> {
+        match self.subscriptions.get_mut(key)? {
+            Entry::Plain(_) => None,
+            Entry::Credited(credited) => Some(&mut credited.credit),
+            Entry::Full(subscription) => subscription.credit.as_deref_mut(),
+        }
+    }
+
+    /// Whether a subscription may be given something.
+    pub(crate) fn has_credit(&self, key: SubscriptionKey) -> bool {
+        self.credit(key).is_none_or(|credit| credit.left > 0)
+    }
+
+    /// Whether there is credit for so many messages.
+    pub(crate) fn affords(&self, key: SubscriptionKey, count: u32) -> bool {
+        self.credit(key).is_none_or(|credit| credit.left >= u64::from(count))
+    }
+
+    /// Takes as many messages as there is credit for, at most `count`; how many that is.
+    pub(crate) fn spend(&mut self, key: SubscriptionKey, count: u32) -> u32 {
+        let Some(credit) = self.credit_mut(key) else { return count };
+        let granted = credit.left.min(u64::from(count));
+        credit.left -= granted;
+        granted as u32
+    }
+
+    /// Messages that were paid for have been given up again.
+    fn refund(&mut self, key: SubscriptionKey, count: u64) {
+        let Some(credit) = self.credit_mut(key).filter(|_| count > 0) else { return };
+        credit.left = credit.left.saturating_add(count);
+        let waits = credit.waiting.is_some();
+        if waits {
+            let refunded = &mut self.rare.get_or_insert_default().refunded;
+            let refunded = refunded.get_or_insert_default();
+            if !refunded.contains(&key) {
+                refunded.push(key);
+            }
+        }
+    }
+
+    /// Keeps a snapshot that has more until there is credit for it; false if there is.
+    pub(crate) fn park(&mut self, home: ShardId, asker: Asker) -> bool {
+        if self.has_credit(asker.key) {
+            return false;
+        }
+        let Some(credit) = self.credit_mut(asker.key) else { return false };
+        credit.waiting.get_or_insert_default().pages.push((home, asker));
+        true
+    }
+}
+
+impl Pending {
+    /// The first so many of its messages; the rest stays.
+    pub(crate) fn split_front(&mut self, count: u32) -> Pending {
+        let at = self.from + count;
+        let run = self.run.run();
+        let last = run.first() + u64::from(at) - 1;
+        let front =
+            Pending { run: self.run.clone(), to: at, reached: self.reached.min(last), ..*self };
+        self.from = at;
+        front
+    }
+}
+
+impl Broker {
+    /// A session allows more messages to one of its subscriptions.
+    pub(crate) fn add_credit(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        messages: u64,
+        effects: &mut Effects,
+    ) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        let Some(credit) = record.credit_mut(key).filter(|_| messages > 0) else { return };
+        credit.left = credit.left.saturating_add(messages);
+        let record = self.session(session);
+        let subscription = record.and_then(|record| record.subscription(key));
+        let homes = subscription.map_or(0, |known| self.serving_homes(known));
+        for home in members(homes) {
+            if home == self.shard {
+                self.credit_at_home(now, session, key, messages, effects);
+            } else {
+                effects.mail.push((home, Mail::Credit { session, key, messages }));
+            }
+        }
+        self.use_credit(now, session, key, effects);
+    }
+
+    /// The homes of the queues and services that a subscription is for.
+    pub(crate) fn serving_homes(&self, subscription: &Subscription) -> u64 {
+        let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
+        let targets = subscription.targets.as_slice().iter();
+        let homes = targets.map(|listening| match &listening.target {
+            Target::Exact(destination) if destination.kind == Kind::Topic => 0,
+            Target::Pattern(Kind::Topic, _) => 0,
+            Target::Exact(destination) => bit(self.home(&destination.path)),
+            Target::Pattern(Kind::Queue | Kind::Service, _) => all,
+        });
+        homes.fold(0, |homes, home| homes | home)
+    }
+
+    /// At a home of queues and services: a consumer or responder may be given more.
+    pub(crate) fn credit_at_home(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        messages: u64,
+        effects: &mut Effects,
+    ) {
+        self.credit_consumer(now, session, key, messages, effects);
+        self.credit_responder(now, session, key, messages, effects);
+    }
+
+    /// Gives what waits, as far as the credit goes.
+    fn use_credit(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        let at = key_of(session);
+        loop {
+            let Some(record) = self.sessions.get_mut(at) else { return };
+            let Some(credit) = record.credit_mut(key).filter(|credit| credit.left > 0) else {
+                return;
+            };
+            let Some(waiting) = &mut credit.waiting else { break };
+            if let Some(segment) = waiting.segments.pop_front() {
+                self.backlog_bytes = self.backlog_bytes.saturating_sub(segment.bytes());
+                self.push_segment(at, segment, true, effects);
+            } else if let Some(window) = waiting.windows.pop_front() {
+                self.windows.wake(window);
+                self.end_window(now, window, effects);
+            } else {
+                break;
+            }
+        }
+        let Some(record) = self.sessions.get_mut(at) else { return };
+        let Some(credit) = record.credit_mut(key) else { return };
+        let pages = credit.waiting.as_mut().map(|waiting| std::mem::take(&mut waiting.pages));
+        credit.tidy();
+        for (home, asker) in pages.unwrap_or_default() {
+            self.note_more(home, asker);
+        }
+        self.ask_for_pages(session, effects);
+    }
+
+    /// Something was given to the session, or given up: what credit came back for goes.
+    pub(crate) fn use_refunds(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
+        let record = self.sessions.get_mut(key_of(session));
+        let rare = record.and_then(|record| record.rare.as_mut());
+        for key in rare.and_then(|rare| rare.refunded.take()).into_iter().flat_map(|keys| *keys) {
+            self.use_credit(now, session, key, effects);
+        }
+    }
+
+    /// Messages of a topic were paid for and then given up for others, or dropped.
+    pub(crate) fn refund(&mut self, session: Key, key: SubscriptionKey, count: u64) {
+        if let Some(record) = self.sessions.get_mut(session) {
+            record.refund(key, count);
+        }
+    }
+
+    /// A window is over, and only lacks credit.
+    pub(crate) fn await_credit(&mut self, session: Key, key: SubscriptionKey, window: Key) {
+        let record = self.sessions.get_mut(session);
+        if let Some(credit) = record.and_then(|record| record.credit_mut(key)) {
+            credit.waiting.get_or_insert_default().windows.push_back(window);
+        }
+    }
+
+    /// Puts messages of a queue into the backlog as far as the credit goes; the rest waits, in front of
+    /// others if it did before.
+    pub(crate) fn push_segment(
+        &mut self,
+        session: Key,
+        mut segment: Pending,
+        waited: bool,
+        effects: &mut Effects,
+    ) {
+        let Some(record) = self.sessions.get_mut(session) else { return };
+        let key = segment.key;
+        let granted = record.spend(key, segment.len());
+        if granted < segment.len() {
+            let front = (granted > 0).then(|| segment.split_front(granted));
+            self.backlog_bytes += segment.bytes();
+            if let Some(credit) = record.credit_mut(key) {
+                let segments = &mut credit.waiting.get_or_insert_default().segments;
+                match waited {
+                    true => segments.push_front(segment),
+                    false => segments.push_back(segment),
+                }
+            }
+            let Some(front) = front else { return };
+            segment = front;
+        }
+        self.push(session, segment, None, Priority::Default, effects);
+    }
+
+    /// More is withheld of a session than it may have, for lack of credit: the topic's policy says what
+    /// becomes of it.
+    pub(crate) fn overfill(
+        &mut self,
+        topic: Key,
+        session: Key,
+        key: SubscriptionKey,
+        window: Key,
+        effects: &mut Effects,
+    ) {
+        let policy = self.topics.get(topic).map(|topic| topic.spec.slow_consumer);
+        let Some(record) = self.sessions.get_mut(session) else { return };
+        match policy.unwrap_or(SlowConsumer::DropOldest) {
+            SlowConsumer::DropNewest => {
+                self.metrics.dropped_newest += self.drop_window(window);
+            }
+            SlowConsumer::DropOldest => {
+                let waiting = record.credit_mut(key).and_then(|credit| credit.waiting.as_mut());
+                let oldest = waiting.and_then(|waiting| waiting.windows.pop_front());
+                self.metrics.dropped_oldest += self.drop_window(oldest.unwrap_or(window));
+            }
+            SlowConsumer::Conflate | SlowConsumer::Block | SlowConsumer::Disconnect => {
+                let most = self.options.withheld_bytes_max;
+                let reason = format!(
+                    "more than {most} bytes of newest values wait for this client to ask for them; ask for more messages or subscribe to less"
+                );
+                let close = Close::new(CloseCode::SlowConsumer, reason);
+                let link = record.link;
+                effects.close.push((link, self.id_of(session), close));
+            }
+        }
+    }
+
+    /// A subscription ends: messages of queues that waited for credit go back.
+    pub(crate) fn return_waiting(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        credit: Option<&mut Credit>,
+        effects: &mut Effects,
+    ) {
+        let waiting = credit.and_then(|credit| credit.waiting.take());
+        for segment in waiting.into_iter().flat_map(|waiting| waiting.segments) {
+            self.backlog_bytes = self.backlog_bytes.saturating_sub(segment.bytes());
+            let run = segment.run.run();
+            let (first, home) = (run.first(), run.home());
+            let range = (first + u64::from(segment.from), first + u64::from(segment.to) - 1);
+            let key = segment.key;
+            self.settle_towards(now, home, session, key, vec![range], Settlement::Return, effects);
+        }
+    }
+}
