@@ -32,18 +32,42 @@ struct Encoding {
     block: Bytes,
 }
 
+impl Encoding {
+    fn is(&self, key: EncodingKey<'_>) -> bool {
+        self.form == key.form && *self.variant == *key.variant
+    }
+}
+
+/// The wire forms made of a run: mostly there is one.
+#[derive(Debug)]
+struct Encodings {
+    first: Encoding,
+    others: Vec<Encoding>,
+}
+
 /// A run and its encodings; lives on one shard and is shared there by reference.
+///
+/// Every delivery looks at it anew, long after it was made; so it takes one line of a cache, and what
+/// few runs have stands elsewhere.
 #[derive(Debug)]
 pub struct SharedRun {
     run: Arc<Run>,
     previous: Option<Arc<Run>>,
-    encodings: RefCell<Vec<Encoding>>,
+    encodings: RefCell<Option<Box<Encodings>>>,
+    rare: OnceCell<Box<Rare>>,
+}
+
+const _: () = assert!(size_of::<SharedRun>() <= 64 - 2 * size_of::<usize>(), "one cache line");
+
+/// What few runs have.
+#[derive(Debug, Default)]
+struct Rare {
     /// The run's memory as something to be sent in pieces, once somebody has asked for it.
     data: OnceCell<Bytes>,
     /// The number of the oldest message in it, if its value was put together of several.
     merged_from: Option<u64>,
     /// What was merged into messages of it last.
-    merge: RefCell<Option<Box<Merge>>>,
+    merge: RefCell<Option<Merge>>,
 }
 
 /// Messages that were merged, and what they gave.
@@ -83,31 +107,25 @@ impl SharedRun {
     pub fn after(run: Arc<Run>, previous: Option<Arc<Run>>) -> SharedRun {
         let previous =
             previous.filter(|previous| previous.version() + previous.len() as u64 == run.version());
-        SharedRun {
-            run,
-            previous,
-            encodings: RefCell::new(Vec::new()),
-            data: OnceCell::new(),
-            merged_from: None,
-            merge: RefCell::new(None),
-        }
+        SharedRun { run, previous, encodings: RefCell::new(None), rare: OnceCell::new() }
     }
 
     /// Wraps a run of one message whose value was put together of several; `from` is the number of the
     /// oldest.
     pub fn merged(run: Arc<Run>, from: u64) -> SharedRun {
-        SharedRun { merged_from: Some(from), ..SharedRun::new(run) }
+        let rare = Box::new(Rare { merged_from: Some(from), ..Rare::default() });
+        SharedRun { rare: OnceCell::from(rare), ..SharedRun::new(run) }
     }
 
     /// Whether its value was put together of several. Then it is nothing that the next value of the
     /// topic could be a difference to, although it has the number of a version.
     pub fn is_merged(&self) -> bool {
-        self.merged_from.is_some()
+        self.merged_from().is_some()
     }
 
     /// The number of the oldest message in its value, if that was put together of several.
     pub fn merged_from(&self) -> Option<u64> {
-        self.merged_from
+        self.rare.get()?.merged_from
     }
 
     /// What messages of an older run and of this one give together, made now unless it was what was
@@ -119,7 +137,7 @@ impl SharedRun {
         make: impl FnOnce() -> Option<SharedRun>,
     ) -> Option<Rc<SharedRun>> {
         let weak = Rc::downgrade(older);
-        let mut last = self.merge.borrow_mut();
+        let mut last = self.rare.get_or_init(Box::default).merge.borrow_mut();
         if let Some(known) = last.as_ref()
             && known.parts == parts
             && known.older.ptr_eq(&weak)
@@ -127,7 +145,7 @@ impl SharedRun {
             return known.result.clone();
         }
         let result = make().map(Rc::new);
-        *last = Some(Box::new(Merge { older: weak, parts, result: result.clone() }));
+        *last = Some(Merge { older: weak, parts, result: result.clone() });
         result
     }
 
@@ -152,7 +170,8 @@ impl SharedRun {
     /// copied.
     pub fn body_bytes(&self, index: usize) -> Option<Bytes> {
         let body = self.run.message(index)?.body;
-        let data = self.data.get_or_init(|| Bytes::from_owner(Data(self.run.clone())));
+        let data = &self.rare.get_or_init(Box::default).data;
+        let data = data.get_or_init(|| Bytes::from_owner(Data(self.run.clone())));
         Some(data.slice_ref(body))
     }
 
@@ -174,26 +193,23 @@ impl SharedRun {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Bytes> {
         let mut encodings = self.encodings.borrow_mut();
-        if let Some(known) =
-            encodings.iter().find(|known| known.form == key.form && *known.variant == *key.variant)
-        {
-            return Some(known.block.clone());
-        }
-        if encodings.len() == ENCODINGS_PER_RUN_MAX {
-            return None;
+        if let Some(known) = encodings.as_deref() {
+            let found = [&known.first].into_iter().chain(&known.others).find(|one| one.is(key));
+            if let Some(found) = found {
+                return Some(found.block.clone());
+            }
+            if known.others.len() + 1 == ENCODINGS_PER_RUN_MAX {
+                return None;
+            }
         }
         let mut bytes = Vec::with_capacity(room);
         encode(&mut bytes);
         let block = Bytes::from(bytes);
-        if encodings.is_empty() {
-            // Mostly there is no other.
-            encodings.reserve_exact(1);
+        let made = Encoding { form: key.form, variant: key.variant.into(), block: block.clone() };
+        match encodings.as_deref_mut() {
+            Some(known) => known.others.push(made),
+            None => *encodings = Some(Box::new(Encodings { first: made, others: Vec::new() })),
         }
-        encodings.push(Encoding {
-            form: key.form,
-            variant: key.variant.into(),
-            block: block.clone(),
-        });
         Some(block)
     }
 }
