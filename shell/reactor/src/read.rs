@@ -1,4 +1,5 @@
-//! Reading: one buffer for all connections, one read per connection and turn.
+//! Reading: one buffer for all connections, one read per connection and turn, or several while there is
+//! more to write than to read.
 //!
 //! An idle connection holds no bytes. What a session leaves over is small as a rule: it is copied
 //! in front of the next read. Only what has grown large stays in a buffer of its own, which grows
@@ -7,7 +8,7 @@
 
 use std::io;
 
-use tiderace_base::{Close, CloseCode, Key};
+use tiderace_base::{Close, CloseCode, Key, Span};
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
@@ -18,8 +19,26 @@ use crate::shard::Shard;
 use crate::sniff::{Sniffed, sniff};
 
 impl<D: Driver> Shard<D> {
-    /// Reads every connection that has something, once.
+    /// Reads every connection that has something, once; and again, as long as the last turn's writing
+    /// took, if all of that could be written: a write costs much more than a read, and what is read
+    /// together for one subscriber goes out together.
     pub(crate) fn read_all(&mut self) {
+        let patience = if self.lists.write.is_empty() { self.wrote } else { Span::ZERO };
+        let patience = patience.min(READ_SPAN_MAX);
+        loop {
+            let all = self.read_round();
+            let more = all && !self.lists.read.is_empty() && !patience.is_zero();
+            if !more || self.driver.now().time.since(self.now.time) >= patience {
+                return;
+            }
+            if !self.post.flush() || self.post.is_behind() {
+                return;
+            }
+        }
+    }
+
+    /// Reads connections that have something once, and says whether it was the turn of all.
+    fn read_round(&mut self) -> bool {
         let mut list = std::mem::take(&mut self.lists.read);
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut budget = turn_read_bytes(self.shared.doors.len());
@@ -34,10 +53,12 @@ impl<D: Driver> Shard<D> {
             done += 1;
         }
         list.drain(..done);
+        let all = list.is_empty();
         self.buffer = buffer;
         // Who had no turn is first in the next; who wants another one comes after.
         list.append(&mut self.lists.read);
         self.lists.read = list;
+        all
     }
 
     /// Handles again what connections have read but their sessions did not take in.
@@ -372,6 +393,8 @@ fn turn_read_bytes(shards: usize) -> usize {
     (2 * 1024 * 1024 / shards.max(1)).clamp(128 * 1024, 1024 * 1024)
 }
 
+/// How long a shard reads on at most before it writes what that has brought.
+const READ_SPAN_MAX: Span = Span::from_millis(30);
 /// What a read costs at least: the system call takes as long as copying so many bytes.
 const READ_COST_BYTES: usize = 4096;
 /// Kept bytes below this are copied in front of the next read.

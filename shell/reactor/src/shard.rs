@@ -58,6 +58,10 @@ pub struct Shard<D: Driver> {
     tick_at: Time,
     /// When the last turn ended.
     idle_since: Time,
+    /// When the turn began.
+    began: Time,
+    /// How long the last turn's writing took.
+    pub(crate) wrote: Span,
 }
 
 /// Connections with something to do.
@@ -142,6 +146,8 @@ impl<D: Driver> Shard<D> {
             due: Vec::new(),
             tick_at: now.time + TICK,
             idle_since: now.time,
+            began: now.time,
+            wrote: Span::ZERO,
         };
         shard.begin_store();
         shard.open_residents();
@@ -189,6 +195,7 @@ impl<D: Driver> Shard<D> {
         let polled = self.driver.poll(timeout, &mut events);
         self.post.rise();
         self.now = self.driver.now();
+        self.began = self.now.time;
         self.commands.begin_turn(self.now.time);
         for event in events.drain(..) {
             self.note(event);
@@ -321,7 +328,10 @@ impl<D: Driver> Shard<D> {
     fn end_turn(&mut self) {
         let end = self.driver.now().time;
         self.metrics.turns.add(1);
-        self.metrics.turn_seconds.record(end.since(self.now.time));
+        self.metrics.turn_seconds.record(end.since(self.began));
+        // The clock was read again before writing, if there was anything to write.
+        let wrote = self.now.time > self.began;
+        self.wrote = if wrote { end.since(self.now.time) } else { Span::ZERO };
         self.idle_since = end;
     }
 }
