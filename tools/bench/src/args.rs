@@ -329,6 +329,9 @@ pub struct BareArgs {
     /// Bytes per write.
     #[arg(long, default_value_t = 65_536, value_name = "BYTES")]
     pub write_bytes: usize,
+    /// Writes per second, each to a socket chosen by chance, instead of as many as are taken.
+    #[arg(long)]
+    pub rate: Option<u64>,
     /// Measured seconds.
     #[arg(long, alias = "seconds", default_value_t = 5)]
     pub duration: u64,
@@ -361,6 +364,9 @@ pub struct BareWriterArgs {
     /// Bytes per write.
     #[arg(long)]
     pub write_bytes: usize,
+    /// Writes per second.
+    #[arg(long)]
+    pub rate: Option<u64>,
     /// Ends by itself after this many seconds.
     #[arg(long)]
     pub seconds: u64,

@@ -21,6 +21,7 @@ use crate::body::HEAD_BYTES;
 use crate::child::Child;
 use crate::clock::{Clock, Window};
 use crate::matrix;
+use crate::random::Random;
 use crate::report::table::{self, rate};
 use crate::report::{Cell, Run, text};
 use crate::stomp::cell::{self, CONNECTIONS_MAX, CellSpec, Kind, source_address};
@@ -53,6 +54,8 @@ pub struct BareSpec {
     pub size: usize,
     /// Bytes of a write.
     pub write_bytes: usize,
+    /// Writes per second, each to a socket chosen by chance; as many as are taken if absent.
+    pub rate: Option<u64>,
     /// Seconds before measuring.
     pub warm_up_s: u64,
     /// Seconds measured.
@@ -69,12 +72,14 @@ pub fn measure(spec: BareSpec, bar: &ProgressBar) -> anyhow::Result<Observation>
     bar.set_prefix("bare writer");
     let seconds = spec.warm_up_s + spec.duration_s + 30;
     let arguments: Vec<String> = [
-        ("--connections", spec.connections as u64),
-        ("--size", spec.size as u64),
-        ("--write-bytes", spec.write_bytes as u64),
-        ("--seconds", seconds),
+        ("--connections", Some(spec.connections as u64)),
+        ("--size", Some(spec.size as u64)),
+        ("--write-bytes", Some(spec.write_bytes as u64)),
+        ("--rate", spec.rate),
+        ("--seconds", Some(seconds)),
     ]
     .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
     .flat_map(|(name, value)| [name.to_owned(), value.to_string()])
     .collect();
     let child = Child::start(&[vec!["bare-writer".to_owned()], arguments].concat())?;
@@ -118,14 +123,18 @@ fn writer(args: &BareArgs, bar: &ProgressBar) -> anyhow::Result<Run> {
         connections: args.connections,
         size: args.size,
         write_bytes: args.write_bytes,
+        rate: args.rate,
         warm_up_s: args.warm_up,
         duration_s: args.duration,
     };
     let observed = measure(spec, bar)?;
     let mut run = Run::new(&args.output.label, Vec::new());
     let name = format!(
-        "bare writer, {} sockets, {}-byte bodies, {}-byte writes",
-        args.connections, args.size, args.write_bytes
+        "bare writer, {} sockets, {}-byte bodies, {}-byte writes{}",
+        args.connections,
+        args.size,
+        args.write_bytes,
+        args.rate.map_or_else(String::new, |rate| format!(", {rate} of them a second"))
     );
     run.notes.push((name, figures(&observed)));
     run.notes.extend(observed.bottleneck().map(|text| ("remark".to_owned(), text)));
@@ -174,11 +183,26 @@ pub fn run_writer(args: &BareWriterArgs) -> anyhow::Result<()> {
         poll.registry().register(&mut SourceFd(&file), token, Interest::WRITABLE)?;
         sockets.push(Socket { stream, at: 0, is_blocked: false });
     }
+    match args.rate {
+        Some(rate) => write_paced(&mut sockets, &block, block_bytes, rate, end),
+        None => write_all(&mut sockets, &block, block_bytes, &mut poll, end)?,
+    }
+    Ok(())
+}
+
+/// Writes to all sockets in turn, as much as they take.
+fn write_all(
+    sockets: &mut [Socket],
+    block: &[u8],
+    block_bytes: usize,
+    poll: &mut Poll,
+    end: Instant,
+) -> anyhow::Result<()> {
     let mut events = Events::with_capacity(1024);
-    while Instant::now() < end && !sockets.is_empty() {
+    while Instant::now() < end {
         let mut has_written = false;
-        for socket in &mut sockets {
-            match socket.write(&block, block_bytes) {
+        for socket in &mut *sockets {
+            match socket.write(block, block_bytes) {
                 Ok(written) => has_written |= written,
                 // The reader has what it wanted.
                 Err(_) => return Ok(()),
@@ -197,6 +221,28 @@ pub fn run_writer(args: &BareWriterArgs) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// Writes so often a second, each time to a socket chosen by chance: what a server has to do whose
+/// clients each get little now and then. Who is slow misses a write.
+fn write_paced(sockets: &mut [Socket], block: &[u8], block_bytes: usize, rate: u64, end: Instant) {
+    let (start, mut written, mut random) = (Instant::now(), 0, Random(1));
+    while Instant::now() < end && !sockets.is_empty() {
+        let due = start.elapsed().as_micros() as u64 * rate / 1_000_000;
+        while written < due {
+            written += 1;
+            let place = random.below(sockets.len() as u64) as usize;
+            let Some(socket) = sockets.get_mut(place) else { return };
+            socket.is_blocked = false;
+            if socket.write(block, block_bytes).is_err() {
+                return;
+            }
+        }
+        std::thread::sleep(PACE);
+    }
+}
+
+/// Between two looks at what is due.
+const PACE: Duration = Duration::from_micros(500);
 
 struct Socket {
     stream: TcpStream,

@@ -36,6 +36,7 @@ pub fn run(args: &FanoutArgs) -> anyhow::Result<()> {
             connections: args.subscribers,
             size: args.size,
             write_bytes: args.write_bytes,
+            rate: None,
             warm_up_s: 1,
             duration_s: args.duration.min(5),
         };

@@ -20,6 +20,7 @@ pub mod forwarder;
 pub mod latency;
 pub mod machine;
 pub mod matrix;
+mod random;
 pub mod report;
 pub mod rubris;
 pub mod scenario;

@@ -52,6 +52,9 @@ pub struct DiffusionArgs {
     /// Publishing connections, all on one thread.
     #[arg(long, default_value_t = 1)]
     pub publishers: usize,
+    /// Leave out the bare writer, which sends as much to as many sockets and does nothing else.
+    #[arg(long)]
+    pub no_bare: bool,
     /// What precedes the number of a topic.
     #[arg(long, default_value = "fx")]
     pub prefix: String,

@@ -16,8 +16,11 @@ use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
 
 use crate::args::DiffusionArgs;
+use crate::bare::{self, BareSpec};
+use crate::body::HEAD_BYTES;
 use crate::machine;
 use crate::matrix;
+use crate::stomp::watch::Observation;
 
 use report::Report;
 use step::{Load, Step};
@@ -44,6 +47,10 @@ pub fn run(args: &DiffusionArgs) -> anyhow::Result<()> {
     for clients in ladder(args, most) {
         let steps = rounds(args, clients, &bar)?;
         let keeps_up = steps.iter().all(Step::keeps_up);
+        if let Some(step) = steps.last().filter(|_| !args.no_bare) {
+            let asked = step.level.asked_per_s.unwrap_or_default();
+            report.bare.push((clients, bare(args, clients, asked, &bar)?));
+        }
         report.steps.extend(steps);
         if keeps_up {
             kept_up = Some(clients);
@@ -61,6 +68,25 @@ pub fn run(args: &DiffusionArgs) -> anyhow::Result<()> {
     bar.finish_and_clear();
     matrix::print(&report.text())?;
     report.write_files(&args.output)
+}
+
+/// What a writer of as many small messages to as many sockets takes that does nothing else.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn bare(
+    args: &DiffusionArgs,
+    clients: usize,
+    events_per_s: f64,
+    bar: &ProgressBar,
+) -> anyhow::Result<Observation> {
+    let spec = BareSpec {
+        connections: clients,
+        size: HEAD_BYTES,
+        write_bytes: HEAD_BYTES,
+        rate: Some(events_per_s as u64),
+        warm_up_s: 1,
+        duration_s: args.seconds.min(5),
+    };
+    bare::measure(spec, bar)
 }
 
 /// One number of clients in all modes; of several rounds those with the median of CPU per event.

@@ -10,6 +10,7 @@ use crate::args::DiffusionChange;
 use crate::crowd::language::Language;
 use crate::crowd::ledger::Ledger;
 use crate::crowd::publisher::Source;
+use crate::random::Random;
 
 /// All topics' values and whose turn it is.
 pub(crate) struct Quotes {
@@ -114,20 +115,6 @@ fn digits(text: &mut [u8], at: usize, mut value: u64, count: usize) {
     for place in text.iter_mut().skip(at).take(count).rev() {
         *place = b'0' + (value % 10) as u8;
         value /= 10;
-    }
-}
-
-/// Numbers that look random: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
     }
 }
 

@@ -17,6 +17,7 @@ use crate::report::json::quantiles;
 use crate::report::svg::escape;
 use crate::report::table::{self, Table, thousands};
 use crate::report::write;
+use crate::stomp::watch::Observation;
 
 /// Everything a run has found.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Report {
     updates: f64,
     /// In the order they were measured.
     pub(crate) steps: Vec<Step>,
+    /// For each number of clients a writer that does nothing else.
+    pub(crate) bare: Vec<(usize, Observation)>,
 }
 
 impl Report {
@@ -42,6 +45,7 @@ impl Report {
             machine: Machine::detect(),
             updates: args.updates,
             steps: Vec::new(),
+            bare: Vec::new(),
         }
     }
 
@@ -154,6 +158,14 @@ impl Report {
                 step.publisher_cores.map_or_else(dash, percent),
             ));
         }
+        for (clients, observed) in &self.bare {
+            lines.push(format!(
+                "bare writer, {} sockets, one small message at a time: {} messages/s, {} µs of its CPU each",
+                thousands(*clients as u64),
+                table::rate(observed.consumed_per_s()),
+                table::microseconds(observed.server_us_per_delivery()),
+            ));
+        }
         lines
     }
 
@@ -230,6 +242,11 @@ impl Report {
             "machine": self.machine.summary(),
             "updates_per_s": self.updates,
             "steps": self.steps.iter().map(|step| self.step(step)).collect::<Vec<_>>(),
+            "bare": self.bare.iter().map(|(clients, observed)| json!({
+                "clients": clients,
+                "messages_per_s": observed.consumed_per_s(),
+                "cpu_us_per_message": observed.server_us_per_delivery(),
+            })).collect::<Vec<_>>(),
             "published": PUBLISHED.iter().map(Row::json).collect::<Vec<_>>(),
             "remarks": self.remarks(),
         })

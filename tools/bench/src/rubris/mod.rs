@@ -90,6 +90,7 @@ fn bare(args: &RubrisArgs, bar: &ProgressBar) -> anyhow::Result<Observation> {
         connections: args.instances * args.users,
         size: args.size.max(crate::body::HEAD_BYTES),
         write_bytes: 65_536,
+        rate: None,
         warm_up_s: 1,
         duration_s: args.duration.min(5),
     };

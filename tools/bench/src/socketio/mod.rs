@@ -142,6 +142,7 @@ fn bare_spec(args: &SocketioArgs) -> BareSpec {
         connections: args.clients,
         size: args.size.max(HEAD_BYTES),
         write_bytes: BATCH_BYTES,
+        rate: None,
         warm_up_s: 1,
         duration_s: args.duration.min(5),
     }
