@@ -99,6 +99,30 @@ impl OutQueue {
         count
     }
 
+    /// The bytes that come first, as far as they lie together; none if nothing waits.
+    pub fn front(&self) -> &[u8] {
+        self.blocks.front().map_or(&self.tail, |block| block)
+    }
+
+    /// Takes the first `count` bytes out, or as many of them as lie together: by reference if they are in
+    /// a shared block or all that is left.
+    pub fn take(&mut self, count: usize) -> Bytes {
+        if let Some(block) = self.blocks.front_mut() {
+            let part = block.split_to(count.min(block.len()));
+            self.bytes -= part.len();
+            if block.is_empty() {
+                self.blocks.pop_front();
+            }
+            return part;
+        }
+        if count >= self.tail.len() {
+            return Bytes::from(std::mem::take(&mut self.tail));
+        }
+        let part = Bytes::copy_from_slice(self.tail.get(..count).unwrap_or_default());
+        self.advance(count);
+        part
+    }
+
     /// Forgets the first `written` bytes.
     pub fn advance(&mut self, mut written: usize) {
         while let Some(block) = self.blocks.front_mut() {
@@ -184,6 +208,31 @@ mod tests {
                 write(&mut queue, writes.next().unwrap(), &mut written);
             }
             prop_assert_eq!(written, expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_taken_in_order(
+            pieces in proptest::collection::vec((any::<bool>(), 1usize..6000), 1..20),
+            counts in proptest::collection::vec(1usize..5000, 1..40),
+        ) {
+            let mut queue = OutQueue::new();
+            let (mut expected, mut taken) = (Vec::new(), Vec::new());
+            for ((shared, len), byte) in pieces.into_iter().zip(0u8..) {
+                let piece = vec![byte; len];
+                expected.extend_from_slice(&piece);
+                if shared { queue.share(Bytes::from(piece)) } else { queue.tail().extend_from_slice(&piece) }
+            }
+            for count in counts.into_iter().cycle().take(1000) {
+                let front = queue.front().to_vec();
+                let part = queue.take(count);
+                prop_assert!(front.starts_with(&part));
+                taken.extend_from_slice(&part);
+                prop_assert_eq!(queue.len(), expected.len() - taken.len());
+            }
+            prop_assert!(expected.starts_with(&taken));
+            prop_assert_eq!(queue.is_empty(), queue.front().is_empty());
         }
     }
 

@@ -21,6 +21,7 @@ use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::history::HistoryConfig;
+use crate::sections::http2::Http2Config;
 use crate::sections::limits::LimitsConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
@@ -62,6 +63,7 @@ pub(crate) fn build(
         feeds: repeated(tables, "feed", FeedConfig::from_values),
         development: single(tables, "development", DevelopmentConfig::from_values)?,
         stomp: single(tables, "stomp", StompConfig::from_values)?,
+        http2: single(tables, "http2", Http2Config::from_values)?,
         engineio: single(tables, "engineio", EngineIoConfig::from_values)?,
         socketio: single(tables, "socketio", SocketIoConfig::from_values)?,
         deltas: single(tables, "deltas", DeltasConfig::from_values)?,

@@ -11,6 +11,7 @@ use crate::sections::engineio::EngineIoConfig;
 use crate::sections::events::EventsConfig;
 use crate::sections::feed::{DevelopmentConfig, FeedConfig};
 use crate::sections::history::HistoryConfig;
+use crate::sections::http2::Http2Config;
 use crate::sections::limits::LimitsConfig;
 use crate::sections::native::NativeConfig;
 use crate::sections::operations::{LogConfig, MonitoringConfig};
@@ -65,6 +66,8 @@ pub struct Config {
     pub stomp: StompConfig,
     /// Engine.IO.
     pub engineio: EngineIoConfig,
+    /// HTTP/2.
+    pub http2: Http2Config,
     /// Socket.IO.
     pub socketio: SocketIoConfig,
     /// The native protocol.

@@ -46,6 +46,7 @@ pub use sections::engineio::EngineIoConfig;
 pub use sections::events::EventsConfig;
 pub use sections::feed::{DevelopmentConfig, FeedConfig, FeedKind};
 pub use sections::history::HistoryConfig;
+pub use sections::http2::Http2Config;
 pub use sections::limits::LimitsConfig;
 pub use sections::native::NativeConfig;
 pub use sections::operations::{

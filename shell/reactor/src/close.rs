@@ -38,6 +38,9 @@ pub(crate) enum Farewell {
 impl<D: Driver> Shard<D> {
     /// Ends a connection in good order: the session now, the connection when all is written.
     pub(crate) fn end(&mut self, key: Key, close: &Close, farewell: Farewell) {
+        if close.code == CloseCode::ShuttingDown && self.drain_hub(key) {
+            return;
+        }
         let closing = Stage::Closing { discarded: 0 };
         match self.connections.get_mut(key) {
             None => return,
@@ -54,6 +57,13 @@ impl<D: Driver> Shard<D> {
         {
             self.abandon(asked.session, key);
         }
+        let before = match before {
+            Some(Stage::Http2(hub)) => {
+                self.close_hub(key, *hub, close);
+                None
+            }
+            before => before,
+        };
         if let Some(Stage::Live(mut live)) = before
             && let Some(connection) = self.connections.get_mut(key)
         {
@@ -78,11 +88,15 @@ impl<D: Driver> Shard<D> {
                 self.dismiss_requests(key, *requests, close);
             }
         }
-        if self.connections.get_mut(key).is_some_and(|connection| connection.stream.is_none()) {
+        if self.connections.get_mut(key).is_some_and(|connection| connection.is_carried()) {
             return self.forget(key);
         }
-        let flush = self.shared.options.deadlines.flush;
+        let deadlines = &self.shared.options.deadlines;
+        let (flush, keep_alive) = (deadlines.flush, deadlines.keep_alive);
         if let Some(connection) = self.connections.get_mut(key) {
+            // Every answer by HTTP/2 ends so, large ones on slow lines among them.
+            let flush =
+                if connection.flags.has(Flags::TUNNEL) { flush.max(keep_alive) } else { flush };
             if let Some(input) = connection.input.take() {
                 self.pool.give_input(input);
             }
@@ -107,6 +121,13 @@ impl<D: Driver> Shard<D> {
             return;
         };
         if !connection.flags.raise(Flags::SHUT) {
+            return;
+        }
+        if connection.flags.has(Flags::TUNNEL) {
+            // What the client still sends on the stream is not waited for.
+            if self.finish_tunnel(key) {
+                self.forget(key);
+            }
             return;
         }
         if connection.flags.has(Flags::PEER_ENDED) {
@@ -144,6 +165,7 @@ impl<D: Driver> Shard<D> {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
+        self.forget_tunnel(key);
         self.forget_tls(key, &connection);
         self.change_gauge(Some(Gauge::of(&connection.stage)), None);
         self.uncount_backlog(connection.outgoing.as_deref());
@@ -155,6 +177,12 @@ impl<D: Driver> Shard<D> {
         }
         if connection.listener != NO_LISTENER {
             self.shared.lose(self.id);
+        }
+        if let Stage::Http2(hub) = connection.stage {
+            self.drop_tunnels(*hub);
+        }
+        if connection.flags.has(Flags::TUNNEL) {
+            return;
         }
         if let Some(stream) = connection.stream {
             self.driver.close(stream);

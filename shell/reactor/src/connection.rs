@@ -1,7 +1,8 @@
 //! The record of one connection, and the stages it goes through.
 //!
 //! ```text
-//!  accept ─▶ Sniff ─┬─▶ Http ──upgrade──▶ Starting(WebSocket) ─┐
+//!  accept ─▶ Sniff ─┬─▶ Http2: each of its streams is a record that begins in Http, carried by a tunnel
+//!                   ├─▶ Http ──upgrade──▶ Starting(WebSocket) ─┐
 //!                   │    │ ▲ keep-alive                        ├─▶ Live ─▶ Closing ─▶ (gone)
 //!                   │    └─┘                                   │
 //!                   └───────────────────▶ Starting(stream) ────┘
@@ -19,6 +20,7 @@ use tiderace_wire::{Framing, Session};
 
 use crate::chunked::CHUNKS;
 use crate::http::{HttpStage, KeptRequest};
+use crate::hub::Hub;
 use crate::options::Deadlines;
 use crate::pool::Outgoing;
 use crate::requests::Requests;
@@ -165,6 +167,11 @@ impl<S> Connection<S> {
         self.input_len() > 0 || self.flags.has(Flags::PARTIAL)
     }
 
+    /// Whether nothing of its own carries it: requests of others do, or nothing at all.
+    pub(crate) fn is_carried(&self) -> bool {
+        self.stream.is_none() && !self.flags.has(Flags::TUNNEL)
+    }
+
     /// Bytes received and not consumed.
     pub(crate) fn input_len(&self) -> usize {
         self.input.as_ref().map_or(0, |input| input.len())
@@ -180,6 +187,8 @@ pub(crate) enum Stage {
     Sniff,
     /// It sends HTTP requests.
     Http(HttpStage),
+    /// It speaks HTTP/2; what that carries has records of its own.
+    Http2(Box<Hub>),
     /// Its protocol is known; the session begins when it has its shard.
     Starting(Box<Starting>),
     /// It carries a session.
@@ -338,6 +347,8 @@ impl Flags {
     pub(crate) const UNSENT: u32 = 1 << 17;
     /// The beginning of a record has come, and not its end.
     pub(crate) const PARTIAL: u32 = 1 << 18;
+    /// It is carried by a stream of an HTTP/2 connection: its tunnel is in the shard's table.
+    pub(crate) const TUNNEL: u32 = 1 << 19;
 
     pub(crate) fn has(self, flag: u32) -> bool {
         self.0 & flag != 0

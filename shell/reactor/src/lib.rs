@@ -12,6 +12,7 @@
 //! | `shard` | the turn |
 //! | `connection` | the record of a connection and its stages |
 //! | `accept`, `sniff`, `http`, `upgrade`, `ws`, `session` | what happens in each stage |
+//! | `hub`, `tunnel`, `relay` | HTTP/2: its connections and what its streams carry |
 //! | `requests`, `takeover`, `resident` | sessions without a connection of their own |
 //! | `secure` | TLS between a socket and the rest |
 //! | `read`, `write`, `close`, `timers`, `stop` | bytes in, bytes out, and the ends |
@@ -30,6 +31,7 @@ mod connection;
 mod date;
 pub mod driver;
 mod http;
+mod hub;
 mod log;
 mod mailbox;
 mod metrics;
@@ -38,6 +40,7 @@ mod node;
 mod options;
 mod pool;
 mod read;
+mod relay;
 mod requests;
 mod resident;
 mod secure;
@@ -53,6 +56,7 @@ mod takeover;
 #[allow(unreachable_pub, dead_code)]
 mod testing;
 mod timers;
+mod tunnel;
 mod upgrade;
 mod write;
 mod ws;
@@ -62,7 +66,9 @@ pub use http::HttpHandler;
 pub use mailbox::Answer;
 pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
-pub use options::{Deadlines, ListenerOptions, Options, Placement, Services, Verifier};
+pub use options::{
+    Deadlines, Http2Options, ListenerOptions, Options, Placement, Services, Verifier,
+};
 pub use secure::Security;
 pub use shard::{Shard, Turn};
 pub use store::{Keeper, ShardStore, StoreAnswers, StoreNews};

@@ -16,6 +16,7 @@ use tiderace_tls::Settings;
 
 use crate::connection::Connection;
 use crate::driver::Wake;
+use crate::relay::{Graft, TunnelLetter};
 use crate::secure::Secured;
 use crate::store::StoreNews;
 
@@ -23,6 +24,10 @@ use crate::store::StoreNews;
 pub(crate) enum Letter<S> {
     /// From broker to broker.
     Broker(Mail),
+    /// A connection moves in that a tunnel of the sender's carries.
+    Branch(Box<Connection<S>>, Graft),
+    /// Between a tunnel and the connection it carries.
+    Tunnel(TunnelLetter),
     /// A connection moves in, with its TLS session if it has one.
     Connection(Box<Connection<S>>, Option<Box<Secured>>),
 }
@@ -40,8 +45,9 @@ impl<S> Letter<S> {
             Letter::Broker(Mail::Server(mail)) => mail.bytes(),
             Letter::Broker(Mail::Interested { answer, .. }) => answer.bytes(),
             Letter::Broker(Mail::Portion { portion, .. }) => portion.bytes(),
+            Letter::Tunnel(letter) => letter.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
-            Letter::Broker(_) | Letter::Connection(..) => 0,
+            Letter::Broker(_) | Letter::Connection(..) | Letter::Branch(..) => 0,
         };
         bytes + LETTER_BYTES
     }
@@ -372,7 +378,7 @@ mod tests {
             Letter::Connection(connection, _) => {
                 found.extend(connection.stream.map(|it| (from.0, it)))
             }
-            Letter::Broker(_) => {}
+            Letter::Broker(_) | Letter::Branch(..) | Letter::Tunnel(_) => {}
         });
         found
     }

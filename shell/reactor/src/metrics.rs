@@ -4,6 +4,7 @@
 
 use tiderace_base::{CLOSE_CODES, CloseCode, Counter as Cell, Span};
 use tiderace_broker::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
+use tiderace_http2::{FLOODS, Flood};
 use tiderace_tls::{Established, FAILURES, FailureKind};
 
 /// Spans counted in buckets whose bounds are powers of two of a nanosecond.
@@ -96,6 +97,16 @@ metrics! {
         "TLS handshakes that came to their end: full, or resumed with a ticket.";
     tls_failures TLS_FAILURES Counter "tiderace_tls_failures_total" ["reason"]
         "TLS handshakes and secured connections that failed.";
+    http2_streams HTTP2_STREAMS Gauge "tiderace_http2_streams" []
+        "Streams of HTTP/2 connections open now.";
+    http2_opened HTTP2_OPENED Counter "tiderace_http2_streams_opened_total" []
+        "Streams of HTTP/2 connections accepted.";
+    http2_refused HTTP2_REFUSED Counter "tiderace_http2_streams_refused_total" []
+        "Streams refused because the server has as many connections and streams as it may, or stops.";
+    http2_resets HTTP2_RESETS Counter "tiderace_http2_streams_reset_total" []
+        "Streams reset by clients.";
+    http2_floods HTTP2_FLOODS Counter "tiderace_http2_floods_total" ["kind"]
+        "HTTP/2 connections ended because of too many frames of a kind; kind engine is what the codec itself found.";
     session_panics SESSION_PANICS Counter "tiderace_session_panics_total" []
         "Sessions that failed by a defect of the server.";
     turns TURNS Counter "tiderace_turns_total" []
@@ -120,7 +131,7 @@ const REJECTED_NAMES: [&str; 4] = ["address-limit", "failed", "files", "limit"];
 /// The numbers of one shard.
 #[derive(Debug)]
 pub(crate) struct ShardMetrics {
-    /// Names of the rows of `connections`: "none", "http", then each protocol.
+    /// Names of the rows of `connections`: "none", "http", "http2", then each protocol.
     protocols: Vec<&'static str>,
     connections: Vec<[Cell; TRANSPORTS.len()]>,
     closed: Vec<Cell>,
@@ -138,6 +149,11 @@ pub(crate) struct ShardMetrics {
     /// By version and kind.
     tls_handshakes: [[Cell; TLS_KINDS.len()]; TLS_VERSIONS.len()],
     tls_failures: Vec<Cell>,
+    pub(crate) http2_streams: Cell,
+    pub(crate) http2_opened: Cell,
+    pub(crate) http2_refused: Cell,
+    pub(crate) http2_resets: Cell,
+    http2_floods: [Cell; FLOODS.len()],
     pub(crate) session_panics: Cell,
     pub(crate) turns: Cell,
     pub(crate) turn_seconds: Histogram,
@@ -163,17 +179,18 @@ const TLS_KINDS: [&str; 2] = ["full", "resumed"];
 impl Gauge {
     pub(crate) const UNKNOWN: Gauge = Gauge { row: 0, transport: 0 };
     pub(crate) const HTTP: Gauge = Gauge { row: 1, transport: 0 };
+    pub(crate) const HTTP2: Gauge = Gauge { row: 2, transport: 0 };
     /// No gauge counts what is no connection.
     pub(crate) const NONE: Gauge = Gauge { row: usize::MAX, transport: 0 };
 
     pub(crate) fn protocol(index: u16, transport: usize) -> Gauge {
-        Gauge { row: usize::from(index) + 2, transport }
+        Gauge { row: usize::from(index) + 3, transport }
     }
 }
 
 impl ShardMetrics {
     pub(crate) fn new(protocols: impl IntoIterator<Item = &'static str>) -> ShardMetrics {
-        let protocols: Vec<_> = ["none", "http"].into_iter().chain(protocols).collect();
+        let protocols: Vec<_> = ["none", "http", "http2"].into_iter().chain(protocols).collect();
         ShardMetrics {
             connections: protocols.iter().map(|_| Default::default()).collect(),
             protocols,
@@ -191,6 +208,11 @@ impl ShardMetrics {
             tls_connections: Cell::default(),
             tls_handshakes: Default::default(),
             tls_failures: FAILURES.iter().map(|_| Cell::default()).collect(),
+            http2_streams: Cell::default(),
+            http2_opened: Cell::default(),
+            http2_refused: Cell::default(),
+            http2_resets: Cell::default(),
+            http2_floods: Default::default(),
             session_panics: Cell::default(),
             turns: Cell::default(),
             turn_seconds: Histogram::default(),
@@ -227,6 +249,12 @@ impl ShardMetrics {
 
     pub(crate) fn count_tls_failure(&self, kind: FailureKind) {
         if let Some(cell) = self.tls_failures.get(kind.index()) {
+            cell.add(1);
+        }
+    }
+
+    pub(crate) fn count_flood(&self, flood: Flood) {
+        if let Some(cell) = self.http2_floods.get(flood as usize) {
             cell.add(1);
         }
     }
@@ -307,7 +335,11 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
         let value = sum(&|shard| shard.tls_failures.get(index).map_or(0, Cell::value));
         number(&TLS_FAILURES, vec![name], value);
     }
-    let plain: [(&'static MetricRow, Read); 10] = [
+    for (index, name) in FLOODS.iter().enumerate() {
+        let value = sum(&|shard| shard.http2_floods.get(index).map_or(0, Cell::value));
+        number(&HTTP2_FLOODS, vec![name], value);
+    }
+    let plain: [(&'static MetricRow, Read); 14] = [
         (&MIGRATED, |shard| &shard.migrated),
         (&PAUSED, |shard| &shard.paused),
         (&BYTES_RECEIVED, |shard| &shard.bytes_received),
@@ -317,6 +349,10 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
         (&WRITE_BLOCKS, |shard| &shard.write_blocks),
         (&HTTP_REQUESTS, |shard| &shard.http_requests),
         (&TLS_CONNECTIONS, |shard| &shard.tls_connections),
+        (&HTTP2_STREAMS, |shard| &shard.http2_streams),
+        (&HTTP2_OPENED, |shard| &shard.http2_opened),
+        (&HTTP2_REFUSED, |shard| &shard.http2_refused),
+        (&HTTP2_RESETS, |shard| &shard.http2_resets),
         (&SESSION_PANICS, |shard| &shard.session_panics),
     ];
     for (row, read) in plain {

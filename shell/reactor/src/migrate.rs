@@ -3,8 +3,9 @@
 //! Only connections without a broker session move: right after they are accepted, or when their
 //! protocol is known. They take along what was read and not handled, and what was not written.
 
-use tiderace_base::{ShardId, Time};
+use tiderace_base::{Close, CloseCode, ShardId, Time};
 
+use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Stage};
 use crate::driver::Driver;
 use crate::mailbox::Letter;
@@ -21,7 +22,8 @@ impl<D: Driver> Shard<D> {
             Some(Stage::Starting(starting)) => starting.pinned,
             _ => return,
         };
-        if pinned || self.shared.options.placement == Placement::Accepted {
+        let is_tunnel = self.connections.get(key).is_some_and(|it| it.flags.has(Flags::TUNNEL));
+        if pinned || is_tunnel || self.shared.options.placement == Placement::Accepted {
             return self.start(key);
         }
         if let Some(connection) = self.connections.get_mut(key) {
@@ -72,6 +74,12 @@ impl<D: Driver> Shard<D> {
         let Some((_, shard)) = self.moves.take_if(|(mover, _)| *mover == key) else {
             return;
         };
+        if self.is_rooted(key) {
+            let reason =
+                "the session lives on another shard, and this stream has moved once; open another";
+            let close = Close::new(CloseCode::BadRequest, reason);
+            return self.end(key, &close, Farewell::Full);
+        }
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
@@ -87,6 +95,9 @@ impl<D: Driver> Shard<D> {
         }
         if let Stage::Http(stage) = &mut connection.stage {
             stage.scanner = tiderace_http1::HeadScanner::default();
+        }
+        if connection.flags.has(Flags::TUNNEL) {
+            return self.send_by_tunnel(key, connection, shard);
         }
         let secured = self.secure.take(key);
         self.send_away(connection, secured, shard);

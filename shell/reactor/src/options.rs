@@ -54,6 +54,8 @@ pub struct Options {
     pub websocket: tiderace_websocket::Limits,
     /// Limits of HTTP requests.
     pub http: tiderace_http1::Limits,
+    /// HTTP/2.
+    pub http2: Http2Options,
     /// Whether the process ends when an event loop fails: a supervisor starts a whole server again,
     /// where one without some of its shards would accept connections and answer nothing.
     pub abort_on_failure: bool,
@@ -79,8 +81,24 @@ impl Default for Options {
             origins: tiderace_websocket::handshake::OriginPolicy::default(),
             websocket: tiderace_websocket::Limits::default(),
             http: tiderace_http1::Limits::default(),
+            http2: Http2Options::default(),
             abort_on_failure: true,
         }
+    }
+}
+
+/// Whether and how HTTP/2 is spoken.
+#[derive(Clone, Copy, Debug)]
+pub struct Http2Options {
+    /// Whether it is.
+    pub enabled: bool,
+    /// Limits of each connection.
+    pub limits: tiderace_http2::Limits,
+}
+
+impl Default for Http2Options {
+    fn default() -> Self {
+        Http2Options { enabled: true, limits: tiderace_http2::Limits::default() }
     }
 }
 

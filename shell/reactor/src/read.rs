@@ -52,6 +52,18 @@ impl<D: Driver> Shard<D> {
             budget = budget.saturating_sub(count.max(READ_COST_BYTES));
             done += 1;
         }
+        // What came by HTTP/2 has been taken apart and goes on.
+        let mut inbox = std::mem::take(&mut self.lists.inbox);
+        for key in inbox.drain(..) {
+            if budget == 0 {
+                self.lists.read.push(key);
+                continue;
+            }
+            let count = self.read(key, &mut buffer, most);
+            budget = budget.saturating_sub(count.max(TUNNEL_COST_BYTES));
+        }
+        inbox.append(&mut self.lists.inbox);
+        self.lists.inbox = inbox;
         list.drain(..done);
         let all = list.is_empty();
         self.buffer = buffer;
@@ -121,10 +133,12 @@ impl<D: Driver> Shard<D> {
 
     /// Keeps the marks of a connection that was heard.
     fn note_read(&mut self, key: Key, got: &Got) {
-        self.metrics.bytes_received.add(got.wire as u64);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
+        if !connection.flags.has(Flags::TUNNEL) {
+            self.metrics.bytes_received.add(got.wire as u64);
+        }
         let flags = &mut connection.flags;
         flags.set(Flags::HEARD);
         flags.clear(Flags::PINGED);
@@ -240,6 +254,7 @@ impl<D: Driver> Shard<D> {
                 _ if rest.is_empty() => return consumed,
                 Stage::Sniff => self.sniff(key, rest),
                 Stage::Http(_) => self.http(key, rest),
+                Stage::Http2(_) => self.http2(key, rest),
                 Stage::Starting(_) => return consumed,
                 Stage::Live(live) if live.is_websocket() => self.websocket(key, rest),
                 Stage::Live(_) => self.stream(key, rest),
@@ -261,10 +276,15 @@ impl<D: Driver> Shard<D> {
         };
         let pin = self.shared.pins.get(usize::from(connection.listener)).copied();
         let pin = pin.unwrap_or(crate::sniff::Pin::Any);
-        match sniff(bytes, pin, &self.shared.services.protocols) {
+        let http2 = self.shared.options.http2.enabled;
+        match sniff(bytes, pin, http2, &self.shared.services.protocols) {
             Sniffed::More => Step::Wait(0),
             Sniffed::Http => {
                 self.begin_http(key);
+                Step::Next(0)
+            }
+            Sniffed::Http2 => {
+                self.begin_http2(key);
                 Step::Next(0)
             }
             Sniffed::Protocol(protocol) => {
@@ -397,6 +417,8 @@ fn turn_read_bytes(shards: usize) -> usize {
 const READ_SPAN_MAX: Span = Span::from_millis(30);
 /// What a read costs at least: the system call takes as long as copying so many bytes.
 const READ_COST_BYTES: usize = 4096;
+/// The same for a stream of HTTP/2, which takes no system call.
+const TUNNEL_COST_BYTES: usize = 512;
 /// Kept bytes below this are copied in front of the next read.
 const KEPT_COPIED_MAX: usize = 32 * 1024;
 /// The size of the shared read buffer.

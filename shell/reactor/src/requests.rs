@@ -303,7 +303,7 @@ impl<D: Driver> Shard<D> {
 
     fn take_pending(&mut self, session: Key) -> Option<Pending> {
         let record = self.connections.get_mut(session)?;
-        record.flags.clear(if record.stream.is_none() { Flags::WRITABLE } else { 0 });
+        record.flags.clear(if record.is_carried() { Flags::WRITABLE } else { 0 });
         match record.live() {
             Some(Live { transport: Transport::Requests(requests), .. }) => requests.pending.take(),
             _ => None,

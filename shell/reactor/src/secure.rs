@@ -317,6 +317,11 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(Got::default());
         };
+        if connection.flags.has(Flags::TUNNEL) {
+            let count = self.read_tunnel(key, space)?;
+            let is_full = count == space.len();
+            return Ok(Got { wire: count, plain: count, is_full, ..Got::default() });
+        }
         let Some(stream) = &mut connection.stream else {
             return Err(io::ErrorKind::WouldBlock.into());
         };

@@ -204,7 +204,7 @@ impl<D: Driver> Shard<D> {
         // The session may have waited for this answer with bytes it had seen already.
         let kept = connection.input_len();
         let pending = kept > 0 && kept >= connection.need as usize || connection.rest_len() > 0;
-        if connection.stream.is_some() && pending || connection.flags.has(Flags::PEER_ENDED) {
+        if !connection.is_carried() && pending || connection.flags.has(Flags::PEER_ENDED) {
             self.lists.again(key, &mut connection.flags);
         }
         self.rearm(key);
@@ -301,6 +301,7 @@ impl Gauge {
     pub(crate) fn of(stage: &Stage) -> Gauge {
         match stage {
             Stage::Http(_) => Gauge::HTTP,
+            Stage::Http2(_) => Gauge::HTTP2,
             Stage::Live(live) => match live.transport {
                 Transport::Stream | Transport::Chunked => Gauge::protocol(live.protocol, 0),
                 Transport::WebSocket { .. } => Gauge::protocol(live.protocol, 1),

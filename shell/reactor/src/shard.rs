@@ -23,6 +23,7 @@ use crate::session::Wishes;
 use crate::shared::Shared;
 use crate::stop::Stopping;
 use crate::store::ShardStore;
+use crate::tunnel::Tunnels;
 
 /// One event loop and everything it owns.
 pub struct Shard<D: Driver> {
@@ -34,6 +35,7 @@ pub struct Shard<D: Driver> {
     pub(crate) broker: Broker,
     pub(crate) store: Option<Box<dyn ShardStore>>,
     pub(crate) connections: Slab<Connection<D::Stream>>,
+    pub(crate) tunnels: Tunnels,
     pub(crate) secure: Secure,
     pub(crate) wheel: Wheel,
     pub(crate) pool: Pool,
@@ -77,12 +79,27 @@ pub(crate) struct Lists {
     pub(crate) later_at: Time,
     /// To have their kept input handled again.
     pub(crate) again: Vec<Key>,
+    /// Carried by HTTP/2, to be read after those who may bring them something.
+    pub(crate) inbox: Vec<Key>,
+    /// Connections of HTTP/2 to be written after those who may have given them something.
+    pub(crate) hubs: Vec<Key>,
 }
 
 impl Lists {
     pub(crate) fn read(&mut self, key: Key, flags: &mut Flags) {
         if flags.raise(Flags::READ_LISTED) {
             self.read.push(key);
+        }
+    }
+
+    /// Whether somebody is to be read.
+    fn has_reads(&self) -> bool {
+        !self.read.is_empty() || !self.inbox.is_empty()
+    }
+
+    pub(crate) fn inbox(&mut self, key: Key, flags: &mut Flags) {
+        if flags.raise(Flags::READ_LISTED) {
+            self.inbox.push(key);
         }
     }
 
@@ -127,6 +144,7 @@ impl<D: Driver> Shard<D> {
             shared,
             post,
             connections: Slab::new(),
+            tunnels: Tunnels::default(),
             secure,
             wheel: Wheel::new(),
             pool: Pool::default(),
@@ -188,7 +206,7 @@ impl<D: Driver> Shard<D> {
 
     fn poll(&mut self) -> std::io::Result<()> {
         let mut timeout = self.patience();
-        if !timeout.is_zero() && !self.post.doze(!self.lists.read.is_empty()) {
+        if !timeout.is_zero() && !self.post.doze(self.lists.has_reads()) {
             timeout = Span::ZERO;
         }
         let mut events = std::mem::take(&mut self.events);
@@ -209,6 +227,7 @@ impl<D: Driver> Shard<D> {
         let lists = &self.lists;
         if !lists.again.is_empty()
             || !lists.write.is_empty()
+            || !lists.hubs.is_empty()
             || self.broker.has_work()
             || self.accepting.has_work(self.now.time)
         {
@@ -217,7 +236,7 @@ impl<D: Driver> Shard<D> {
         if self.post.has_unsent() {
             return FULL_RING_PAUSE;
         }
-        if !lists.read.is_empty() && !self.post.is_behind() {
+        if lists.has_reads() && !self.post.is_behind() {
             return Span::ZERO;
         }
         let mut tick = self.tick_at.since(self.idle_since);
@@ -283,6 +302,8 @@ impl<D: Driver> Shard<D> {
                     self.broker.receive(self.now, from, mail, &mut self.effects);
                     self.drain_effects();
                 }
+                Letter::Branch(connection, graft) => self.arrive_by_tunnel(*connection, graft),
+                Letter::Tunnel(letter) => self.hear_tunnel(from, letter),
                 Letter::Connection(connection, secured) => self.arrive(*connection, secured),
             }
             handled += weight;

@@ -77,6 +77,14 @@ impl Shared {
         }
     }
 
+    /// The protocol whose byte stream a POST by HTTP/2 to that path carries.
+    pub(crate) fn stream_protocol(&self, path: &str) -> Option<u16> {
+        let protocols = self.services.protocols.iter().zip(0u16..);
+        let mut of_path = protocols
+            .filter(|(protocol, _)| protocol.stream_paths.iter().any(|known| known == path));
+        of_path.next().map(|(_, index)| index)
+    }
+
     /// The shard with the fewest connections; of several, each in its turn.
     pub(crate) fn lightest(&self) -> ShardId {
         let shards = self.loads.len();

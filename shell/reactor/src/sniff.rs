@@ -38,6 +38,8 @@ pub(crate) enum Sniffed {
     More,
     /// HTTP/1.
     Http,
+    /// HTTP/2.
+    Http2,
     /// A protocol, by its place.
     Protocol(u16),
     /// Nothing that is served here; the bytes are to be sent before closing.
@@ -45,7 +47,9 @@ pub(crate) enum Sniffed {
 }
 
 /// Decides what first bytes mean.
-pub(crate) fn sniff(bytes: &[u8], pin: Pin, protocols: &[Protocol]) -> Sniffed {
+///
+/// The preface of HTTP/2 is answered as soon as it is recognised, if that is spoken.
+pub(crate) fn sniff(bytes: &[u8], pin: Pin, http2: bool, protocols: &[Protocol]) -> Sniffed {
     if bytes.is_empty() {
         return Sniffed::More;
     }
@@ -58,6 +62,9 @@ pub(crate) fn sniff(bytes: &[u8], pin: Pin, protocols: &[Protocol]) -> Sniffed {
         return Sniffed::Refused(CloseCode::TlsNotSupported.into(), TLS_ALERT.to_vec());
     }
     if consider(prefix(bytes, HTTP2_PREFACE)) {
+        if http2 && !matches!(pin, Pin::Protocol(_)) {
+            return Sniffed::Http2;
+        }
         let text = format!("HTTP/2 is not spoken here; spoken here: {}\n", spoken(pin, protocols));
         return Sniffed::Refused(refusal(CloseCode::UnknownProtocol), text.into_bytes());
     }
@@ -101,7 +108,7 @@ fn spoken(pin: Pin, protocols: &[Protocol]) -> String {
         }
     }
     if !matches!(pin, Pin::Protocol(_)) {
-        names.push("HTTP/1.1".to_string());
+        names.push("HTTP".to_string());
         for protocol in protocols.iter().filter(|p| !p.subprotocols.is_empty()) {
             names.push(format!("{} over WebSocket", protocol.name));
         }
@@ -148,7 +155,7 @@ mod tests {
     use crate::testing::{echo_protocol, line_protocol};
 
     fn kind(bytes: &[u8], pin: Pin) -> String {
-        match sniff(bytes, pin, &[echo_protocol(), line_protocol()]) {
+        match sniff(bytes, pin, true, &[echo_protocol(), line_protocol()]) {
             Sniffed::Refused(close, text) => {
                 assert!(!text.is_empty());
                 close.code.slug().to_string()
@@ -167,7 +174,7 @@ mod tests {
             (b"OPTIONS * HTTP/1.1", "Http"),
             (b"P", "More"),
             (b"PRI * HTTP/2.", "More"),
-            (b"PRI * HTTP/2.0\r\n", "unknown-protocol"),
+            (b"PRI * HTTP/2.0\r\n", "Http2"),
             (b"EC", "More"),
             (b"ECHO\nabc", "Protocol(0)"),
             (b"LINE\n", "Protocol(1)"),
@@ -190,6 +197,8 @@ mod tests {
             (b"GET ", Pin::Http, "Http"),
             (b"\x16\x03\x01", Pin::Protocol(0), "tls-not-supported"),
             (b"nonsense", Pin::Http, "unknown-protocol"),
+            (b"PRI * HTTP/2.0", Pin::Http, "Http2"),
+            (b"PRI * HTTP/2.0", Pin::Protocol(0), "unknown-protocol"),
         ] {
             assert_eq!(kind(bytes, pin), expected, "{bytes:?}");
         }
@@ -198,11 +207,11 @@ mod tests {
     #[test]
     fn the_refusal_says_what_is_spoken() {
         let protocols = [echo_protocol(), line_protocol()];
-        let Sniffed::Refused(_, text) = sniff(b"?", Pin::Any, &protocols) else {
+        let Sniffed::Refused(_, text) = sniff(b"?", Pin::Any, true, &protocols) else {
             panic!("refused");
         };
         let text = String::from_utf8(text).unwrap();
-        let expected = "unknown protocol; spoken here: echo, line, HTTP/1.1, echo over WebSocket\n";
+        let expected = "unknown protocol; spoken here: echo, line, HTTP, echo over WebSocket\n";
         assert_eq!(text, expected);
     }
 

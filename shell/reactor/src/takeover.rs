@@ -8,7 +8,7 @@ use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{Takeover, Ticket};
 
 use crate::close::Farewell;
-use crate::connection::{Flags, Live, Stage, Transport};
+use crate::connection::{Connection, Flags, Live, Stage, Transport};
 use crate::driver::Driver;
 use crate::metrics::Gauge;
 use crate::session::Ended;
@@ -79,6 +79,36 @@ impl<D: Driver> Shard<D> {
         refused
     }
 
+    /// Gives what carries one record to another: whether that could be done, or nothing if there is nobody
+    /// to give it to.
+    fn pass_carrier(
+        &mut self,
+        from: Key,
+        donor: &mut Connection<D::Stream>,
+        to: Key,
+    ) -> Option<bool> {
+        let record = self.connections.get_mut(to);
+        if donor.flags.has(Flags::TUNNEL) {
+            match record {
+                Some(_) => self.tunnels.rebind(from, to),
+                None => self.forget_tunnel(from),
+            }
+            return self.connections.get(to).map(|_| true);
+        }
+        let mut stream = donor.stream.take()?;
+        self.driver.deregister(&mut stream);
+        let secured = self.secure.take(from);
+        let Some(record) = record else {
+            self.shared.dismiss(donor.peer.address());
+            self.driver.close(stream);
+            return None;
+        };
+        let registered = self.driver.register(&mut stream, to).is_ok();
+        record.stream = Some(stream);
+        self.secure.put(to, secured);
+        Some(registered)
+    }
+
     /// Moves a record's connection into the record of a session that has none.
     pub(crate) fn adopt(&mut self, from: Key, to: Key, transport: Transport) {
         let Some(mut donor) = self.connections.remove(from) else {
@@ -92,25 +122,18 @@ impl<D: Driver> Shard<D> {
         if let Stage::Live(live) = &donor.stage {
             self.broker.close(self.now, live.id, &mut self.effects);
         }
-        let Some(mut stream) = donor.stream.take() else {
+        let Some(registered) = self.pass_carrier(from, &mut donor, to) else {
             return;
         };
-        self.driver.deregister(&mut stream);
         let Some(record) = self.connections.get_mut(to) else {
-            self.shared.dismiss(donor.peer.address());
-            drop(self.secure.take(from));
-            return self.driver.close(stream);
+            return;
         };
-        let registered = self.driver.register(&mut stream, to).is_ok();
-        record.stream = Some(stream);
-        let secured = self.secure.take(from);
-        self.secure.put(to, secured);
         self.shared.dismiss_carried(record.peer.address());
         (record.peer, record.listener) = (donor.peer, donor.listener);
         record.input = donor.input.take();
         let ending = Flags::PEER_ENDING | Flags::PEER_ENDED;
-        let secured = Flags::SECURED | Flags::UNSENT | Flags::PARTIAL;
-        let kept = Flags::READABLE | Flags::HEARD | ending | secured;
+        let carrier = Flags::SECURED | Flags::UNSENT | Flags::PARTIAL | Flags::TUNNEL;
+        let kept = Flags::READABLE | Flags::HEARD | ending | carrier;
         record.flags.set(donor.flags.only(kept) | Flags::WRITABLE);
         self.lists.read(to, &mut record.flags);
         self.lists.write(to, &mut record.flags);

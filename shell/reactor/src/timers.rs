@@ -65,6 +65,7 @@ impl<D: Driver> Shard<D> {
             Stage::Http(_) if connection.flags.has(Flags::HEAD_BEGUN) => CloseCode::HeadTimeout,
             // An idle connection between requests ends without reproach.
             Stage::Http(_) => CloseCode::Done,
+            Stage::Http2(_) => return self.hub_timeout(key),
             Stage::Starting(_) => CloseCode::LoginTimeout,
             Stage::Live(live) if live.session.is_established() => {
                 let fresh = connection.flags.raise(Flags::ESTABLISHED);

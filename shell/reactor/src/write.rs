@@ -23,7 +23,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn write_all(&mut self) {
         self.end_waiting();
         if self.lists.write.is_empty() {
-            return;
+            return self.write_hubs();
         }
         // Subscribers' latency counts from reading to now, so the clock is read again.
         self.now = self.driver.now();
@@ -47,6 +47,7 @@ impl<D: Driver> Shard<D> {
         list.drain(..done);
         list.append(&mut self.lists.write);
         self.lists.write = list;
+        self.write_hubs();
     }
 
     /// Asks memory for what the next connections need to be written. Each of them was last touched long
@@ -120,7 +121,7 @@ impl<D: Driver> Shard<D> {
         if connection.flags.has(Flags::BACKLOG) {
             self.fill(key);
         }
-        if self.connections.get_mut(key).is_some_and(|connection| connection.stream.is_none()) {
+        if self.connections.get_mut(key).is_some_and(|connection| connection.is_carried()) {
             self.answer_known(key);
             let written = self.write_carried(key);
             self.count_backlog(key);
@@ -145,8 +146,10 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let Stage::Live(live) = &mut connection.stage else {
-            return connection.flags.clear(Flags::BACKLOG);
+        let live = match &mut connection.stage {
+            Stage::Live(live) => live,
+            Stage::Http2(_) => return self.pump(key),
+            _ => return connection.flags.clear(Flags::BACKLOG),
         };
         let queue = self.pool.queue(&mut connection.outgoing);
         let framing = live.transport.framing();
@@ -192,6 +195,9 @@ impl<D: Driver> Shard<D> {
         let is_idle = connection.outgoing.is_none() && !connection.flags.has(Flags::UNSENT);
         if connection.flags.has(Flags::SECURED) && !is_idle {
             return self.write_secured(key);
+        }
+        if connection.flags.has(Flags::TUNNEL) {
+            return self.write_tunnel(key);
         }
         let Some(outgoing) = &mut connection.outgoing else {
             return Ok(0);
@@ -252,7 +258,7 @@ impl<D: Driver> Shard<D> {
             self.lists.read(key, flags);
         }
         match connection.stage {
-            Stage::Http(_) if connection.input.is_some() => {
+            Stage::Http(_) | Stage::Http2(_) if connection.input.is_some() => {
                 self.lists.again(key, &mut connection.flags);
             }
             Stage::Closing { .. }

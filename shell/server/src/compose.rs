@@ -19,7 +19,7 @@ use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_native::NativeOptions;
 use tiderace_queues::QueueOptions;
-use tiderace_reactor::{Deadlines, ListenerOptions, Options, SocketOptions};
+use tiderace_reactor::{Deadlines, Http2Options, ListenerOptions, Options, SocketOptions};
 use tiderace_rsocket::{EchoOptions, Lease, RSocketMetrics, RSocketOptions, ResumeOptions};
 use tiderace_stomp::StompOptions;
 use tiderace_topics::Path;
@@ -126,6 +126,7 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
             message_bytes_max: limits.message_bytes_max + limits.header_bytes_max,
             ..defaults.websocket
         },
+        http2: http2(config),
         http: tiderace_http1::Limits {
             head_bytes_max: limits.header_bytes_max,
             headers_max: limits.headers_max.min(tiderace_http1::HEADERS_CAPACITY),
@@ -136,6 +137,28 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
         },
         ..defaults
     })
+}
+
+/// The options of HTTP/2.
+fn http2(config: &Config) -> Http2Options {
+    let http2 = &config.http2;
+    let limits = tiderace_http2::Limits {
+        streams_max: http2.streams_max,
+        header_bytes_max: http2.header_bytes_max,
+        header_table_bytes: http2.header_table_bytes,
+        stream_window_bytes: http2.stream_window_bytes,
+        connection_window_bytes: http2.connection_window_bytes,
+        send_buffer_bytes: http2.send_buffer_bytes,
+        resets_max: http2.resets_max,
+        pings_max: http2.pings_max,
+        settings_max: http2.settings_max,
+        empty_frames_max: http2.empty_frames_max,
+        small_updates_max: http2.small_updates_max,
+        other_frames_max: http2.other_frames_max,
+        continuations_max: http2.continuations_max,
+        ..tiderace_http2::Limits::default()
+    };
+    Http2Options { enabled: http2.enabled, limits }
 }
 
 /// STOMP's options.

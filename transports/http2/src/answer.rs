@@ -16,6 +16,18 @@ pub struct AnswerHead {
     pub fields: HeaderMap,
 }
 
+impl AnswerHead {
+    /// The head of an answer that is a stream of bytes.
+    pub fn stream() -> AnswerHead {
+        AnswerHead { status: StatusCode::OK, fields: HeaderMap::new() }
+    }
+
+    /// The answer to an extended CONNECT for a protocol that is not spoken (RFC 9220 section 3).
+    pub fn not_implemented() -> AnswerHead {
+        AnswerHead { status: StatusCode::NOT_IMPLEMENTED, fields: HeaderMap::new() }
+    }
+}
+
 /// Why an answer cannot be read: a defect of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadAnswer;

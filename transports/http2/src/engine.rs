@@ -257,6 +257,11 @@ impl Stream {
         Received::Ended
     }
 
+    /// Whether nothing will come.
+    pub fn is_ended(&self) -> bool {
+        self.receive.is_end_stream()
+    }
+
     fn is_reset(&mut self, context: &mut Context<'_>) -> bool {
         let reset = match &mut self.send {
             Send::Due(respond) => respond.poll_reset(context),
@@ -308,20 +313,21 @@ impl Stream {
     }
 
     /// Sends what there is [`Stream::room`] for; false if the stream is of no use.
-    pub fn send(&mut self, data: Bytes) -> bool {
-        match &mut self.send {
-            Send::Body(body) => body.send_data(data, false).is_ok(),
-            _ => false,
+    /// With `ends` it is the last.
+    pub fn send(&mut self, data: Bytes, ends: bool) -> bool {
+        let Send::Body(body) = &mut self.send else {
+            return false;
+        };
+        let is_sent = body.send_data(data, ends).is_ok();
+        if ends && is_sent {
+            self.send = Send::Ended;
         }
+        is_sent
     }
 
     /// Ends our side, if it has begun and not ended.
     pub fn finish(&mut self) {
-        if let Send::Body(body) = &mut self.send
-            && body.send_data(Bytes::new(), true).is_ok()
-        {
-            self.send = Send::Ended;
-        }
+        self.send(Bytes::new(), true);
     }
 
     /// Whether our side has begun, and not ended.

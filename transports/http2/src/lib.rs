@@ -27,5 +27,7 @@ pub use limits::Limits;
 pub use request::{Body, Refusal, Requested, write_request};
 pub use watch::{FLOODS, Flood, Scanned, Watch};
 
+pub use http::Method;
+
 /// What a client sends first (RFC 9113 section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -139,6 +139,11 @@ impl Watch {
         self.preface > 0 || self.have > 0 || self.block.is_some()
     }
 
+    /// Whether the preface has not come whole.
+    pub fn is_opening(&self) -> bool {
+        self.preface > 0
+    }
+
     fn gather(&mut self, rest: &[u8], until: usize) -> usize {
         let have = usize::from(self.have);
         let space = self.header.get_mut(have..until).unwrap_or_default();

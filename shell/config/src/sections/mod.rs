@@ -10,6 +10,7 @@ pub(crate) mod engineio;
 pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod history;
+pub(crate) mod http2;
 pub(crate) mod limits;
 pub(crate) mod native;
 pub(crate) mod operations;
@@ -51,6 +52,7 @@ pub static SECTIONS: &[SectionSpec] = &[
     rsocket::RSocketConfig::SECTION,
     events::EventsConfig::SECTION,
     protocols::WebSocketConfig::SECTION,
+    http2::Http2Config::SECTION,
     auth::AuthSection::SECTION,
     auth::UserSection::SECTION,
     auth::TokenSection::SECTION,

@@ -7,6 +7,7 @@
     clippy::indexing_slicing
 )]
 
+pub mod http2;
 pub mod postbox;
 pub mod protocols;
 pub mod tls;

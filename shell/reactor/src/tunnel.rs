@@ -1,0 +1,414 @@
+//! Tunnels: the streams of HTTP/2 connections, each carrying the connection of a record.
+//!
+//! ```text
+//!   DATA ─▶ inbox ─▶ read like a socket ─▶ the record's stage
+//!   DATA ◀─ as much as the client's window allows ◀─ written like a socket ◀─ the record's queue
+//! ```
+//! The record behaves as if it had a socket of HTTP/1.1: its first bytes are a request head made from
+//! HEADERS, the answer it writes is taken apart into HEADERS and DATA. Invariants: the client's window is
+//! opened again only for bytes that the record has read; what the client's window does not allow stays in
+//! the record's queue, so that back-pressure is what it is for sockets. An idle tunnel has no buffers.
+
+use std::collections::HashMap;
+use std::io;
+
+use tiderace_base::limits::COPY_BYTES_MAX;
+use tiderace_base::{Key, ShardId, Slab};
+use tiderace_http2::{AnswerReader, AnswerStep, Body, Received, Stream};
+use tiderace_wire::OutQueue;
+
+use crate::connection::Flags;
+use crate::driver::Driver;
+use crate::relay::{Branch, Relay};
+use crate::shard::Shard;
+
+/// The tunnels of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Tunnels {
+    slab: Slab<Tunnel>,
+    /// The ends, here, of tunnels of other shards.
+    pub(crate) branches: Slab<Branch>,
+    /// By the slot of the record that each carries.
+    places: HashMap<u32, Place>,
+}
+
+/// What carries a record.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Tunnel(Key),
+    Branch(Key),
+}
+
+/// One stream of an HTTP/2 connection.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    /// The record that it carries, or where that went.
+    pub(crate) end: End,
+    /// What has come and was not read.
+    inbox: Vec<u8>,
+    /// Bytes of the client's window that are to be given back when the inbox is read.
+    owed: usize,
+    /// Whether the client has said all.
+    is_ended: bool,
+    /// Whether that is an end for the record: that of a request is none.
+    is_duplex: bool,
+    /// The record of the HTTP/2 connection, and the place among its tunnels.
+    pub(crate) hub: Key,
+    pub(crate) place: usize,
+    body: Body,
+    stream: Stream,
+    answer: AnswerReader,
+}
+
+/// Where a tunnel leads.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// To a record of this shard.
+    Here(Key),
+    /// To one of another shard.
+    There(Box<Relay>),
+}
+
+/// What a stream is to its record.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    /// The first bytes: the head of a request, or none.
+    pub(crate) head: Vec<u8>,
+    pub(crate) is_duplex: bool,
+    pub(crate) body: Body,
+    pub(crate) answer: AnswerReader,
+}
+
+impl Tunnels {
+    pub(crate) fn open(
+        &mut self,
+        record: Key,
+        hub: (Key, usize),
+        stream: Stream,
+        beginning: Beginning,
+    ) -> Key {
+        let Beginning { head, is_duplex, body, answer } = beginning;
+        let (hub, place) = hub;
+        let tunnel = Tunnel {
+            end: End::Here(record),
+            inbox: head,
+            owed: 0,
+            is_ended: false,
+            is_duplex,
+            hub,
+            place,
+            body,
+            stream,
+            answer,
+        };
+        let key = self.slab.insert(tunnel);
+        self.places.insert(record.slot, Place::Tunnel(key));
+        key
+    }
+
+    /// A record has come whose tunnel is another shard's.
+    pub(crate) fn graft(&mut self, branch: Branch) -> Key {
+        let slot = branch.record.slot;
+        let key = self.branches.insert(branch);
+        self.places.insert(slot, Place::Branch(key));
+        key
+    }
+
+    /// A record leaves for another shard; its tunnel, unless that is another shard's.
+    pub(crate) fn depart(&mut self, record: Key, shard: ShardId) -> Option<(Key, bool)> {
+        let Some(Place::Tunnel(key)) = self.places.get(&record.slot).copied() else {
+            return None;
+        };
+        let tunnel = self.slab.get_mut(key)?;
+        tunnel.end = End::There(Box::new(Relay::new(shard)));
+        self.places.remove(&record.slot);
+        Some((key, tunnel.is_duplex))
+    }
+
+    /// Whether a record's tunnel is another shard's.
+    pub(crate) fn is_branch(&self, record: Key) -> bool {
+        matches!(self.places.get(&record.slot), Some(Place::Branch(_)))
+    }
+
+    pub(crate) fn remove(&mut self, tunnel: Key) -> Option<Tunnel> {
+        self.slab.remove(tunnel)
+    }
+
+    pub(crate) fn get_mut(&mut self, tunnel: Key) -> Option<&mut Tunnel> {
+        self.slab.get_mut(tunnel)
+    }
+
+    /// The tunnel that carries a record.
+    fn of(&mut self, record: Key) -> Option<Carrier<'_>> {
+        match *self.places.get(&record.slot)? {
+            Place::Tunnel(key) => self.slab.get_mut(key).map(Carrier::Tunnel),
+            Place::Branch(key) => self.branches.get_mut(key).map(Carrier::Branch),
+        }
+    }
+
+    /// From now on another record is carried.
+    pub(crate) fn rebind(&mut self, from: Key, to: Key) {
+        if let Some(place) = self.places.remove(&from.slot) {
+            self.places.insert(to.slot, place);
+        }
+        match self.of(to) {
+            Some(Carrier::Tunnel(tunnel)) => tunnel.end = End::Here(to),
+            Some(Carrier::Branch(branch)) => branch.record = to,
+            None => {}
+        }
+    }
+
+    fn take(&mut self, record: Key) -> Taken {
+        match self.places.remove(&record.slot) {
+            Some(Place::Tunnel(key)) => self.slab.remove(key).map_or(Taken::Nothing, Taken::Tunnel),
+            Some(Place::Branch(key)) => {
+                self.branches.remove(key).map_or(Taken::Nothing, Taken::Branch)
+            }
+            None => Taken::Nothing,
+        }
+    }
+}
+
+/// What carries a record, to be worked with.
+enum Carrier<'a> {
+    Tunnel(&'a mut Tunnel),
+    Branch(&'a mut Branch),
+}
+
+/// What carried a record.
+enum Taken {
+    Tunnel(Tunnel),
+    Branch(Branch),
+    Nothing,
+}
+
+impl Tunnel {
+    /// Takes out what has come. Says whether the record has something to read, or has lost its stream.
+    pub(crate) fn look(&mut self) -> Looked {
+        if !self.stream.has_rung() {
+            return Looked::Nothing;
+        }
+        let (inbox, owed, body) = (&mut self.inbox, &mut self.owed, self.body);
+        let received = self.stream.receive(|data| {
+            *owed += data.len();
+            match body {
+                Body::Plain => inbox.extend_from_slice(data),
+                Body::Chunked => push_chunk(inbox, data),
+            }
+        });
+        match received {
+            Received::Reset => return Looked::Reset,
+            Received::Ended if !self.is_ended => {
+                self.is_ended = true;
+                if self.body == Body::Chunked {
+                    self.inbox.extend_from_slice(b"0\r\n\r\n");
+                }
+            }
+            Received::Ended | Received::Open => {}
+        }
+        let ends = self.is_ended && self.is_duplex;
+        if self.inbox.is_empty() && !ends { Looked::Room } else { Looked::Readable { ends } }
+    }
+
+    /// Fills `space` with what has come.
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        let count = read_inbox(&mut self.inbox, self.is_ended && self.is_duplex, space)?;
+        self.release(count);
+        Ok(count)
+    }
+
+    /// So many bytes of the inbox have been read: the client may send as many more.
+    pub(crate) fn release(&mut self, count: usize) {
+        let released = self.owed.min(count);
+        if released > 0 {
+            self.owed -= released;
+            self.stream.release(released);
+        }
+    }
+
+    /// All that has come, and whether nothing follows.
+    pub(crate) fn take_inbox(&mut self) -> (Vec<u8>, bool) {
+        (std::mem::take(&mut self.inbox), self.is_ended)
+    }
+
+    /// Our side ends.
+    pub(crate) fn finish(&mut self) {
+        self.stream.finish();
+    }
+
+    /// Sends what the client's window allows; false if it allows no more.
+    pub(crate) fn send(&mut self, queue: &mut OutQueue) -> Result<bool, Broken> {
+        let mut batch = Vec::new();
+        let (mut has_room, mut is_last) = (true, false);
+        while !queue.is_empty() {
+            match self.answer.step(queue.front()).map_err(|_| Broken::Answer)? {
+                AnswerStep::Skip(count) => queue.advance(count),
+                AnswerStep::Head { consumed, head, ends } => {
+                    queue.advance(consumed);
+                    if !self.stream.respond(head, ends) {
+                        return Err(Broken::Stream);
+                    }
+                }
+                AnswerStep::Data(count) => {
+                    let room = self.stream.room(batch.len() + count).saturating_sub(batch.len());
+                    let count = count.min(room);
+                    if count == 0 {
+                        has_room = false;
+                        break;
+                    }
+                    if count >= COPY_BYTES_MAX {
+                        self.send_batch(&mut batch, false)?;
+                        let block = queue.take(count);
+                        is_last = self.answer.took(count);
+                        if !self.stream.send(block, is_last) {
+                            return Err(Broken::Stream);
+                        }
+                    } else {
+                        batch.extend_from_slice(queue.front().get(..count).unwrap_or_default());
+                        queue.advance(count);
+                        is_last = self.answer.took(count);
+                    }
+                }
+                // Nothing of ours follows an answer; what did would be lost with the stream.
+                AnswerStep::End => queue.clear(0),
+            }
+        }
+        self.send_batch(&mut batch, is_last)?;
+        Ok(has_room)
+    }
+
+    fn send_batch(&mut self, batch: &mut Vec<u8>, is_last: bool) -> Result<(), Broken> {
+        if batch.is_empty() || self.stream.send(std::mem::take(batch).into(), is_last) {
+            return Ok(());
+        }
+        Err(Broken::Stream)
+    }
+}
+
+/// What a look at a stream has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    Nothing,
+    /// There may be room.
+    Room,
+    /// There is something to read, and there may be room.
+    Readable {
+        ends: bool,
+    },
+    /// The client gave it up.
+    Reset,
+}
+
+/// Why nothing can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The stream is of no use any more.
+    Stream,
+    /// What was written is no answer: a defect.
+    Answer,
+}
+
+impl<D: Driver> Shard<D> {
+    /// Reads from a record's tunnel.
+    pub(crate) fn read_tunnel(&mut self, key: Key, space: &mut [u8]) -> io::Result<usize> {
+        match self.tunnels.of(key) {
+            Some(Carrier::Tunnel(tunnel)) => {
+                let read = tunnel.read(space);
+                let hub = tunnel.hub;
+                self.rouse_hub(hub);
+                read
+            }
+            Some(Carrier::Branch(branch)) => branch.read(space, &mut self.post),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Writes a record's queue to its tunnel and says how many bytes went.
+    pub(crate) fn write_tunnel(&mut self, key: Key) -> io::Result<usize> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(0);
+        };
+        let Some(outgoing) = &mut connection.outgoing else {
+            return Ok(0);
+        };
+        let before = outgoing.queue.len();
+        let (sent, hub) = match self.tunnels.of(key) {
+            Some(Carrier::Tunnel(tunnel)) => (tunnel.send(&mut outgoing.queue), Some(tunnel.hub)),
+            Some(Carrier::Branch(branch)) => {
+                (Ok(branch.send(&mut outgoing.queue, &mut self.post)), None)
+            }
+            None => return Ok(0),
+        };
+        let count = before - outgoing.queue.len();
+        if sent == Ok(false) {
+            connection.flags.clear(Flags::WRITABLE);
+        }
+        if let Some(hub) = hub {
+            self.rouse_hub(hub);
+        }
+        match sent {
+            Ok(_) => Ok(count),
+            Err(Broken::Stream) => Err(io::ErrorKind::BrokenPipe.into()),
+            Err(Broken::Answer) => {
+                tracing::error!(event = "http2-answer-invalid", "an answer cannot be sent");
+                Err(io::ErrorKind::InvalidData.into())
+            }
+        }
+    }
+
+    /// Our side of a record's tunnel ends; false if that takes its time, and the record goes when it is
+    /// done.
+    pub(crate) fn finish_tunnel(&mut self, key: Key) -> bool {
+        match self.tunnels.of(key) {
+            Some(Carrier::Tunnel(tunnel)) => tunnel.stream.finish(),
+            Some(Carrier::Branch(branch)) => {
+                branch.finish(&mut self.post);
+                return false;
+            }
+            None => {}
+        }
+        true
+    }
+
+    /// The record of a tunnel goes: its stream ends, or is reset if it has not come to its end.
+    pub(crate) fn forget_tunnel(&mut self, key: Key) {
+        match self.tunnels.take(key) {
+            Taken::Tunnel(tunnel) => {
+                self.metrics.http2_streams.sub(1);
+                self.leave_hub(tunnel.hub, tunnel.place);
+            }
+            Taken::Branch(branch) => branch.leave(&mut self.post),
+            Taken::Nothing => {}
+        }
+    }
+}
+
+/// Fills `space` with the front of an inbox; nothing is an end, or no more than a pause.
+pub(crate) fn read_inbox(
+    inbox: &mut Vec<u8>,
+    is_over: bool,
+    space: &mut [u8],
+) -> io::Result<usize> {
+    if inbox.is_empty() {
+        return if is_over { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+    }
+    let count = inbox.len().min(space.len());
+    if let (Some(to), Some(from)) = (space.get_mut(..count), inbox.get(..count)) {
+        to.copy_from_slice(from);
+    }
+    if count == inbox.len() {
+        *inbox = Vec::new();
+    } else {
+        inbox.drain(..count);
+    }
+    Ok(count)
+}
+
+/// One chunk (RFC 9112 section 7.1).
+fn push_chunk(out: &mut Vec<u8>, data: &[u8]) {
+    if !data.is_empty() {
+        out.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
+        out.extend_from_slice(data);
+        out.extend_from_slice(b"\r\n");
+    }
+}

@@ -1,0 +1,288 @@
+//! HTTP/2 on simulated networks: whatever is served by HTTP/1.1 is served by its streams, and what a
+//! stream may cost is bounded.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::http2::{Exchange, Http2};
+use common::metric;
+use common::postbox::postbox_protocol;
+use common::world::World;
+use http::Request;
+use tiderace_base::Span;
+use tiderace_reactor::{Options, Placement};
+use tiderace_websocket::{MessageKind, encode_close, encode_message};
+
+fn world(seed: u64) -> World {
+    let options = Options {
+        shards: 1 + (seed % 4) as usize,
+        batch_delay: Span::from_millis(if seed.is_multiple_of(5) { 10 } else { 0 }),
+        placement: if seed.is_multiple_of(3) { Placement::Identified } else { Placement::Accepted },
+        ..Options::default()
+    };
+    World::with(seed, options, |services| services.protocols.push(postbox_protocol()))
+}
+
+fn stop(mut world: World, clients: &mut [&mut Http2]) {
+    world.control.shutdown(Span::from_secs(20));
+    world.run_until("the end", |world| {
+        clients.iter_mut().for_each(|client| client.step(world));
+        world.is_over()
+    });
+    let samples = world.control.metrics();
+    assert_eq!(world.control.connections(), 0, "seed {}", world.seed);
+    for gauge in
+        ["tiderace_connections_paused", "tiderace_write_backlog_bytes", "tiderace_http2_streams"]
+    {
+        assert_eq!(metric(&samples, gauge, &[]), 0, "seed {}: {gauge}", world.seed);
+    }
+    let opened = metric(&samples, "tiderace_connections_opened_total", &[]);
+    let closed = samples.iter().filter(|s| s.row.name == "tiderace_connections_closed_total");
+    let closed: u64 = closed.map(|s| metric(std::slice::from_ref(s), s.row.name, &s.labels)).sum();
+    assert_eq!(opened, closed, "seed {}: each connection ends once", world.seed);
+}
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    (0..len as u64)
+        .map(|at| (seed.wrapping_add(at).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
+        .collect()
+}
+
+#[test]
+fn pages_are_served() {
+    for seed in 0..100 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        let mut page = client.get("/page?a=b");
+        assert_eq!(client.wait(&mut world, &mut page), (200, "GET a=b".to_string()), "seed {seed}");
+        assert_eq!(page.field("content-type"), Some("text/plain"));
+        assert_eq!(page.field("connection"), None);
+        assert!(page.field("date").is_some() && page.over == Some(Ok(())), "seed {seed}");
+        let head = Request::head("http://h/page").body(()).unwrap();
+        let mut head = client.request(head, false);
+        assert_eq!(client.wait(&mut world, &mut head), (200, String::new()), "seed {seed}");
+        assert_eq!(head.field("content-length"), Some("6"), "seed {seed}");
+        let mut unknown = client.get("/nowhere");
+        assert_eq!(client.wait(&mut world, &mut unknown).0, 404, "seed {seed}");
+        // A body that nobody wants.
+        let mut post = client.request(Request::post("http://h/page").body(()).unwrap(), true);
+        post.say(&noise(seed, 100_000));
+        post.finish();
+        assert_eq!(client.wait(&mut world, &mut post), (200, "POST -".to_string()), "seed {seed}");
+        stop(world, &mut [&mut client]);
+    }
+}
+
+#[test]
+fn many_answers_come_at_once_through_small_windows() {
+    for seed in 0..30 {
+        let mut world = world(seed);
+        let mut client = Http2::with(&world, |builder| {
+            builder.initial_window_size(2_000 + (seed as u32 * 977) % 70_000);
+            builder.initial_connection_window_size(70_000 + seed as u32);
+        });
+        let mut pages: Vec<Exchange> = (0..20).map(|_| client.get("/large")).collect();
+        world.run_until("the pages", |world| {
+            client.step(world);
+            pages.iter_mut().for_each(Exchange::step);
+            client.step(world);
+            pages.iter().all(|page| page.over.is_some())
+        });
+        assert!(pages.iter().all(|page| page.body.len() == 100_000), "seed {seed}");
+        stop(world, &mut [&mut client]);
+    }
+}
+
+#[test]
+fn a_websocket_says_every_byte_back() {
+    for seed in 0..100 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        // SETTINGS offer it.
+        let mut first = client.get("/page");
+        client.wait(&mut world, &mut first);
+        assert!(client.has_websockets());
+        let mut socket = client.websocket("/echo");
+        client.run(&mut world, &mut socket, "the upgrade", |it| it.head.is_some());
+        let head = socket.head.as_ref().unwrap();
+        assert_eq!(head.status(), 200, "seed {seed}");
+        assert!(head.headers().is_empty(), "seed {seed}: {:?}", head.headers());
+        let bytes = noise(seed, 300_000);
+        let mut wire = Vec::new();
+        encode_message(&mut wire, MessageKind::Binary, b"ECHO\n", Some([1, 2, 3, 4]));
+        for piece in bytes.chunks(1 + world.network.random(60_000)) {
+            encode_message(&mut wire, MessageKind::Binary, piece, Some([1, 2, 3, 4]));
+        }
+        encode_close(&mut wire, Some(1000), "", Some([0; 4]));
+        socket.say(&wire);
+        client.run(&mut world, &mut socket, "the end", |it| it.over.is_some());
+        assert_eq!(socket.over, Some(Ok(())), "seed {seed}");
+        assert_eq!(payloads(&socket.body), bytes, "seed {seed}");
+        stop(world, &mut [&mut client]);
+    }
+}
+
+/// The payloads of unmasked frames up to the close frame.
+fn payloads(mut wire: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while wire[0] & 15 != 8 {
+        let (len, head) = match wire[1] {
+            126 => (u16::from_be_bytes([wire[2], wire[3]]) as usize, 4),
+            127 => (u64::from_be_bytes(wire[2..10].try_into().unwrap()) as usize, 10),
+            len => (len as usize, 2),
+        };
+        bytes.extend_from_slice(&wire[head..head + len]);
+        wire = &wire[head + len..];
+    }
+    bytes
+}
+
+#[test]
+fn a_post_carries_a_stream_of_bytes() {
+    for seed in 0..50 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        let request = Request::post("http://h/echo-stream").body(()).unwrap();
+        let mut stream = client.request(request, true);
+        client.run(&mut world, &mut stream, "the head", |it| it.head.is_some());
+        assert_eq!(stream.head.as_ref().unwrap().status(), 200);
+        let bytes = noise(seed, 200_000);
+        stream.say(b"ECHO\n");
+        stream.say(&bytes);
+        client.run(&mut world, &mut stream, "the echo", |it| it.body.len() >= bytes.len());
+        assert!(stream.body == bytes, "seed {seed}");
+        stream.finish();
+        client.run(&mut world, &mut stream, "the end", |it| it.over.is_some());
+        stop(world, &mut [&mut client]);
+    }
+}
+
+#[test]
+fn whoever_does_not_read_one_stream_reads_the_others() {
+    for seed in 0..30 {
+        let mut world = world(seed);
+        let mut client = Http2::with(&world, |builder| {
+            builder.initial_connection_window_size(1 << 20);
+        });
+        let mut slow = client.get("/large");
+        slow.stalled = true;
+        client.run(&mut world, &mut slow, "the head", |it| it.head.is_some());
+        for _ in 0..5 {
+            let mut page = client.get("/large");
+            assert_eq!(client.wait(&mut world, &mut page).1.len(), 100_000, "seed {seed}");
+        }
+        slow.stalled = false;
+        assert_eq!(client.wait(&mut world, &mut slow).1.len(), 100_000, "seed {seed}");
+        stop(world, &mut [&mut client]);
+    }
+}
+
+#[test]
+fn a_stop_lets_streams_say_goodbye() {
+    for seed in 0..50 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        let mut socket = client.websocket("/echo");
+        let mut wire = Vec::new();
+        encode_message(&mut wire, MessageKind::Text, b"ECHO\nhello", Some([1, 2, 3, 4]));
+        socket.say(&wire);
+        client.run(&mut world, &mut socket, "the echo", |it| it.body.ends_with(b"hello"));
+        world.control.shutdown(Span::from_secs(20));
+        client.run(&mut world, &mut socket, "the end", |it| it.over.is_some());
+        assert_eq!(socket.over, Some(Ok(())), "seed {seed}");
+        let text = String::from_utf8_lossy(&socket.body).into_owned();
+        assert!(text.contains("BYE shutting-down"), "seed {seed}: {text}");
+        stop(world, &mut [&mut client]);
+        assert_eq!(client.over, Some(Ok(())), "seed {seed}");
+    }
+}
+
+#[test]
+fn vanishing_ends_everything() {
+    for seed in 0..50 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        let mut sockets: Vec<Exchange> = (0..5).map(|_| client.websocket("/echo")).collect();
+        for socket in &mut sockets {
+            client.run(&mut world, socket, "the upgrade", |it| it.head.is_some());
+        }
+        sockets[2].reset();
+        world.run_for(Span::from_secs(1));
+        client.step(&world);
+        world.run_for(Span::from_secs(1));
+        let samples = world.control.metrics();
+        assert_eq!(metric(&samples, "tiderace_http2_streams", &[]), 4, "seed {seed}");
+        assert_eq!(metric(&samples, "tiderace_http2_streams_reset_total", &[]), 1, "seed {seed}");
+        if seed % 2 == 0 {
+            world.network.reset(client.client)
+        } else {
+            world.network.finish(client.client)
+        }
+        world.run_until("the end", |world| world.control.connections() == 0);
+        stop(world, &mut []);
+    }
+}
+
+fn ask(world: &mut World, client: &mut Http2, method: &str, target: &str, body: &str) -> Exchange {
+    let request = Request::builder().method(method).uri(format!("http://h{target}"));
+    world.run_until("a stream", |world| {
+        client.step(world);
+        client.is_ready()
+    });
+    // Some say how long it is, others do not.
+    let is_known = world.network.random(2) == 0;
+    let request = if is_known { request.header("content-length", body.len()) } else { request };
+    let mut exchange = client.request(request.body(()).unwrap(), true);
+    exchange.say(body.as_bytes());
+    exchange.finish();
+    exchange
+}
+
+#[test]
+fn any_connection_may_carry_any_request() {
+    for seed in 0..100 {
+        let mut world = world(seed);
+        let mut clients: Vec<Http2> = (0..5).map(|_| Http2::connect(&world)).collect();
+        let mut open = ask(&mut world, &mut clients[0], "POST", "/box", "");
+        let (status, ticket) = clients[0].wait(&mut world, &mut open);
+        assert_eq!(status, 200, "seed {seed}");
+        let target = format!("/box?t={ticket}");
+        world.run_until("the login", |world| world.desk.waiting() == 0);
+        world.run_for(Span::from_secs(1));
+        let mut listen = ask(&mut world, &mut clients[1], "POST", &target, "S t\n");
+        assert_eq!(
+            clients[1].wait(&mut world, &mut listen),
+            (200, "ok".to_string()),
+            "seed {seed}"
+        );
+        world.run_for(Span::from_secs(1));
+        let (mut sent, mut heard) = (0, Vec::new());
+        while heard.len() < 30 {
+            let at = world.network.random(clients.len());
+            let mut poll = ask(&mut world, &mut clients[at], "GET", &target, "");
+            for _ in 0..world.network.random(5) + usize::from(sent == heard.len()) {
+                let from = world.network.random(clients.len());
+                let body = format!("P t {sent}\n");
+                let mut post = ask(&mut world, &mut clients[from], "POST", &target, &body);
+                let answer = clients[from].wait(&mut world, &mut post);
+                assert_eq!(answer, (200, "ok".to_string()), "seed {seed}");
+                sent += 1;
+            }
+            let (status, text) = clients[at].wait(&mut world, &mut poll);
+            assert_eq!(status, 200, "seed {seed}");
+            heard.extend(text.lines().map(str::to_owned));
+        }
+        let expected: Vec<String> = (0..heard.len()).map(|number| format!("M {number}")).collect();
+        assert_eq!(heard, expected, "seed {seed}");
+        // One poll is given up, one is there when all ends.
+        let mut given_up = ask(&mut world, &mut clients[2], "GET", &target, "");
+        world.run_for(Span::from_secs(1));
+        given_up.reset();
+        clients[2].step(&world);
+        world.run_for(Span::from_secs(1));
+        let _held = ask(&mut world, &mut clients[3], "GET", &target, "");
+        clients[3].step(&world);
+        let mut clients: Vec<&mut Http2> = clients.iter_mut().collect();
+        stop(world, &mut clients);
+    }
+}
