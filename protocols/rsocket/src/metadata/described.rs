@@ -56,21 +56,23 @@ impl<'a> Described<'a> {
 
     /// Whether it was one of those here.
     fn take(&mut self, mime: Mime<'_>, bytes: &'a [u8]) -> Result<bool, MetadataError> {
-        if mime == Mime::ROUTING {
+        // One look at the table of names, whatever comes of it.
+        let Some(id) = mime.id().map(Mime::Id) else { return Ok(false) };
+        if id == Mime::ROUTING {
             if self.tags.is_none() {
                 self.tags = Some(bytes);
                 self.route = Tags::new(bytes).next().transpose()?;
             }
-        } else if mime == Mime::AUTHENTICATION {
+        } else if id == Mime::AUTHENTICATION {
             if self.authentication.is_none() {
                 self.authentication = Some(Authentication::read(bytes)?);
             }
-        } else if mime == Mime::TYPE {
+        } else if id == Mime::TYPE {
             let read = Mime::take(&mut &*bytes)?;
             self.data_mime.get_or_insert(read);
-        } else if mime == Mime::ACCEPTED {
+        } else if id == Mime::ACCEPTED {
             self.accepted.get_or_insert(bytes);
-        } else if mime == Mime::TRACING {
+        } else if id == Mime::TRACING {
             self.tracing.get_or_insert(bytes);
         } else {
             return Ok(false);
