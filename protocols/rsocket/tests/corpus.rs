@@ -5,17 +5,25 @@
 
 #[path = "../fuzz/check.rs"]
 mod check;
+#[path = "../fuzz/player.rs"]
+mod player;
 
 use proptest::prelude::*;
 
 type Check = fn(&[u8]);
 
-const TARGETS: [(&str, Check); 4] = [
+const TARGETS: [(&str, Check); 5] = [
     ("fragments", check::fragments),
     ("frames", check::frames),
     ("metadata", check::metadata),
     ("requester", check::requester),
+    ("session", session),
 ];
+
+fn session(data: &[u8]) {
+    player::session(data);
+    player::pieces(data);
+}
 
 fn corpus(folder: &str) -> Vec<Vec<u8>> {
     let path = format!("{}/fuzz/corpus/{folder}", env!("CARGO_MANIFEST_DIR"));

@@ -122,7 +122,7 @@ impl RSocketSession {
             let result = self.work_on(stream, &item.payload, now, context);
             if let Err(close) = result {
                 let granted = self.channel_granted(stream);
-                self.rare().stale += granted;
+                self.bear(granted);
                 return self.fail(stream, &close, &mut context.output);
             }
         }

@@ -42,7 +42,8 @@ impl RSocketSession {
         }
         let assembles = match &frame.body {
             Body::Request(request) => request.follows,
-            Body::Payload(item) => item.follows || self.assembles(frame.stream),
+            // Whoever says that it is done does not say more.
+            Body::Payload(item) => item.follows && !item.complete || self.assembles(frame.stream),
             _ => false,
         };
         if assembles {
@@ -174,7 +175,7 @@ impl RSocketSession {
                 let text = error.to_string();
                 self.outlet.error(stream, ErrorCode::INVALID, &text, &mut context.output);
                 self.give_up(stream, CloseCode::BadFrame.into(), Signal::Error, context);
-                self.rare().stale += STALE_FRAMES;
+                self.bear(STALE_FRAMES);
                 self.fault(Rule::Fragment)
             }
         }
@@ -238,6 +239,12 @@ impl RSocketSession {
         self.fault(Rule::Overflow)
     }
 
+    /// So many frames for a stream that is over may be on their way.
+    pub(super) fn bear(&mut self, frames: u32) {
+        let stale = &mut self.rare().stale;
+        *stale = stale.saturating_add(frames);
+    }
+
     /// An item for no stream.
     fn stale(&mut self, stream: u32) -> Result<(), Close> {
         if !self.streams.may_have_been(stream) {
@@ -293,7 +300,7 @@ impl RSocketSession {
             }
             return self.fault(Rule::UnknownStream);
         }
-        if stream % 2 == 0 {
+        if stream.is_multiple_of(2) {
             self.talk_cancelled(stream);
             return Ok(());
         }
@@ -337,7 +344,7 @@ impl RSocketSession {
             Some(Stream::Consuming(consumer)) => self.unsubscribe(consumer.key, context),
             Some(Stream::Channel(channel)) => {
                 let granted = channel.granted();
-                self.rare().stale += granted.saturating_mul(FRAMES_PER_ITEM);
+                self.bear(granted.saturating_mul(FRAMES_PER_ITEM));
             }
             Some(Stream::Talk(talk)) => self.abandon_talk(*talk, close, context),
             Some(Stream::Waiting { .. }) | None => {}

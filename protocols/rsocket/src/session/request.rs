@@ -264,7 +264,7 @@ impl RSocketSession {
             Waiting::Item(stream) => {
                 if matches!(self.streams.get(stream), Some(Stream::Channel(_))) {
                     let granted = self.channel_granted(stream);
-                    self.rare().stale += granted;
+                    self.bear(granted);
                     self.fail(stream, close, &mut context.output);
                 }
             }

@@ -357,7 +357,7 @@ impl RSocketSession {
     pub(super) fn abandon_talk(&mut self, talk: Talk, close: Close, context: &mut Context<'_>) {
         self.release(&talk);
         self.forget_served(talk.key);
-        self.rare().stale += talk.granted.saturating_mul(FRAMES_PER_ITEM);
+        self.bear(talk.granted.saturating_mul(FRAMES_PER_ITEM));
         context.commands.push(Command::HangUp { exchange: talk.key, close });
     }
 
@@ -388,7 +388,7 @@ impl RSocketSession {
             self.fail(stream, close, &mut context.output);
         }
         self.forget_served(key);
-        self.rare().stale += granted.min(NUMBER_MAX).saturating_mul(FRAMES_PER_ITEM);
+        self.bear(granted.min(NUMBER_MAX).saturating_mul(FRAMES_PER_ITEM));
     }
 
     /// Gives an exchange up as soon as the broker can be told.
