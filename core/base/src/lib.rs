@@ -11,6 +11,7 @@ mod id;
 pub mod limits;
 mod rate;
 mod slab;
+mod span;
 mod time;
 mod wheel;
 
@@ -19,5 +20,6 @@ pub use counter::Counter;
 pub use id::{SessionId, ShardId};
 pub use rate::RateLimiter;
 pub use slab::{Key, Slab};
+pub use span::{SPAN_UNITS, SpanUnit, parse_span, write_span};
 pub use time::{Now, Span, Time};
 pub use wheel::Wheel;

@@ -8,15 +8,13 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use support::asking::{ask, create, path, remove, update};
 use support::keeping::Keeping;
 use support::{Outgoing, World, for_seeds};
 use tiderace_base::{CloseCode, Now, Span};
 use tiderace_broker::{BrokerOptions, TopicPolicy};
-use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{
-    Change, Command, Fetch, Flags, HistoryQuery, NewValue, Operation, Outturn, Replay, Token,
-    TopicSpec, Update,
-};
+use tiderace_topics::Pattern;
+use tiderace_wire::{Fetch, Flags, HistoryQuery, Operation, Outturn, Replay, Token, TopicSpec};
 
 const SPECS: [&str; 4] = [
     r#"{"persistent":true,"deltas":false}"#,
@@ -39,41 +37,11 @@ fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { epoch: seed, ..options(1 + (seed % 3) as usize) })
 }
 
-fn path(text: &str) -> Path {
-    Path::parse(text).unwrap()
-}
-
-fn ask(world: &mut World, client: usize, operation: Operation) -> Token {
-    let token = world.token(client);
-    world.command(client, Command::Operate { token, operation: Box::new(operation) });
-    token
-}
-
 /// Asks something that does not wait for the store.
 fn tell(world: &mut World, client: usize, operation: Operation) -> Option<Outturn> {
     let token = ask(world, client, operation);
     world.settle_mail();
     world.clients[client].operated.get(&token).cloned()
-}
-
-fn create(name: &str, spec: &str, value: Option<&str>) -> Operation {
-    let value = value.map(|body| NewValue { body: body.as_bytes().into(), ..NewValue::default() });
-    Operation::Create { path: path(name), spec: spec.as_bytes().into(), value }
-}
-
-fn update(name: &str, body: &str) -> Operation {
-    Operation::Update(Box::new(Update {
-        path: path(name),
-        change: Change::Value(body.as_bytes().into()),
-        properties: None,
-        flags: Flags::NONE,
-        condition: None,
-        spec: None,
-    }))
-}
-
-fn remove(selector: &str) -> Operation {
-    Operation::Remove { selector: vec![Pattern::parse(selector).unwrap()] }
 }
 
 /// What somebody who looks sees of a topic.
@@ -185,7 +153,7 @@ fn step(life: &mut Life, number: usize) -> (Token, Vec<usize>, bool) {
         4 if world.random.one_in(3) => {
             (ask(world, client, remove("**")), vec![0, 1, 2, 3, 4], true)
         }
-        4..=6 => (ask(world, client, update(name, &body)), vec![at], false),
+        4..=6 => (ask(world, client, update(name, &body, None)), vec![at], false),
         _ => {
             let count = 1 + world.random.below(3);
             let mut messages = vec![Outgoing::new(body); count];
@@ -301,7 +269,7 @@ fn what_was_confirmed_survives_a_crash_at_any_moment() {
             if look(&mut life.world, life.eye, name).spec.is_none() {
                 continue;
             }
-            let token = ask(&mut life.world, life.publisher, update(name, "{}"));
+            let token = ask(&mut life.world, life.publisher, update(name, "{}", None));
             life.world.settle_mail();
             keeping.finish(&mut life.world);
             life.world.settle_mail();

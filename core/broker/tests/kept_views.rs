@@ -6,11 +6,11 @@
 mod support;
 mod viewing;
 
+use support::asking::path;
 use support::for_seeds;
 use support::keeping::Keeping;
 use tiderace_base::CloseCode;
 use tiderace_broker::{BrokerOptions, Unrestorable};
-use tiderace_topics::Path;
 use tiderace_wire::{Operation, Outturn, Token};
 use viewing::Node;
 
@@ -23,10 +23,6 @@ fn begin(seed: u64, keeping: &mut Keeping, configured: &[(&str, &str)]) -> Node 
     let mut node = Node::with(seed, options);
     keeping.restore(&mut node.world);
     node
-}
-
-fn path(text: &str) -> Path {
-    Path::parse(text).unwrap()
 }
 
 fn ask(node: &mut Node, name: &str, text: Option<&str>) -> Token {

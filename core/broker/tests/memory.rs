@@ -1,40 +1,17 @@
 //! What topics cost in memory beside their names and values, counted by the allocator.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tiderace_base::{Now, SessionId, ShardId};
 use tiderace_broker::{Broker, BrokerOptions, Effects};
+use tiderace_heap::own_bytes;
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Credentials, Destination, Flags, Kind, Meta, Subscribe, SubscriptionKey,
     Target,
 };
-
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// More than half of what the table of names holds before it grows, and less than all.
 const TOPICS: usize = 80_000;
@@ -89,11 +66,11 @@ fn name(number: usize) -> String {
 fn measure(what: &str, value_bytes: usize, act: impl Fn(&mut Shard, &str, usize)) -> usize {
     let mut shard = Shard::new();
     act(&mut shard, "warm", TOPICS);
-    let before = BYTES.get();
+    let before = own_bytes();
     for number in 0..TOPICS {
         act(&mut shard, &name(number), number);
     }
-    let all = usize::try_from(BYTES.get() - before).unwrap();
+    let all = usize::try_from(own_bytes() - before).unwrap();
     assert_eq!(shard.broker.metrics().topics, TOPICS as u64 + 1);
     let each = all / TOPICS - name(0).len() - value_bytes;
     println!("{what}: {each} bytes of heap beside its name and value");

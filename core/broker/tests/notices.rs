@@ -7,11 +7,12 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use support::asking::{ask, connect, create, remove};
 use support::{Notice, Wish, World, for_seeds};
 use tiderace_base::Span;
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
-use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Command, LeaveReason, Operation, ValueType};
+use tiderace_topics::Pattern;
+use tiderace_wire::{LeaveReason, ValueType};
 
 fn options(seed: u64) -> BrokerOptions {
     BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() }
@@ -20,27 +21,6 @@ fn options(seed: u64) -> BrokerOptions {
 fn wish(targets: &[&str]) -> Wish {
     let targets = targets.iter().map(|text| format!("topic:{text}")).collect();
     Wish { targets, notices: true, ..Wish::default() }
-}
-
-fn connect(world: &mut World, name: &str) -> usize {
-    let shards = world.brokers.len();
-    let shard = world.random.below(shards);
-    world.connect(shard, name)
-}
-
-fn operate(world: &mut World, client: usize, operation: Operation) {
-    let token = world.token(client);
-    world.command(client, Command::Operate { token, operation: Box::new(operation) });
-}
-
-fn create(world: &mut World, client: usize, path: &str, spec: &str) {
-    let (path, spec) = (Path::parse(path).unwrap(), spec.as_bytes().into());
-    operate(world, client, Operation::Create { path, spec, value: None });
-}
-
-fn remove(world: &mut World, client: usize, selector: &str) {
-    let selector = vec![Pattern::parse(selector).unwrap()];
-    operate(world, client, Operation::Remove { selector });
 }
 
 /// What was said since, as `+path` and `-path`.
@@ -59,7 +39,7 @@ fn topics_are_joined_when_they_are_there_and_left_when_they_go() {
     for_seeds(0..9, |seed| {
         let mut world = World::new(seed, options(seed));
         let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
-        create(&mut world, ann, "a/b", r#"{"type":"json"}"#);
+        ask(&mut world, ann, create("a/b", r#"{"type":"json"}"#, None));
         world.publish(ann, "topic:a/c", "1");
         world.subscribe(bob, 7, Wish::to("topic:unknown"));
         world.quiesce();
@@ -75,16 +55,16 @@ fn topics_are_joined_when_they_are_there_and_left_when_they_go() {
         all.sort_unstable();
         assert_eq!(said(&mut world, bob), all);
         world.publish(ann, "topic:later", "1");
-        create(&mut world, ann, "a/d", "{}");
+        ask(&mut world, ann, create("a/d", "{}", None));
         assert_eq!(said(&mut world, bob), ["+a/d", "+a/d", "+later", "+later"]);
         world.publish(ann, "topic:later", "2");
-        create(&mut world, ann, "a/d", "{}");
+        ask(&mut world, ann, create("a/d", "{}", None));
         world.subscribe(bob, 5, Wish::to("topic:a/d"));
         assert_eq!(said(&mut world, bob), [""; 0], "nothing is new");
         world.unsubscribe(bob, 0);
-        remove(&mut world, ann, "a/**");
+        ask(&mut world, ann, remove("a/**"));
         assert_eq!(said(&mut world, bob), ["-a/b", "-a/b", "-a/c", "-a/d"]);
-        create(&mut world, ann, "a/b", r#"{"type":"string"}"#);
+        ask(&mut world, ann, create("a/b", r#"{"type":"string"}"#, None));
         assert_eq!(said(&mut world, bob), ["+a/b", "+a/b"]);
         // Nobody has published there for long, and it keeps nothing.
         world.unsubscribe(bob, 3);
@@ -178,11 +158,11 @@ fn joining_and_leaving_take_turns_whatever_comes_between() {
                 3 => {
                     let spec = *world.random.pick(&["{}", r#"{"type":"string"}"#]);
                     let path = *world.random.pick(&paths);
-                    create(&mut world, ann, path, spec);
+                    ask(&mut world, ann, create(path, spec, None));
                 }
                 4 => {
                     let path = *world.random.pick(&paths);
-                    remove(&mut world, ann, path);
+                    ask(&mut world, ann, remove(path));
                 }
                 5 => {
                     let path = *world.random.pick(&paths);

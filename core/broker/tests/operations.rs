@@ -6,57 +6,18 @@ mod support;
 
 use std::sync::Arc;
 
+use support::asking::{answer, ask, create, path, tell, update};
 use support::{Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Change, Command, Comparison, Condition, Destination, Fetch, Flags, Kind, Meta, NewValue,
-    Operation, Outturn, Page, Run, Token, Update, ValueType,
+    Change, Comparison, Condition, Destination, Fetch, Flags, Kind, Meta, Operation, Outturn, Page,
+    Run, Token, Update, ValueType,
 };
 
 fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
-}
-
-fn path(text: &str) -> Path {
-    Path::parse(text).unwrap()
-}
-
-fn ask(world: &mut World, client: usize, operation: Operation) -> Token {
-    let token = world.token(client);
-    world.command(client, Command::Operate { token, operation: Box::new(operation) });
-    token
-}
-
-/// Asks, and waits for the answer.
-fn tell(world: &mut World, client: usize, operation: Operation) -> Result<Outturn, CloseCode> {
-    let token = ask(world, client, operation);
-    world.quiesce();
-    answer(world, client, token).expect("every operation is answered")
-}
-
-fn answer(world: &World, client: usize, token: Token) -> Option<Result<Outturn, CloseCode>> {
-    let client = &world.clients[client];
-    let refused = client.refused.iter().find(|(blamed, _)| *blamed == Some(token));
-    let done = client.operated.get(&token).cloned();
-    done.map(Ok).or(refused.map(|(_, code)| Err(*code)))
-}
-
-fn create(name: &str, spec: &str, value: Option<&str>) -> Operation {
-    let value = value.map(|body| NewValue { body: body.as_bytes().into(), ..NewValue::default() });
-    Operation::Create { path: path(name), spec: spec.as_bytes().into(), value }
-}
-
-fn update(name: &str, body: &str, condition: Option<Condition>) -> Operation {
-    Operation::Update(Box::new(Update {
-        path: path(name),
-        change: Change::Value(body.as_bytes().into()),
-        properties: None,
-        flags: Flags::NONE,
-        condition,
-        spec: None,
-    }))
 }
 
 fn fetch(selector: &str, limit: u32, after: Option<Path>) -> Fetch {

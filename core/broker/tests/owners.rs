@@ -4,11 +4,11 @@
 
 mod support;
 
+use support::asking::{self, connect, tell};
 use support::{Wish, World, for_seeds};
 use tiderace_base::CloseCode;
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
-use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Command, Operation};
+use tiderace_topics::Pattern;
 
 fn world(seed: u64) -> World {
     let create = Rule {
@@ -23,26 +23,13 @@ fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards, rules, ..BrokerOptions::default() })
 }
 
-fn connect(world: &mut World, name: &str) -> usize {
-    let shards = world.brokers.len();
-    let shard = world.random.below(shards);
-    world.connect(shard, name)
-}
-
 fn create(world: &mut World, client: usize, path: &str, owner: &str) {
-    let (path, spec) = (Path::parse(path).unwrap(), format!(r#"{{"owner":"{owner}"}}"#));
-    let operation = Operation::Create { path, spec: spec.as_bytes().into(), value: None };
-    let token = world.token(client);
-    world.command(client, Command::Operate { token, operation: Box::new(operation) });
-    world.quiesce();
-    assert!(world.clients[client].operated.contains_key(&token));
+    let spec = format!(r#"{{"owner":"{owner}"}}"#);
+    tell(world, client, asking::create(path, &spec, None)).unwrap();
 }
 
 fn remove(world: &mut World, client: usize, path: &str) {
-    let operation = Operation::Remove { selector: vec![Pattern::parse(path).unwrap()] };
-    let token = world.token(client);
-    world.command(client, Command::Operate { token, operation: Box::new(operation) });
-    world.quiesce();
+    tell(world, client, asking::remove(path)).unwrap();
 }
 
 fn bodies(world: &mut World, client: usize) -> Vec<String> {

@@ -4,28 +4,19 @@
 
 mod support;
 
+use support::asking::{self, tell};
 use support::{Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Path;
-use tiderace_wire::{Command, Events, HistoryQuery, NewValue, Operation, Outturn, Replay};
+use tiderace_wire::{Events, HistoryQuery, NewValue, Operation, Outturn, Replay};
 
 fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
 }
 
-fn tell(world: &mut World, client: usize, operation: Operation) -> Result<Outturn, CloseCode> {
-    let token = world.token(client);
-    world.command(client, Command::Operate { token, operation: Box::new(operation) });
-    world.quiesce();
-    let client = &world.clients[client];
-    let refused = client.refused.iter().find(|(blamed, _)| *blamed == Some(token));
-    client.operated.get(&token).cloned().ok_or_else(|| refused.unwrap().1)
-}
-
 fn create(world: &mut World, client: usize, path: &str, spec: &str) {
-    let (path, spec) = (Path::parse(path).unwrap(), spec.as_bytes().into());
-    tell(world, client, Operation::Create { path, spec, value: None }).unwrap();
+    tell(world, client, asking::create(path, spec, None)).unwrap();
 }
 
 fn query(from: Replay) -> HistoryQuery {

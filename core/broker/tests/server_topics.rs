@@ -6,11 +6,12 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use support::asking::{ask, connect};
 use support::{Received, Wish, World, destination, for_seeds};
 use tiderace_base::{CloseCode, SessionId, Span, Time};
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Command, Flags, Meta, Operation, Run};
+use tiderace_wire::{Flags, Meta, Operation, Run};
 
 fn options(seed: u64) -> BrokerOptions {
     BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() }
@@ -21,19 +22,9 @@ fn shard(world: &mut World) -> usize {
     world.random.below(shards)
 }
 
-fn connect(world: &mut World, name: &str) -> usize {
-    let shard = shard(world);
-    world.connect(shard, name)
-}
-
-fn operate(world: &mut World, client: usize, operation: Operation) {
-    let token = world.token(client);
-    world.command(client, Command::Operate { token, operation: Box::new(operation) });
-}
-
 fn create(world: &mut World, client: usize, path: &str, spec: &str) {
     let (path, spec) = (Path::parse(path).unwrap(), spec.as_bytes().into());
-    operate(world, client, Operation::Create { path, spec, value: None });
+    ask(world, client, Operation::Create { path, spec, value: None });
     world.quiesce();
 }
 
@@ -138,7 +129,7 @@ fn subscribers_show_where_the_topic_says_so() {
                     let which = world.random.below(2);
                     present[which] = !present[which];
                     let selector = vec![Pattern::parse(topics[which]).unwrap()];
-                    operate(&mut world, ann, Operation::Remove { selector });
+                    ask(&mut world, ann, Operation::Remove { selector });
                     let spec = format!(r#"{{"presence":{}}}"#, present[which]);
                     world.quiesce();
                     create(&mut world, ann, topics[which], &spec);
@@ -298,14 +289,14 @@ fn wills_are_published_with_the_rights_of_their_sessions() {
         world.quiesce();
         // One is lost, one says goodbye well, one is somebody else by then, one has a claim.
         for client in &clients[..3] {
-            operate(&mut world, *client, will("topic:fx", "lost"));
+            ask(&mut world, *client, will("topic:fx", "lost"));
         }
-        operate(&mut world, clients[3], will("topic:own", "claimed"));
+        ask(&mut world, clients[3], will("topic:own", "claimed"));
         let path = Path::parse("own").unwrap();
-        operate(&mut world, clients[3], Operation::Claim { path });
+        ask(&mut world, clients[3], Operation::Claim { path });
         world.quiesce();
-        operate(&mut world, clients[1], Operation::Will(None));
-        operate(&mut world, clients[0], will("topic:gold", "refused"));
+        ask(&mut world, clients[1], Operation::Will(None));
+        ask(&mut world, clients[0], will("topic:gold", "refused"));
         let eve = Principal { name: "eve".into(), groups: [].into(), anonymous: false };
         world.verified(clients[2], Ok(eve));
         world.quiesce();
@@ -313,7 +304,7 @@ fn wills_are_published_with_the_rights_of_their_sessions() {
         // Somebody waits to claim what the last one has, and comes too late for its will.
         world.close(clients[3]);
         let path = Path::parse("own").unwrap();
-        operate(&mut world, ann, Operation::Claim { path });
+        ask(&mut world, ann, Operation::Claim { path });
         for client in &clients[..3] {
             world.close(*client);
         }

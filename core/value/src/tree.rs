@@ -74,35 +74,40 @@ impl From<Spent> for Obstacle {
     }
 }
 
-/// A pointer under way: its tokens, and how to say where it is.
+/// What was at a place before, if something was.
+type Changed<'a> = Result<Option<Part<'a>>, Obstacle>;
+
+/// A pointer under way: at which of its tokens, and how to say where that is.
+#[derive(Clone, Copy)]
 struct Way<'w> {
     pointer: &'w Pointer,
-    tokens: Vec<Cow<'w, str>>,
+    tokens: &'w [Cow<'w, str>],
+    place: usize,
 }
 
-impl Way<'_> {
-    fn of(pointer: &Pointer) -> Way<'_> {
-        Way { pointer, tokens: pointer.tokens().collect() }
+impl<'w> Way<'w> {
+    fn token(&self) -> &'w str {
+        self.tokens.get(self.place).map_or("", |token| token)
     }
 
-    fn token(&self, place: usize) -> &str {
-        self.tokens.get(place).map_or("", |token| token)
+    /// At the next token, if there is one.
+    fn next(self) -> Option<Way<'w>> {
+        let place = self.place + 1;
+        (place < self.tokens.len()).then_some(Way { place, ..self })
     }
 
-    fn missing(&self, tokens: usize) -> EditError {
-        EditError::Missing(self.pointer.prefix(tokens).to_owned())
+    /// What the token is looked for in.
+    fn here(&self) -> String {
+        self.pointer.prefix(self.place).to_owned()
     }
 
-    fn scalar(&self, tokens: usize) -> EditError {
-        EditError::Scalar(self.pointer.prefix(tokens).to_owned())
+    fn missing(&self) -> EditError {
+        EditError::Missing(self.pointer.prefix(self.place + 1).to_owned())
     }
 
-    fn index(&self, place: usize) -> Result<usize, EditError> {
-        let token = self.token(place);
-        index(token).ok_or_else(|| EditError::Index {
-            at: self.pointer.prefix(place).to_owned(),
-            token: token.to_owned(),
-        })
+    fn index(&self) -> Result<usize, EditError> {
+        let token = self.token();
+        index(token).ok_or_else(|| EditError::Index { at: self.here(), token: token.to_owned() })
     }
 }
 
@@ -127,21 +132,20 @@ impl<'a> Part<'a> {
         pointer: &Pointer,
         budget: &mut Budget,
     ) -> Result<Part<'a>, Obstacle> {
-        let way = Way::of(pointer);
+        let tokens: Vec<Cow<'_, str>> = pointer.tokens().collect();
         let mut here = self.clone();
-        for place in 0..way.tokens.len() {
+        for (place, token) in tokens.iter().enumerate() {
             let next = match &here {
                 Part::Text(text) => {
                     budget.pass(text)?;
-                    let next = step(Json::known(text), way.token(place));
-                    next.map(|json| Part::Text(json.text()))
+                    step(Json::known(text), token).map(|json| Part::Text(json.text()))
                 }
                 Part::Branch(branch) => {
-                    let entry = branch.position(way.token(place), budget)?;
+                    let entry = branch.position(token, budget)?;
                     entry.and_then(|at| branch.entries.get(at)).map(|entry| entry.part.clone())
                 }
             };
-            here = next.ok_or_else(|| way.missing(place + 1))?;
+            here = next.ok_or_else(|| Way { pointer, tokens: &tokens, place }.missing())?;
         }
         Ok(here)
     }
@@ -152,33 +156,33 @@ impl<'a> Part<'a> {
         pointer: &Pointer,
         change: Change<'a>,
         budget: &mut Budget,
-    ) -> Result<Option<Part<'a>>, Obstacle> {
+    ) -> Changed<'a> {
         match change {
             Change::Add(part) | Change::Replace(part) if pointer.is_root() => {
                 Ok(Some(std::mem::replace(self, part)))
             }
             Change::Remove if pointer.is_root() => Err(EditError::Root.into()),
-            change => self.change_below(&Way::of(pointer), 0, change, budget),
+            change => {
+                let tokens: Vec<Cow<'_, str>> = pointer.tokens().collect();
+                self.change_below(Way { pointer, tokens: &tokens, place: 0 }, change, budget)
+            }
         }
     }
 
     /// Recurses no more deeply than pointers are long.
     fn change_below(
         &mut self,
-        way: &Way<'_>,
-        place: usize,
+        way: Way<'_>,
         change: Change<'a>,
         budget: &mut Budget,
-    ) -> Result<Option<Part<'a>>, Obstacle> {
-        let branch = self.open(budget)?.ok_or_else(|| way.scalar(place))?;
-        if place + 1 == way.tokens.len() {
-            return branch.change(way, place, change, budget);
-        }
-        let found = branch.find_or_refuse(way, place, budget)?;
+    ) -> Changed<'a> {
+        let branch = self.open(budget)?.ok_or_else(|| EditError::Scalar(way.here()))?;
+        let Some(next) = way.next() else { return branch.change(way, change, budget) };
+        let found = branch.find_or_refuse(way, budget)?;
         let entry = found.and_then(|at| branch.entries.get_mut(at));
-        let entry = entry.ok_or_else(|| way.missing(place + 1))?;
+        let entry = entry.ok_or_else(|| way.missing())?;
         let (bytes, height) = (entry.part.bytes(), entry.part.height());
-        let result = entry.part.change_below(way, place + 1, change, budget)?;
+        let result = entry.part.change_below(next, change, budget)?;
         let (new_bytes, new_height) = (entry.part.bytes(), entry.part.height());
         branch.bytes = branch.bytes - bytes + new_bytes;
         branch.fit_height(height, new_height, budget)?;
@@ -263,44 +267,28 @@ impl<'a> Branch<'a> {
     }
 
     /// The same, but what is no index is an error.
-    fn find_or_refuse(
-        &self,
-        way: &Way<'_>,
-        place: usize,
-        budget: &mut Budget,
-    ) -> Result<Option<usize>, Obstacle> {
-        if !self.object && way.token(place) != "-" {
-            way.index(place)?;
+    fn find_or_refuse(&self, way: Way<'_>, budget: &mut Budget) -> Result<Option<usize>, Obstacle> {
+        if !self.object && way.token() != "-" {
+            way.index()?;
         }
-        Ok(self.position(way.token(place), budget)?)
+        Ok(self.position(way.token(), budget)?)
     }
 
-    fn change(
-        &mut self,
-        way: &Way<'_>,
-        place: usize,
-        change: Change<'a>,
-        budget: &mut Budget,
-    ) -> Result<Option<Part<'a>>, Obstacle> {
-        let found = self.find_or_refuse(way, place, budget)?;
+    fn change(&mut self, way: Way<'_>, change: Change<'a>, budget: &mut Budget) -> Changed<'a> {
+        let found = self.find_or_refuse(way, budget)?;
         match (change, found) {
             (Change::Replace(part), Some(at)) => self.replace(at, part, budget),
             (Change::Add(part), Some(at)) if self.object => self.replace(at, part, budget),
             (Change::Add(part), _) => {
-                self.add(way, place, part, budget)?;
+                self.add(way, part, budget)?;
                 Ok(None)
             }
-            (Change::Remove, Some(at)) => self.remove(at, way.token(place), budget),
-            (Change::Replace(_) | Change::Remove, None) => Err(way.missing(place + 1).into()),
+            (Change::Remove, Some(at)) => self.remove(at, way.token(), budget),
+            (Change::Replace(_) | Change::Remove, None) => Err(way.missing().into()),
         }
     }
 
-    fn replace(
-        &mut self,
-        at: usize,
-        part: Part<'a>,
-        budget: &mut Budget,
-    ) -> Result<Option<Part<'a>>, Obstacle> {
+    fn replace(&mut self, at: usize, part: Part<'a>, budget: &mut Budget) -> Changed<'a> {
         let Some(entry) = self.entries.get_mut(at) else { return Ok(None) };
         let (bytes, height) = (part.bytes(), part.height());
         let old = std::mem::replace(&mut entry.part, part);
@@ -310,19 +298,12 @@ impl<'a> Branch<'a> {
     }
 
     /// Adds an entry that is not there yet.
-    fn add(
-        &mut self,
-        way: &Way<'_>,
-        place: usize,
-        part: Part<'a>,
-        budget: &mut Budget,
-    ) -> Result<(), Obstacle> {
+    fn add(&mut self, way: Way<'_>, part: Part<'a>, budget: &mut Budget) -> Result<(), Obstacle> {
         let elements = self.entries.len();
-        let token = way.token(place);
-        let at = if self.object || token == "-" { elements } else { way.index(place)? };
+        let token = way.token();
+        let at = if self.object || token == "-" { elements } else { way.index()? };
         if at > elements {
-            let array = way.pointer.prefix(place).to_owned();
-            return Err(EditError::Beyond { at: array, elements, index: at }.into());
+            return Err(EditError::Beyond { at: way.here(), elements, index: at }.into());
         }
         budget.spend(1 + (elements - at) / 2)?;
         let head = if self.object { Cow::Owned(quoted(token) + ":") } else { Cow::Borrowed("") };
@@ -339,12 +320,7 @@ impl<'a> Branch<'a> {
     }
 
     /// Takes an entry away, and with it all fields of its name.
-    fn remove(
-        &mut self,
-        at: usize,
-        name: &str,
-        budget: &mut Budget,
-    ) -> Result<Option<Part<'a>>, Obstacle> {
+    fn remove(&mut self, at: usize, name: &str, budget: &mut Budget) -> Changed<'a> {
         budget.spend(1 + (self.entries.len() - at) / 2)?;
         let mut height = 0;
         let before = self.entries.len();

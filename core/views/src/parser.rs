@@ -3,6 +3,7 @@
 //! Relies on `cursor`, `expressions` and `template`. Invariant: every loop takes at least a word of
 //! the text, and every list is counted against its limit.
 
+use tiderace_base::SpanUnit;
 use tiderace_topics::Selector;
 
 use crate::cursor::Cursor;
@@ -15,10 +16,6 @@ use crate::template::Template;
 use crate::view::{Insert, Options, OutputType, Parts, Step, Throttle};
 
 type Read<T> = Result<T, ViewError>;
-
-/// Units of time and their milliseconds, smallest first.
-pub(crate) const UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Reads a view from its first to its last character.
 pub(crate) fn parse(text: &str) -> Read<Parts> {
@@ -220,11 +217,11 @@ fn span(cursor: &mut Cursor<'_>) -> Read<u64> {
     let at = cursor.next();
     let count = cursor.count("a time, such as `500ms` or `2s`")?;
     let unit = if cursor.is_blank() { "" } else { cursor.word() };
-    let Some((_, unit_ms)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+    let Some(SpanUnit { ms: unit_ms, .. }) = SpanUnit::named(unit) else {
         return Err(cursor.unexpected("a unit of time: `ms`, `s`, `m`, `h` or `d`"));
     };
     cursor.pass(unit.len());
-    let ms = count.checked_mul(*unit_ms).filter(|ms| (1..=SPAN_MS_MAX).contains(ms));
+    let ms = count.checked_mul(unit_ms).filter(|ms| (1..=SPAN_MS_MAX).contains(ms));
     let range = Problem::Range { what: "a time", min: "1ms", max: "7d" };
     ms.ok_or_else(|| cursor.wrong(at, range))
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use tiderace_base::write_span;
 use tiderace_topics::{Path, Pattern, Selector};
 
 use crate::error::ViewError;
@@ -254,10 +255,10 @@ impl fmt::Display for Options {
             f.write_str(" merge")?;
         }
         if let Some(Throttle { updates, window_ms }) = self.throttle {
-            write!(f, " throttle {updates} per {}", span(window_ms))?;
+            write!(f, " throttle {updates} per {}", write_span(window_ms))?;
         }
         if let Some(delay_ms) = self.delay_ms {
-            write!(f, " delay {}", span(delay_ms))?;
+            write!(f, " delay {}", write_span(delay_ms))?;
         }
         if let Some(kind) = self.kind {
             write!(f, " type {}", kind.name())?;
@@ -275,15 +276,5 @@ impl fmt::Display for Options {
             }
         }
         Ok(())
-    }
-}
-
-/// A span in the largest unit that divides it.
-fn span(ms: u64) -> String {
-    let mut units = parser::UNITS.iter().rev();
-    let fitting = units.find(|(_, unit_ms)| ms.is_multiple_of(*unit_ms));
-    match fitting {
-        Some((unit, unit_ms)) => format!("{}{unit}", ms / unit_ms),
-        None => format!("{ms}ms"),
     }
 }

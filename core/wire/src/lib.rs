@@ -53,6 +53,6 @@ pub use session::{
 pub use shared::{EncodingKey, MergedParts, SharedRun};
 pub use spec::{
     Conflation, HistorySpec, Priority, Removal, RemovalCondition, SPEC_BYTES_MAX,
-    SPEC_SCHEMA_BYTES_MAX, SchemaSpec, SlowConsumer, SpecError, TopicSpec, ValueType, parse_span,
+    SPEC_SCHEMA_BYTES_MAX, SchemaSpec, SlowConsumer, SpecError, TopicSpec, ValueType, span_of,
 };
 pub use ticket::Ticket;

@@ -1,39 +1,16 @@
 //! What an idle session costs, counted by the allocator.
-#![allow(clippy::unwrap_used, unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tiderace_base::Now;
+use tiderace_heap::own_bytes;
 use tiderace_native::codec::{Auth, ClientMessage, Hello, SubscribeMessage, subscribe};
 use tiderace_native::{NativeOptions, protocol};
 use tiderace_wire::{
     Commands, Confirm, Context, Framing, Incoming, Kind, MessageFraming, Opening, OutQueue, Output,
     Reply, Session,
 };
-
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 static MESSAGES: MessageFraming =
     MessageFraming { id: 1, text: |_, _| {}, binary: |_, _| {}, armour: None };
@@ -59,7 +36,7 @@ fn an_idle_session_with_a_subscription_takes_little() {
     let peer = "127.0.0.1:1".parse().unwrap();
     let opening = Opening::new(Framing::Messages(&MESSAGES), peer, Now::default());
     let name: Arc<str> = "anonymous".into();
-    let before = BYTES.get();
+    let before = own_bytes();
     let mut session = (native.open)(&opening);
     let hello =
         Hello { version: 1, auth: Auth::Anonymous, codecs: vec![1], client: "", position: b"" };
@@ -83,6 +60,6 @@ fn an_idle_session_with_a_subscription_takes_little() {
     turn(&mut *session, |session, context| {
         session.reply(Now::default(), Reply::Confirmed(Confirm::one(1)), context).unwrap();
     });
-    let idle = BYTES.get() - before;
+    let idle = own_bytes() - before;
     assert!(idle > 0 && idle <= 100, "an idle session takes {idle} bytes of heap");
 }

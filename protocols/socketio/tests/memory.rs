@@ -1,37 +1,14 @@
 //! What an idle session costs, counted by the allocator.
-#![allow(clippy::unwrap_used, unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tiderace_base::Now;
+use tiderace_heap::own_bytes;
 use tiderace_socketio::{SocketOptions, inner};
 use tiderace_wire::{
     Commands, Confirm, Context, Framing, Incoming, MessageFraming, Opening, OutQueue, Output, Reply,
 };
-
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 static PLAIN: MessageFraming =
     MessageFraming { id: 1, text: |_, _| {}, binary: |_, _| {}, armour: None };
@@ -42,7 +19,7 @@ fn an_idle_session_with_a_subscription_takes_little() {
     let open = inner(Arc::new(SocketOptions::default()));
     let opening = Opening::new(framing, "127.0.0.1:1".parse().unwrap(), Now::default());
     let name: Arc<str> = "a".into();
-    let before = BYTES.get();
+    let before = own_bytes();
     let mut session = open(&opening);
     {
         let (mut commands, mut queue) = (Commands::new(), OutQueue::new());
@@ -55,6 +32,6 @@ fn an_idle_session_with_a_subscription_takes_little() {
             session.reply(now, Reply::Confirmed(Confirm::one(1)), &mut context).unwrap();
         }
     }
-    let idle = BYTES.get() - before;
+    let idle = own_bytes() - before;
     assert!(idle > 0 && idle <= 300, "an idle session takes {idle} bytes of heap");
 }

@@ -1,41 +1,18 @@
 //! What an idle session costs, counted by the allocator.
-#![allow(clippy::unwrap_used, unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tiderace_base::Now;
+use tiderace_heap::own_bytes;
 use tiderace_stomp::{StompOptions, protocol};
 use tiderace_wire::{Commands, Context, Framing, Opening, OutQueue, Output, Reply};
-
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn an_idle_session_with_a_subscription_takes_little() {
     let stomp = protocol(Arc::new(StompOptions::default()), [].into());
     let opening = Opening::new(Framing::Stream, "127.0.0.1:1".parse().unwrap(), Now::default());
-    let before = BYTES.get();
+    let before = own_bytes();
     let mut session = (stomp.open)(&opening);
     {
         let (mut commands, mut queue) = (Commands::new(), OutQueue::new());
@@ -48,6 +25,6 @@ fn an_idle_session_with_a_subscription_takes_little() {
         let subscribe = b"SUBSCRIBE\nid:sub-0\ndestination:/topic/load/1\n\n\0";
         session.receive(now, subscribe, &mut context).unwrap();
     }
-    let idle = BYTES.get() - before;
+    let idle = own_bytes() - before;
     assert!(idle > 0 && idle <= 128, "an idle session takes {idle} bytes of heap");
 }

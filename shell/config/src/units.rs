@@ -5,6 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use tiderace_base::SpanUnit;
+
 /// An amount of memory: absolute, or a share of what the machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryAmount {
@@ -58,12 +60,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     let factor = match unit.to_ascii_lowercase().as_str() {
         "" if number.bytes().all(|byte| byte == b'0') => 1,
         "us" | "µs" => 1,
-        "ms" => 1_000,
-        "s" | "sec" => 1_000_000,
-        "m" | "min" => 60_000_000,
-        "h" => 3_600_000_000,
-        "d" => 86_400_000_000,
-        _ => return None,
+        unit => SpanUnit::named(unit)?.ms * 1_000,
     };
     scale(number, factor).map(Duration::from_micros)
 }
@@ -93,23 +90,18 @@ pub fn format_bytes(bytes: u64) -> String {
 
 /// Writes a duration in the largest unit that holds it exactly.
 pub fn format_duration(duration: Duration) -> String {
-    const UNITS: [(u128, &str); 5] = [
-        (86_400_000_000, "d"),
-        (3_600_000_000, "h"),
-        (60_000_000, "min"),
-        (1_000_000, "s"),
-        (1_000, "ms"),
-    ];
     let micros = duration.as_micros();
-    if micros == 0 {
-        return "0s".to_owned();
-    }
-    for (size, unit) in UNITS {
-        if micros >= size && micros.is_multiple_of(size) {
-            return format!("{}{unit}", micros / size);
+    let millis = u64::try_from(micros / 1_000).ok().filter(|_| micros.is_multiple_of(1_000));
+    match millis {
+        None => format!("{micros}us"),
+        Some(0) => "0s".to_owned(),
+        // In the same file `m` could be taken for bytes.
+        Some(millis) => {
+            let unit = SpanUnit::of(millis);
+            let name = if unit.name == "m" { unit.long } else { unit.name };
+            format!("{}{name}", millis / unit.ms)
         }
     }
-    format!("{micros}us")
 }
 
 /// Splits `"1.5 MiB"` into `("1.5", "MiB")`.

@@ -1,54 +1,32 @@
 //! What an idle WebSocket costs in heap, counted by the allocator, over real sockets.
-#![allow(clippy::unwrap_used, clippy::print_stdout, unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{AtOnce, services};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::{Broker, BrokerOptions};
+use tiderace_heap::{bytes, raise_file_limit};
 use tiderace_reactor::{ListenerOptions, Options, spawn};
 use tiderace_websocket::{MessageKind, encode_message};
 
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 #[test]
 fn an_idle_websocket_holds_little() {
-    raise_file_limit();
+    // Both ends of all connections are in this process.
+    raise_file_limit((CONNECTIONS + WARM) * 2 + 100);
     let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { shards: 2, listeners, ..Options::default() };
     let node = spawn(options, services(Arc::new(AtOnce))).unwrap();
     let mut clients: Vec<TcpStream> = Vec::with_capacity(CONNECTIONS + WARM);
     // The first fill pools, lists and pages.
     clients.extend((0..WARM).map(|_| open(node.addresses[0])));
-    let before = HELD.load(Ordering::Relaxed);
+    let before = bytes();
     clients.extend((0..CONNECTIONS).map(|_| open(node.addresses[0])));
-    let after = HELD.load(Ordering::Relaxed);
+    let after = bytes();
     let each = after.saturating_sub(before) / CONNECTIONS - broker_share();
     println!("{each} bytes for each connection, {} of the broker", broker_share());
     assert!(each <= 200, "{each} bytes");
@@ -69,9 +47,9 @@ fn broker_share() -> usize {
         }
     };
     sessions(&mut broker, WARM);
-    let before = HELD.load(Ordering::Relaxed);
+    let before = bytes();
     sessions(&mut broker, CONNECTIONS);
-    (HELD.load(Ordering::Relaxed) - before) / CONNECTIONS
+    (bytes() - before) / CONNECTIONS
 }
 
 /// A WebSocket that has had a conversation and is idle now.
@@ -92,20 +70,6 @@ fn open(address: std::net::SocketAddr) -> TcpStream {
         answer.push(byte[0]);
     }
     stream
-}
-
-/// Both ends of all connections are in this process.
-fn raise_file_limit() {
-    let wanted = ((CONNECTIONS + WARM) * 2 + 100) as libc::rlim_t;
-    // SAFETY: `limit` is a valid, initialised struct for both calls.
-    unsafe {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
-        if limit.rlim_cur < wanted {
-            limit.rlim_cur = wanted.min(limit.rlim_max);
-            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
-        }
-    }
 }
 
 /// A whole number of the slab's pages on each of two shards, plus what rounds up.

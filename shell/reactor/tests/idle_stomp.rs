@@ -2,20 +2,21 @@
 //! real sockets: event loop, protocol and broker together.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-#[path = "common/census.rs"]
-mod census;
 mod common;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use census::{census, raise_file_limit, report, wait_for_subscriptions};
 use common::{AtOnce, services};
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
+use tiderace_heap::{census, raise_file_limit, report};
 use tiderace_reactor::{ListenerOptions, Options, Services, spawn};
 use tiderace_stomp::{StompOptions, protocol};
+use waiting::wait_for_subscriptions;
 
 #[test]
 fn an_idle_subscriber_holds_little() {

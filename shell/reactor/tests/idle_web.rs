@@ -2,21 +2,22 @@
 //! event loop, protocol and broker together, one subscription each.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-#[path = "common/census.rs"]
-mod census;
 mod common;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use census::{census, raise_file_limit, report, wait_for_subscriptions};
 use common::{AtOnce, services};
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
+use tiderace_heap::{census, raise_file_limit, report};
 use tiderace_reactor::{ListenerOptions, Options, Services, spawn};
 use tiderace_websocket::MessageKind;
 use tiderace_wire::Opening;
+use waiting::wait_for_subscriptions;
 
 #[test]
 fn idle_sessions_hold_little() {

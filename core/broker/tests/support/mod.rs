@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
+pub mod asking;
 mod heard;
 pub mod keeping;
 mod random;

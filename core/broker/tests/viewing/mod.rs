@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Command, Fetch, Flags, Operation, Outturn, Token, TopicEntry};
+use tiderace_wire::{Fetch, Flags, Operation, Outturn, Token, TopicEntry};
 
+use crate::support::asking::ask;
 use crate::support::{Outgoing, Wish, World, for_seeds};
 
 /// A node with one client.
@@ -29,9 +30,7 @@ impl Node {
     }
 
     pub(crate) fn operate(&mut self, operation: Operation) -> Token {
-        let token = self.world.token(self.client);
-        let operation = Box::new(operation);
-        self.world.command(self.client, Command::Operate { token, operation });
+        let token = ask(&mut self.world, self.client, operation);
         self.world.settle_mail();
         token
     }

@@ -18,7 +18,7 @@ use tiderace_value::{Json, JsonKind};
 use super::{
     Change, Comparison, Condition, Fetch, HistoryQuery, NewValue, Operation, Replay, Update,
 };
-use crate::spec::parse_span;
+use crate::spec::span_of;
 use crate::{Destination, Flags, Kind, Meta, Run, properties};
 
 /// How deeply an operation may be nested, values included.
@@ -357,10 +357,7 @@ impl<'a> Given<'a> {
     fn span(&self, name: &str) -> Result<Option<Span>, Close> {
         let wrong = || bad(format!("`{name}` is milliseconds, or text such as \"10s\""));
         let Some(value) = self.field(name) else { return Ok(None) };
-        let text = value.as_text();
-        let span =
-            value.as_unsigned().map(Span::from_millis).or_else(|| parse_span(text.as_ref()?));
-        span.map(Some).ok_or_else(wrong)
+        span_of(value).map(Some).ok_or_else(wrong)
     }
 
     /// The value, however it is given.

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Span};
+use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_value::{Json, append_text};
 
 use super::{
@@ -240,27 +240,15 @@ fn span(name: &'static str, value: Json<'_>) -> Result<Span, SpecError> {
         let text = "is a span of at most a year: milliseconds, or text such as \"250ms\", \"10s\", \"5m\", \"2h\", \"7d\"";
         wrong(name, text.into())
     };
-    let found = match value.as_unsigned() {
-        Some(millis) => Some(Span::from_millis(millis)),
-        None => value.as_text().and_then(|text| parse_span(&text)),
-    };
-    found.filter(|span| *span <= SPAN_MAX).ok_or_else(problem)
+    span_of(value).filter(|span| *span <= SPAN_MAX).ok_or_else(problem)
 }
 
-/// Reads a span such as `250ms`, `10s`, `5m`, `2h` or `7d`.
-pub fn parse_span(text: &str) -> Option<Span> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at_checked(digits)?;
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit.trim() {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    Some(Span::from_millis(number.checked_mul(millis)?))
+/// A span of time in JSON: milliseconds, or text such as `"10s"`.
+pub fn span_of(value: Json<'_>) -> Option<Span> {
+    match value.as_unsigned() {
+        Some(millis) => Some(Span::from_millis(millis)),
+        None => value.as_text().and_then(|text| parse_span(&text)),
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tiderace_base::Span;
 
-pub use json::{SpecError, parse_span};
+pub use json::{SpecError, span_of};
 pub use removal::{Removal, RemovalCondition};
 pub use schema::{SPEC_SCHEMA_BYTES_MAX, SchemaSpec};
 pub use tiderace_value::BodyType as ValueType;

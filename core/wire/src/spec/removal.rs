@@ -7,9 +7,7 @@
 //! ```
 //! `and` binds closer than `or`. Invariant: [`Removal::to_text`] is read back as the same.
 
-use tiderace_base::Span;
-
-use super::json::parse_span;
+use tiderace_base::{Span, parse_span};
 
 /// Conditions of one policy.
 const CONDITIONS_MAX: usize = 16;

@@ -10,9 +10,9 @@
 
 use std::borrow::Cow;
 
-use tiderace_base::{Close, CloseCode, Span};
+use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_delta::NAMES;
-use tiderace_wire::{Flags, Replay, parse_span, properties};
+use tiderace_wire::{Flags, Replay, properties};
 
 use super::RSocketSession;
 use crate::metadata::{Described, Entries, MetadataError, Mime};

@@ -7,7 +7,7 @@ use tiderace_base::{Close, CloseCode, Now};
 use tiderace_value::{Json, append_text};
 use tiderace_wire::{
     Command, Confirm, Context, Operation, Output, Outturn, Reading, Replay, SubscriptionKey,
-    Target, Token, parse_span,
+    Target, Token, span_of,
 };
 
 use super::SocketSession;
@@ -129,9 +129,7 @@ pub(super) fn interval(options: Json<'_>) -> Result<u32, Close> {
     let Some(given) = options.field("interval").filter(|value| !value.is_null()) else {
         return Ok(0);
     };
-    let text = given.as_text();
-    let span = text.as_deref().and_then(parse_span).map(|span| span.as_millis());
-    let millis = given.as_unsigned().map(u128::from).or(span);
+    let millis = span_of(given).map(|span| span.as_millis());
     millis.and_then(|millis| u32::try_from(millis).ok()).ok_or_else(|| {
         Close::new(
             CloseCode::BadFrame,
