@@ -1,8 +1,10 @@
 //! Listing topics, in the order of their paths and a page at a time.
 //!
 //! Each home makes a page of its own topics, bounded by number and bytes; the asking session's shard
-//! merges them. Invariant: a page ends with the last path up to which all homes have looked, so that
-//! the next page begins there and nothing is left out.
+//! merges them. With a depth, a branch stands for all below it and what has so many levels; whoever
+//! has listed one goes on behind all that it stands for. Invariants: a page ends with the last path up
+//! to which all homes have looked, so that the next page begins there and nothing is left out; that is
+//! a branch if it has been listed, so that none is listed twice.
 
 use tiderace_base::Now;
 use tiderace_topics::Path;
@@ -30,41 +32,47 @@ impl Broker {
         let limit = page_size(fetch.limit as usize);
         let mut page = Page::default();
         let mut bytes = 0;
-        let mut last: Option<&Topic> = None;
-        let topics = self.names.walk_some(&fetch.selector, fetch.after.as_ref(), &self.topics);
-        for (looked_at, (_, topic)) in topics.enumerate() {
-            let full = page.topics.len() == limit || bytes >= PAGE_BYTES_MAX;
-            if full || looked_at == LOOKED_AT_MAX {
-                page.more = true;
-                break;
+        let mut looked_at = 0;
+        let mut next = fetch.after.clone();
+        let mut from = fetch.after.as_ref().map(|after| behind(after, fetch.depth));
+        'walks: loop {
+            let walk = self.names.walk_some(&fetch.selector, from.as_deref(), &self.topics);
+            for (_, topic) in walk {
+                let full = page.topics.len() == limit || bytes >= PAGE_BYTES_MAX;
+                if full || looked_at == LOOKED_AT_MAX {
+                    page.more = true;
+                    break 'walks;
+                }
+                looked_at += 1;
+                next = Some(topic.path.clone());
+                if !topic.is_named(&fetch.selector) || !self.may_see(operator, topic) {
+                    continue;
+                }
+                let entry = match branch(&topic.path, fetch.depth) {
+                    Some(path) => TopicEntry { path, spec: None, value: None, version: 0 },
+                    None => entry(topic, now, fetch),
+                };
+                bytes += ENTRY_BYTES + entry.value.as_ref().map_or(0, |run| run.bytes());
+                let stands_for_all = levels(&entry.path) == fetch.depth as usize;
+                page.topics.push(entry);
+                if stands_for_all && let Some(listed) = page.topics.last() {
+                    next = Some(listed.path.clone());
+                    from = Some(behind(&listed.path, fetch.depth));
+                    continue 'walks;
+                }
             }
-            last = Some(topic);
-            if !topic.is_named(&fetch.selector) {
-                continue;
-            }
-            let may = || {
-                let own = topic.spec.owner.as_deref() == Some(&*operator.principal.name);
-                let rules = &self.options.rules;
-                let principal = &operator.principal;
-                own && !principal.anonymous
-                    || rules.authorise(principal, Action::Subscribe, Kind::Topic, &topic.path)
-            };
-            let branch = branch(&topic.path, fetch.depth);
-            let listed = branch.as_ref() == page.topics.last().map(|entry| &entry.path);
-            if branch.is_some() && listed || !may() {
-                continue;
-            }
-            let entry = match branch {
-                Some(path) => TopicEntry { path, spec: None, value: None, version: 0 },
-                None => entry(topic, now, fetch),
-            };
-            bytes += ENTRY_BYTES + entry.value.as_ref().map_or(0, |run| run.bytes());
-            page.topics.push(entry);
+            break;
         }
-        if page.more {
-            page.next = last.map(|topic| topic.path.clone());
-        }
+        page.next = next.filter(|_| page.more);
         page
+    }
+
+    fn may_see(&self, operator: &Operator, topic: &Topic) -> bool {
+        let principal = &operator.principal;
+        let own = topic.spec.owner.as_deref() == Some(&*principal.name);
+        let rules = &self.options.rules;
+        own && !principal.anonymous
+            || rules.authorise(principal, Action::Subscribe, Kind::Topic, &topic.path)
     }
 }
 
@@ -83,6 +91,20 @@ fn branch(path: &Path, depth: u32) -> Option<Path> {
     Path::parse(path.as_str().get(..end)?).ok()
 }
 
+fn levels(path: &Path) -> usize {
+    path.as_str().split('/').count()
+}
+
+/// Where a walk goes on that has come to a path: if that stands for all below it, behind these.
+fn behind(path: &Path, depth: u32) -> String {
+    let mut text = path.as_str().to_owned();
+    if levels(path) == depth as usize {
+        // In the order of paths, nothing but what is below stands between the path and this.
+        text.push('\u{1}');
+    }
+    text
+}
+
 fn entry(topic: &Topic, now: Now, fetch: &Fetch) -> TopicEntry {
     let home = topic.home.as_ref();
     TopicEntry {
@@ -94,23 +116,28 @@ fn entry(topic: &Topic, now: Now, fetch: &Fetch) -> TopicEntry {
 }
 
 /// Puts the pages of all homes together: in order, up to where each of them has looked.
-pub(crate) fn merge_pages(pages: Vec<Page>, limit: usize) -> Page {
+pub(crate) fn merge_pages(pages: Vec<Page>, limit: usize, depth: u32) -> Page {
     let limit = page_size(limit);
-    let end = pages.iter().filter(|page| page.more).filter_map(|page| page.next.clone()).min();
-    let mut merged = Page { more: end.is_some(), next: end.clone(), topics: Vec::new() };
-    for page in pages {
-        merged.topics.extend(page.topics);
+    let mut end = pages.iter().filter(|page| page.more).filter_map(|page| page.next.clone()).min();
+    let mut topics: Vec<TopicEntry> = pages.into_iter().flat_map(|page| page.topics).collect();
+    // Of a branch that several homes have, the topic of that path if there is one.
+    let fullness = |entry: &TopicEntry| (entry.spec.is_some(), entry.version);
+    topics.sort_by(|a, b| a.path.cmp(&b.path).then_with(|| fullness(b).cmp(&fullness(a))));
+    topics.dedup_by(|later, first| later.path == first.path);
+    // One home may have stopped below a branch that another has listed.
+    let listed = end.as_ref().and_then(|end| branch(end, depth));
+    if let Some(listed) = listed
+        && topics.binary_search_by(|entry| entry.path.cmp(&listed)).is_ok()
+    {
+        end = Some(listed);
     }
-    merged.topics.sort_by(|a, b| a.path.cmp(&b.path));
-    // Of a branch that several homes have.
-    merged.topics.dedup_by(|later, first| later.path == first.path && later.version == 0);
     if let Some(end) = &end {
-        merged.topics.retain(|entry| entry.path <= *end);
+        topics.retain(|entry| entry.path <= *end);
     }
-    if merged.topics.len() > limit {
-        merged.topics.truncate(limit);
-        merged.more = true;
-        merged.next = merged.topics.last().map(|entry| entry.path.clone());
+    let more = end.is_some() || topics.len() > limit;
+    if topics.len() > limit {
+        topics.truncate(limit);
+        end = topics.last().map(|entry| entry.path.clone());
     }
-    merged
+    Page { more, next: end, topics }
 }

@@ -63,6 +63,7 @@ mod subscriptions;
 mod topic;
 mod update;
 mod views;
+mod will;
 mod windows;
 
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, Span, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Condition, Operation, Outturn, Run, Token};
+use tiderace_wire::{Condition, Operation, Outturn, Token};
 
 use crate::Action;
 use crate::broker::{Broker, key_of};
@@ -304,21 +304,6 @@ impl Broker {
         if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
             home.rare_mut().guard.get_or_insert_default().fence = Some((name.clone(), fence));
         }
-    }
-
-    /// On its shard: what is published when the session ends.
-    pub(crate) fn set_will(
-        &mut self,
-        session: SessionId,
-        will: Option<Box<Run>>,
-    ) -> Result<(), Close> {
-        if let Some(run) = &will {
-            self.may_publish(session, run.destination())?;
-        }
-        if let Some(record) = self.sessions.get_mut(key_of(session)) {
-            record.rare.get_or_insert_default().will = will;
-        }
-        Ok(())
     }
 
     /// On its shard: a session ends and gives everything back.

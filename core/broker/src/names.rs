@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 use tiderace_base::{Key, Slab};
-use tiderace_topics::{Path, Pattern, Tree, is_at_or_below, order};
+use tiderace_topics::{Pattern, Tree, is_at_or_below, order};
 
 use crate::topic::Topic;
 
@@ -82,16 +82,14 @@ impl Names {
     pub(crate) fn walk_some<'a>(
         &'a self,
         selector: &[Pattern],
-        after: Option<&Path>,
+        after: Option<&str>,
         topics: &'a Slab<Topic>,
     ) -> impl Iterator<Item = (Key, &'a Topic)> + use<'a> {
         let mut trees: Vec<String> = selector.iter().map(Pattern::literal_prefix).collect();
         trees.sort_by(|left, right| order(left, right));
         trees.dedup_by(|later, kept| is_at_or_below(later, kept));
-        let after = after.cloned();
-        trees
-            .into_iter()
-            .flat_map(move |below| self.walk(&below, after.as_ref().map(Path::as_str), topics))
+        let after: Option<Box<str>> = after.map(Into::into);
+        trees.into_iter().flat_map(move |below| self.walk(&below, after.as_deref(), topics))
     }
 
     /// A hash of bytes that strangers cannot aim at.
@@ -116,6 +114,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use tiderace_base::Time;
+    use tiderace_topics::Path;
 
     proptest! {
         #[test]

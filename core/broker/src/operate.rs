@@ -36,6 +36,7 @@ pub type Operated = Result<Outturn, Close>;
 pub(crate) struct Gathering {
     left: usize,
     limit: usize,
+    depth: u32,
     pages: Vec<Page>,
     removed: u64,
     sessions: Option<Vec<SessionEntry>>,
@@ -63,10 +64,7 @@ impl Broker {
                 let state = self.state_of(session);
                 self.answer_operation(&operator, Ok(Outturn::Session(state)), effects);
             }
-            Operation::Will(will) => {
-                let result = self.set_will(session, will).map(|()| Outturn::Done);
-                self.answer_operation(&operator, result, effects);
-            }
+            Operation::Will(will) => self.give_will(now, operator, will, effects),
             Operation::Fetch(_) | Operation::Remove { .. } => {
                 self.scatter(now, &operator, operation, effects);
             }
@@ -117,7 +115,7 @@ impl Broker {
         }
     }
 
-    fn send_operation(
+    pub(crate) fn send_operation(
         &mut self,
         now: Now,
         home: ShardId,
@@ -142,14 +140,15 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let shards = self.options.shards;
-        let limit = match &operation {
-            Operation::Fetch(fetch) => fetch.limit as usize,
-            Operation::Sessions { limit } => *limit as usize,
-            _ => 0,
+        let (limit, depth) = match &operation {
+            Operation::Fetch(fetch) => (fetch.limit as usize, fetch.depth),
+            Operation::Sessions { limit } => (*limit as usize, 0),
+            _ => (0, 0),
         };
         let gathering = Gathering {
             left: shards,
             limit,
+            depth,
             pages: Vec::new(),
             removed: 0,
             sessions: None,
@@ -202,9 +201,8 @@ impl Broker {
             Operation::Amend { path, version, value } => {
                 self.amend(now, &operator, &path, version, &value, effects)
             }
-            Operation::Views | Operation::Will(_) | Operation::Session => {
-                Err(CloseCode::BadRequest.into())
-            }
+            Operation::Will(will) => self.check_will(&operator, will.as_deref()),
+            Operation::Views | Operation::Session => Err(CloseCode::BadRequest.into()),
         };
         self.answer_stored(said, &operator, result, effects);
     }
@@ -235,6 +233,7 @@ impl Broker {
     ) {
         let Some(gathering) = self.gatherings.get_mut(&(session, token)) else {
             self.note_answer(session, token, &result);
+            self.note_will(session, token, &result);
             return self.reply_operated(session, token, result, effects);
         };
         gathering.left -= 1;
@@ -259,8 +258,8 @@ impl Broker {
             Gathering { pages, removed, .. } if pages.is_empty() => {
                 Ok(Outturn::Removed { topics: removed })
             }
-            Gathering { pages, limit, .. } => {
-                Ok(Outturn::Page(Box::new(merge_pages(pages, limit))))
+            Gathering { pages, limit, depth, .. } => {
+                Ok(Outturn::Page(Box::new(merge_pages(pages, limit, depth))))
             }
         };
         self.reply_operated(session, token, result, effects);

@@ -59,15 +59,20 @@ impl Broker {
         blame: Option<Token>,
         effects: &mut Effects,
     ) -> Result<(), Run> {
-        let destination = run.destination();
+        let may_own = self.may_own(session, run.destination());
         let name = self.owner_name(session);
-        let may_own = destination.kind == Kind::Topic && !is_reserved(&destination.path);
         let Some(author) = name.filter(|_| may_own) else { return Err(run) };
-        let home = self.home(&destination.path);
+        let home = self.home(&run.destination().path);
         let run = Box::new(run);
         let mail = ServerMail::Publish { run, origin: session, author, confirm, blame };
         self.send_server_mail(now, home, mail, effects);
         Ok(())
+    }
+
+    /// Whether a session may be the owner of a destination.
+    pub(crate) fn may_own(&self, session: SessionId, destination: &Destination) -> bool {
+        let is_topic = destination.kind == Kind::Topic && !is_reserved(&destination.path);
+        is_topic && self.owner_name(session).is_some()
     }
 
     /// The name under which a session may own topics.
@@ -96,7 +101,7 @@ impl Broker {
         self.refuse_run(Some(origin), confirm, blame, &close, effects);
     }
 
-    fn is_owner(&self, name: &str, path: &Path) -> bool {
+    pub(crate) fn is_owner(&self, name: &str, path: &Path) -> bool {
         let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
         let spec = topic.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
         spec.owner.as_deref() == Some(name)

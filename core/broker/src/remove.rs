@@ -60,7 +60,7 @@ impl Broker {
         let after = removal.after.take();
         let slice: Vec<Key> = self
             .names
-            .walk_some(&removal.selector, after.as_ref(), &self.topics)
+            .walk_some(&removal.selector, after.as_ref().map(Path::as_str), &self.topics)
             .map(|(key, _)| key)
             .take(SLICE)
             .collect();

@@ -98,7 +98,20 @@ impl Series {
         self.kept.iter()
     }
 
-    pub(crate) fn push(&mut self, kept: Kept) {
+    /// Takes messages in; of a run with removals those that are none, each for itself.
+    pub(crate) fn push_run(&mut self, kept: Kept) {
+        if !kept.run.any(Flags::RETAIN_REMOVE) {
+            return self.push(kept);
+        }
+        for message in kept.run.messages().skip(kept.from) {
+            if !message.flags.contains(Flags::RETAIN_REMOVE) {
+                let run = copy_of(&kept.run, &message);
+                self.push(Kept { run, from: 0, author: kept.author.clone(), ..kept });
+            }
+        }
+    }
+
+    fn push(&mut self, kept: Kept) {
         self.messages += kept.len();
         self.bytes += kept.run.bytes();
         self.kept.push_back(kept);
@@ -179,6 +192,12 @@ impl Series {
     }
 }
 
+/// Whether a run has anything else than removals.
+pub(crate) fn holds_messages(run: &Run) -> bool {
+    let is_removal = |flags: Flags| flags.contains(Flags::RETAIN_REMOVE);
+    !run.any(Flags::RETAIN_REMOVE) || run.messages().any(|message| !is_removal(message.flags))
+}
+
 /// Whether a topic of that specification keeps messages.
 pub(crate) fn keeps(spec: &TopicSpec) -> bool {
     spec.series || !spec.history.is_none()
@@ -189,13 +208,10 @@ impl Broker {
     pub(crate) fn keep(&mut self, now: Now, key: Key, run: &Arc<Run>, publisher: &Publisher<'_>) {
         let Some(topic) = self.topics.get_mut(key) else { return };
         let spec = topic.spec.clone();
-        let Some(home) = topic.home.as_mut() else { return };
-        if run.any(Flags::RETAIN_REMOVE) {
-            return;
-        }
+        let Some(home) = topic.home.as_mut().filter(|_| holds_messages(run)) else { return };
         let series = home.rare_mut().series.get_or_insert_default();
         let before = series.bytes();
-        series.push(Kept {
+        series.push_run(Kept {
             run: run.clone(),
             from: 0,
             time_ms: now.wall_ms,

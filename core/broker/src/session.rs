@@ -16,6 +16,7 @@ use crate::paging::Paging;
 use crate::recover::Recovery;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::topic::Extras;
+use crate::will::AskedWill;
 
 /// One client on its shard. Kept small: there may be millions of idle ones.
 #[derive(Debug)]
@@ -43,6 +44,7 @@ pub(crate) struct Rare {
     pub(crate) may_publish: Option<(Kind, Path)>,
     /// What is published when it ends.
     pub(crate) will: Option<Box<Run>>,
+    pub(crate) asked_will: Option<Box<AskedWill>>,
     /// What it has for itself and gives back when it ends.
     pub(crate) holdings: Vec<Holding>,
     /// Its open exchanges, if it has any.
@@ -72,6 +74,7 @@ impl Rare {
             && self.may_publish.is_none()
             && self.exchanges.is_none()
             && self.will.is_none()
+            && self.asked_will.is_none()
             && self.holdings.is_empty()
             && self.recovering == 0
             && self.regex_bytes == 0

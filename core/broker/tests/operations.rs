@@ -138,6 +138,67 @@ fn a_page_goes_on_where_the_last_one_ended() {
 }
 
 #[test]
+fn branches_are_listed_once_whatever_the_pages() {
+    for_seeds(0..60, |seed| {
+        let deny = Rule {
+            allow: false,
+            actions: [Action::Subscribe].into_iter().collect(),
+            who: vec![Who::User("bob".into())],
+            paths: vec![Pattern::parse("t/*/0/**").unwrap()],
+            kind: None,
+        };
+        let allow = Rule {
+            allow: true,
+            actions: [Action::Subscribe, Action::Create].into_iter().collect(),
+            who: vec![Who::All],
+            paths: vec![Pattern::parse("**").unwrap()],
+            kind: None,
+        };
+        let rules = Rules::new(vec![deny, allow]);
+        let shards = 1 + (seed % 3) as usize;
+        let mut world =
+            World::new(seed, BrokerOptions { shards, rules, ..BrokerOptions::default() });
+        let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+        let mut paths = std::collections::BTreeSet::new();
+        for _ in 0..60 {
+            let mut name = "t".to_owned();
+            for _ in 0..1 + world.random.below(4) {
+                // A name that a byte before the separator ends stands behind all below the shorter one.
+                name += ["/0", "/1", "/1-", "/2"][world.random.below(4)];
+            }
+            tell(&mut world, ann, create(&name, "{}", None)).unwrap();
+            paths.insert(path(&name));
+        }
+        for (client, hides) in [(ann, false), (bob, true)] {
+            let depth = 1 + world.random.below(4) as u32;
+            let mut wanted: Vec<Path> = Vec::new();
+            for path in &paths {
+                let levels: Vec<&str> = path.as_str().split('/').collect();
+                if hides && levels.get(2) == Some(&"0") {
+                    continue;
+                }
+                let shown = levels.get(..depth as usize).unwrap_or(&levels).join("/");
+                wanted.push(self::path(&shown));
+            }
+            wanted.sort();
+            wanted.dedup();
+            let limit = 1 + world.random.below(6) as u32;
+            let (mut found, mut after) = (Vec::new(), None);
+            loop {
+                let fetch = Fetch { depth, ..fetch("t/**", limit, after) };
+                let page = page(&mut world, client, fetch);
+                found.extend(page.topics.iter().map(|entry| entry.path.clone()));
+                match page.next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(found, wanted, "depth {depth}, {limit} a page");
+        }
+    });
+}
+
+#[test]
 fn removed_topics_are_gone_and_their_listeners_hear_it() {
     for_seeds(0..12, |seed| {
         let mut world = world(seed);

@@ -145,3 +145,41 @@ fn what_waits_for_an_owner_can_be_ended() {
         world.end();
     });
 }
+
+#[test]
+fn an_owner_leaves_a_will_that_others_may_not() {
+    for_seeds(0..24, |seed| {
+        let mut world = world(seed);
+        let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+        let (eye, nobody) = (connect(&mut world, "ann"), connect(&mut world, ""));
+        for name in ["fx/1", "fx/2", "fx/3"] {
+            create(&mut world, ann, name, "ann");
+            world.subscribe(eye, name.as_bytes()[3].into(), Wish::to(&format!("topic:{name}")));
+        }
+        world.quiesce();
+        let will = |path: &str| {
+            let meta = tiderace_wire::Meta::default();
+            let to = support::destination(path);
+            let run =
+                tiderace_wire::Run::single(to, Default::default(), b"", path.as_bytes(), meta);
+            tiderace_wire::Operation::Will(Some(Box::new(run)))
+        };
+        for (client, path) in [(bob, "topic:fx/1"), (nobody, "topic:fx/1"), (ann, "queue:fx/1")] {
+            let refused = tell(&mut world, client, will(path)).unwrap_err();
+            assert_eq!(refused, CloseCode::NotAuthorised, "{path}");
+        }
+        // What was accepted last counts, also if the one before has not been answered yet.
+        let first = asking::ask(&mut world, ann, will("topic:fx/1"));
+        let second = asking::ask(&mut world, ann, will("topic:fx/2"));
+        let third = asking::ask(&mut world, ann, will("topic:gold"));
+        world.quiesce();
+        assert!(asking::answer(&world, ann, third).unwrap().is_err());
+        let mut accepted = [first, second].map(|token| asking::answer(&world, ann, token).unwrap());
+        assert!(accepted.iter_mut().all(|answer| answer.is_ok()));
+        tell(&mut world, ann, will("topic:fx/3")).unwrap();
+        world.close(ann);
+        world.close(bob);
+        assert_eq!(bodies(&mut world, eye), ["topic:fx/3"]);
+        world.end();
+    });
+}

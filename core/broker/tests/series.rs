@@ -5,11 +5,11 @@
 mod support;
 
 use support::asking::{self, tell};
-use support::{Wish, World, for_seeds};
+use support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Path;
-use tiderace_wire::{Events, HistoryQuery, NewValue, Operation, Outturn, Replay};
+use tiderace_wire::{Events, Flags, HistoryQuery, NewValue, Operation, Outturn, Replay};
 
 fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
@@ -157,4 +157,31 @@ fn a_removed_topic_keeps_nothing() {
     publish(&mut world, ann, 7..8);
     assert_eq!(bodies(&history(&mut world, ann, query(Replay::Version(0)))), ["7"]);
     assert_eq!(world.metrics().retained_bytes > 0, world.metrics().retained > 0);
+}
+
+#[test]
+fn messages_beside_a_removal_are_kept() {
+    for_seeds(0..6, |seed| {
+        let mut world = world(seed);
+        let ann = world.connect(0, "ann");
+        create(&mut world, ann, "log", r#"{"retain":true,"history":4}"#);
+        let removal = |body: &str| Outgoing { flags: Flags::RETAIN_REMOVE, ..Outgoing::new(body) };
+        let messages = [Outgoing::new("1"), removal(""), Outgoing::new("3"), Outgoing::new("4")];
+        world.publish_all(ann, "topic:log", &messages);
+        world.quiesce();
+        let events = history(&mut world, ann, query(Replay::Version(0)));
+        assert_eq!(bodies(&events), ["1", "3", "4"]);
+        let versions = |events: &Events| -> Vec<u64> {
+            let first = events.events[0].version;
+            events.events.iter().map(|event| event.version - first).collect()
+        };
+        assert_eq!(versions(&events), [0, 2, 3]);
+        world.publish_all(ann, "topic:log", &[Outgoing::new("5"), removal("")]);
+        world.publish_all(ann, "topic:log", &[removal("")]);
+        world.publish_all(ann, "topic:log", &[Outgoing::new("8")]);
+        world.quiesce();
+        let events = history(&mut world, ann, query(Replay::Version(0)));
+        assert_eq!(bodies(&events), ["3", "4", "5", "8"], "the last four that are messages");
+        assert_eq!(versions(&events), [0, 1, 2, 5]);
+    });
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use tiderace_base::{Now, Span};
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Flags, Kind, SpecError, TopicSpec};
+use tiderace_wire::{Destination, Kind, SpecError, TopicSpec};
 
 use super::codec::{Circumstances, Description, decode};
 use super::{Durability, NUMBERS_AHEAD, StoreRecord};
 use crate::broker::Broker;
 use crate::publish::retain;
 use crate::retire::Retirement;
-use crate::series::{Kept, keeps};
+use crate::series::{Kept, holds_messages, keeps};
 use crate::topic::Home;
 
 /// Named values below this say which numbers may have been given, by shard.
@@ -182,9 +182,9 @@ impl Broker {
             newest_ms = about.time_ms;
             home.last = crate::history::last_of(&messages);
             home.retained = retain(home.retained.take(), &messages, always);
-            if keeps(&spec) && !about.is_value_alone && !messages.any(Flags::RETAIN_REMOVE) {
+            if keeps(&spec) && !about.is_value_alone && holds_messages(&messages) {
                 let series = home.rare_mut().series.get_or_insert_default();
-                series.push(Kept {
+                series.push_run(Kept {
                     from: gone.min(messages.len()),
                     run: messages,
                     time_ms: about.time_ms,

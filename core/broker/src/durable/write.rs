@@ -11,7 +11,7 @@ use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 use super::codec::{Circumstances, Description, encode};
 use super::{StoreRecord, Touched};
 use crate::broker::Broker;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, copy_of};
 use crate::series::{Kept, keeps};
 use crate::topic::{Home, Topic};
 
@@ -73,12 +73,27 @@ impl Broker {
             is_value_alone: !keeps,
         };
         let last = run.version() + run.len() as u64 - 1;
+        if keeps && removes && run.len() > 1 {
+            return self.write_apart(key, stream, run, &about);
+        }
         let record = match &home.retained {
             _ if keeps => put(stream, run, first_kept(home).unwrap_or(run.version()), &about),
             Some(value) => put(stream, value, value.version(), &about),
             None => StoreRecord::Trim { stream, up_to: last },
         };
         if let Some(durable) = self.durable.as_deref_mut() {
+            durable.say(record, Touched::Topic(key, stream));
+        }
+    }
+
+    /// Each message of a run for itself, as they are kept: so each has the same place whenever it is
+    /// said.
+    fn write_apart(&mut self, key: Key, stream: u64, run: &Run, about: &Circumstances) {
+        let Some(durable) = self.durable.as_deref_mut() else { return };
+        let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
+        let from = home.and_then(|home| first_kept(home)).unwrap_or(run.version());
+        for message in run.messages() {
+            let record = put(stream, &copy_of(run, &message), from, about);
             durable.say(record, Touched::Topic(key, stream));
         }
     }

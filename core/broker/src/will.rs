@@ -1,0 +1,80 @@
+//! Wills: what is published when a session ends without having taken it back.
+//!
+//! A will is kept on its session's shard, and published with the rights that the session has at its
+//! end. Where the rules refuse to publish there, the topic's home is asked whether the session owns
+//! it. Invariant: a session has one will at most, and it is the one that was accepted last.
+
+use tiderace_base::{Close, Now, SessionId};
+use tiderace_wire::{Kind, Operation, Outturn, Run, Token};
+
+use crate::Action;
+use crate::broker::{Broker, key_of};
+use crate::effects::Effects;
+use crate::operate::{Operated, Operator};
+use crate::publish::denied;
+
+/// A will that its topic's home is asked about.
+#[derive(Debug)]
+pub(crate) struct AskedWill {
+    token: Token,
+    run: Box<Run>,
+}
+
+impl Broker {
+    /// On its session's shard: a will is given, or taken back.
+    pub(crate) fn give_will(
+        &mut self,
+        now: Now,
+        operator: Operator,
+        will: Option<Box<Run>>,
+        effects: &mut Effects,
+    ) {
+        let (session, token) = (operator.session, operator.token);
+        let may = will.as_ref().map_or(Ok(()), |run| self.may_publish(session, run.destination()));
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        let rare = record.rare.get_or_insert_default();
+        // Whatever is still being asked is not the last word.
+        rare.asked_will = None;
+        match (may, will) {
+            (Ok(()), will) => {
+                rare.will = will;
+                self.answer_operation(&operator, Ok(Outturn::Done), effects);
+            }
+            (Err(_), Some(run)) if self.may_own(session, run.destination()) => {
+                let home = self.home(&run.destination().path);
+                let operation = Operation::Will(Some(run.clone()));
+                if let Some(record) = self.sessions.get_mut(key_of(session)) {
+                    let asked = AskedWill { token, run };
+                    record.rare.get_or_insert_default().asked_will = Some(Box::new(asked));
+                }
+                self.send_operation(now, home, operator, operation, effects);
+            }
+            (Err(close), _) => self.answer_operation(&operator, Err(close), effects),
+        }
+    }
+
+    /// At a topic's home: whether a session may leave a will there as the topic's owner.
+    pub(crate) fn check_will(&self, operator: &Operator, will: Option<&Run>) -> Operated {
+        let Some(run) = will else { return Ok(Outturn::Done) };
+        let (path, name) = (&run.destination().path, &operator.principal.name);
+        if self.is_owner(name, path) {
+            return Ok(Outturn::Done);
+        }
+        Err(denied(name, Action::Publish, Kind::Topic, path.as_str()))
+    }
+
+    /// On the session's shard: a home has said whether the will that it was asked about may be left.
+    pub(crate) fn note_will(
+        &mut self,
+        session: SessionId,
+        token: Token,
+        result: &Result<Outturn, Close>,
+    ) {
+        let record = self.sessions.get_mut(key_of(session));
+        let Some(rare) = record.and_then(|record| record.rare.as_mut()) else { return };
+        let asked = rare.asked_will.take_if(|asked| asked.token == token);
+        if let (Some(asked), Ok(_)) = (asked, result) {
+            rare.will = Some(asked.run);
+        }
+    }
+}
