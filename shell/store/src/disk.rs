@@ -103,7 +103,7 @@ pub struct Directory {
 }
 
 /// The file whose lock says that the directory is in use.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 impl Directory {
     /// Opens the directory, making it if it does not exist, and locks it.

@@ -20,6 +20,7 @@ mod frame;
 mod native;
 mod password;
 mod publish;
+mod store;
 mod subscribe;
 mod topics;
 mod views;
@@ -55,6 +56,8 @@ enum Command {
     Topics(topics::TopicsArgs),
     /// List, put and remove views: topics that the server makes of others.
     Views(views::ViewsArgs),
+    /// Look at what a stopped server has kept: what is in its store, and whether it is damaged.
+    Store(store::StoreArgs),
     /// Measure STOMP servers, and what this machine can do at best.
     Bench(tiderace_bench::BenchArgs),
     /// Check, show and describe the configuration.
@@ -86,6 +89,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Sub(args)) => subscribe::run(&args),
         Some(Command::Topics(args)) => topics::run(&args),
         Some(Command::Views(args)) => views::run(&args),
+        Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),
         Some(Command::Config(args)) => config::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),

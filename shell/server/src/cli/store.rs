@@ -1,0 +1,264 @@
+//! `tiderace store`: looks at what a stopped server has kept, and changes nothing.
+//!
+//! Relies on the store for what a server would find. Invariant: `check` fails if and only if a server
+//! would not start with the store, or lose something by starting.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use tiderace_store::{Inspected, RecoveredStream, StreamKind, inspect};
+
+use super::topics::print_line;
+
+/// `tiderace store`.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    #[command(subcommand)]
+    command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum StoreCommand {
+    /// Read the whole store and say whether anything is damaged, and where; fails if something is.
+    Check(LookArgs),
+    /// Say what is in the store: segments, topics, messages, named values.
+    Info(LookArgs),
+}
+
+#[derive(Debug, Args)]
+struct LookArgs {
+    /// The store's directory (store.directory), of a server that is stopped, or a copy of it.
+    path: PathBuf,
+    /// List topics and queues by their paths.
+    #[arg(long)]
+    list: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what the command line asks for.
+pub(crate) fn run(args: &StoreArgs) -> anyhow::Result<()> {
+    let (args, is_check) = match &args.command {
+        StoreCommand::Check(args) => (args, true),
+        StoreCommand::Info(args) => (args, false),
+    };
+    let found = inspect(&args.path)?;
+    if args.json {
+        print_line(as_json(&args.path, &found, args.list).to_string().as_bytes())?;
+    } else {
+        for line in as_text(&args.path, &found, !is_check, args.list) {
+            print_line(line.as_bytes())?;
+        }
+    }
+    match found.recovered.report.damage.len() {
+        0 => Ok(()),
+        _ if !is_check => Ok(()),
+        places => bail!(
+            "the store is damaged in {places} places; bring it back from a copy, or start the server \
+             once with store.accept_damage = true to keep what can still be read"
+        ),
+    }
+}
+
+/// Streams of a kind, and the messages and bytes in them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sum {
+    streams: usize,
+    messages: u64,
+    bytes: usize,
+}
+
+fn sum<'a>(streams: impl Iterator<Item = &'a RecoveredStream>) -> Sum {
+    streams.fold(Sum::default(), |sum, stream| Sum {
+        streams: sum.streams + 1,
+        messages: sum.messages + messages_of(stream),
+        bytes: sum.bytes + bytes_of(stream),
+    })
+}
+
+fn of_kind(found: &Inspected, kind: StreamKind) -> Sum {
+    sum(found.recovered.streams.iter().filter(|stream| stream.kind == kind))
+}
+
+fn messages_of(stream: &RecoveredStream) -> u64 {
+    let gone = |ranges: &[(u64, u64)]| ranges.iter().map(|(from, to)| to - from + 1).sum::<u64>();
+    let left = stream.messages.iter().map(|put| u64::from(put.count) - gone(&put.gone));
+    left.sum()
+}
+
+fn bytes_of(stream: &RecoveredStream) -> usize {
+    stream.messages.iter().map(|put| put.bytes.len()).sum()
+}
+
+fn kind_of(stream: &RecoveredStream) -> &'static str {
+    match stream.kind {
+        StreamKind::Topic => "topic",
+        StreamKind::Queue => "queue",
+    }
+}
+
+fn as_text(path: &Path, found: &Inspected, info: bool, list: bool) -> Vec<String> {
+    let report = &found.recovered.report;
+    let (topics, queues) = (of_kind(found, StreamKind::Topic), of_kind(found, StreamKind::Queue));
+    let mut lines = vec![format!(
+        "{}: {} segments, {} bytes, {} records",
+        path.display(),
+        found.segments.len(),
+        found.segments.iter().map(|segment| segment.bytes).sum::<u64>(),
+        report.records
+    )];
+    for segment in found.segments.iter().filter(|_| info) {
+        let needed = segment.needed.map_or_else(String::new, |bytes| format!(", {bytes} needed"));
+        lines.push(format!("  {}: {} bytes{needed}", segment.file, segment.bytes));
+    }
+    for (what, sum) in [("topics", topics), ("queues", queues)] {
+        let Sum { streams, messages, bytes } = sum;
+        lines.push(format!("{what}: {streams}, with {messages} messages of {bytes} bytes"));
+    }
+    lines.push(format!("named values: {}", found.recovered.values.len()));
+    if report.cut > 0 {
+        lines.push(format!(
+            "unfinished: {} bytes at the end were being written when the server ended, and were \
+             confirmed to nobody",
+            report.cut
+        ));
+    }
+    let damage = report.damage.iter().map(|damage| match damage.bytes {
+        0 => format!("damage: {damage}"),
+        bytes => format!("damage: {damage} ({bytes} bytes cannot be read)"),
+    });
+    lines.extend(damage);
+    if report.damage.is_empty() {
+        lines.push("damage: none".to_owned());
+    }
+    for stream in in_order(found).into_iter().filter(|_| list) {
+        lines.push(format!(
+            "{} {}: version {}, {} messages, {} bytes",
+            kind_of(stream),
+            stream.path,
+            stream.mark.version,
+            messages_of(stream),
+            bytes_of(stream)
+        ));
+    }
+    lines
+}
+
+fn as_json(path: &Path, found: &Inspected, list: bool) -> Value {
+    let report = &found.recovered.report;
+    let segments = found.segments.iter().map(
+        |segment| json!({"file": segment.file, "bytes": segment.bytes, "needed": segment.needed}),
+    );
+    let damage = report.damage.iter().map(|damage| {
+        let what = damage.what.to_string();
+        json!({"file": damage.file, "offset": damage.offset, "bytes": damage.bytes, "what": what})
+    });
+    let kind = |kind| {
+        let Sum { streams, messages, bytes } = of_kind(found, kind);
+        json!({"count": streams, "messages": messages, "bytes": bytes})
+    };
+    let mut object = json!({
+        "directory": path.display().to_string(),
+        "segments": segments.collect::<Vec<_>>(),
+        "records": report.records,
+        "unfinished": report.cut,
+        "topics": kind(StreamKind::Topic),
+        "queues": kind(StreamKind::Queue),
+        "values": found.recovered.values.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
+        "damage": damage.collect::<Vec<_>>(),
+    });
+    if list {
+        let streams = in_order(found).into_iter().map(|stream| {
+            json!({
+                "kind": kind_of(stream),
+                "path": &*stream.path,
+                "version": stream.mark.version,
+                "messages": messages_of(stream),
+                "bytes": bytes_of(stream),
+            })
+        });
+        object["list"] = streams.collect();
+    }
+    object
+}
+
+/// The streams in the order of their paths.
+fn in_order(found: &Inspected) -> Vec<&RecoveredStream> {
+    let mut streams: Vec<&RecoveredStream> = found.recovered.streams.iter().collect();
+    streams.sort_by(|a, b| tiderace_topics::order(&a.path, &b.path));
+    streams
+}
+
+#[cfg(test)]
+mod tests {
+    use tiderace_store::{
+        Damage, DamageKind, InspectedSegment, Mark, Recovered, RecoveredMessages, Report, StreamId,
+    };
+
+    use super::*;
+
+    fn stream(number: u64, path: &str, kind: StreamKind) -> RecoveredStream {
+        let (bytes, gone) = ((&b"12345"[..]).into(), vec![(4, 5)]);
+        RecoveredStream {
+            stream: StreamId(number),
+            kind,
+            path: path.into(),
+            spec: Default::default(),
+            mark: Mark { sequence: 9, version: 7 },
+            messages: vec![RecoveredMessages { sequence: 4, count: 6, version: 9, bytes, gone }],
+        }
+    }
+
+    fn found(damage: Vec<Damage>) -> Inspected {
+        let streams = vec![
+            stream(1, "b", StreamKind::Topic),
+            stream(2, "a/b", StreamKind::Topic),
+            stream(3, "a", StreamKind::Queue),
+        ];
+        let values = vec![("views/1".into(), Default::default())];
+        let report = Report { segments: 1, bytes: 100, records: 12, cut: 3, damage };
+        let file = "0000000001.log".to_owned();
+        let segments = vec![InspectedSegment { file, bytes: 100, needed: Some(60) }];
+        Inspected { segments, recovered: Recovered { streams, values, report } }
+    }
+
+    #[test]
+    fn the_text_says_what_is_there() {
+        let damage = Damage {
+            file: "0000000001.log".to_owned(),
+            offset: 77,
+            bytes: 20,
+            what: DamageKind::Short,
+        };
+        let text = as_text(Path::new("store"), &found(vec![damage]), true, true).join("\n");
+        let wanted = "\
+store: 1 segments, 100 bytes, 12 records
+  0000000001.log: 100 bytes, 60 needed
+topics: 2, with 8 messages of 10 bytes
+queues: 1, with 4 messages of 5 bytes
+named values: 1
+unfinished: 3 bytes at the end were being written when the server ended, and were confirmed to nobody
+damage: 0000000001.log is damaged at byte 77: the file ends here, though more was written (20 bytes cannot be read)
+queue a: version 7, 4 messages, 5 bytes
+topic a/b: version 7, 4 messages, 5 bytes
+topic b: version 7, 4 messages, 5 bytes";
+        assert_eq!(text, wanted);
+        let short = as_text(Path::new("store"), &found(Vec::new()), false, false);
+        assert_eq!(short.len(), 6);
+        assert_eq!(short.last().map(String::as_str), Some("damage: none"));
+    }
+
+    #[test]
+    fn the_json_says_the_same() {
+        let value = as_json(Path::new("store"), &found(Vec::new()), true);
+        assert_eq!(value["topics"], json!({"count": 2, "messages": 8, "bytes": 10}));
+        assert_eq!(value["segments"][0]["needed"], 60);
+        assert_eq!(value["list"][1]["path"], "a/b");
+        assert_eq!(value["values"], json!(["views/1"]));
+        assert_eq!(value["damage"], json!([]));
+        assert_eq!(as_json(Path::new("store"), &found(Vec::new()), false).get("list"), None);
+    }
+}

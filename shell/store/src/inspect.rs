@@ -1,0 +1,103 @@
+//! Looks at a store without changing it: what a server that starts would find.
+//!
+//! Relies on `recover`, on a directory where nothing is written. Invariant: the directory is the same
+//! afterwards, and what is said of damage is what opening says.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::OpenError;
+use crate::header::{segment_name, segment_number};
+use crate::log::SegmentBytes;
+use crate::onlooker::Onlooker;
+use crate::options::SEGMENT_BYTES_MAX;
+use crate::recover::{Opened, Opening, open};
+use crate::recovered::Recovered;
+
+/// A store that was looked at.
+#[derive(Debug)]
+pub struct Inspected {
+    /// Its segments, oldest first.
+    pub segments: Vec<InspectedSegment>,
+    /// What is in it, and what is damaged.
+    pub recovered: Recovered,
+}
+
+/// A file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InspectedSegment {
+    /// Its name.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+    /// How much of it is needed; unknown if the store is damaged.
+    pub needed: Option<u64>,
+}
+
+/// A store that cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// A server has it open.
+    #[error(
+        "{directory} is in use by a server, which writes there; stop it first, or look at a copy"
+    )]
+    InUse {
+        /// Which directory.
+        directory: PathBuf,
+    },
+    /// Not a store.
+    #[error("there is no store in {directory}: it has no segment such as 0000000001.log")]
+    Absent {
+        /// Which directory.
+        directory: PathBuf,
+    },
+    /// It cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// Looks at the store in a directory.
+///
+/// # Errors
+/// When it is in use, is none, or cannot be read. Damage is no error here.
+pub fn inspect(directory: &Path) -> Result<Inspected, InspectError> {
+    let refused = |error: io::Error| match error.kind() {
+        ErrorKind::WouldBlock => InspectError::InUse { directory: directory.to_owned() },
+        _ => {
+            let (directory, what) = (directory.to_owned(), "look at the store");
+            OpenError::System { directory, what, error }.into()
+        }
+    };
+    let mut disk = Onlooker::open(directory).map_err(refused)?;
+    let mut segments = lengths(&mut disk).map_err(refused)?;
+    if segments.is_empty() {
+        return Err(InspectError::Absent { directory: directory.to_owned() });
+    }
+    let segment_bytes = SegmentBytes(SEGMENT_BYTES_MAX);
+    let opening = Opening { segment_bytes, accept_damage: true, salt: 0 };
+    let Opened { log, recovered, .. } = open(disk, directory, opening)?;
+    if recovered.report.damage.is_empty() {
+        for (segment, number) in log.segments.iter().zip(log.oldest..) {
+            let name = segment_name(number);
+            if let Some(known) = segments.iter_mut().find(|known| known.file == name) {
+                known.needed = Some(segment.live);
+            }
+        }
+        // The others are not there for the log any more.
+        segments.iter_mut().for_each(|segment| _ = segment.needed.get_or_insert(0));
+    }
+    Ok(Inspected { segments, recovered })
+}
+
+fn lengths(disk: &mut Onlooker) -> io::Result<Vec<InspectedSegment>> {
+    let mut names = disk.names()?;
+    names.retain(|name| segment_number(name).is_some());
+    names.sort_unstable();
+    let mut segments = Vec::with_capacity(names.len());
+    for file in names {
+        let bytes = disk.open(&file)?.bytes()?;
+        segments.push(InspectedSegment { file, bytes, needed: None });
+    }
+    Ok(segments)
+}
