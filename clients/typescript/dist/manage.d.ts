@@ -64,6 +64,13 @@ export interface UpdateOptions extends ValueOptions {
     /** The topic is created so if it is not known. */
     spec?: TopicSpec;
 }
+export interface SetOptions extends UpdateOptions {
+    /**
+     * What this object set last is what the value is changed from: only the difference is sent, unless somebody else has
+     * given the topic another value meanwhile. Such updates are made one after the other.
+     */
+    delta?: boolean;
+}
 export interface Entry<T = unknown> {
     path: string;
     /** Absent if there was no message yet. */
@@ -139,10 +146,12 @@ export declare class Held {
 export declare class ManagedTopic<T = unknown> {
     private readonly all;
     readonly path: string;
+    /** The value that was set last, once it has been; each next one waits for it. */
+    private base;
     /** Makes the topic known; whether it was there before. Refused if it is there with another specification. */
     create(spec?: TopicSpec, value?: T, options?: ValueOptions): Promise<boolean>;
     /** Gives it a value; the value's version. */
-    set(value: T, { if: condition, spec, ...options }?: UpdateOptions): Promise<number>;
+    set(value: T, { if: condition, spec, delta, ...options }?: SetOptions): Promise<number>;
     /** Changes places in its value, which is JSON; the new value's version. */
     patch(patch: Patch, options?: Pick<UpdateOptions, "if">): Promise<number>;
     /** Puts fields in place of those in its value (RFC 7386; `null` removes one); the new value's version. */
@@ -157,6 +166,8 @@ export declare class ManagedTopic<T = unknown> {
     amend(version: number, value: T, options?: ValueOptions): Promise<number>;
     /** From now on only this client may publish to it. */
     claim(): Promise<Held>;
+    /** Sends a value, or how it differs from the one before. */
+    private change;
     private update;
     private write;
 }

@@ -4,6 +4,7 @@
  */
 import type { Client } from "./client.js";
 import type { Properties, ValueOptions } from "./content.js";
+import { makeDelta } from "./difference.js";
 import type { Replay } from "./topics.js";
 
 /** What can be chosen for a topic; what is left away is as the server's configuration has it. */
@@ -63,6 +64,14 @@ export interface UpdateOptions extends ValueOptions {
   if?: Condition;
   /** The topic is created so if it is not known. */
   spec?: TopicSpec;
+}
+
+export interface SetOptions extends UpdateOptions {
+  /**
+   * What this object set last is what the value is changed from: only the difference is sent, unless somebody else has
+   * given the topic another value meanwhile. Such updates are made one after the other.
+   */
+  delta?: boolean;
 }
 
 export interface Entry<T = unknown> {
@@ -158,8 +167,14 @@ export class Held {
   }
 }
 
+/** A value that was set with `delta`: its version, its bytes, and what else was said of it. */
+type Base = readonly [version: number, body: Uint8Array, about: string];
+
 /** One topic, to be created, changed, read and removed. */
 export class ManagedTopic<T = unknown> {
+  /** The value that was set last, once it has been; each next one waits for it. */
+  private base: Promise<Base | undefined> = Promise.resolve(undefined);
+
   /** @internal */
   constructor(
     private readonly all: Topics,
@@ -173,8 +188,13 @@ export class ManagedTopic<T = unknown> {
   }
 
   /** Gives it a value; the value's version. */
-  set(value: T, { if: condition, spec, ...options }: UpdateOptions = {}): Promise<number> {
-    return this.update({ if: condition, spec }, value, options);
+  async set(value: T, { if: condition, spec, delta, ...options }: SetOptions = {}): Promise<number> {
+    const fields = { if: condition, spec };
+    if (!delta) return this.update(fields, value, options);
+    const known = this.base;
+    const done = known.then((base) => this.change(base, fields, value, options));
+    this.base = done.catch(() => known);
+    return (await done)[0];
   }
 
   /** Changes places in its value, which is JSON; the new value's version. */
@@ -227,6 +247,26 @@ export class ManagedTopic<T = unknown> {
     const { client } = this.all;
     await this.write({ do: "claim" });
     return new Held(client, this.path, 0, () => this.write({ do: "release" }));
+  }
+
+  /** Sends a value, or how it differs from the one before. */
+  private async change(base: Base | undefined, fields: object, value: T, options: ValueOptions): Promise<Base> {
+    const [content, bytes] = contentOf(value, options);
+    const { value: json, text, ...more } = content as { value?: unknown; text?: string };
+    const body = bytes ?? new TextEncoder().encode(text ?? JSON.stringify(json));
+    const about = JSON.stringify([more, text === undefined]);
+    const done = (version: number): Base => [version, body, about];
+    const delta = base?.[2] === about && makeDelta(base[1], body);
+    if (delta && delta.length < body.length) {
+      const change = { do: "update", path: this.path, ...fields, delta: { codec: 1, base: base[0] } };
+      try {
+        return done((await this.all.client.operate<{ version: number }>(change, delta)).version);
+      } catch (error) {
+        // Somebody else has changed it, or it is gone: then the whole value says it all, under the same condition.
+        if (!["condition-failed", "topic-unknown"].includes((error as { code?: string }).code!)) throw error;
+      }
+    }
+    return done(await this.update(fields, value, options));
   }
 
   private async update(fields: object, value?: T, options?: ValueOptions): Promise<number> {

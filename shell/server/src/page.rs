@@ -38,6 +38,11 @@ const ASSETS: &[Asset] = &[
         content_type: "text/javascript; charset=utf-8",
         bytes: include_bytes!("../../../clients/typescript/dist/tiderace.min.js"),
     },
+    Asset {
+        path: "/topics.min.js",
+        content_type: "text/javascript; charset=utf-8",
+        bytes: include_bytes!("../../../clients/typescript/dist/topics.min.js"),
+    },
 ];
 
 /// The answer to a request for one of the page's files. A program that asks for `/` without wanting

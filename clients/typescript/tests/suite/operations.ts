@@ -79,6 +79,45 @@ test("topics", "each way to write asks for what it means", async (place, after) 
   await rejects(refused, "condition-failed");
 });
 
+test("topics", "values are sent as differences from those set last", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const topic = topicsOf(peer.client(after)).at<unknown>("a/b");
+  await peer.welcomes();
+  const whole = (value: unknown) => ({ do: "update", path: "a/b", value });
+  const change = (base: number) => ({ do: "update", path: "a/b", delta: { codec: 1, base } });
+  const hears = async (wanted: object, bytes: string): Promise<number> => {
+    const [request, operation, body] = operated(await peer.hears("OPERATE"));
+    equal([operation, body], [wanted, bytes]);
+    return request;
+  };
+  const taken = async (version: number, request: number) => peer.says(m.RESULT, result(request, { version }));
+  const refused = (request: number) => peer.error(m.ERROR, new Writer().varint(request), 515, "condition-failed");
+  const long = (n: number) => ({ name: "a value", n });
+  // The second waits for the first; what has changed of it is one byte, nine before the end.
+  const done = [topic.set(long(1), { delta: true }), topic.set(long(2), { delta: true })];
+  await taken(7, await hears(whole(long(1)), ""));
+  await taken(8, await hears(change(7), "1601" + "05" + "32"));
+  equal(await Promise.all(done), [7, 8]);
+  // Somebody else was here.
+  const late = topic.set(long(3), { delta: true });
+  await refused(await hears(change(8), "1601" + "05" + "33"));
+  await taken(12, await hears(whole(long(3)), ""));
+  equal(await late, 12);
+  // What saves nothing, or is of another type, is sent whole.
+  const other = topic.set("x", { delta: true });
+  await taken(13, await hears(whole("x"), ""));
+  const text = topic.set("x", { delta: true, type: "text/plain" });
+  await taken(14, await hears({ do: "update", path: "a/b", text: "x", type: "text/plain" }, ""));
+  equal(await Promise.all([other, text]), [13, 14]);
+  // A condition that does not hold is refused, and the next one goes on from the last that was set.
+  const wrong = topic.set(Uint8Array.of(1, 2, 3, 4, 5, 6), { delta: true, if: { version: 1 } });
+  await refused(await hears({ do: "update", if: { version: 1 }, path: "a/b", type: "application/octet-stream" }, "010203040506"));
+  await rejects(wrong, "condition-failed");
+  const again = topic.set("x", { delta: true, type: "text/plain" });
+  await taken(15, await hears({ do: "update", path: "a/b", text: "x", type: "text/plain" }, ""));
+  equal(await again, 15);
+});
+
 test("topics", "lists and histories come page by page", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const topics = topicsOf(peer.client(after));

@@ -3,6 +3,7 @@ import { delayMs } from "../../src/backoff.js";
 import { Reader, Writer } from "../../src/bytes.js";
 import { decodeProperties, decodeValue, encodeValue } from "../../src/content.js";
 import { applyDelta } from "../../src/delta.js";
+import { makeDelta } from "../../src/difference.js";
 import { TideraceError } from "../../src/error.js";
 import { Inbox } from "../../src/inbox.js";
 import { Position } from "../../src/position.js";
@@ -50,6 +51,19 @@ test("pieces", "deltas give what the vectors say", ({ vectors }) => {
   for (const { name, old, new: fresh, delta } of vectors.deltas) {
     equal(hex(applyDelta(unhex(old), unhex(delta))), fresh, name);
   }
+});
+
+test("pieces", "what is made of two values makes the second of the first", () => {
+  const next = random(11);
+  for (let round = 0; round < 5_000; round++) {
+    const old = Uint8Array.from({ length: next(300) }, () => next(3));
+    const at = next(old.length + 1);
+    const fresh = Uint8Array.of(...old.subarray(0, at), ...bytes(next, next(4)), ...old.subarray(at + next(4)));
+    const delta = makeDelta(old, fresh);
+    equal(hex(applyDelta(old, delta)), hex(fresh));
+    ok(delta.length <= 4 + 2 + 4 || old.length === 0, `${delta.length} bytes for a change of three`);
+  }
+  equal(hex(makeDelta(unhex(""), unhex(""))), "0000");
 });
 
 test("pieces", "no delta breaks anything or reads outside", () => {

@@ -31,6 +31,27 @@ both("a topic is created, changed under conditions, read and removed", async (be
   equal(await topic.remove(), false);
 });
 
+both("values are sent as differences, whoever changes them beside that", async (begin) => {
+  const [writer, other, reader] = [begin(), begin(), begin()];
+  const path = fresh("differences");
+  const [topic, theirs] = [topicsOf(writer).at<unknown>(path), topicsOf(other).at<unknown>(path)];
+  const value = (n: number) => ({ text: "grün ".repeat(20), n, list: Array.from({ length: n % 5 }, (_, at) => at) });
+  const seen = new Seen<unknown>();
+  await reader.topic<unknown>(path).subscribe(seen.push).ready;
+  const wanted: unknown[] = [];
+  for (let n = 0; n < 20; n++) {
+    wanted.push(value(n));
+    await topic.set(value(n), { delta: true, spec: { type: "json", slow_consumer: "block" } });
+    if (n % 7 !== 3) continue;
+    wanted.push({ n: "theirs" });
+    await theirs.set({ n: "theirs" });
+  }
+  for (const value of wanted) equal(await seen.next(), value);
+  await topic.remove();
+  await topic.set(value(30), { delta: true });
+  equal((await topic.get())?.value, value(30));
+});
+
 both("topics are listed page by page, in order, with their values", async (begin) => {
   const client = begin();
   const topics = topicsOf(client);
