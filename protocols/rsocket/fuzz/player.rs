@@ -27,7 +27,7 @@ static MESSAGES: MessageFraming = MessageFraming {
 
 /// A conversation. Bits of the first byte: messages instead of a stream, no SETUP before it, leases, a
 /// token, echo without pause. The second byte says how long the pieces of a stream are.
-pub fn session(data: &[u8]) {
+pub fn client(data: &[u8]) {
     let [mode, piece, bytes @ ..] = data else { return };
     let mut player = Player::new(*mode);
     if mode & 2 == 0 {

@@ -13,15 +13,15 @@ use proptest::prelude::*;
 type Check = fn(&[u8]);
 
 const TARGETS: [(&str, Check); 5] = [
+    ("client", client),
     ("fragments", check::fragments),
     ("frames", check::frames),
     ("metadata", check::metadata),
     ("requester", check::requester),
-    ("session", session),
 ];
 
-fn session(data: &[u8]) {
-    player::session(data);
+fn client(data: &[u8]) {
+    player::client(data);
     player::pieces(data);
 }
 
