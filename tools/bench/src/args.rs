@@ -4,6 +4,7 @@
 //! [`crate::stomp::cell`]. Invariant: every default is stated here or below and nowhere else.
 
 mod diffusion;
+mod rsocket;
 mod topics;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
+pub use rsocket::{RsocketArgs, RsocketMode, RsocketTransport};
 pub use topics::TopicsArgs;
 
 /// Measures STOMP servers and the machine they run on.
@@ -39,6 +41,8 @@ pub enum BenchCommand {
     Topics(TopicsArgs),
     /// One kilobyte to many Socket.IO clients, ours beside other Socket.IO servers.
     Socketio(SocketioArgs),
+    /// Very many RSocket streams with a message a second each, by four transports; ours beside others.
+    Rsocket(RsocketArgs),
     /// Very many connections with one subscription each: memory per connection, latency of each message.
     Connections(ConnectionsArgs),
     /// Millions of sessions in one process, without sockets: memory per session, latency inside.

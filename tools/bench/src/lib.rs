@@ -22,6 +22,7 @@ pub mod machine;
 pub mod matrix;
 mod random;
 pub mod report;
+pub mod rsocket;
 pub mod rubris;
 pub mod scenario;
 mod scrape;
@@ -47,6 +48,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Diffusion(diffusion) => diffusion::run(diffusion),
         BenchCommand::Topics(topics) => topics::run(topics),
         BenchCommand::Socketio(socketio) => socketio::run(socketio),
+        BenchCommand::Rsocket(rsocket) => rsocket::run(rsocket),
         BenchCommand::Connections(connections) => connections::run(connections),
         BenchCommand::Sessions(sessions) => sessions::run(sessions),
         BenchCommand::Crew(crew) => connections::crew::run(crew),

@@ -29,7 +29,8 @@ pub fn append_text(out: &mut Vec<u8>, payload: &[u8], mask: [u8; 4]) {
     append(out, OPCODE_TEXT, payload, mask);
 }
 
-fn append(out: &mut Vec<u8>, opcode: u8, payload: &[u8], mask: [u8; 4]) {
+/// Appends one masked message.
+pub(crate) fn append(out: &mut Vec<u8>, opcode: u8, payload: &[u8], mask: [u8; 4]) {
     out.push(FIN | opcode);
     let length = payload.len();
     match (u8::try_from(length), u16::try_from(length)) {
