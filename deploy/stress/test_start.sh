@@ -29,6 +29,10 @@ tcp | ws | h2 | ws-h2) ;;
 *) fail "TRANSPORT must be tcp, ws, h2 or ws-h2, not '$TRANSPORT'" ;;
 esac
 
+# The clients write their reports when they are done, so they have to be before the test ends.
+duration=$((STRESS_TEST_PERIOD - RAMP_UP_PERIOD - 60))
+if [ "$duration" -lt 10 ]; then duration=10; fi
+
 image=$DOCKER_REPOSITORY_ADDRESS/tiderace
 say "Image: $image"
 say "Consul: $CONSUL_ADDRESS, Nomad: $NOMAD_ADDR"
@@ -58,7 +62,7 @@ nomad job run \
     -var "connections=$CONNECTIONS" \
     -var "streams=$STREAMS" \
     -var "ramp_up_period=$RAMP_UP_PERIOD" \
-    -var "duration=$STRESS_TEST_PERIOD" \
+    -var "duration=$duration" \
     "$here/scripts/client.nomad"
 
 # A session of its own: it outlives this shell, and stopping by hand ends it with its sleep.

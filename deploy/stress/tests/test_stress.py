@@ -303,7 +303,7 @@ def test_starting_runs_the_server_then_the_clients(tools):
     given = variables_of(clients)
     assert given["image"] == "registry:1/tiderace"
     assert (given["connections"], given["streams"], given["ramp_up_period"]) == ("100", "7", "9")
-    assert (given["transport"], given["clients"], given["duration"]) == ("ws-h2", "2", "3600")
+    assert (given["transport"], given["clients"], given["duration"]) == ("ws-h2", "2", str(3600 - 9 - 60))
     for call, name in ((server, "server.nomad"), (clients, "client.nomad")):
         assert set(variables_of(call)) <= set(labelled(parse(name)["variable"]))
     assert "after 3600s" in done.stdout

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the thread ends with its handle.
 
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use super::load::Pulse;
 use crate::clock::{Clock, SECOND_NS};
 use crate::cpu::{self, Usage};
+use crate::report::table::{rate, thousands};
 
 /// One second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -29,6 +31,22 @@ pub(super) struct Moment {
     pub rss_bytes: u64,
 }
 
+impl Moment {
+    /// For a log.
+    fn line(&self) -> String {
+        format!(
+            "{:.0} s: {} connections, {} streams, {} messages/s; server {:.2} cores, {} MiB; machine {:.2} cores",
+            self.at_s,
+            thousands(self.connections),
+            thousands(self.streams),
+            rate(self.received_per_s),
+            self.server_cores,
+            thousands(self.rss_bytes >> 20),
+            self.machine_cores
+        )
+    }
+}
+
 /// A thread that looks once a second.
 #[derive(Debug)]
 pub(super) struct Timeline {
@@ -42,6 +60,8 @@ impl Timeline {
         let moments = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
         let (seen, ended) = (Arc::clone(&moments), Arc::clone(&stop));
+        // A terminal has a bar that moves; a log gets a line now and then.
+        let is_watched = std::io::stderr().is_terminal();
         let look = move || {
             let begun_ns = clock.now_ns();
             let mut last = Sight::now(&pids, &pulse, clock);
@@ -54,8 +74,13 @@ impl Timeline {
                     thread::sleep(NAP);
                 }
                 let sight = Sight::now(&pids, &pulse, clock);
+                let moment = sight.since(&last, begun_ns);
+                if second % TELL_EVERY == 0 && !is_watched {
+                    // A reader that has gone away is no reason to stop measuring.
+                    let _ = writeln!(std::io::stderr(), "{}", moment.line());
+                }
                 if let Ok(mut seen) = seen.lock() {
-                    seen.push(sight.since(&last, begun_ns));
+                    seen.push(moment);
                 }
                 last = sight;
             }
@@ -127,6 +152,8 @@ impl Sight {
     }
 }
 
+/// Seconds between lines of a log.
+const TELL_EVERY: u64 = 10;
 const NAP: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -146,6 +173,9 @@ mod tests {
         let moment = now.since(&last, SECOND_NS);
         assert_eq!((moment.at_s, moment.received_per_s, moment.server_cores), (2.0, 200.0, 0.5));
         assert_eq!(moment.streams, 7);
+        assert!(
+            moment.line().starts_with("2 s: 0 connections, 7 streams, 200 messages/s; server 0.50")
+        );
     }
 
     #[test]
