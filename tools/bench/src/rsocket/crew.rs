@@ -86,7 +86,7 @@ impl Crew {
         let (mut events, mut buffer) = (Events::with_capacity(1024), vec![0; READ_BYTES]);
         let mut ready: VecDeque<usize> = VecDeque::new();
         let begun = self.begun;
-        while !shared.is_stopped() && !(task == Task::Connect && self.is_connected()) {
+        while !shared.is_stopped() && (task != Task::Connect || !self.is_connected()) {
             let timeout = if ready.is_empty() { self.patience(task, load) } else { Duration::ZERO };
             match poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),

@@ -179,7 +179,7 @@ fn connect_crew(
         pulse.connections.fetch_add(1, Relaxed);
         crew.clients.push(client);
         // What has been opened goes on while the rest is: a server closes those who say nothing.
-        if crew.clients.len() % OPENED_AT_ONCE == 0 {
+        if crew.clients.len().is_multiple_of(OPENED_AT_ONCE) {
             wait(&mut crew)?;
         }
         if shared.is_stopped() {

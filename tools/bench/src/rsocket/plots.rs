@@ -52,7 +52,7 @@ fn per_core(series: &[Series<'_>]) -> String {
 /// What the panels of the stress test show.
 #[allow(clippy::cast_precision_loss)]
 fn over_time(body: &mut String, moments: &[Moment]) {
-    let chart = |title: &str, y_text: fn(f64) -> String, lines: &[(&str, fn(&Moment) -> f64)]| {
+    let chart = |title: &str, y_text: fn(f64) -> String, lines: &[Curve]| {
         let lines = lines.iter().enumerate().map(|(series, (name, of))| Line {
             name: (*name).to_owned(),
             series,
@@ -63,19 +63,22 @@ fn over_time(body: &mut String, moments: &[Moment]) {
         LineChart { title, x_ticks: ticks, is_logarithmic: false, y_text, lines: lines.collect() }
             .render()
     };
-    let streams: fn(&Moment) -> f64 = |moment| moment.streams as f64;
-    figure(body, "Streams", &chart("streams", quantity, &[("open", streams)]));
-    let lines: [(&str, fn(&Moment) -> f64); 2] =
-        [("server", |moment| moment.server_cores), ("machine", |moment| moment.machine_cores)];
-    figure(body, "Cores used", &chart("cores", cores, &lines));
-    let rss: fn(&Moment) -> f64 = |moment| moment.rss_bytes as f64;
-    figure(body, "Resident memory", &chart("memory", bytes, &[("server", rss)]));
-    let lines: [(&str, fn(&Moment) -> f64); 2] =
-        [("received", |moment| moment.received_per_s), ("sent", |moment| moment.sent_per_s)];
-    figure(body, "Messages in each second", &chart("messages", quantity, &lines));
-    let connections: fn(&Moment) -> f64 = |moment| moment.connections as f64;
-    figure(body, "Connections", &chart("connections", quantity, &[("open", connections)]));
+    let streams: Curve = ("open", |moment| moment.streams as f64);
+    figure(body, "Streams", &chart("streams", quantity, &[streams]));
+    let server: Curve = ("server", |moment| moment.server_cores);
+    let machine: Curve = ("machine", |moment| moment.machine_cores);
+    figure(body, "Cores used", &chart("cores", cores, &[server, machine]));
+    let rss: Curve = ("server", |moment| moment.rss_bytes as f64);
+    figure(body, "Resident memory", &chart("memory", bytes, &[rss]));
+    let received: Curve = ("received", |moment| moment.received_per_s);
+    let sent: Curve = ("sent", |moment| moment.sent_per_s);
+    figure(body, "Messages in each second", &chart("messages", quantity, &[received, sent]));
+    let connections: Curve = ("open", |moment| moment.connections as f64);
+    figure(body, "Connections", &chart("connections", quantity, &[connections]));
 }
+
+/// A name, and what it stands for at a moment.
+type Curve = (&'static str, fn(&Moment) -> f64);
 
 fn figure(body: &mut String, caption: &str, chart: &str) {
     if !chart.is_empty() {
