@@ -127,7 +127,11 @@ impl Http2 {
     fn begin(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         let Some(head) = Head::of(bytes) else { return Ok(0) };
         if head.length > FRAME_BYTES_DEFAULT {
-            return Err(broken("the server sent an HTTP/2 frame of more than 16 KiB"));
+            return Err(broken(match self.step {
+                // Most likely text: an answer of HTTP/1.1, or of something else altogether.
+                Step::Settings => "the server does not speak HTTP/2 without TLS",
+                _ => "the server sent an HTTP/2 frame of more than 16 KiB",
+            }));
         }
         if head.kind == DATA {
             return self.begin_data(head, bytes);
@@ -479,6 +483,7 @@ mod tests {
             frame(&mut wire, HEADERS, END_HEADERS, STREAM, block);
             assert!(refused(&wire, false).contains(text), "{text}");
         }
+        assert!(refused(b"HTTP/1.1 400 Bad Request\r\n\r\n", false).contains("not speak HTTP/2"));
         let mut wire = settings(&[]);
         frame(&mut wire, GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 11, b'c', b'a', b'l', b'm']);
         assert!(refused(&wire, false).contains("11 calm"));
