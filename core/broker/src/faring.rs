@@ -5,6 +5,7 @@
 //! are.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use tiderace_base::{Close, Key, SessionId};
 use tiderace_topics::Path;
@@ -23,6 +24,17 @@ const SESSIONS_DEFAULT: usize = 100;
 const PATH: &str = "$sys/sessions";
 
 impl Broker {
+    /// The name of the principal that a session is logged in as.
+    pub fn principal_name(&self, session: SessionId) -> Option<Arc<str>> {
+        let record = self.sessions.get(key_of(session))?;
+        record.principal.as_ref().map(|principal| principal.name.clone())
+    }
+
+    /// Bytes that wait for a session, those that are withheld included.
+    pub fn backlog_bytes(&self, session: SessionId) -> usize {
+        self.sessions.get(key_of(session)).map_or(0, waiting)
+    }
+
     pub(crate) fn state_of(&self, session: SessionId) -> SessionState {
         self.sessions.get(key_of(session)).map(state).unwrap_or_default()
     }

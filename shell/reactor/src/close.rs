@@ -8,7 +8,8 @@
 //! ```
 //! Closing a socket with unread bytes makes the kernel send a reset, which may overtake our last
 //! words; so we shut our side first and read for a little while. Invariant: every connection that
-//! was opened is counted once with a close code.
+//! was opened is counted once with a close code; one that a session outlives is counted by what comes
+//! after it.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,11 +37,19 @@ pub(crate) enum Farewell {
 }
 
 impl<D: Driver> Shard<D> {
-    /// Ends a connection in good order: the session now, the connection when all is written.
+    /// Ends a connection in good order: the session now, unless it waits for another one, the connection
+    /// when all is written.
     pub(crate) fn end(&mut self, key: Key, close: &Close, farewell: Farewell) {
         if close.code == CloseCode::ShuttingDown && self.drain_hub(key) {
             return;
         }
+        if !self.detach(key, close, farewell, false) {
+            self.end_whole(key, close, farewell);
+        }
+    }
+
+    /// The same with the session in any case.
+    fn end_whole(&mut self, key: Key, close: &Close, farewell: Farewell) {
         let closing = Stage::Closing { discarded: 0 };
         match self.connections.get_mut(key) {
             None => return,
@@ -84,6 +93,8 @@ impl<D: Driver> Shard<D> {
                 self.pool.queue(&mut connection.outgoing).tail().extend_from_slice(LAST_CHUNK);
             }
             self.broker.close(self.now, live.id, &mut self.effects);
+            self.release_alias(key);
+            self.detached.remove(key);
             if let Transport::Requests(requests) = live.transport {
                 self.dismiss_requests(key, *requests, close);
             }
@@ -156,7 +167,11 @@ impl<D: Driver> Shard<D> {
 
     /// Ends a connection at once, without last words.
     pub(crate) fn discard(&mut self, key: Key, code: CloseCode) {
-        self.end(key, &code.into(), Farewell::Silent);
+        let close = Close::from(code);
+        if self.detach(key, &close, Farewell::Silent, true) {
+            return;
+        }
+        self.end_whole(key, &close, Farewell::Silent);
         self.forget(key);
     }
 

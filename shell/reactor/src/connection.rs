@@ -6,6 +6,7 @@
 //!                   │    │ ▲ keep-alive                        ├─▶ Live ─▶ Closing ─▶ (gone)
 //!                   │    └─┘                                   │
 //!                   └───────────────────▶ Starting(stream) ────┘
+//!  Live ──hand-over──▶ Seeking ─▶ into the record of another session, or Live again
 //!  every stage ─▶ Closing: the last words are written, our side is shut, the rest is discarded
 //! ```
 //! A connection without a broker session (every stage but `Live`) may move to another shard; it
@@ -19,6 +20,7 @@ use tiderace_websocket::Decoder;
 use tiderace_wire::{Framing, Session};
 
 use crate::chunked::CHUNKS;
+use crate::hand_over::Seeking;
 use crate::http::{HttpStage, KeptRequest};
 use crate::hub::Hub;
 use crate::options::Deadlines;
@@ -116,7 +118,7 @@ impl<S> Connection<S> {
                 self.deadline = now + deadlines.frame;
             }
             Transport::Stream | Transport::Chunked => self.deadline = Time::NEVER,
-            Transport::Requests(_) | Transport::Resident => {}
+            Transport::Requests(_) | Transport::Resident | Transport::Detached => {}
             Transport::WebSocket { decoder, rest } => {
                 let fragments = decoder.heap_bytes() > 0;
                 if !partial && !fragments && rest.is_none() {
@@ -193,6 +195,8 @@ pub(crate) enum Stage {
     Starting(Box<Starting>),
     /// It carries a session.
     Live(Live),
+    /// It looks for the session that its client wants to go on with.
+    Seeking(Box<Seeking>),
     /// It ends.
     Closing {
         /// Bytes received and thrown away since.
@@ -240,13 +244,18 @@ pub(crate) enum Transport {
     Requests(Box<Requests>),
     /// Not at all: the session lives on the server.
     Resident,
+    /// By nothing, until its client comes back.
+    Detached,
 }
 
 /// What a WebSocket client has begun and not finished.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// Payload that waits for more.
+    /// Payload that waits for more, or for the session to take it.
     pub(crate) bytes: Vec<u8>,
+    /// Set if that is a whole message, which a session that takes messages was given and did not take:
+    /// whether it is text.
+    pub(crate) whole: Option<bool>,
     /// Bytes without which another call is pointless.
     pub(crate) need: usize,
     /// When the next byte of an unfinished frame is due, the protocol's or the WebSocket's.
@@ -258,7 +267,7 @@ pub(crate) struct Rest {
 impl Default for Rest {
     fn default() -> Self {
         let (frame_by, message_by) = (Time::NEVER, Time::NEVER);
-        Rest { bytes: Vec::new(), need: 0, frame_by, message_by }
+        Rest { bytes: Vec::new(), whole: None, need: 0, frame_by, message_by }
     }
 }
 
@@ -290,13 +299,32 @@ impl Live {
     pub(crate) fn is_resident(&self) -> bool {
         matches!(self.transport, Transport::Resident)
     }
+
+    pub(crate) fn is_detached(&self) -> bool {
+        matches!(self.transport, Transport::Detached)
+    }
+
+    /// Whether the session may live on when its connection is gone.
+    pub(crate) fn may_detach(&self) -> bool {
+        matches!(self.transport, Transport::Stream | Transport::WebSocket { .. })
+            && self.session.secret().is_some()
+            && self.session.is_established()
+    }
+
+    /// Whether another connection may come to carry the session.
+    pub(crate) fn may_be_carried(&self) -> bool {
+        (self.may_detach() || self.is_detached()) && !self.verifying
+    }
 }
 
 impl Transport {
     /// How it marks protocol frames.
     pub(crate) fn framing(&self) -> Framing {
         match self {
-            Transport::Stream | Transport::Requests(_) | Transport::Resident => Framing::Stream,
+            Transport::Stream
+            | Transport::Requests(_)
+            | Transport::Resident
+            | Transport::Detached => Framing::Stream,
             Transport::WebSocket { .. } => Framing::Messages(&FRAMING),
             Transport::Chunked => Framing::Messages(&CHUNKS),
         }
@@ -365,6 +393,16 @@ impl Flags {
     /// Sets or clears it.
     pub(crate) fn assign(&mut self, flag: u32, is_set: bool) {
         if is_set { self.set(flag) } else { self.clear(flag) }
+    }
+
+    /// What carries a connection, and how far that has come.
+    pub(crate) const CARRIER: u32 = Flags::SECURED | Flags::UNSENT | Flags::PARTIAL | Flags::TUNNEL;
+    /// On which lists it is.
+    pub(crate) const LISTS: u32 = Flags::READ_LISTED | Flags::WRITE_LISTED | Flags::AGAIN_LISTED;
+
+    /// These flags as they are, and no others.
+    pub(crate) fn keep(self, flags: u32) -> Flags {
+        Flags(self.0 & flags)
     }
 
     /// Those of the flags that are set.

@@ -14,6 +14,7 @@
 //! | `accept`, `sniff`, `http`, `upgrade`, `ws`, `session` | what happens in each stage |
 //! | `hub`, `tunnel`, `relay` | HTTP/2: its connections and what its streams carry |
 //! | `requests`, `takeover`, `resident` | sessions without a connection of their own |
+//! | `aliases`, `hand_over`, `detached` | clients that come back to their sessions |
 //! | `secure` | TLS between a socket and the rest |
 //! | `read`, `write`, `close`, `timers`, `stop` | bytes in, bytes out, and the ends |
 //! | `mailbox`, `migrate`, `shared` | between shards |
@@ -25,11 +26,14 @@
 #![allow(clippy::box_collection, clippy::vec_box)]
 
 mod accept;
+mod aliases;
 mod chunked;
 mod close;
 mod connection;
 mod date;
+mod detached;
 pub mod driver;
+mod hand_over;
 mod http;
 mod hub;
 mod log;
@@ -67,7 +71,8 @@ pub use mailbox::Answer;
 pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{
-    Deadlines, Http2Options, ListenerOptions, Options, Placement, Services, Verifier,
+    Deadlines, DetachedLimits, Http2Options, ListenerOptions, Options, Placement, Services,
+    Verifier,
 };
 pub use secure::Security;
 pub use shard::{Shard, Turn};

@@ -14,6 +14,7 @@ use tiderace_base::{Close, CloseCode, SessionId, ShardId, Span};
 use tiderace_broker::{Mail, Principal};
 use tiderace_tls::Settings;
 
+use crate::aliases::AliasMail;
 use crate::connection::Connection;
 use crate::driver::Wake;
 use crate::relay::{Graft, TunnelLetter};
@@ -30,6 +31,8 @@ pub(crate) enum Letter<S> {
     Tunnel(TunnelLetter),
     /// A connection moves in, with its TLS session if it has one.
     Connection(Box<Connection<S>>, Option<Box<Secured>>),
+    /// About the tokens by which clients name their sessions.
+    Alias(Box<AliasMail>),
 }
 
 impl<S> Letter<S> {
@@ -48,6 +51,7 @@ impl<S> Letter<S> {
             Letter::Tunnel(letter) => letter.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
             Letter::Broker(_) | Letter::Connection(..) | Letter::Branch(..) => 0,
+            Letter::Alias(mail) => mail.bytes(),
         };
         bytes + LETTER_BYTES
     }
@@ -378,7 +382,7 @@ mod tests {
             Letter::Connection(connection, _) => {
                 found.extend(connection.stream.map(|it| (from.0, it)))
             }
-            Letter::Broker(_) | Letter::Branch(..) | Letter::Tunnel(_) => {}
+            Letter::Broker(_) | Letter::Branch(..) | Letter::Tunnel(_) | Letter::Alias(_) => {}
         });
         found
     }

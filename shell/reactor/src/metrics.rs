@@ -68,7 +68,7 @@ macro_rules! metrics {
 
 metrics! {
     connections CONNECTIONS Gauge "tiderace_connections" ["protocol", "transport"]
-        "Connections open now, and sessions carried by requests; protocol none until it is known.";
+        "Connections open now, and sessions carried by requests or detached; protocol none until it is known.";
     opened OPENED Counter "tiderace_connections_opened_total" []
         "Connections accepted, and sessions begun that are carried by requests.";
     closed CLOSED Counter "tiderace_connections_closed_total" ["reason"]
@@ -77,6 +77,16 @@ metrics! {
         "Connections closed as soon as they came.";
     migrated MIGRATED Counter "tiderace_connections_migrated_total" []
         "Connections that moved to another shard.";
+    detached DETACHED Counter "tiderace_sessions_detached_total" []
+        "Sessions that lost their connection and waited for their client.";
+    detach_refused DETACH_REFUSED Counter "tiderace_sessions_detach_refused_total" []
+        "Sessions that could not wait for their client, because too many did.";
+    detached_bytes DETACHED_BYTES Gauge "tiderace_sessions_detached_bytes" []
+        "Bytes that detached sessions hold for their clients.";
+    resumed RESUMED Counter "tiderace_sessions_resumed_total" []
+        "Connections that came to carry a session which had another one before.";
+    resumes_refused RESUMES_REFUSED Counter "tiderace_sessions_resumes_refused_total" []
+        "Connections whose client wanted to go on with a session that was not there for it.";
     paused PAUSED Gauge "tiderace_connections_paused" []
         "Connections that are not read now, to slow their clients down.";
     bytes_received BYTES_RECEIVED Counter "tiderace_bytes_received_total" []
@@ -138,6 +148,11 @@ pub(crate) struct ShardMetrics {
     rejected: [Cell; REJECTED_NAMES.len()],
     pub(crate) opened: Cell,
     pub(crate) migrated: Cell,
+    pub(crate) detached: Cell,
+    pub(crate) detach_refused: Cell,
+    pub(crate) detached_bytes: Cell,
+    pub(crate) resumed: Cell,
+    pub(crate) resumes_refused: Cell,
     pub(crate) paused: Cell,
     pub(crate) bytes_received: Cell,
     pub(crate) bytes_sent: Cell,
@@ -170,7 +185,7 @@ pub(crate) struct Gauge {
 }
 
 /// What carries a session, by the place of its name.
-const TRANSPORTS: [&str; 3] = ["tcp", "websocket", "requests"];
+const TRANSPORTS: [&str; 4] = ["tcp", "websocket", "requests", "detached"];
 
 /// Versions of TLS, in the order of [`tiderace_tls::Version`].
 const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
@@ -198,6 +213,11 @@ impl ShardMetrics {
             rejected: Default::default(),
             opened: Cell::default(),
             migrated: Cell::default(),
+            detached: Cell::default(),
+            detach_refused: Cell::default(),
+            detached_bytes: Cell::default(),
+            resumed: Cell::default(),
+            resumes_refused: Cell::default(),
             paused: Cell::default(),
             bytes_received: Cell::default(),
             bytes_sent: Cell::default(),
@@ -339,8 +359,13 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
         let value = sum(&|shard| shard.http2_floods.get(index).map_or(0, Cell::value));
         number(&HTTP2_FLOODS, vec![name], value);
     }
-    let plain: [(&'static MetricRow, Read); 14] = [
+    let plain: [(&'static MetricRow, Read); 19] = [
         (&MIGRATED, |shard| &shard.migrated),
+        (&DETACHED, |shard| &shard.detached),
+        (&DETACH_REFUSED, |shard| &shard.detach_refused),
+        (&DETACHED_BYTES, |shard| &shard.detached_bytes),
+        (&RESUMED, |shard| &shard.resumed),
+        (&RESUMES_REFUSED, |shard| &shard.resumes_refused),
         (&PAUSED, |shard| &shard.paused),
         (&BYTES_RECEIVED, |shard| &shard.bytes_received),
         (&BYTES_SENT, |shard| &shard.bytes_sent),

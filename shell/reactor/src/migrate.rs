@@ -125,6 +125,7 @@ impl<D: Driver> Shard<D> {
         secured: Option<Box<Secured>>,
     ) {
         let starting = matches!(connection.stage, Stage::Starting(_));
+        let seeking = matches!(connection.stage, Stage::Seeking(_));
         let gauge = Gauge::of(&connection.stage);
         let key = self.connections.insert(connection);
         self.secure.put(key, secured);
@@ -148,6 +149,10 @@ impl<D: Driver> Shard<D> {
         }
         if starting {
             self.start(key);
+        }
+        if seeking {
+            self.seek(key);
+            self.drain_effects();
         }
         self.rearm(key);
     }

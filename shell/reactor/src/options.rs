@@ -38,6 +38,8 @@ pub struct Options {
     pub socket: SocketOptions,
     /// Deadlines.
     pub deadlines: Deadlines,
+    /// How many sessions may wait for their clients, and for how long.
+    pub detached: DetachedLimits,
     /// Bytes a client may send ahead of what its session takes in, such as before its login is
     /// decided; then it is not read any further until the session goes on.
     pub ahead_bytes_max: usize,
@@ -74,6 +76,7 @@ impl Default for Options {
             placement: Placement::default(),
             socket: SocketOptions::default(),
             deadlines: Deadlines::default(),
+            detached: DetachedLimits::default(),
             ahead_bytes_max: 64 * 1024,
             unfinished_bytes_max: 128 * 1024 * 1024,
             batch_delay: Span::ZERO,
@@ -172,6 +175,31 @@ impl Default for Deadlines {
             pong: Span::from_secs(30),
             flush: Span::from_secs(5),
             linger: Span::from_secs(1),
+        }
+    }
+}
+
+/// What sessions may take whose connection is gone; of the whole node, of which each shard has an equal
+/// share.
+#[derive(Clone, Copy, Debug)]
+pub struct DetachedLimits {
+    /// Sessions.
+    pub sessions_max: usize,
+    /// Of them, those of one principal.
+    pub sessions_per_principal_max: usize,
+    /// Bytes that wait for their clients.
+    pub bytes_max: usize,
+    /// How long each may wait, whatever its protocol says.
+    pub time_max: Span,
+}
+
+impl Default for DetachedLimits {
+    fn default() -> Self {
+        DetachedLimits {
+            sessions_max: 100_000,
+            sessions_per_principal_max: 10_000,
+            bytes_max: 256 << 20,
+            time_max: Span::from_secs(300),
         }
     }
 }

@@ -204,7 +204,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn again(&mut self, key: Key) {
+    pub(crate) fn again(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -222,6 +222,7 @@ impl<D: Driver> Shard<D> {
     /// What is to be done after a connection's bytes have been handled and kept.
     fn end_input(&mut self, key: Key) {
         self.finish_takeover(key);
+        self.finish_hand_over(key);
         self.move_request(key);
         self.move_marked(key);
         let Some(connection) = self.connections.get_mut(key) else {
@@ -255,7 +256,7 @@ impl<D: Driver> Shard<D> {
                 Stage::Sniff => self.sniff(key, rest),
                 Stage::Http(_) => self.http(key, rest),
                 Stage::Http2(_) => self.http2(key, rest),
-                Stage::Starting(_) => return consumed,
+                Stage::Starting(_) | Stage::Seeking(_) => return consumed,
                 Stage::Live(live) if live.is_websocket() => self.websocket(key, rest),
                 Stage::Live(_) => self.stream(key, rest),
                 Stage::Closing { .. } => self.discard_input(key, rest),
@@ -390,6 +391,8 @@ impl<D: Driver> Shard<D> {
             // Pipelined requests wait for room to answer.
             Stage::Http(_) if pending && connection.is_clogged() => {}
             Stage::Starting(_) if connection.flags.has(Flags::MOVING) => {}
+            // What it has sent is for the session that it looks for.
+            Stage::Seeking(_) => {}
             _ => self.end(key, &CloseCode::PeerGone.into(), Farewell::Silent),
         }
     }

@@ -163,6 +163,7 @@ impl<D: Driver> Shard<D> {
     /// A record comes in that a tunnel of another shard carries.
     pub(crate) fn arrive_by_tunnel(&mut self, connection: Connection<D::Stream>, graft: Graft) {
         let starting = matches!(connection.stage, Stage::Starting(_));
+        let seeking = matches!(connection.stage, Stage::Seeking(_));
         let gauge = Gauge::of(&connection.stage);
         let record = self.connections.insert(connection);
         self.change_gauge(None, Some(gauge));
@@ -182,6 +183,10 @@ impl<D: Driver> Shard<D> {
         }
         if starting {
             self.start(record);
+        }
+        if seeking {
+            self.seek(record);
+            self.drain_effects();
         }
         self.rearm(record);
     }

@@ -16,7 +16,7 @@ use crate::date::http_date;
 use crate::driver::Driver;
 use crate::http::{Asked, Work, write_head};
 use crate::metrics::Rejected;
-use crate::session::Ended;
+use crate::session::{Ended, Origin};
 use crate::shard::Shard;
 
 /// What carries a session that has no connection of its own.
@@ -114,7 +114,8 @@ impl<D: Driver> Shard<D> {
         self.shared.gain(self.id);
         self.metrics.opened.add(1);
         let transport = Transport::Requests(Box::default());
-        self.open_session(session, protocol, transport, None, Some(request));
+        let origin = Origin { subprotocol: None, request: Some(request), unknown: false };
+        self.open_session(session, protocol, transport, origin);
         Some(session)
     }
 
@@ -138,8 +139,7 @@ impl<D: Driver> Shard<D> {
         key: Key,
         protocol: u16,
         transport: Transport,
-        subprotocol: Option<&'static str>,
-        request: Option<&Request<'_>>,
+        origin: Origin<'_>,
     ) {
         let secret = self.driver.random();
         let shared = self.shared.clone();
@@ -150,8 +150,9 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let opening = Opening {
-            subprotocol,
-            request,
+            subprotocol: origin.subprotocol,
+            request: origin.request,
+            unknown: origin.unknown,
             ticket: Ticket { shard: self.id, key, secret },
             epoch: shared.services.broker.epoch,
             shard: self.id,

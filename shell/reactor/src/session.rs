@@ -8,7 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_broker::Effects;
 use tiderace_websocket::{Decoder, Role};
-use tiderace_wire::{Context, Output, Reply, Response, Session, Takeover, Ticket};
+use tiderace_wire::{
+    Context, HandOver, Output, Reply, Request, Response, Session, Takeover, Ticket,
+};
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage, Starting, Transport};
@@ -64,9 +66,13 @@ impl<D: Driver> Shard<D> {
         let (protocol, subprotocol) = (starting.protocol, starting.subprotocol);
         match starting.request {
             Some(kept) => kept.with(|request| {
-                self.open_session(key, protocol, transport, subprotocol, Some(request));
+                let origin = Origin { subprotocol, request: Some(request), unknown: false };
+                self.open_session(key, protocol, transport, origin);
             }),
-            None => self.open_session(key, protocol, transport, subprotocol, None),
+            None => {
+                let origin = Origin { subprotocol, request: None, unknown: false };
+                self.open_session(key, protocol, transport, origin);
+            }
         }
     }
 
@@ -100,6 +106,10 @@ impl<D: Driver> Shard<D> {
         self.asked.respond = context.respond.take();
         self.asked.stream = context.stream.take();
         self.asked.takeover = context.takeover.take();
+        self.asked.hand_over = context.hand_over.take();
+        if let Some(alias) = context.alias.take() {
+            self.asked.alias = Some(alias);
+        }
         match outcome {
             Ok(Ok(())) => finished.map_or(Ok(()), |close| Err(Ended(close, Farewell::Transport))),
             Ok(Err(close)) => Err(Ended(close, Farewell::Full)),
@@ -117,6 +127,12 @@ impl<D: Driver> Shard<D> {
         self.run_commands(key);
         self.respond_pending(key);
         self.pass_takeover(key);
+        if let Some(whom) = self.asked.hand_over.take() {
+            self.asked.seeks = Some((key, whom));
+        }
+        if let Some(alias) = self.asked.alias.take() {
+            self.ask_alias(key, alias);
+        }
         self.want_deliveries(key);
         if let Err(Ended(close, farewell)) = outcome {
             self.end(key, &close, farewell);
@@ -153,7 +169,7 @@ impl<D: Driver> Shard<D> {
 
     /// Does what the broker wants done, and what follows from that, until nothing is left.
     pub(crate) fn drain_effects(&mut self) {
-        while has_effects(&self.effects) {
+        while has_effects(&self.effects) || self.aliases.has_answers() {
             std::mem::swap(&mut self.effects, &mut self.effects_spare);
             let mut effects = std::mem::take(&mut self.effects_spare);
             for (shard, mail) in effects.mail.drain(..) {
@@ -183,6 +199,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             self.effects_spare = effects;
+            self.answer_aliases();
         }
     }
 
@@ -198,6 +215,12 @@ impl<D: Driver> Shard<D> {
         let outcome = self.call(key, |session, now, context| session.reply(now, reply, context));
         self.after_call(key, outcome);
         self.answer_known(key);
+        self.wake_input(key);
+        self.rearm(key);
+    }
+
+    /// A session has heard what it may have waited for: gives it again what it has left.
+    pub(crate) fn wake_input(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -207,7 +230,6 @@ impl<D: Driver> Shard<D> {
         if !connection.is_carried() && pending || connection.flags.has(Flags::PEER_ENDED) {
             self.lists.again(key, &mut connection.flags);
         }
-        self.rearm(key);
     }
 
     /// A session that refused deliveries for a while may want them again.
@@ -290,6 +312,24 @@ pub(crate) struct Wishes {
     pub(crate) takeover: Option<(Ticket, Takeover)>,
     /// The probe that is to give up its connection when its handling is over.
     pub(crate) done: Option<(Key, Ticket)>,
+    /// Whom its client wants to go on with.
+    pub(crate) hand_over: Option<HandOver>,
+    /// The connection that is to be handed over when its handling is over.
+    pub(crate) seeks: Option<(Key, HandOver)>,
+    /// The connection that was not taken by whom it sought, while its new session is told.
+    pub(crate) unknown: Option<Key>,
+    /// The alias that it wants.
+    pub(crate) alias: Option<Box<[u8]>>,
+}
+
+/// How a session comes about.
+pub(crate) struct Origin<'a> {
+    /// The WebSocket subprotocol agreed on.
+    pub(crate) subprotocol: Option<&'static str>,
+    /// The request it began with.
+    pub(crate) request: Option<&'a Request<'a>>,
+    /// Its connection was for a session that is not there.
+    pub(crate) unknown: bool,
 }
 
 /// Why and how a connection ends.
@@ -306,9 +346,12 @@ impl Gauge {
                 Transport::Stream | Transport::Chunked => Gauge::protocol(live.protocol, 0),
                 Transport::WebSocket { .. } => Gauge::protocol(live.protocol, 1),
                 Transport::Requests(_) => Gauge::protocol(live.protocol, 2),
+                Transport::Detached => Gauge::protocol(live.protocol, 3),
                 Transport::Resident => Gauge::NONE,
             },
-            Stage::Sniff | Stage::Starting(_) | Stage::Closing { .. } => Gauge::UNKNOWN,
+            Stage::Sniff | Stage::Starting(_) | Stage::Seeking(_) | Stage::Closing { .. } => {
+                Gauge::UNKNOWN
+            }
         }
     }
 }

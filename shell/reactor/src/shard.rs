@@ -12,7 +12,9 @@ use tiderace_base::{CloseCode, Key, Now, ShardId, Slab, Span, Time, Wheel};
 use tiderace_broker::{Broker, Effects};
 use tiderace_wire::Commands;
 
+use crate::aliases::Aliases;
 use crate::connection::{Connection, Flags};
+use crate::detached::Detached;
 use crate::driver::{Driver, Event};
 use crate::log::EndLog;
 use crate::mailbox::{Letter, Notice, Post};
@@ -53,6 +55,8 @@ pub struct Shard<D: Driver> {
     /// The records of [`crate::Services::residents`].
     pub(crate) residents: Vec<Key>,
     pub(crate) asked: Wishes,
+    pub(crate) aliases: Aliases,
+    pub(crate) detached: Detached,
     /// The connection whose request is for a session of another shard, until its handling is over.
     pub(crate) moves: Option<(Key, ShardId)>,
     events: Vec<Event>,
@@ -159,6 +163,8 @@ impl<D: Driver> Shard<D> {
             end_log: EndLog::default(),
             residents: Vec::new(),
             asked: Wishes::default(),
+            aliases: Aliases::default(),
+            detached: Detached::default(),
             moves: None,
             events: Vec::new(),
             due: Vec::new(),
@@ -257,8 +263,9 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
+        let is_carried = connection.is_carried();
         let flags = &mut connection.flags;
-        if broken && flags.has(Flags::PAUSED | Flags::HELD) {
+        if broken && flags.has(Flags::PAUSED | Flags::HELD) && !is_carried {
             // It would only be noticed when it is read again, which may be never.
             self.discard(key, CloseCode::PeerGone);
             return self.drain_effects();
@@ -305,6 +312,10 @@ impl<D: Driver> Shard<D> {
                 Letter::Branch(connection, graft) => self.arrive_by_tunnel(*connection, graft),
                 Letter::Tunnel(letter) => self.hear_tunnel(from, letter),
                 Letter::Connection(connection, secured) => self.arrive(*connection, secured),
+                Letter::Alias(mail) => {
+                    self.take_alias_mail(*mail);
+                    self.drain_effects();
+                }
             }
             handled += weight;
             if handled >= HANDLED_BYTES {
@@ -330,6 +341,7 @@ impl<D: Driver> Shard<D> {
         self.tick_at = self.now.time + TICK;
         self.broker.tick(self.now, &mut self.effects);
         self.drain_effects();
+        self.sweep_detached();
         self.metrics.set_broker(&self.broker.metrics());
     }
 

@@ -81,7 +81,7 @@ impl<D: Driver> Shard<D> {
 
     /// Gives what carries one record to another: whether that could be done, or nothing if there is nobody
     /// to give it to.
-    fn pass_carrier(
+    pub(crate) fn pass_carrier(
         &mut self,
         from: Key,
         donor: &mut Connection<D::Stream>,
@@ -121,6 +121,7 @@ impl<D: Driver> Shard<D> {
         self.shared.lose(self.id);
         if let Stage::Live(live) = &donor.stage {
             self.broker.close(self.now, live.id, &mut self.effects);
+            self.release_alias(from);
         }
         let Some(registered) = self.pass_carrier(from, &mut donor, to) else {
             return;
@@ -132,8 +133,7 @@ impl<D: Driver> Shard<D> {
         (record.peer, record.listener) = (donor.peer, donor.listener);
         record.input = donor.input.take();
         let ending = Flags::PEER_ENDING | Flags::PEER_ENDED;
-        let carrier = Flags::SECURED | Flags::UNSENT | Flags::PARTIAL | Flags::TUNNEL;
-        let kept = Flags::READABLE | Flags::HEARD | ending | carrier;
+        let kept = Flags::READABLE | Flags::HEARD | ending | Flags::CARRIER;
         record.flags.set(donor.flags.only(kept) | Flags::WRITABLE);
         self.lists.read(to, &mut record.flags);
         self.lists.write(to, &mut record.flags);

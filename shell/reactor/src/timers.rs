@@ -66,7 +66,8 @@ impl<D: Driver> Shard<D> {
             // An idle connection between requests ends without reproach.
             Stage::Http(_) => CloseCode::Done,
             Stage::Http2(_) => return self.hub_timeout(key),
-            Stage::Starting(_) => CloseCode::LoginTimeout,
+            Stage::Starting(_) | Stage::Seeking(_) => CloseCode::LoginTimeout,
+            Stage::Live(live) if live.is_detached() => CloseCode::ResumeTimeout,
             Stage::Live(live) if live.session.is_established() => {
                 let fresh = connection.flags.raise(Flags::ESTABLISHED);
                 if live.is_websocket() && !fresh {

@@ -231,9 +231,13 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let idle =
-            |outgoing: &mut Box<Outgoing>| outgoing.queue.is_empty() && outgoing.counted == 0;
+        // What a session says that nothing carries is for nobody.
+        let unheard = connection.live().is_some_and(|live| live.is_detached());
+        let idle = |outgoing: &mut Box<Outgoing>| {
+            unheard || outgoing.queue.is_empty() && outgoing.counted == 0
+        };
         if let Some(outgoing) = connection.outgoing.take_if(idle) {
+            self.metrics.backlog_bytes.sub(outgoing.counted as u64);
             self.pool.give_queue(outgoing);
         }
     }

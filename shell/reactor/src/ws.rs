@@ -50,12 +50,12 @@ impl<D: Driver> Shard<D> {
             return Ok(Frame::stop(bytes.len()));
         };
         let held = connection.flags.has(Flags::HELD);
-        let Stage::Live(Live { transport: Transport::WebSocket { decoder, .. }, .. }) =
+        let Stage::Live(Live { transport: Transport::WebSocket { decoder, rest }, .. }) =
             &mut connection.stage
         else {
             return Ok(Frame::stop(0));
         };
-        if held {
+        if held || rest.as_ref().is_some_and(|rest| rest.whole.is_some()) {
             return Ok(Frame::stop(0));
         }
         let decoded = decoder
@@ -85,17 +85,29 @@ impl<D: Driver> Shard<D> {
             }
         }
         // A probe that is done gives its connection up: what follows is for the session it was for.
-        Ok(Frame { consumed, more: self.asked.takeover.is_none() })
+        // One that is handed over is read on by the session that gets it.
+        let more = self.asked.takeover.is_none() && self.asked.hand_over.is_none();
+        Ok(Frame { consumed, more })
     }
 
     /// Gives a message to the session: whole if it wants that, as bytes of a stream otherwise.
     fn take_message(&mut self, key: Key, kind: MessageKind, payload: &[u8]) -> Result<(), Ended> {
         let live = self.connections.get_mut(key).and_then(|connection| connection.live());
         if live.is_some_and(|live| live.session.takes_messages()) {
-            let message = Incoming { text: kind == MessageKind::Text, bytes: payload };
-            return self.call(key, |session, now, context| session.message(now, message, context));
+            return self.whole(key, kind == MessageKind::Text, payload);
         }
         self.payload(key, payload)
+    }
+
+    /// Gives a whole message to a session, and keeps it if it is for another one.
+    fn whole(&mut self, key: Key, text: bool, bytes: &[u8]) -> Result<(), Ended> {
+        let message = Incoming { text, bytes };
+        self.call(key, |session, now, context| session.message(now, message, context))?;
+        if self.asked.hand_over.is_some() {
+            let rest = Rest { bytes: bytes.to_vec(), whole: Some(text), ..Rest::default() };
+            self.put_rest(key, Box::new(rest));
+        }
+        Ok(())
     }
 
     /// Gives payload to the session, behind what it has not consumed.
@@ -129,9 +141,17 @@ impl<D: Driver> Shard<D> {
 
     /// Gives the session again what it has not consumed.
     pub(crate) fn offer_rest(&mut self, key: Key) {
-        let pending = self.connections.get_mut(key).is_some_and(|c| c.rest_len() > 0);
-        if pending {
-            let outcome = self.payload(key, &[]);
+        let rest = match self.connections.get_mut(key).and_then(|record| record.live()) {
+            Some(Live { transport: Transport::WebSocket { rest, .. }, .. }) => rest,
+            _ => return,
+        };
+        let whole = rest.take_if(|rest| rest.whole.is_some());
+        let pending = rest.as_ref().is_some_and(|rest| !rest.bytes.is_empty());
+        if pending || whole.is_some() {
+            let outcome = match whole.as_ref().and_then(|rest| Some((rest.whole?, &rest.bytes))) {
+                Some((text, bytes)) => self.whole(key, text, bytes),
+                None => self.payload(key, &[]),
+            };
             self.after_call(key, outcome);
             self.drain_effects();
         }

@@ -6,6 +6,7 @@ mod common;
 
 use common::http2::{Exchange, Http2};
 use common::metric;
+use common::phoenix::phoenix_protocol;
 use common::postbox::postbox_protocol;
 use common::world::World;
 use http::Request;
@@ -284,5 +285,51 @@ fn any_connection_may_carry_any_request() {
         clients[3].step(&world);
         let mut clients: Vec<&mut Http2> = clients.iter_mut().collect();
         stop(world, &mut clients);
+    }
+}
+
+#[test]
+fn a_session_is_resumed_over_streams_and_goes_on_when_one_is_reset() {
+    const TOKEN: &str = "0123456789abcdef";
+    for seed in 0..60 {
+        let options = Options { shards: 1 + (seed % 4) as usize, ..Options::default() };
+        let mut world = World::with(seed, options, |services| {
+            services.protocols.push(phoenix_protocol());
+        });
+        let mut first = Http2::connect(&world);
+        let mut client = Http2::connect(&world);
+        let post = || Request::post("http://h/phx-stream").body(()).unwrap();
+        let mut stream = first.request(post(), true);
+        stream.say(format!("PHX {TOKEN} ann\nS t\nP t 0\n").as_bytes());
+        first.run(&mut world, &mut stream, "the beginning", |it| it.body.ends_with(b"M 0\n"));
+        // By a stream of another connection, perhaps on another shard, and on that shard once more.
+        for round in 1..4 {
+            match (round + seed) % 3 {
+                0 => stream.reset(),
+                1 => stream.finish(),
+                _ => {}
+            }
+            let mut next = client.request(post(), true);
+            next.say(format!("BACK {TOKEN} {round}\nP t {round}\n").as_bytes());
+            let expected = format!("BACK {}\nM {round}\n", round + 1);
+            world.run_until("to be back", |world| {
+                for http2 in [&mut first, &mut client] {
+                    http2.step(world);
+                }
+                stream.step();
+                next.step();
+                next.body == expected.as_bytes()
+            });
+            stream = next;
+        }
+        // From a tunnel to a socket.
+        let socket = world.network.connect(0);
+        world.network.send(socket, format!("BACK {TOKEN} 4\nP t 4\n").as_bytes());
+        world.run_until("to be back", |world| {
+            client.step(world);
+            stream.step();
+            world.text(socket) == "BACK 5\nM 4\n"
+        });
+        stop(world, &mut [&mut first, &mut client]);
     }
 }

@@ -115,6 +115,12 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
         },
         ahead_bytes_max: limits.preauth_bytes_max.max(4096),
         unfinished_bytes_max: limits.message_bytes_max + limits.header_bytes_max + 4096,
+        detached: tiderace_reactor::DetachedLimits {
+            sessions_max: config.session.detached_max,
+            sessions_per_principal_max: config.session.detached_per_principal_max,
+            bytes_max: config.session.detached_bytes_max,
+            time_max: config.session.detached_timeout,
+        },
         batch_delay: config.session.batch_delay,
         block_bytes: config.session.block_bytes,
         socket: SocketOptions {

@@ -18,6 +18,14 @@ section! {
         "outbox_bytes_low" outbox_bytes_low: usize = Is("1 MiB"), Kind::Bytes { min: 4 * KIB, max: 4 * GIB };
         /// Bytes of the newest values of topics that may wait for one client which asks for messages by their number, as RSocket's do, and has not asked for more. Beyond it the topic's policy decides: `drop-oldest` and `drop-newest` drop, all others disconnect.
         "withheld_bytes_max" withheld_bytes_max: usize = Is("64 MiB"), Kind::Bytes { min: 64 * KIB, max: 4 * GIB };
+        /// Sessions that may wait for their clients at a time after they lost their connections, such as RSocket's that can be resumed. Each event loop has an equal share.
+        "detached_max" detached_max: usize = Is("100000"), Kind::Integer { min: 0, max: 100_000_000 };
+        /// Of them, those of one principal.
+        "detached_per_principal_max" detached_per_principal_max: usize = Is("10000"), Kind::Integer { min: 0, max: 100_000_000 };
+        /// Bytes that sessions may hold together while they wait for their clients; beyond it those that hold most end.
+        "detached_bytes_max" detached_bytes_max: usize = Is("256 MiB"), Kind::Bytes { min: 0, max: 1024 * GIB };
+        /// How long a session waits for its client at most, whatever its protocol says.
+        "detached_timeout" detached_timeout: Duration = Is("5m"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) };
         /// Bytes after which one client has had its turn, by one write or one answered poll; the others come before it gets more.
         "block_bytes" block_bytes: usize = Is("256 KiB"), Kind::Bytes { min: 4 * KIB, max: 256 * KIB };
         /// How long messages may wait so that more of them go out in one write: a connection is then written at most once in that time. Worth it where every client gets very many small messages, because fewer writes cost less on both ends.

@@ -8,6 +8,7 @@
 )]
 
 pub mod http2;
+pub mod phoenix;
 pub mod postbox;
 pub mod protocols;
 pub mod tls;

@@ -1,0 +1,206 @@
+//! Detached sessions: their connection is gone, and they wait for their clients to come back.
+//!
+//! The record stays what it was but for its stream; its backlog goes on under the policies for slow
+//! subscribers, and what its session writes is thrown away. Relies on the session to know what it has to
+//! repeat. Invariants: a node has only so many detached sessions, and of one principal only so many, and
+//! they hold only so many bytes; none waits longer than its own deadline and the node's. Each shard has
+//! an equal share of these limits, so none is asked of another.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, Span, Time};
+use tiderace_websocket::encode_close;
+
+use crate::close::Farewell;
+use crate::connection::{Connection, Flags, Stage, Transport};
+use crate::driver::Driver;
+use crate::metrics::Gauge;
+use crate::options::DetachedLimits;
+use crate::shard::Shard;
+
+/// The detached sessions of one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Detached {
+    sessions: HashMap<Key, Arc<str>>,
+    principals: HashMap<Arc<str>, usize>,
+    swept_at: Time,
+}
+
+impl Detached {
+    /// Whether there is room for another session of a principal.
+    fn admits(&self, principal: &str, limits: &DetachedLimits, shards: usize) -> bool {
+        let share = |limit: usize| limit.div_ceil(shards.max(1));
+        let of_principal = self.principals.get(principal).copied().unwrap_or(0);
+        self.sessions.len() < share(limits.sessions_max)
+            && of_principal < share(limits.sessions_per_principal_max)
+    }
+
+    fn add(&mut self, key: Key, principal: Arc<str>) {
+        *self.principals.entry(principal.clone()).or_default() += 1;
+        self.sessions.insert(key, principal);
+    }
+
+    /// A session is not detached any more.
+    pub(crate) fn remove(&mut self, key: Key) {
+        let Some(principal) = self.sessions.remove(&key) else { return };
+        if let Some(count) = self.principals.get_mut(&principal) {
+            *count -= 1;
+            if *count == 0 {
+                self.principals.remove(&principal);
+            }
+        }
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// The connection of a session ends. If that is nobody's wish and the session lives on without one,
+    /// ends the connection alone, and says so; `broken` if nothing can be written to it any more.
+    pub(crate) fn detach(
+        &mut self,
+        key: Key,
+        close: &Close,
+        farewell: Farewell,
+        broken: bool,
+    ) -> bool {
+        let lost = match close.code {
+            CloseCode::PeerGone
+            | CloseCode::TransportError
+            | CloseCode::HeartBeatTimeout
+            | CloseCode::IdleTimeout
+            | CloseCode::FrameTimeout => true,
+            // The close of a WebSocket says nothing about the session.
+            CloseCode::Done => farewell == Farewell::Silent,
+            _ => false,
+        };
+        if !lost || self.stopping.is_some() {
+            return false;
+        }
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        let peer = connection.peer;
+        let Some(live) = connection.live().filter(|live| live.may_detach()) else { return false };
+        let Some(principal) = self.broker.principal_name(live.id) else { return false };
+        let limits = &self.shared.options.detached;
+        if !self.detached.admits(&principal, limits, self.shared.doors.len())
+            || !self.shared.admit_carried(peer.address())
+        {
+            self.metrics.detach_refused.add(1);
+            return false;
+        }
+        let now = self.now;
+        let session = &mut live.session;
+        let lives_on = catch_unwind(AssertUnwindSafe(|| session.detach(now))).unwrap_or(false);
+        if !lives_on {
+            self.shared.dismiss_carried(peer.address());
+            return false;
+        }
+        let id = live.id;
+        let deadline = now.time + limits.time_max;
+        self.part(key, close, farewell, broken);
+        self.set_transport(key, Transport::Detached);
+        if let Some(connection) = self.connections.get_mut(key) {
+            if let Some(input) = connection.input.take() {
+                self.pool.give_input(input);
+            }
+            connection.need = 0;
+            connection.flags =
+                connection.flags.keep(Flags::LISTS | Flags::PAUSED | Flags::ESTABLISHED);
+            if self.broker.has_backlog(id) {
+                connection.flags.set(Flags::BACKLOG);
+            }
+            connection.deadline = deadline;
+        }
+        self.detached.add(key, principal);
+        self.metrics.detached.add(1);
+        self.rearm(key);
+        true
+    }
+
+    /// Gives a record's connection a record of its own, in which it ends.
+    pub(crate) fn part(&mut self, key: Key, close: &Close, farewell: Farewell, broken: bool) {
+        let flush = self.shared.options.deadlines.flush;
+        let Some(record) = self.connections.get_mut(key).filter(|record| !record.is_carried())
+        else {
+            return;
+        };
+        let is_websocket = record.live().is_some_and(|live| live.is_websocket());
+        let mut old = Connection::carried(record.peer, record.listener, self.now.time + flush);
+        old.stage = Stage::Closing { discarded: 0 };
+        let ending = Flags::PEER_ENDING | Flags::PEER_ENDED;
+        old.flags.set(record.flags.only(Flags::WRITABLE | Flags::CARRIER | ending));
+        old.outgoing = record.outgoing.take();
+        if is_websocket && farewell != Farewell::Silent && !broken {
+            let queue = self.pool.queue(&mut old.outgoing);
+            encode_close(queue.tail(), Some(close.code.websocket()), &close.reason, None);
+        }
+        let is_tunnel = record.flags.has(Flags::TUNNEL);
+        record.flags.clear(Flags::CARRIER);
+        let mut stream = record.stream.take();
+        if let Some(stream) = &mut stream {
+            self.driver.deregister(stream);
+        }
+        old.stream = stream;
+        let secured = self.secure.take(key);
+        let old = self.connections.insert(old);
+        self.secure.put(old, secured);
+        if is_tunnel {
+            self.tunnels.rebind(key, old);
+        }
+        self.change_gauge(None, Some(Gauge::UNKNOWN));
+        self.shared.gain(self.id);
+        let Some(record) = self.connections.get_mut(old).filter(|_| !broken) else {
+            return self.forget(old);
+        };
+        let registered = record.stream.as_mut().map(|stream| self.driver.register(stream, old));
+        if matches!(registered, Some(Err(_))) {
+            return self.forget(old);
+        }
+        self.lists.write(old, &mut record.flags);
+        self.rearm(old);
+    }
+
+    /// A session is carried in another way from now on.
+    pub(crate) fn set_transport(&mut self, key: Key, transport: Transport) {
+        let Some(record) = self.connections.get_mut(key) else { return };
+        let before = Gauge::of(&record.stage);
+        if let Some(live) = record.live() {
+            live.transport = transport;
+        }
+        let after = Gauge::of(&record.stage);
+        self.change_gauge(Some(before), Some(after));
+    }
+
+    /// Ends detached sessions, those that hold most first, until they hold no more than they may.
+    pub(crate) fn sweep_detached(&mut self) {
+        if self.detached.sessions.is_empty() || self.now.time < self.detached.swept_at {
+            return;
+        }
+        self.detached.swept_at = self.now.time + SWEEP;
+        let shards = self.shared.doors.len().max(1);
+        let most = self.shared.options.detached.bytes_max.div_ceil(shards);
+        let mut held = Vec::new();
+        for key in self.detached.sessions.keys() {
+            if let Some(Connection { stage: Stage::Live(live), .. }) = self.connections.get(*key) {
+                let kept = catch_unwind(AssertUnwindSafe(|| live.session.kept_bytes()));
+                held.push((kept.unwrap_or(0) + self.broker.backlog_bytes(live.id), *key));
+            }
+        }
+        let mut bytes: usize = held.iter().map(|(bytes, _)| *bytes).sum();
+        self.metrics.detached_bytes.set(bytes as u64);
+        if bytes <= most {
+            return;
+        }
+        held.sort_unstable();
+        while bytes > most
+            && let Some((count, key)) = held.pop()
+        {
+            bytes -= count;
+            self.end(key, &CloseCode::TooManyDetached.into(), Farewell::Silent);
+        }
+        self.drain_effects();
+    }
+}
+
+/// How often the bytes of detached sessions are looked at.
+const SWEEP: Span = Span::from_secs(1);

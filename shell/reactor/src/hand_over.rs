@@ -1,0 +1,233 @@
+//! A new connection comes to carry a session that had another one: `tiderace_wire::hand_over` tells
+//! protocols what happens, this is how.
+//!
+//! ```text
+//!   Live (asks) ─▶ Seeking ──ticket──▶ the session's shard ─┬─▶ that session's record
+//!                   │    ▲                                  └─▶ Live, `unknown`
+//!                   └────┘ an alias: its home knows the ticket
+//! ```
+//! Relies on mail to carry connections between shards. Invariants: the socket is always in exactly one
+//! record, and what was read and not taken in, of the transport and of the protocol, goes with it; a
+//! session that is not found, or does not admit the bytes, is not touched; the session gets the bytes
+//! before anything is written to the connection.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Key, Time};
+use tiderace_wire::{HandOver, Takeover, Ticket};
+
+use crate::aliases::Alias;
+use crate::close::Farewell;
+use crate::connection::{Connection, Flags, Live, Stage, Transport};
+use crate::driver::Driver;
+use crate::metrics::Gauge;
+use crate::session::Origin;
+use crate::shard::Shard;
+
+/// A connection on its way to the session that its client has named.
+pub(crate) struct Seeking {
+    protocol: u16,
+    /// The session's, once that is known.
+    ticket: Ticket,
+    /// Who the client has shown to be, if it has.
+    principal: Option<Arc<str>>,
+    /// What carries it, with what was read of messages and not taken in.
+    transport: Transport,
+}
+
+impl<D: Driver> Shard<D> {
+    /// Sends a connection to the session that it is for, once its handling is over. While its login is
+    /// being verified it stays, and its session is given the bytes again when that is known.
+    pub(crate) fn finish_hand_over(&mut self, key: Key) {
+        let Some((_, whom)) = self.asked.seeks.take_if(|(seeker, _)| *seeker == key) else {
+            return;
+        };
+        let verifying = match self.connections.get_mut(key).and_then(|record| record.live()) {
+            Some(live) => live.verifying,
+            None => return,
+        };
+        if verifying {
+            return;
+        }
+        if self.asked.unknown == Some(key) {
+            let close = Close::new(CloseCode::InternalError, "a session was sought twice");
+            return self.end(key, &close, Farewell::Transport);
+        }
+        let Some((protocol, principal)) = self.begin_seeking(key) else {
+            return;
+        };
+        match whom {
+            HandOver::Ticket(ticket) => self.found(key, Some(ticket)),
+            HandOver::Alias(bytes) => {
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.flags.set(Flags::HELD);
+                }
+                self.find_alias(key, Alias { protocol, bytes }, principal);
+            }
+        }
+    }
+
+    /// The session that has asked ends; its protocol, and who its client has shown to be.
+    fn begin_seeking(&mut self, key: Key) -> Option<(u16, Option<Arc<str>>)> {
+        let login = self.shared.options.deadlines.login;
+        let live = self.connections.get_mut(key)?.live()?;
+        if !matches!(live.transport, Transport::Stream | Transport::WebSocket { .. }) {
+            self.end(key, &CloseCode::UnexpectedFrame.into(), Farewell::Transport);
+            return None;
+        }
+        let Some(Stage::Live(live)) = self.set_stage(key, Stage::Closing { discarded: 0 }) else {
+            return None;
+        };
+        let Live { id, protocol, transport, .. } = live;
+        self.release_alias(key);
+        let principal = self.broker.principal_name(id);
+        self.broker.close(self.now, id, &mut self.effects);
+        let connection = self.connections.get_mut(key)?;
+        if connection.flags.has(Flags::PAUSED) {
+            self.metrics.paused.sub(1);
+        }
+        let gone = Flags::PAUSED | Flags::HELD | Flags::BACKLOG | Flags::ESTABLISHED;
+        connection.flags.clear(gone);
+        connection.need = 0;
+        connection.deadline = self.now.time + login;
+        let (ticket, principal) = (Ticket::default(), principal);
+        let seeking = Seeking { protocol, ticket, principal: principal.clone(), transport };
+        connection.stage = Stage::Seeking(Box::new(seeking));
+        Some((protocol, principal))
+    }
+
+    /// It is known where the session is that a connection looks for, or that there is none.
+    pub(crate) fn found(&mut self, key: Key, ticket: Option<Ticket>) {
+        let Some(Connection { stage: Stage::Seeking(seeking), .. }) = self.connections.get_mut(key)
+        else {
+            return;
+        };
+        let Some(ticket) = ticket else {
+            return self.begin_unknown(key);
+        };
+        seeking.ticket = ticket;
+        if ticket.shard == self.id || ticket.shard.index() >= self.shared.doors.len() {
+            return self.seek(key);
+        }
+        if self.is_rooted(key) {
+            // It has moved once already; the client may open another stream.
+            return self.begin_unknown(key);
+        }
+        let Some(mut connection) = self.connections.remove(key) else {
+            return;
+        };
+        self.shared.lose(self.id);
+        self.shared.gain(ticket.shard);
+        self.uncount_backlog(connection.outgoing.as_deref());
+        if let Some(outgoing) = &mut connection.outgoing {
+            outgoing.counted = 0;
+        }
+        self.change_gauge(Some(Gauge::of(&connection.stage)), None);
+        if let Some(stream) = &mut connection.stream {
+            self.driver.deregister(stream);
+        }
+        if connection.flags.has(Flags::TUNNEL) {
+            return self.send_by_tunnel(key, connection, ticket.shard);
+        }
+        let secured = self.secure.take(key);
+        self.send_away(connection, secured, ticket.shard);
+    }
+
+    /// Gives the connection to the session it looks for, or begins one that says there is none.
+    pub(crate) fn seek(&mut self, key: Key) {
+        match self.sought(key) {
+            Some(session) => self.carry(key, session),
+            None => self.begin_unknown(key),
+        }
+    }
+
+    /// The record of the session that a connection looks for, if it may carry it.
+    fn sought(&mut self, key: Key) -> Option<Key> {
+        let Some(Connection { stage: Stage::Seeking(seeking), input, .. }) =
+            self.connections.get(key)
+        else {
+            return None;
+        };
+        let (protocol, ticket) = (seeking.protocol, seeking.ticket);
+        let principal = seeking.principal.clone();
+        let first: Box<[u8]> = match &seeking.transport {
+            Transport::WebSocket { rest, .. } => rest.as_ref().map(|rest| rest.bytes.as_slice()),
+            _ => input.as_ref().map(|input| input.as_slice()),
+        }
+        .unwrap_or_default()
+        .into();
+        let found = self.holder(protocol, &ticket)?;
+        let live = self.connections.get_mut(found)?.live()?;
+        let its = self.broker.principal_name(live.id)?;
+        let now = self.now;
+        let may = live.may_be_carried() && principal.is_none_or(|name| name == its);
+        let session = &live.session;
+        let admits = || catch_unwind(AssertUnwindSafe(|| session.admits(now, &first)));
+        (may && admits().unwrap_or(false)).then_some(found)
+    }
+
+    /// Moves a connection into the record of the session that it is for, and gives that its bytes.
+    fn carry(&mut self, from: Key, to: Key) {
+        let superseded =
+            Close::new(CloseCode::PeerGone, "the client goes on by another connection");
+        self.part(to, &superseded, Farewell::Transport, false);
+        self.detached.remove(to);
+        let Some(mut donor) = self.connections.remove(from) else { return };
+        self.change_gauge(Some(Gauge::of(&donor.stage)), None);
+        self.uncount_backlog(donor.outgoing.as_deref());
+        if let Some(outgoing) = &mut donor.outgoing {
+            outgoing.counted = 0;
+        }
+        self.metrics.count_closed(CloseCode::Done);
+        self.metrics.resumed.add(1);
+        self.shared.lose(self.id);
+        let ping = self.shared.options.deadlines.ping;
+        let stage = std::mem::replace(&mut donor.stage, Stage::Closing { discarded: 0 });
+        let (Stage::Seeking(seeking), Some(registered)) =
+            (stage, self.pass_carrier(from, &mut donor, to))
+        else {
+            return;
+        };
+        let Some(record) = self.connections.get_mut(to) else { return };
+        if record.live().is_some_and(|live| live.is_detached()) {
+            self.shared.dismiss_carried(record.peer.address());
+        }
+        (record.peer, record.listener) = (donor.peer, donor.listener);
+        (record.input, record.need) = (donor.input, 0);
+        let ending = Flags::PEER_ENDING | Flags::PEER_ENDED;
+        let kept = Flags::READABLE | Flags::HEARD | Flags::CARRIER | ending;
+        let its = Flags::LISTS | Flags::PAUSED | Flags::BACKLOG | Flags::ESTABLISHED;
+        record.flags = record.flags.keep(its);
+        record.flags.set(donor.flags.only(kept) | Flags::WRITABLE);
+        let is_websocket = matches!(seeking.transport, Transport::WebSocket { .. });
+        record.deadline = if is_websocket { self.now.time + ping } else { Time::NEVER };
+        let unsent = std::mem::replace(&mut record.outgoing, donor.outgoing);
+        self.lists.read(to, &mut record.flags);
+        self.lists.write(to, &mut record.flags);
+        self.uncount_backlog(unsent.as_deref());
+        if let Some(unsent) = unsent {
+            self.pool.give_queue(unsent);
+        }
+        self.set_transport(to, seeking.transport);
+        if !registered {
+            return self.discard(to, CloseCode::TransportError);
+        }
+        let outcome =
+            self.call(to, |session, now, context| session.takeover(now, Takeover::Done, context));
+        self.after_call(to, outcome);
+        self.again(to);
+    }
+
+    /// Nobody is there for the connection: a session begins on it that says so.
+    fn begin_unknown(&mut self, key: Key) {
+        let Some(Stage::Seeking(seeking)) = self.set_stage(key, Stage::Sniff) else { return };
+        let Seeking { protocol, transport, .. } = *seeking;
+        self.metrics.resumes_refused.add(1);
+        let origin = Origin { subprotocol: None, request: None, unknown: true };
+        self.open_session(key, protocol, transport, origin);
+        let before = self.asked.unknown.replace(key);
+        self.again(key);
+        self.asked.unknown = before;
+    }
+}
