@@ -228,7 +228,7 @@ fn lines_get_through_wherever_connections_are_cut() {
         let seed = place as u64;
         let mut world = world(seed);
         let mut traveller = Traveller::new(seed);
-        traveller.travel(&mut world, seed % 2 == 0, Some(place.min(FIRST)));
+        traveller.travel(&mut world, seed.is_multiple_of(2), Some(place.min(FIRST)));
         if let Some(second) = place.checked_sub(FIRST) {
             traveller.travel(&mut world, seed % 4 < 2, Some(second));
         }
@@ -273,8 +273,9 @@ fn whoever_comes_back_while_the_old_connection_lives_gets_the_session() {
         // One after the other, and two at once.
         for round in 0..3 {
             let count = 1 + usize::from(round == 1);
-            let news: Vec<Wire> =
-                (0..count).map(|at| Wire::connect(&world, (seed as usize + at) % 3 == 0)).collect();
+            let news: Vec<Wire> = (0..count)
+                .map(|at| Wire::connect(&world, (seed as usize + at).is_multiple_of(3)))
+                .collect();
             for wire in &news {
                 wire.send(&world, &format!("{name} 1"));
             }
