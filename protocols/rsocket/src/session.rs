@@ -108,6 +108,8 @@ pub(crate) struct RSocketSession {
     /// Bytes that echo streams keep.
     echo_bytes: u32,
     faults: u32,
+    /// Bytes that waited for the client when it was last looked at while it was not read.
+    unread: u32,
     next_token: Token,
     state: State,
     marks: Marks,
@@ -134,6 +136,7 @@ impl RSocketSession {
             lifetime_ms: 0,
             echo_bytes: 0,
             faults: 0,
+            unread: 0,
             next_token: 1,
             state: State::Fresh,
             marks,
@@ -219,10 +222,21 @@ impl RSocketSession {
     /// The client has said all, or all was said for it.
     fn expired(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
         if context.reading_paused {
-            // What it said may wait where we do not read.
+            // What it said may wait where we do not read. But if nothing of what waits for it has gone
+            // since the last look, it does not read either.
+            let waiting = u32::try_from(context.output.queue.len()).unwrap_or(u32::MAX);
+            if waiting > 0 && waiting == self.unread {
+                let reason = format!(
+                    "nothing was read for {:?} while {waiting} bytes waited",
+                    self.lifetime()
+                );
+                return Err(Close::new(CloseCode::SlowConsumer, reason));
+            }
+            self.unread = waiting;
             self.heard = now.time;
             return Ok(());
         }
+        self.unread = 0;
         let lifetime = self.lifetime();
         if self.marks.has(Marks::PROBES) && !self.marks.has(Marks::PROBED) {
             self.marks.set(Marks::PROBED, true);
@@ -388,8 +402,10 @@ impl Session for RSocketSession {
 
     fn deadline(&self) -> Time {
         let kept = self.outlet.kept.as_ref().map_or(Time::NEVER, |kept| kept.until());
-        let rare = self.rare.as_ref().map_or(Time::NEVER, |rare| rare.deadline(self.options()));
-        let tick = if self.is_detached() { Time::NEVER } else { self.tick };
+        let detached = self.is_detached();
+        let rare = self.rare.as_ref();
+        let rare = rare.map_or(Time::NEVER, |rare| rare.deadline(self.options(), detached));
+        let tick = if detached { Time::NEVER } else { self.tick };
         self.silent_at().min(kept).min(rare).min(tick)
     }
 

@@ -7,17 +7,20 @@
 mod check;
 #[path = "../fuzz/player.rs"]
 mod player;
+#[path = "../fuzz/session.rs"]
+mod session;
 
 use proptest::prelude::*;
 
 type Check = fn(&[u8]);
 
-const TARGETS: [(&str, Check); 5] = [
+const TARGETS: [(&str, Check); 6] = [
     ("client", client),
     ("fragments", check::fragments),
     ("frames", check::frames),
     ("metadata", check::metadata),
     ("requester", check::requester),
+    ("session", session::session),
 ];
 
 fn client(data: &[u8]) {

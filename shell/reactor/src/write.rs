@@ -120,6 +120,8 @@ impl<D: Driver> Shard<D> {
         }
         if connection.flags.has(Flags::BACKLOG) {
             self.fill(key);
+            // Delivering may have left something to be asked of the broker at once.
+            self.rearm(key);
         }
         if self.connections.get_mut(key).is_some_and(|connection| connection.is_carried()) {
             self.answer_known(key);

@@ -153,6 +153,11 @@ impl Assemblies {
         self.place(stream).is_some()
     }
 
+    /// Time begins anew for all of them: the connection was gone meanwhile.
+    pub fn go_on(&mut self, now: Time) {
+        self.open.iter_mut().for_each(|assembly| assembly.begun = now);
+    }
+
     /// Forgets what has come of a stream's message; whether there was something.
     pub fn forget(&mut self, stream: u32) -> bool {
         self.place(stream).is_some_and(|place| {

@@ -41,14 +41,16 @@ pub fn split(input: &[u8], bytes_max: usize) -> Result<Split<'_>, FrameError> {
     })
 }
 
-/// Whether first bytes are those of a client that speaks RSocket on a stream: a SETUP or RESUME of
-/// less than 64 KiB on stream 0. The first byte, a zero, is no other protocol's.
+/// Whether first bytes are those of a client that speaks RSocket on a stream: a frame of less than
+/// 64 KiB and of a type that there is. The first byte, a zero, is no other protocol's. That it should
+/// have been a SETUP or RESUME on stream 0 is said in the words of the protocol.
 pub fn detect(first: &[u8]) -> Detect {
     for (place, byte) in first.iter().enumerate().take(PREFIX_BYTES + 5) {
         let fits = match place {
-            0 | 3..=6 => *byte == 0,
-            1 | 2 => true,
-            _ => matches!(byte >> 2, kind::SETUP | kind::RESUME),
+            0 => *byte == 0,
+            3 => *byte < 0x80,
+            1 | 2 | 4..=6 => true,
+            _ => matches!(byte >> 2, kind::SETUP..=kind::RESUME_OK | kind::EXT),
         };
         if !fits {
             return Detect::No;
@@ -91,14 +93,16 @@ mod tests {
         }
         assert_eq!(detect(&setup), Detect::Yes);
         assert_eq!(detect(&[0, 1, 0, 0, 0, 0, 0, 0x34]), Detect::Yes, "RESUME");
+        assert_eq!(detect(&[0, 0, 16, 0, 0, 0, 1, 0x10]), Detect::Yes, "to be refused by a frame");
         for other in [
             &b"GET / HTTP/1.1"[..],
             b"CONNECT\n",
             b"\n",
             b"\x16\x03\x01\0\0",
             b"\x01\0\0\0\0\0\0\x04",
-            b"\0\0\x10\0\0\0\x01\x04",
-            b"\0\0\x10\0\0\0\0\x0c",
+            b"\0\0\x10\x80\0\0\x01\x04",
+            b"\0\0\x10\0\0\0\0\x02",
+            b"\0\0\x10\0\0\0\0\x40",
         ] {
             assert_eq!(detect(other), Detect::No, "{other:?}");
         }

@@ -26,7 +26,7 @@ impl RSocketSession {
             return self.first_frame(header, rest, context);
         }
         if self.marks.has(Marks::AWAITS_RESUME) {
-            return self.resumed(header, rest, context);
+            return self.resumed(now, header, rest, context);
         }
         if self.state != State::Established {
             return Ok(());

@@ -89,6 +89,9 @@ impl RSocketSession {
         for command in rare.deferred.drain(..) {
             context.commands.push(command);
         }
+        if self.outlet.kept.as_ref().is_some_and(|kept| kept.is_detached()) {
+            return Ok(());
+        }
         if let Some((stream, begun)) = rare.assemblies.oldest()
             && begun + timeout <= now.time
         {

@@ -89,9 +89,13 @@ impl Rare {
     }
 
     /// When something of this has to be looked at.
-    pub(super) fn deadline(&self, options: &RSocketOptions) -> Time {
+    pub(super) fn deadline(&self, options: &RSocketOptions, detached: bool) -> Time {
         if !self.deferred.is_empty() {
             return AT_ONCE;
+        }
+        if detached {
+            // What its client began goes on when it comes back.
+            return Time::NEVER;
         }
         let fragments = self.assemblies.oldest();
         let fragments =

@@ -91,11 +91,13 @@ impl RSocketSession {
     /// The first frame of the connection that carries the session from now on.
     pub(super) fn resumed(
         &mut self,
+        now: Now,
         header: Header,
         rest: &[u8],
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         self.marks.set(Marks::AWAITS_RESUME, false);
+        self.heard = now.time;
         let body = Frame::read_body(header, rest)?.body;
         let (Body::Resume(resume), Some(kept)) = (body, &mut self.outlet.kept) else {
             return Err(Close::new(CloseCode::UnexpectedFrame, "RESUME has to come first"));
@@ -117,6 +119,11 @@ impl RSocketSession {
         if let Some(kept) = &mut self.outlet.kept {
             kept.sent = sent;
         }
+        if let Some(rare) = &mut self.rare {
+            rare.assemblies.go_on(now.time);
+        }
+        // A lease does not outlive its connection.
+        self.grant_lease(now, &mut context.output);
         self.outlet.count(|counters| {
             counters.resumed.add(1);
             counters.retained.sub(freed as u64);
@@ -142,7 +149,6 @@ impl RSocketSession {
             return false;
         }
         kept.until = Some(now.time + window);
-        // What was begun is begun anew by the client, from the first fragment that it did not send.
         true
     }
 

@@ -29,11 +29,21 @@ pub struct Rig {
 }
 
 impl Rig {
+    /// A connection that was to be handed over to a session that is not there.
+    pub fn unknown(options: RSocketOptions) -> Rig {
+        Rig::opened(options, true)
+    }
+
     pub fn fresh(options: RSocketOptions) -> Rig {
+        Rig::opened(options, false)
+    }
+
+    fn opened(options: RSocketOptions, unknown: bool) -> Rig {
         let now = Now { time: Time::from_nanos(1_000), wall_ms: 1_000_000 };
         let registered = protocol(Arc::new(options), Arc::from([]));
         let peer = "127.0.0.1:9".parse().unwrap();
-        let opening = Opening { epoch: 300, shards: 2, ..Opening::new(Framing::Stream, peer, now) };
+        let opening =
+            Opening { epoch: 300, shards: 2, unknown, ..Opening::new(Framing::Stream, peer, now) };
         Rig {
             session: (registered.open)(&opening),
             now,
@@ -229,12 +239,10 @@ pub fn spell(frame: &Frame<'_>) -> String {
             let slug = text.split(':').next().unwrap_or_default().to_owned();
             format!("{stream} ERROR {} {slug}", failure.code)
         }
-        Body::KeepAlive(sign) => format!(
-            "{stream} KEEPALIVE {} {} {}",
-            if sign.respond { "R" } else { "-" },
-            sign.position,
-            sign.data.escape_ascii()
-        ),
+        Body::KeepAlive(sign) => {
+            let (mark, data) = (if sign.respond { "R" } else { "-" }, sign.data.escape_ascii());
+            format!("{stream} KEEPALIVE {mark} {} {data}", sign.position).trim_end().to_owned()
+        }
         Body::Lease(lease) => format!("{stream} LEASE {} {}", lease.ttl_ms, lease.requests),
         other => format!("{stream} {other:?}"),
     }

@@ -1,0 +1,156 @@
+//! What idle streams cost, counted by the allocator, and that messages cost no allocation.
+#![allow(clippy::unwrap_used, unsafe_code, clippy::print_stdout)]
+
+#[path = "support/rig.rs"]
+mod rig;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use rig::{Rig, route, run};
+use tiderace_base::Span;
+use tiderace_rsocket::frame::{Frame, Interaction, NUMBER_MAX, Payload};
+use tiderace_rsocket::{EchoOptions, RSocketOptions};
+use tiderace_wire::{Command, Delivery, Framing, Kind, Output, SubscriptionKey};
+
+struct Counting;
+
+thread_local! {
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
+        let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn echoing() -> RSocketOptions {
+    let echo = Some(EchoOptions { interval: Span::from_secs(1), bytes_max: 1 << 24 });
+    RSocketOptions { echo, ..RSocketOptions::default() }
+}
+
+/// Bytes that each of so many streams adds to a session.
+fn each(streams: u32, options: RSocketOptions, open: impl Fn(&mut Rig, u32)) -> isize {
+    let mut rig = Rig::with(options);
+    rig.heard();
+    let settle = |rig: &mut Rig| {
+        rig.commands = Vec::new();
+        rig.input = Vec::new();
+        rig.queue.take_bytes();
+    };
+    settle(&mut rig);
+    let before = BYTES.get();
+    for at in 0..streams {
+        open(&mut rig, at * 2 + 1);
+    }
+    settle(&mut rig);
+    (BYTES.get() - before) / streams as isize
+}
+
+#[test]
+fn idle_streams_take_little() {
+    // The numbers of streams for each connection in the known stress test.
+    for streams in [25, 50, 75, 100] {
+        let echo = each(streams, echoing(), |rig, stream| {
+            rig.request(Interaction::Stream, stream, NUMBER_MAX, None, b"");
+        });
+        let topic = each(streams, RSocketOptions::default(), |rig, stream| {
+            rig.request(Interaction::Stream, stream, NUMBER_MAX, Some(&route("a")), b"");
+            let Some(Command::Subscribe(subscribe)) = rig.commands.pop() else { panic!() };
+            rig.confirm(subscribe.confirm.unwrap());
+        });
+        println!("{streams} streams: echo {echo} B, topic {topic} B each (broker aside)");
+        assert!(echo <= 110, "an idle echo stream takes {echo} bytes of {streams}");
+        assert!(topic <= 130, "an idle subscription takes {topic} bytes of {streams}");
+    }
+}
+
+#[test]
+fn an_idle_session_takes_little() {
+    let mut held = Vec::new();
+    held.reserve(1);
+    let before = BYTES.get();
+    let options = std::sync::Arc::new(RSocketOptions::default());
+    let shared = BYTES.get() - before;
+    let registered = tiderace_rsocket::protocol(options, [].into());
+    let opening = tiderace_wire::Opening::new(
+        Framing::Stream,
+        "127.0.0.1:1".parse().unwrap(),
+        tiderace_base::Now::default(),
+    );
+    let before = BYTES.get();
+    let mut session = (registered.open)(&opening);
+    let mut setup = Vec::new();
+    let body = tiderace_rsocket::frame::Body::Setup(rig::setup());
+    Frame::connection(body).write(Framing::Stream, &mut setup);
+    let size = setup.capacity() as isize;
+    let (mut commands, mut queue) =
+        (tiderace_wire::Commands::new(), tiderace_wire::OutQueue::new());
+    {
+        let output = Output { framing: Framing::Stream, queue: &mut queue };
+        let mut context = tiderace_wire::Context::new(&mut commands, output);
+        session.receive(tiderace_base::Now::default(), &setup, &mut context).unwrap();
+        let reply = tiderace_wire::Reply::LoggedIn { name: "ann".into() };
+        session.reply(tiderace_base::Now::default(), reply, &mut context).unwrap();
+    }
+    drop(commands);
+    let idle = BYTES.get() - before - size;
+    println!("an idle session takes {idle} B (options {shared} B, once)");
+    assert!(idle <= 300, "an idle session takes {idle} bytes");
+    held.push(session);
+}
+
+#[test]
+fn messages_are_sent_without_allocating() {
+    let mut rig = Rig::with(echoing());
+    rig.request(Interaction::Stream, 1, NUMBER_MAX, Some(&route("fx")), b"");
+    rig.request(Interaction::Stream, 3, NUMBER_MAX, None, &[b'x'; 1024]);
+    rig.queue.tail().reserve(1 << 16);
+    let run = run(Kind::Topic, "fx", 1, &[&[b'v'; 100], &[b'w'; 100]]);
+    let before = CALLS.get();
+    let mut output = Output { framing: Framing::Stream, queue: &mut rig.queue };
+    for _ in 0..20 {
+        let key = SubscriptionKey(0);
+        let delivery = Delivery {
+            key,
+            run: &run,
+            from: 0,
+            to: 2,
+            redeliveries: 0,
+            reached: 0,
+            exchange: None,
+        };
+        rig.session.deliver(rig.now, &delivery, &mut output);
+    }
+    assert_eq!(CALLS.get() - before, 0, "deliveries");
+    rig.now.time = rig.now.time + Span::from_secs(2);
+    let mut commands = tiderace_wire::Commands::new();
+    let mut request = Vec::new();
+    let body = tiderace_rsocket::frame::Body::Request(tiderace_rsocket::frame::Request {
+        interaction: Interaction::Response,
+        follows: false,
+        complete: false,
+        credit: 0,
+        payload: Payload::data(&[b'y'; 512]),
+    });
+    Frame { stream: 5, body }.write(Framing::Stream, &mut request);
+    let output = Output { framing: Framing::Stream, queue: &mut rig.queue };
+    let mut context = tiderace_wire::Context::new(&mut commands, output);
+    let before = CALLS.get();
+    rig.session.expire(rig.now, &mut context).unwrap();
+    rig.session.receive(rig.now, &request, &mut context).unwrap();
+    assert_eq!(CALLS.get() - before, 0, "echo");
+}
