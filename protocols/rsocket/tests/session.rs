@@ -42,6 +42,9 @@ fn payloads_come_back() {
     rig.send(&Frame::request_n(3, 1));
     rig.wait(Span::from_millis(1000));
     assert_eq!(rig.heard(), ["3 PAYLOAD N [] two"]);
+    rig.send(&Frame::cancel(3));
+    rig.wait(Span::from_secs(1));
+    assert!(rig.session.deadline() > rig.now.time + Span::from_secs(60), "nothing ticks");
 }
 
 #[test]

@@ -67,37 +67,40 @@ pub(super) fn tick(
     // What was sent before has not been taken: the client does not read.
     if output.queue.len() < ECHO_BLOCK_BYTES {
         let most = output.queue.len() + options.bytes_max;
-        round(streams, most, outlet, output);
+        if round(streams, most, outlet, output).is_none() {
+            return Time::NEVER;
+        }
     }
     // From the moment it was due, so that the rate is as it should be.
     let next = due + options.interval;
     if next > now { next } else { now + options.interval }
 }
 
-/// One item for each stream that wants one; whether there was any.
+/// One item for each stream that wants one; how many there were, or nothing if there is no stream.
 fn round(
     streams: &mut Streams,
     bytes_max: usize,
     outlet: &mut Outlet,
     output: &mut Output<'_>,
-) -> bool {
-    let mut any = false;
+) -> Option<usize> {
+    let mut count = None;
     for (id, stream) in streams.iter_mut() {
         let Stream::Echo(echo) = stream else { continue };
+        let count = count.get_or_insert(0);
         if echo.demand == 0 || output.queue.len() > bytes_max {
             continue;
         }
         echo.demand -= 1;
-        any = true;
+        *count += 1;
         outlet.send(Frame::item(*id, echo.payload(), false), output);
     }
-    any
+    count
 }
 
 /// As much as there is demand for and a block has room for.
 fn pour(now: Time, streams: &mut Streams, outlet: &mut Outlet, output: &mut Output<'_>) -> Time {
     while output.queue.len() < ECHO_BLOCK_BYTES {
-        if !round(streams, ECHO_BLOCK_BYTES, outlet, output) {
+        if round(streams, ECHO_BLOCK_BYTES, outlet, output).unwrap_or_default() == 0 {
             return Time::NEVER;
         }
     }
