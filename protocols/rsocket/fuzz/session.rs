@@ -140,7 +140,7 @@ impl Player {
     fn carry_out(&mut self, command: Command) {
         self.number += 1;
         assert!(self.number < 1_000_000, "it asks without end");
-        let refused = self.number % 7 == 0;
+        let refused = self.number.is_multiple_of(7);
         let close = || tiderace_base::CloseCode::NotAuthorised.into();
         match command {
             Command::Login(_) => self.reply(Reply::LoggedIn { name: "ann".into() }),
@@ -174,7 +174,7 @@ impl Player {
                 self.reply(Reply::Confirmed(Confirm::one(wish.confirm.unwrap())));
                 if serves {
                     let key = ExchangeKey::responder(self.number as u32);
-                    let last = self.number % 2 == 0;
+                    let last = self.number.is_multiple_of(2);
                     let run = spoken("served", b"question");
                     self.exchange(wish.key, &run, Exchange { key, first: true, last });
                 }

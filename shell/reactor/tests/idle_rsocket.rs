@@ -2,18 +2,18 @@
 //! protocol and broker together.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-#[path = "common/census.rs"]
-mod census;
 mod common;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use census::{census, raise_file_limit, report, wait_for_subscriptions};
 use common::{AtOnce, services};
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
+use tiderace_heap::{census, raise_file_limit, report};
 use tiderace_reactor::{ListenerOptions, NodeHandle, Options, Services, spawn};
 use tiderace_rsocket::frame::{
     Body, Frame, Interaction, NUMBER_MAX, Payload, Request, Setup, Split, VERSION, split,
@@ -21,6 +21,7 @@ use tiderace_rsocket::frame::{
 use tiderace_rsocket::metadata::write_tag;
 use tiderace_rsocket::{EchoOptions, RSocketMetrics, RSocketOptions};
 use tiderace_wire::Framing;
+use waiting::wait_for_subscriptions;
 
 #[test]
 fn idle_streams_hold_little() {
@@ -41,7 +42,7 @@ fn idle_streams_hold_little() {
 /// Heap bytes for each connection with so many streams.
 fn measure(what: &str, streams: u32, request: fn(u32) -> Vec<u8>) -> usize {
     let metrics = Arc::new(RSocketMetrics::new(SHARDS));
-    let listeners = vec![ListenerOptions { address: ([127, 0, 0, 1], 0).into(), protocol: None }];
+    let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { shards: SHARDS, listeners, ..Options::default() };
     let node = spawn(options, rsocket(metrics.clone())).unwrap();
     let mut clients: Vec<TcpStream> = Vec::with_capacity(CONNECTIONS + WARM);
@@ -152,6 +153,6 @@ const WARM: usize = 512;
 /// As in the first step of the known stress test.
 const STREAMS: u32 = 25;
 
-const ECHO_BYTES_MAX: usize = 150;
-const TOPIC_BYTES_MAX: usize = 250;
-const CREDIT_BYTES_MAX: usize = 300;
+const ECHO_BYTES_MAX: usize = 80;
+const TOPIC_BYTES_MAX: usize = 150;
+const CREDIT_BYTES_MAX: usize = 150;
