@@ -81,6 +81,8 @@ impl Marks {
     const PROBED: Marks = Marks(16);
     /// Its lifetime is longer than what is borne here, so it is asked now and then.
     const PROBES: Marks = Marks(32);
+    /// It ends when its requests have ended.
+    const CLOSING: Marks = Marks(64);
 
     fn has(self, other: Marks) -> bool {
         self.0 & other.0 != 0
@@ -247,6 +249,13 @@ impl RSocketSession {
         Err(Close::new(CloseCode::HeartBeatTimeout, reason))
     }
 
+    /// Whether the client wants to go, and nothing keeps it any more.
+    fn is_done(&self) -> bool {
+        self.marks.has(Marks::CLOSING)
+            && self.state == State::Established
+            && self.streams.len() == 0
+    }
+
     fn lifetime(&self) -> Span {
         Span::from_millis(u64::from(self.lifetime_ms))
     }
@@ -401,6 +410,9 @@ impl Session for RSocketSession {
     }
 
     fn deadline(&self) -> Time {
+        if self.is_done() {
+            return rare::AT_ONCE;
+        }
         let kept = self.outlet.kept.as_ref().map_or(Time::NEVER, |kept| kept.until());
         let detached = self.is_detached();
         let rare = self.rare.as_ref();
@@ -410,6 +422,10 @@ impl Session for RSocketSession {
     }
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        if self.is_done() {
+            self.leave(context);
+            return Ok(());
+        }
         if self.silent_at() <= now.time {
             if self.state != State::Established {
                 let span = self.options().login_timeout;

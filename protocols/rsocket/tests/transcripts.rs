@@ -147,6 +147,7 @@ fn client(text: &str) -> Vec<u8> {
 fn error(stream: u32, name: &str) -> Vec<u8> {
     let code = match name {
         "CONNECTION_CLOSE" => ErrorCode::CONNECTION_CLOSE,
+        "CONNECTION_ERROR" => ErrorCode::CONNECTION_ERROR,
         "APPLICATION_ERROR" => ErrorCode::APPLICATION_ERROR,
         _ => ErrorCode(0x301),
     };

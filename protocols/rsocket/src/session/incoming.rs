@@ -172,9 +172,10 @@ impl RSocketSession {
                 _ => Ok(()),
             },
             Err(error) => {
-                let text = error.to_string();
+                let close = Close::new(CloseCode::BadFrame, error.to_string());
+                let text = faults::sentence(&close);
                 self.outlet.error(stream, ErrorCode::INVALID, &text, &mut context.output);
-                self.give_up(stream, CloseCode::BadFrame.into(), Signal::Error, context);
+                self.give_up(stream, close, Signal::Error, context);
                 self.bear(STALE_FRAMES);
                 self.fault(Rule::Fragment)
             }
@@ -232,9 +233,10 @@ impl RSocketSession {
         if !matches!(self.streams.get(stream), Some(Stream::Channel(_) | Stream::Talk(_))) {
             return self.stale(stream);
         }
-        let text = "an item came that was not asked for";
-        self.outlet.error(stream, ErrorCode::INVALID, text, &mut context.output);
-        let close = Close::new(CloseCode::UnexpectedFrame, text);
+        let reason = "an item came that was not asked for";
+        let close = Close::new(CloseCode::UnexpectedFrame, reason);
+        let text = faults::sentence(&close);
+        self.outlet.error(stream, ErrorCode::INVALID, &text, &mut context.output);
         self.give_up(stream, close, Signal::Error, context);
         self.fault(Rule::Overflow)
     }
@@ -407,12 +409,21 @@ impl RSocketSession {
         Ok(())
     }
 
-    /// The client ends the connection.
+    /// The client ends the connection: at once, or when its requests have ended.
     fn left(&mut self, failure: &Failure<'_>, context: &mut Context<'_>) {
-        self.state = State::Leaving;
         if failure.code == ErrorCode::CONNECTION_CLOSE {
             context.commands.take_leave();
+            if self.streams.len() > 0 {
+                self.marks.set(Marks::CLOSING, true);
+                return;
+            }
         }
+        self.leave(context);
+    }
+
+    /// Nothing more is to be said.
+    pub(super) fn leave(&mut self, context: &mut Context<'_>) {
+        self.state = State::Leaving;
         context.finished = Some(CloseCode::Done.into());
     }
 }

@@ -105,4 +105,4 @@ impl Rare {
 }
 
 /// In the past.
-const AT_ONCE: Time = Time::from_nanos(1);
+pub(super) const AT_ONCE: Time = Time::from_nanos(1);

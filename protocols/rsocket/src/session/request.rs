@@ -8,14 +8,14 @@ use tiderace_topics as topics;
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Context, Destination, Kind as DestinationKind, Output};
 
-use super::RSocketSession;
 use super::channel::{Channel, Work};
 use super::describe::Asked;
 use super::echo::Echo;
 use super::rare::Waiting;
 use super::route::Route;
 use super::streams::Stream;
-use crate::frame::{ErrorCode, Interaction, Payload, Request};
+use super::{Marks, RSocketSession};
+use crate::frame::{Interaction, Payload, Request};
 use crate::metrics::{Kind, Rejection, Role, Rule, Signal};
 
 /// A request that may begin.
@@ -39,9 +39,10 @@ impl RSocketSession {
         self.outlet.count(|counters| counters.start(kind, Role::Responder));
         let begin = Begin { stream, request, now };
         let refusal = match self.admit(&begin)? {
-            Some((rejection, text)) => {
+            Some((rejection, close)) => {
                 self.outlet.count(|counters| counters.reject(rejection));
-                Some((ErrorCode::REJECTED, text.to_owned()))
+                let (code, _) = super::faults::stream_code(close.code);
+                Some((code, super::faults::sentence(&close)))
             }
             None => self.begin(&begin, context).err().map(|close| {
                 let (code, rejection) = super::faults::stream_code(close.code);
@@ -67,28 +68,37 @@ impl RSocketSession {
     }
 
     /// Why a request cannot begin, if it meets a limit.
-    fn admit(&mut self, begin: &Begin<'_>) -> Result<Option<(Rejection, &'static str)>, Close> {
+    fn admit(&mut self, begin: &Begin<'_>) -> Result<Option<(Rejection, Close)>, Close> {
+        let refuse =
+            |rejection, code, reason: &'static str| Ok(Some((rejection, Close::new(code, reason))));
         let request = begin.request;
         if request.interaction.has_credit() && request.credit == 0 {
             self.fault(Rule::Demand)?;
-            return Ok(Some((Rejection::Other, "a request begins with a demand above zero")));
+            let reason = "a request begins with a demand above zero";
+            return refuse(Rejection::Other, CloseCode::BadFrame, reason);
+        }
+        if self.marks.has(Marks::CLOSING) {
+            let reason = "the connection was said to end; begin requests on another one";
+            return refuse(Rejection::Other, CloseCode::ShuttingDown, reason);
         }
         let leases = self.rare.as_mut().and_then(|rare| rare.leases.as_mut());
         if let Some(leases) = leases
             && !leases.take(begin.now.time)
         {
             self.fault(Rule::Lease)?;
-            return Ok(Some((Rejection::Lease, "no lease allows a request now; wait for one")));
+            let reason = "no lease allows a request now; wait for one";
+            return refuse(Rejection::Lease, CloseCode::TooManyCalls, reason);
         }
         if self.streams.len() >= self.options().streams_max {
-            let text = "too many requests of this connection are open";
-            return Ok(Some((Rejection::Streams, text)));
+            let reason = "too many requests of this connection are open";
+            return refuse(Rejection::Streams, CloseCode::TooManyCalls, reason);
         }
         let most = self.options().streams_shard_max;
         let open = self.options().metrics.of(self.outlet.shard).map_or(0, |all| all.open());
         // This one counts already.
         if open > most {
-            return Ok(Some((Rejection::Node, "too many requests are open on this server")));
+            let reason = "too many requests are open on this server";
+            return refuse(Rejection::Node, CloseCode::ServiceBusy, reason);
         }
         Ok(None)
     }

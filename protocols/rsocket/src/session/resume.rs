@@ -145,7 +145,9 @@ impl RSocketSession {
     pub(super) fn wait_for_return(&mut self, now: Now) -> bool {
         let window = self.outlet.options.resume.as_ref().map(|resume| resume.window);
         let (Some(window), Some(kept)) = (window, &mut self.outlet.kept) else { return false };
-        if self.state != State::Established || !self.marks.has(Marks::ALIASED) {
+        // Who said that the connection is to end does not come back.
+        let comes_back = self.marks.has(Marks::ALIASED) && !self.marks.has(Marks::CLOSING);
+        if self.state != State::Established || !comes_back {
             return false;
         }
         kept.until = Some(now.time + window);
