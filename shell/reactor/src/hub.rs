@@ -18,6 +18,7 @@ use tiderace_http2::{
 use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Stage};
 use crate::driver::Driver;
+use crate::http::Work;
 use crate::metrics::Gauge;
 use crate::read::Step;
 use crate::shard::Shard;
@@ -37,6 +38,10 @@ pub(crate) struct Hub {
     is_within: bool,
     /// Whether it ends with its last tunnel.
     is_draining: bool,
+    /// Bytes that wait to be taken by the client, over all tunnels.
+    unsent: usize,
+    /// Records with requests that wait until those are fewer.
+    waiting: Vec<Key>,
 }
 
 impl<D: Driver> Shard<D> {
@@ -52,6 +57,8 @@ impl<D: Driver> Shard<D> {
             idle_by: self.now.time + deadlines.keep_alive,
             is_within: true,
             is_draining: false,
+            unsent: 0,
+            waiting: Vec::new(),
         };
         self.set_stage(key, Stage::Http2(Box::new(hub)));
         if let Some(connection) = self.connections.get_mut(key) {
@@ -70,23 +77,21 @@ impl<D: Driver> Shard<D> {
             else {
                 return Step::Wait(bytes.len());
             };
+            let mut flood = None;
             if hub.seen == 0 {
-                match hub.watch.scan(rest, now, &limits) {
-                    Ok(scanned) => {
-                        hub.seen = scanned.bytes;
-                        frames += scanned.frames;
-                        self.metrics.http2_resets.add(u64::from(scanned.resets));
-                    }
-                    Err(flood) => {
-                        self.end_flood(key, flood);
-                        return Step::Wait(bytes.len());
-                    }
-                }
+                let scanned = hub.watch.scan(rest, now, &limits);
+                (hub.seen, flood) = (scanned.bytes, scanned.flood);
+                frames += scanned.frames;
+                self.metrics.http2_resets.add(u64::from(scanned.resets));
             }
             let slice = rest.get(..hub.seen).unwrap_or_default();
             let Some(taken) = self.drive(key, slice) else {
                 return Step::Wait(bytes.len());
             };
+            if let Some(flood) = flood {
+                self.end_flood(key, flood);
+                return Step::Wait(bytes.len());
+            }
             consumed += taken;
             if taken < slice.len() {
                 break;
@@ -300,6 +305,39 @@ impl<D: Driver> Shard<D> {
         self.rouse_hub(key);
     }
 
+    /// Whether a request has to wait because its client does not take the answers to others.
+    pub(crate) fn must_wait(&mut self, key: Key) -> bool {
+        let Some(hub) = self.tunnels.hub_of(key) else {
+            return false;
+        };
+        let is_request = match self.connections.get(key).map(|connection| &connection.stage) {
+            Some(Stage::Http(stage)) => matches!(stage.work, Work::Idle),
+            _ => false,
+        };
+        match self.connections.get_mut(hub).map(|connection| &mut connection.stage) {
+            Some(Stage::Http2(hub)) if is_request && hub.unsent >= UNSENT_BYTES_MAX => {
+                hub.waiting.push(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What waits for the client on one tunnel has changed.
+    pub(crate) fn count_unsent(&mut self, hub: Key, before: usize, after: usize) {
+        let Some(Stage::Http2(hub)) = self.connections.get_mut(hub).map(|it| &mut it.stage) else {
+            return;
+        };
+        hub.unsent = (hub.unsent + after).saturating_sub(before);
+        if hub.unsent < UNSENT_BYTES_MAX && !hub.waiting.is_empty() {
+            for record in std::mem::take(&mut hub.waiting) {
+                if let Some(connection) = self.connections.get_mut(record) {
+                    self.lists.inbox(record, &mut connection.flags);
+                }
+            }
+        }
+    }
+
     /// Notes what the client has begun and not finished.
     fn watch_hub(&mut self, key: Key, frames: u32) {
         let frame = self.shared.options.deadlines.frame;
@@ -410,6 +448,8 @@ impl<D: Driver> Shard<D> {
     }
 }
 
+/// What may wait for the client on all streams of a connection before its next request is answered.
+const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 /// What the head of a request takes as a rule.
 const HEAD_BYTES: usize = 512;
 /// What an engine may still say when its connection ends.

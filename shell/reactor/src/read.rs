@@ -94,6 +94,26 @@ impl<D: Driver> Shard<D> {
         if !flags.has(Flags::READABLE) || flags.has(idle) || connection.is_clogged() {
             return 0;
         }
+        if connection.flags.has(Flags::TUNNEL) {
+            return self.read_by_tunnel(key, buffer, most);
+        }
+        self.read_now(key, buffer, most)
+    }
+
+    /// Reads what a stream of HTTP/2 has brought, unless too much waits on the others.
+    fn read_by_tunnel(&mut self, key: Key, buffer: &mut [u8], most: usize) -> usize {
+        if self.must_wait(key) {
+            return 0;
+        }
+        let count = self.read_now(key, buffer, most);
+        self.count_tunnel(key);
+        count
+    }
+
+    fn read_now(&mut self, key: Key, buffer: &mut [u8], most: usize) -> usize {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return 0;
+        };
         let kept = connection.input_len();
         let front = if kept < KEPT_COPIED_MAX { kept } else { 0 };
         let (front_bytes, space) = buffer.split_at_mut(front);

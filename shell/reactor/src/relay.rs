@@ -332,6 +332,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn drop_relay(&mut self, key: Key) {
         if let Some(tunnel) = self.tunnels.remove(key) {
             self.metrics.http2_streams.sub(1);
+            self.count_unsent(tunnel.hub, tunnel.counted, 0);
             self.leave_hub(tunnel.hub, tunnel.place);
         }
     }

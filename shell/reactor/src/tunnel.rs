@@ -17,7 +17,7 @@ use tiderace_base::{Key, ShardId, Slab};
 use tiderace_http2::{AnswerReader, AnswerStep, Body, Received, Stream};
 use tiderace_wire::OutQueue;
 
-use crate::connection::Flags;
+use crate::connection::{Connection, Flags};
 use crate::driver::Driver;
 use crate::relay::{Branch, Relay};
 use crate::shard::Shard;
@@ -48,6 +48,8 @@ pub(crate) struct Tunnel {
     inbox: Vec<u8>,
     /// Bytes of the client's window that are to be given back when the inbox is read.
     owed: usize,
+    /// Bytes of its record's queue that the hub counts.
+    pub(crate) counted: usize,
     /// Whether the client has said all.
     is_ended: bool,
     /// Whether that is an end for the record: that of a request is none.
@@ -93,6 +95,7 @@ impl Tunnels {
             end: End::Here(record),
             inbox: head,
             owed: 0,
+            counted: 0,
             is_ended: false,
             is_duplex,
             hub,
@@ -123,6 +126,14 @@ impl Tunnels {
         tunnel.end = End::There(Box::new(Relay::new(shard)));
         self.places.remove(&record.slot);
         Some((key, tunnel.is_duplex))
+    }
+
+    /// The connection of a record's tunnel, if it is of this shard.
+    pub(crate) fn hub_of(&mut self, record: Key) -> Option<Key> {
+        match self.of(record)? {
+            Carrier::Tunnel(tunnel) => Some(tunnel.hub),
+            Carrier::Branch(_) => None,
+        }
     }
 
     /// Whether a record's tunnel is another shard's.
@@ -345,6 +356,7 @@ impl<D: Driver> Shard<D> {
         }
         if let Some(hub) = hub {
             self.rouse_hub(hub);
+            self.count_tunnel(key);
         }
         match sent {
             Ok(_) => Ok(count),
@@ -353,6 +365,21 @@ impl<D: Driver> Shard<D> {
                 tracing::error!(event = "http2-answer-invalid", "an answer cannot be sent");
                 Err(io::ErrorKind::InvalidData.into())
             }
+        }
+    }
+
+    /// Counts what waits in a record's queue for the client to take.
+    pub(crate) fn count_tunnel(&mut self, key: Key) {
+        let queued = |connection: &Connection<D::Stream>| {
+            connection.outgoing.as_ref().map_or(0, |outgoing| outgoing.queue.len())
+        };
+        let after = self.connections.get(key).map_or(0, queued);
+        if let Some(Carrier::Tunnel(tunnel)) = self.tunnels.of(key)
+            && tunnel.counted != after
+        {
+            let before = std::mem::replace(&mut tunnel.counted, after);
+            let hub = tunnel.hub;
+            self.count_unsent(hub, before, after);
         }
     }
 
@@ -375,6 +402,7 @@ impl<D: Driver> Shard<D> {
         match self.tunnels.take(key) {
             Taken::Tunnel(tunnel) => {
                 self.metrics.http2_streams.sub(1);
+                self.count_unsent(tunnel.hub, tunnel.counted, 0);
                 self.leave_hub(tunnel.hub, tunnel.place);
             }
             Taken::Branch(branch) => branch.leave(&mut self.post),

@@ -156,7 +156,12 @@ impl<D: Driver> Shard<D> {
         let queue = self.pool.queue(&mut connection.outgoing);
         let framing = live.transport.framing();
         let (broker, effects, metrics) = (&mut self.broker, &mut self.effects, &self.metrics);
-        let block_bytes = self.shared.options.block_bytes.min(WRITE_BLOCK_BYTES);
+        let block_bytes = if connection.flags.has(Flags::TUNNEL) {
+            // What the client's window does not allow would only wait here.
+            self.shared.options.block_bytes.min(TUNNEL_BLOCK_BYTES)
+        } else {
+            self.shared.options.block_bytes.min(WRITE_BLOCK_BYTES)
+        };
         let (now, session, flags) = (self.now, &mut live.session, &mut connection.flags);
         let filled = catch_unwind(AssertUnwindSafe(|| {
             for taken in 0.. {
@@ -299,6 +304,8 @@ impl<D: Driver> Shard<D> {
 /// What a shard writes per turn, about four milliseconds' worth: then it looks at its mail, its
 /// timers and its readers before it writes on.
 const TURN_WRITE_BYTES: usize = 8 * 1024 * 1024;
+/// What a session that is carried by HTTP/2 encodes at once: its connection has many.
+const TUNNEL_BLOCK_BYTES: usize = 64 * 1024;
 /// What a write costs at least: the system call takes as long as copying so many bytes.
 const WRITE_COST_BYTES: usize = 4096;
 /// Connections whose memory is asked for together.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::{AtOnce, metric, services};
 use tiderace_base::Span;
 use tiderace_reactor::{
-    Deadlines, ListenerOptions, NodeHandle, Options, Placement, SpawnError, spawn,
+    Deadlines, Http2Options, ListenerOptions, NodeHandle, Options, Placement, SpawnError, spawn,
 };
 use tiderace_websocket::{Decoder, Event, Limits, MessageKind, Role, encode_message};
 
@@ -193,7 +193,8 @@ fn bad_requests_are_answered_and_closed() {
 
 #[test]
 fn tls_gets_an_alert_and_strangers_a_sentence() {
-    let node = start(Options::default());
+    let http2 = Http2Options { enabled: false, ..Http2Options::default() };
+    let node = start(Options { http2, ..Options::default() });
     let open = node.addresses[0];
     let cases: [(SocketAddr, &[u8], &[u8]); 4] = [
         (open, b"\x16\x03\x01\x02\x00\x01", b"\x15\x03\x01\x00\x02\x02\x46"),

@@ -17,8 +17,9 @@ def test_the_page_has_commands():
     assert len(COMMANDS) >= 10
 
 
+@pytest.mark.parametrize("version", [[], ["--http2-prior-knowledge"]], ids=["1.1", "2"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_works(command):
+def test_every_command_works(command, version):
     # The page's server knows nobody; this one wants to know who asks, and its streams never end.
     words = shlex.split(command.replace("http://127.0.0.1:7800", BASE).replace("my-token", TOKEN))[1:]
     words = [word.replace("ann:password", f"{LOGIN}:{PASSCODE}") for word in words]
@@ -31,8 +32,9 @@ def test_every_command_works(command):
         curl("-u", f"{LOGIN}:{PASSCODE}", "-X", "PUT", f"{BASE}/topics/~/inbox", "-d", "x")
     if words[0].endswith("EUR-USD"):
         call("PUT", "/topics/fx/EUR-USD", b"1.0712")
-    status, head, body = curl(*words)
+    status, head, body = curl(*version, *words)
     assert status in (200, 204), (head, body)
+    assert head.startswith("HTTP/2 " if version else "HTTP/1.1 ")
 
 
 def test_expect_100_continue(topic):

@@ -1,9 +1,13 @@
 // @stomp/stompjs over a plain TCP socket or a WebSocket, with waits that only bound failure.
 //
+// `http2` is a WebSocket in one stream of a connection of Node's own HTTP/2 (RFC 8441), which all peers of
+// a test share with whatever else they ask by it.
+//
 // A Peer is one connection: what arrives is put into queues, so that a test reads the conversation
 // in order. TcpSocket is the little that stompjs needs of a WebSocket, over `net`.
 
 import net from 'node:net';
+import { Http2Socket } from './http2.js';
 import { Client, StompSocketState, Versions } from '@stomp/stompjs';
 import WebSocket from 'ws';
 
@@ -12,7 +16,7 @@ const WS = process.env.TIDERACE_WS ?? `ws://${HOST}:${PORT}/stomp`;
 const [LOGIN, PASSCODE] = (process.env.TIDERACE_LOGIN ?? 'tide:tide-passcode').split(':');
 const WAIT_MS = Number(process.env.TIDERACE_WAIT ?? '10') * 1000;
 
-export const TRANSPORTS = ['tcp', 'websocket'];
+export const TRANSPORTS = ['tcp', 'websocket', 'http2'];
 export const VERSIONS = ['1.0', '1.1', '1.2'];
 
 let serial = 0;
@@ -160,5 +164,7 @@ export class Peer {
 
 function socketOf(transport, versions) {
   if (transport === 'tcp') return new TcpSocket(HOST, PORT);
-  return new WebSocket(WS, versions.map((v) => `v${v.replace('.', '')}.stomp`));
+  const names = versions.map((v) => `v${v.replace('.', '')}.stomp`);
+  if (transport === 'http2') return new Http2Socket('/stomp', names);
+  return new WebSocket(WS, names);
 }

@@ -31,7 +31,7 @@ pub struct Limits {
     pub small_updates_max: u32,
     /// Frames of other kinds, unknown ones among them, likewise. Default 500.
     pub other_frames_max: u32,
-    /// CONTINUATION frames of one header block. Default 8.
+    /// CONTINUATION frames of one header block. Default 4.
     pub continuations_max: u32,
     /// What buffered small DATA frames may cost beyond their bytes, as `h2` counts it. Frames are
     /// taken out as they come, so that it bounds what comes in one piece. Default 1 MiB.
@@ -53,7 +53,7 @@ impl Default for Limits {
             empty_frames_max: 50,
             small_updates_max: 50_000,
             other_frames_max: 500,
-            continuations_max: 8,
+            continuations_max: 4,
             data_frame_budget: 1 << 20,
         }
     }

@@ -58,6 +58,8 @@ pub struct Scanned {
     pub frames: u32,
     /// Streams reset in them.
     pub resets: u32,
+    /// What the frame behind them is too much of: the connection is to end when they have been taken.
+    pub flood: Option<Flood>,
 }
 
 /// Follows the frames of one connection.
@@ -94,15 +96,28 @@ impl Default for Watch {
 impl Watch {
     /// Looks at bytes that follow those of the last call and says how many the engine may be given now:
     /// at most a slice of so many frames, so that they can be taken out before the next.
-    ///
-    /// # Errors
-    /// When a limit is exceeded; the connection is to end.
-    pub fn scan(&mut self, bytes: &[u8], now: Time, limits: &Limits) -> Result<Scanned, Flood> {
+    pub fn scan(&mut self, bytes: &[u8], now: Time, limits: &Limits) -> Scanned {
+        let mut scanned = Scanned { bytes: 0, frames: 0, resets: 0, flood: None };
+        match self.scan_frames(bytes, now, limits, &mut scanned) {
+            Ok(at) => scanned.bytes = at,
+            Err(flood) => scanned.flood = Some(flood),
+        }
+        scanned
+    }
+
+    /// Counts whole frames as it goes, and says how far it got.
+    fn scan_frames(
+        &mut self,
+        bytes: &[u8],
+        now: Time,
+        limits: &Limits,
+        scanned: &mut Scanned,
+    ) -> Result<usize, Flood> {
         let mut at = bytes.len().min(usize::from(self.preface));
         self.preface -= at as u8;
-        let (mut frames, mut resets) = (0, 0);
+        scanned.bytes = at;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            if frames == SLICE_FRAMES || at >= SLICE_BYTES {
+            if scanned.frames == SLICE_FRAMES || at >= SLICE_BYTES {
                 break;
             }
             if !self.is_known {
@@ -114,7 +129,7 @@ impl Watch {
                 self.left = u32::from_be_bytes([0, a, b, c]);
                 self.is_known = true;
                 if !self.is_update() {
-                    resets += self.judge(now, limits)?;
+                    scanned.resets += self.judge(now, limits)?;
                 }
             } else if self.is_update() && usize::from(self.have) < HEADER_BYTES + UPDATE_BYTES {
                 let count = self.gather(rest, HEADER_BYTES + UPDATE_BYTES);
@@ -128,10 +143,11 @@ impl Watch {
             }
             if self.left == 0 {
                 (self.have, self.is_known) = (0, false);
-                frames += 1;
+                scanned.frames += 1;
+                scanned.bytes = at;
             }
         }
-        Ok(Scanned { bytes: at, frames, resets })
+        Ok(at)
     }
 
     /// Whether a frame or header block has begun and is not whole.
@@ -248,7 +264,7 @@ const END_HEADERS: u8 = 4;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    #![allow(clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
 
@@ -267,7 +283,10 @@ mod tests {
         for piece in bytes.chunks(piece.max(1)) {
             let mut at = 0;
             while at < piece.len() {
-                let scanned = watch.scan(&piece[at..], Time::from_nanos(1), &Limits::default())?;
+                let scanned = watch.scan(&piece[at..], Time::from_nanos(1), &Limits::default());
+                if let Some(flood) = scanned.flood {
+                    return Err(flood);
+                }
                 assert!(scanned.bytes > 0, "it moves on");
                 at += scanned.bytes;
             }
@@ -307,7 +326,7 @@ mod tests {
         let ping = frame(PING, 0, &[0; 8]);
         let mut now = Time::from_nanos(1);
         for _ in 0..10_000 {
-            watch.scan(&ping, now, &Limits::default()).unwrap();
+            assert_eq!(watch.scan(&ping, now, &Limits::default()).flood, None);
             now = now + Span::from_millis(50);
         }
     }
@@ -315,7 +334,7 @@ mod tests {
     #[test]
     fn header_blocks_are_bounded_by_frames_and_bytes() {
         let begin = frame(HEADERS, 0, b"x");
-        for (piece, most) in [(&b"x"[..], 8), (&[0; 16_000], 2)] {
+        for (piece, most) in [(&b"x"[..], 4), (&[0; 16_000], 2)] {
             let mut watch = Watch { preface: 0, ..Watch::default() };
             let fine = [begin.clone(), frame(CONTINUATION, 0, piece).repeat(most)].concat();
             assert_eq!(run(&mut watch, &fine, 1000), Ok(()));
@@ -335,7 +354,7 @@ mod tests {
     fn slices_are_bounded_by_frames() {
         let mut watch = Watch::default();
         let bytes = [PREFACE.to_vec(), frame(DATA, 0, b"x").repeat(1000)].concat();
-        let scanned = watch.scan(&bytes, Time::from_nanos(1), &Limits::default()).unwrap();
+        let scanned = watch.scan(&bytes, Time::from_nanos(1), &Limits::default());
         assert_eq!(scanned.bytes, 24 + 10 * SLICE_FRAMES as usize);
     }
 

@@ -38,6 +38,6 @@ section! {
         /// Frames of other kinds: priorities and unknown ones.
         "other_frames_max" other_frames_max: u32 = Is("500"), RATE;
         /// CONTINUATION frames of one request's fields.
-        "continuations_max" continuations_max: u32 = Is("8"), Kind::Integer { min: 0, max: 1_000 };
+        "continuations_max" continuations_max: u32 = Is("4"), Kind::Integer { min: 0, max: 1_000 };
     }
 }
