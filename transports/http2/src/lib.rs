@@ -27,6 +27,9 @@ pub use limits::Limits;
 pub use request::{Body, Refusal, Requested, write_request};
 pub use watch::{FLOODS, Flood, Scanned, Watch};
 
+/// A request's head, as `h2` gives it.
+pub type Request = http::Request<()>;
+
 pub use http::Method;
 
 /// What a client sends first (RFC 9113 section 3.4).
