@@ -238,6 +238,9 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
+        if connection.outgoing.is_none() {
+            return;
+        }
         // What a session says that nothing carries is for nobody.
         let unheard = connection.live().is_some_and(|live| live.is_detached());
         let idle = |outgoing: &mut Box<Outgoing>| {

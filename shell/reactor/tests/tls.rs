@@ -7,6 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use common::metric;
+use common::phoenix::phoenix_protocol;
 use common::tls::{Secured, certified};
 use common::world::World;
 use rustls::ClientConfig;
@@ -251,4 +252,42 @@ fn a_client_that_does_not_read_is_not_read_either() {
     run(&mut world, &mut client, "the echo", |_, clients| clients[0].received.len() == bytes.len());
     assert!(client[0].received == bytes);
     stop(&mut world);
+}
+
+#[test]
+fn a_session_is_resumed_by_a_secured_connection_and_by_a_plain_one() {
+    const TOKEN: &str = "0123456789abcdef";
+    for seed in 0..60 {
+        let (settings, config) = certified(Version::Tls12);
+        let shards = 1 + (seed % 4) as usize;
+        let options = Options { shards, tls: Some(settings), ..Options::default() };
+        let mut world = World::with(seed, options, |services| {
+            services.protocols.push(phoenix_protocol());
+        });
+        let mut first = Secured::connect(&world, &config);
+        first.send(format!("PHX {TOKEN} ann\nS t\nP t 0\n").as_bytes());
+        let mut clients = vec![first];
+        run(&mut world, &mut clients, "the beginning", |_, clients| {
+            clients[0].received.ends_with(b"M 0\n")
+        });
+        // The old connection is gone, or is still there.
+        if seed % 2 == 0 {
+            world.network.reset(clients[0].client);
+        }
+        let mut second = Secured::connect(&world, &config);
+        second.send(format!("BACK {TOKEN} 1\nP t 1\n").as_bytes());
+        clients.push(second);
+        run(&mut world, &mut clients, "to be back", |_, clients| {
+            clients[1].received == b"BACK 2\nM 1\n"
+        });
+        // What follows is decrypted and encrypted where the session lives.
+        clients[1].send(b"P t 2\n");
+        run(&mut world, &mut clients, "more", |_, clients| clients[1].received.ends_with(b"M 2\n"));
+        let plain = world.network.connect(0);
+        world.network.send(plain, format!("BACK {TOKEN} 3\nP t 3\n").as_bytes());
+        run(&mut world, &mut clients, "the plain one", |world, _| {
+            world.text(plain) == "BACK 4\nM 3\n"
+        });
+        stop(&mut world);
+    }
 }

@@ -33,11 +33,24 @@ fn calling(number: u32, path: &str) -> Calling {
     Calling { caller: Address { shard: ShardId(0), key }, run: Arc::new(run), last: true }
 }
 
+/// Somebody who serves.
+struct Row {
+    targets: Vec<&'static str>,
+    window: u32,
+    credit: Option<u64>,
+    open: u32,
+}
+
+impl Row {
+    fn has_room(&self) -> bool {
+        self.open < self.window && self.credit != Some(0)
+    }
+}
+
 /// What a service that is served like this must do, by looking at everybody.
 #[derive(Default)]
 struct Model {
-    /// By session: targets, window, open exchanges.
-    responders: BTreeMap<u32, (Vec<&'static str>, u32, u32)>,
+    responders: BTreeMap<u32, Row>,
     waiting: Vec<(u32, &'static str)>,
     out: usize,
 }
@@ -57,7 +70,7 @@ impl Model {
 
     fn of(&self, wanted: impl Fn(&str) -> bool) -> Vec<u32> {
         let rows = self.responders.iter();
-        rows.filter(|row| row.1.0.iter().any(|text| wanted(text))).map(|row| *row.0).collect()
+        rows.filter(|row| row.1.targets.iter().any(|text| wanted(text))).map(|row| *row.0).collect()
     }
 
     fn take(&mut self, steps: Vec<Step>) -> Result<Vec<(u32, Key)>, TestCaseError> {
@@ -77,11 +90,12 @@ impl Model {
                     prop_assert!(eligible.contains(&to.session.slot));
                     prop_assert_eq!(to.epoch, to.session.slot);
                     let rows = eligible.iter().map(|slot| &self.responders[slot]);
-                    let fewest = rows.filter(|row| row.2 < row.1).map(|row| row.2).min();
+                    let fewest = rows.filter(|row| row.has_room()).map(|row| row.open).min();
                     let row = self.responders.get_mut(&to.session.slot).unwrap();
-                    prop_assert!(row.2 < row.1, "more than its window");
-                    prop_assert_eq!(Some(row.2), fewest);
-                    row.2 += 1;
+                    prop_assert!(row.has_room(), "more than its window or its credit");
+                    prop_assert_eq!(Some(row.open), fewest);
+                    row.open += 1;
+                    row.credit = row.credit.map(|credit| credit - 1);
                     open.push((to.session.slot, to.responder));
                 }
                 Step::Refuse(_, CloseCode::NoResponder) => {
@@ -97,7 +111,7 @@ impl Model {
 proptest! {
     #[test]
     fn calls_wait_only_while_nobody_has_room(
-        ops in proptest::collection::vec((0u8..8, 0u32..5, 0usize..7, 1u32..4), 1..150),
+        ops in proptest::collection::vec((0u8..10, 0u32..5, 0usize..7, 1u32..4), 1..150),
     ) {
         let (mut services, mut model) = (Services::default(), Model::default());
         let options = ServiceOptions { calls_waiting_max: 3, ..ServiceOptions::default() };
@@ -107,10 +121,18 @@ proptest! {
             let mut out = Vec::new();
             match op {
                 0 => {
-                    let row = model.responders.entry(slot).or_insert((Vec::new(), window, 0));
-                    let window = row.1;
-                    row.0.push(TARGETS[what]);
-                    services.serve(responding(slot), &target(TARGETS[what]), (window, None), &mut out);
+                    let credit = (what % 2 == 0).then_some(what as u64);
+                    let fresh = Row { targets: Vec::new(), window, credit, open: 0 };
+                    let row = model.responders.entry(slot).or_insert(fresh);
+                    let most = (row.window, credit);
+                    row.targets.push(TARGETS[what]);
+                    services.serve(responding(slot), &target(TARGETS[what]), most, &mut out);
+                }
+                8 | 9 => {
+                    let credit = model.responders.get_mut(&slot).and_then(|row| row.credit.as_mut());
+                    credit.into_iter().for_each(|credit| *credit += u64::from(window));
+                    let session = responding(slot).session;
+                    services.credit(session, SubscriptionKey(0), u64::from(window), &mut out);
                 }
                 1 => {
                     model.responders.remove(&slot);
@@ -119,7 +141,7 @@ proptest! {
                 }
                 2 | 3 if !open.is_empty() => {
                     let (slot, key) = open.swap_remove(what % open.len());
-                    model.responders.get_mut(&slot).unwrap().2 -= 1;
+                    model.responders.get_mut(&slot).unwrap().open -= 1;
                     services.release(key, &mut out);
                     prop_assert!(out.len() <= 1);
                 }
@@ -145,7 +167,7 @@ proptest! {
             for (_, path) in &model.waiting {
                 let eligible = model.eligible(path);
                 prop_assert!(!eligible.is_empty(), "nobody will ever answer {}", path);
-                let full = |slot: &u32| model.responders[slot].2 >= model.responders[slot].1;
+                let full = |slot: &u32| !model.responders[slot].has_room();
                 prop_assert!(eligible.iter().all(full), "somebody has room for {}", path);
             }
             let named = services.named.values().filter(|known| !known.responders.is_empty());
