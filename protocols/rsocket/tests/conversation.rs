@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use rig::{Rig, route, spell};
 use tiderace_base::{Span, Time};
 use tiderace_rsocket::frame::{Body, Frame, NUMBER_MAX, Payload};
+use tiderace_rsocket::metadata::{Described, Mime, write_entry};
 use tiderace_rsocket::requester::{Phase, Requester, RequesterOptions};
 use tiderace_rsocket::{EchoOptions, Lease, RSocketOptions};
 use tiderace_wire::{Command, Exchange, ExchangeKey, Framing, Kind, Reply, Takeover};
@@ -173,7 +174,7 @@ fn both_say_that_they_live() {
     let mut pair = Pair::echoing(client, RSocketOptions::default());
     for _ in 0..20 {
         pair.wait(Span::from_millis(1000));
-        assert_eq!(pair.heard(), ["0 KEEPALIVE - 0 "]);
+        assert_eq!(pair.heard(), ["0 KEEPALIVE - 0"]);
     }
     assert!(pair.server.end.is_none());
     pair.server.wait(Span::from_secs(4));
@@ -296,4 +297,38 @@ fn a_session_that_ends_says_so() {
     let heard = pair.heard();
     assert_eq!(heard, ["0 ERROR CONNECTION_ERROR unexpected-frame"]);
     assert_eq!(pair.client.phase(), Phase::Closed);
+}
+
+#[test]
+fn tracing_is_handed_on() {
+    let mut tracing = vec![0xac];
+    tracing.extend((1..=32).collect::<Vec<u8>>());
+    let mut metadata = route("service:sum");
+    write_entry(Mime::TRACING, &tracing, &mut metadata);
+    let mut pair = Pair::new(RequesterOptions::default(), RSocketOptions::default());
+    let now = pair.time();
+    let payload = Payload::new(&metadata, b"1+2");
+    pair.client.request_response(now, payload, &mut pair.out).unwrap();
+    pair.turn();
+    let Some(Command::Call(call)) = pair.server.asked().pop() else { panic!() };
+    let text = "b3:0102030405060708090a0b0c0d0e0f10-1112131415161718-1-191a1b1c1d1e1f20\n";
+    assert!(String::from_utf8(call.properties).unwrap().ends_with(text));
+    // To a client that serves, it is what it was.
+    let serving = route("serve:sum");
+    let payload = Payload::new(&serving, b"");
+    pair.client.request_stream(now, 5, payload, &mut pair.out).unwrap();
+    pair.turn();
+    let exchange = Exchange { key: ExchangeKey::responder(1), first: true, last: true };
+    let asked = rig::described(Kind::Service, "sum", 1, text, &[b"1+2"]);
+    pair.server.deliver_exchange(0, &asked, exchange);
+    let frames = pair.server.frames();
+    let Body::Request(request) = Frame::read(&frames[0]).unwrap().body else { panic!() };
+    let told = Described::read(Mime::COMPOSITE, request.payload.metadata.unwrap()).unwrap();
+    assert_eq!((told.route, told.tracing), (Some("sum"), Some(&tracing[..])));
+    // What is no tracing is refused.
+    let mut metadata = route("fx/EUR");
+    write_entry(Mime::TRACING, b"\xac12", &mut metadata);
+    let payload = Payload::new(&metadata, b"1");
+    pair.client.request_response(now, payload, &mut pair.out).unwrap();
+    assert_eq!(pair.heard().last().unwrap(), "5 ERROR INVALID bad-header");
 }

@@ -15,7 +15,7 @@ use tiderace_delta::NAMES;
 use tiderace_wire::{Flags, Replay, properties};
 
 use super::RSocketSession;
-use crate::metadata::{Described, Entries, MetadataError, Mime};
+use crate::metadata::{Described, Entries, MetadataError, Mime, Tracing};
 
 /// The MIME type of what a request wishes.
 pub const OPTIONS_MIME: &str = "message/x.tiderace.options.v0";
@@ -23,6 +23,10 @@ pub const OPTIONS_MIME: &str = "message/x.tiderace.options.v0";
 pub const PROPERTIES_MIME: &str = "message/x.tiderace.properties.v0";
 /// The MIME type of what a delivery is.
 pub const MESSAGE_MIME: &str = "message/x.tiderace.message.v0";
+
+/// The property by which messages say what they are part of: tracing metadata in the form that HTTP
+/// has for it.
+pub(super) const TRACING: &str = "b3";
 
 /// Stands for MIME types without a number.
 pub(super) const OTHER_MIME: u8 = 0xff;
@@ -33,6 +37,8 @@ pub(super) struct Asked<'a> {
     pub(super) route: Option<&'a str>,
     pub(super) data_mime: Option<Mime<'a>>,
     pub(super) properties: &'a [u8],
+    /// What it is part of, as the property [`TRACING`].
+    pub(super) tracing: String,
     pub(super) wishes: Wishes<'a>,
 }
 
@@ -109,6 +115,11 @@ impl RSocketSession {
             check_properties(block)?;
             asked.properties = block;
         }
+        if let Some(tracing) = described.tracing
+            && properties::find(asked.properties, TRACING).is_none()
+        {
+            asked.tracing = Tracing::read(tracing).map_err(malformed)?.to_b3();
+        }
         if let Some(options) = options {
             asked.wishes = Wishes::read(options)?;
         }
@@ -133,6 +144,15 @@ impl RSocketSession {
     /// Whether metadata of several kinds can be sent.
     pub(super) fn is_composite(&self) -> bool {
         Mime::COMPOSITE.id() == Some(self.metadata_mime)
+    }
+}
+
+impl Asked<'_> {
+    /// Appends what the request is part of, if it said so.
+    pub(super) fn append_tracing(&self, block: &mut Vec<u8>) {
+        if !self.tracing.is_empty() {
+            properties::append(block, TRACING, &self.tracing);
+        }
     }
 }
 

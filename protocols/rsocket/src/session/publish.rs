@@ -80,7 +80,7 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) {
         let content = self.content_type(asked.data_mime, asked.properties);
-        let properties_len = asked.properties.len();
+        let properties_len = asked.properties.len() + asked.tracing.len() + 4;
         let block = context.commands.message(destination);
         let room = content.map_or(0, |name| name.len() + 16) + properties_len + data.len();
         match block.capacity() {
@@ -91,6 +91,7 @@ impl RSocketSession {
         if let Some(name) = content {
             properties::append(block, "content-type", name);
         }
+        asked.append_tracing(block);
         block.extend_from_slice(asked.properties);
         let mut flags = asked.wishes.flags;
         let escaped = content.is_some_and(|name| name.contains([':', '\\']));

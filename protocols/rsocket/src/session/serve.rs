@@ -12,17 +12,17 @@
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{
     Command, Context, Delivery, Destination, Exchange, Kind, Output, Subscribe, SubscriptionKey,
-    Target, Window,
+    Target, Window, properties,
 };
 
 use super::RSocketSession;
-use super::describe::PROPERTIES_MIME;
+use super::describe::{PROPERTIES_MIME, TRACING};
 use super::rare::Waiting;
 use super::request::Begin;
 use super::streams::{Form, Stream};
 use super::talk::Talk;
 use crate::frame::{Body, Frame, Interaction, Payload, Request};
-use crate::metadata::{Mime, write_entry, write_tag};
+use crate::metadata::{Mime, Tracing, write_entry, write_tag};
 use crate::metrics::Role;
 
 impl RSocketSession {
@@ -109,8 +109,8 @@ impl RSocketSession {
     }
 
     /// What a request of ours says of itself: the service, and the properties of its message.
-    fn request_metadata(&self, path: &str, properties: &[u8]) -> Option<Vec<u8>> {
-        let mut out = Vec::with_capacity(path.len() + properties.len() + ENTRIES_BYTES);
+    fn request_metadata(&self, path: &str, block: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(path.len() + block.len() + ENTRIES_BYTES);
         let mut tag = Vec::with_capacity(path.len() + 1);
         // Longer ones have no tag; whoever serves them tells them by their properties.
         if path.len() <= TAG_BYTES_MAX {
@@ -118,8 +118,15 @@ impl RSocketSession {
         }
         if self.is_composite() {
             write_entry(Mime::ROUTING, &tag, &mut out);
-            if !properties.is_empty() {
-                write_entry(Mime::Name(PROPERTIES_MIME), properties, &mut out);
+            if let Some(tracing) = properties::find(block, TRACING)
+                && let Some(tracing) = Tracing::from_b3(&tracing)
+            {
+                let mut bytes = Vec::new();
+                tracing.write(&mut bytes);
+                write_entry(Mime::TRACING, &bytes, &mut out);
+            }
+            if !block.is_empty() {
+                write_entry(Mime::Name(PROPERTIES_MIME), block, &mut out);
             }
         } else if Mime::ROUTING.id() == Some(self.metadata_mime) {
             out = tag;

@@ -137,6 +137,7 @@ impl RSocketSession {
         if let Some(name) = self.content_type(asked.data_mime, asked.properties) {
             properties::append(&mut block, "content-type", name);
         }
+        asked.append_tracing(&mut block);
         block.extend_from_slice(asked.properties);
         block
     }
