@@ -20,22 +20,27 @@ pub struct Bar {
 }
 
 /// Horizontal bars, all on one scale that starts at zero.
+#[allow(clippy::cast_precision_loss)]
 pub fn bars(title: &str, bars: &[Bar]) -> String {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    // Labels take what they need from the bars, within reason.
+    let longest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
+    let left = (longest as f64 * CHARACTER_WIDTH).clamp(BAR_LEFT_MIN, BAR_LEFT_MAX);
+    let room = BAR_RIGHT - left;
     let mut body = String::new();
     let mut y = 0.0;
     for bar in bars {
-        let width = if most > 0.0 { (bar.value / most * BAR_WIDTH).max(1.0) } else { 1.0 };
+        let width = if most > 0.0 { (bar.value / most * room).max(1.0) } else { 1.0 };
         let (label, text) = (escape(&bar.label), escape(&bar.text));
         let _ = write!(
             body,
             "<text class=\"text\" x=\"0\" y=\"{}\">{label}</text>\
-             <rect class=\"s{}\" x=\"{BAR_LEFT}\" y=\"{}\" width=\"{width:.1}\" height=\"14\" rx=\"2\"/>\
+             <rect class=\"s{}\" x=\"{left:.0}\" y=\"{}\" width=\"{width:.1}\" height=\"14\" rx=\"2\"/>\
              <text class=\"text value\" x=\"{:.1}\" y=\"{}\">{text}</text>",
             y + 14.0,
             bar.series % SERIES,
             y + 3.0,
-            BAR_LEFT + width + 4.0,
+            left + width + 4.0,
             y + 14.0,
         );
         y += BAR_PITCH;
@@ -180,9 +185,12 @@ fn steps(most: f64) -> Vec<f64> {
 
 const SERIES: usize = 6;
 const WIDTH: f64 = 400.0;
-const BAR_LEFT: f64 = 110.0;
+const BAR_LEFT_MIN: f64 = 110.0;
+const BAR_LEFT_MAX: f64 = 250.0;
 /// Leaves room for the value's text.
-const BAR_WIDTH: f64 = 200.0;
+const BAR_RIGHT: f64 = 310.0;
+/// Of a label, about.
+const CHARACTER_WIDTH: f64 = 6.2;
 const BAR_PITCH: f64 = 22.0;
 const PLOT_LEFT: f64 = 62.0;
 const PLOT_TOP: f64 = 10.0;
@@ -199,6 +207,8 @@ mod tests {
         let drawing = bars("rates", &[bar(10.0), bar(5.0)]);
         assert!(drawing.contains("width=\"200.0\"") && drawing.contains("width=\"100.0\""));
         assert!(drawing.contains("a&lt;b") && drawing.contains("class=\"s1\""));
+        let long = Bar { label: "l".repeat(30), ..bar(10.0) };
+        assert!(bars("rates", &[long]).contains("width=\"124.0\""), "long labels shorten bars");
         assert!(drawing.starts_with("<svg viewBox=\"0 0 400 44\"") && drawing.ends_with("</svg>"));
     }
 

@@ -69,9 +69,9 @@ impl Turn<'_> {
         (self.now_ns / 1_000) as u32
     }
 
-    /// Records a message that was due `late_us` ago.
+    /// Records a message that was due `late_us` ago; what is less than a microsecond counts as one.
     pub(super) fn record(&mut self, late_us: u32) {
-        let due_ns = self.now_ns.saturating_sub(u64::from(late_us) * 1_000);
+        let due_ns = self.now_ns.saturating_sub(u64::from(late_us.max(1)) * 1_000);
         self.tally.latency.record(due_ns, self.now_ns, 1);
     }
 }
