@@ -94,7 +94,7 @@ pub fn run(args: &RsocketArgs) -> anyhow::Result<()> {
     ensure!(args.payload <= PAYLOAD_BYTES_MAX, "--payload must be at most {PAYLOAD_BYTES_MAX}");
     ensure!(args.duration > 0, "--duration must be above 0");
     let steps = steps(&args.steps, connections * args.streams)?;
-    machine::ensure_open_files(connections)?;
+    machine::ensure_open_files(connections + WARM_CONNECTIONS_MAX)?;
     let bar = matrix::progress_bar();
     let mut report = Report::new(args);
     for transport in &args.transport {
@@ -141,17 +141,27 @@ fn measure(
         load: Load::of(args),
     };
     let rss = || Usage::of(&pids).map(|usage| usage.rss_bytes);
-    let (pulse, clock) = (Arc::new(Pulse::default()), Clock::start());
-    let timeline = Timeline::start(pids.clone(), Arc::clone(&pulse), clock);
-    let before = rss();
     bar.set_prefix(format!("{}, {}", subject.name(), transport.as_str()));
     bar.set_message("connecting");
+    // What the server takes once is taken before its memory is read.
+    let few = CrowdSpec {
+        connections: (args.connections / 20).clamp(1, WARM_CONNECTIONS_MAX),
+        threads: 1,
+        streams_max: 0,
+        ..spec.clone()
+    };
+    let warm = Crowd::connect(&few, &Arc::default(), Clock::start())?;
+    std::thread::sleep(REST);
+    let before = rss();
+    let (pulse, clock) = (Arc::new(Pulse::default()), Clock::start());
+    let timeline = Timeline::start(pids.clone(), Arc::clone(&pulse), clock);
     let mut crowd = Crowd::connect(&spec, &pulse, clock)?;
     #[allow(clippy::cast_precision_loss)]
     let connect_s = clock.now_ns() as f64 / 1e9;
-    // Its memory is read when it has come to rest.
+    // And its memory is read when it has come to rest.
     std::thread::sleep(REST);
     let memory = before.zip(rss()).map(|(before, connected)| [before, connected]);
+    drop(warm);
     let times = Times { ramp_up: args.ramp_up, warm_up: args.warm_up, duration: args.duration };
     let mut measured = Vec::new();
     for streams in steps {
@@ -239,6 +249,8 @@ fn step(text: &str, all: usize) -> anyhow::Result<usize> {
 }
 
 const REST: Duration = Duration::from_secs(1);
+/// Connections that do not count.
+const WARM_CONNECTIONS_MAX: usize = 200;
 /// With header, metadata and route it has to fit into a frame.
 const PAYLOAD_BYTES_MAX: usize = (1 << 24) - 1024;
 const STREAMS_MAX: usize = 100_000_000;
