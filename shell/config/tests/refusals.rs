@@ -175,7 +175,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "[[listener]]\naddress = \"127.0.0.1:1\"\nprotocol = \"stmop\"",
-        "t.toml:3:12: listener.protocol: expected one of \"any\", \"http\", \"stomp\", but found \"stmop\"; did you mean `stomp`?",
+        "t.toml:3:12: listener.protocol: expected one of \"any\", \"http\", \"rsocket\", \"stomp\", but found \"stmop\"; did you mean `stomp`?",
     ),
     (
         "[server]\nlisten = [\"0.0.0.0:7800\"]",
