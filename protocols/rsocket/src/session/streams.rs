@@ -149,8 +149,9 @@ impl Streams {
     /// Ends a stream; its key stays in use.
     pub(super) fn remove(&mut self, stream: u32) -> Option<Stream> {
         let removed = self.open.remove(&stream);
-        if self.open.is_empty() && self.open.capacity() > KEPT_PLACES {
-            self.open = HashMap::default();
+        // Who had many streams once does not keep their room.
+        if self.open.capacity() > KEPT_PLACES && self.open.len() < self.open.capacity() / 8 {
+            self.open.shrink_to(self.open.len() * 2);
         }
         removed
     }
@@ -210,8 +211,8 @@ impl Streams {
         }
         *slot = Slot { stream: 0, form: Form::default() };
         while self.keys.pop_if(|slot| slot.stream == 0).is_some() {}
-        if self.keys.is_empty() {
-            self.keys = Vec::new();
+        if self.keys.len() < self.keys.capacity() / 8 {
+            self.keys.shrink_to(self.keys.len() * 2);
         }
     }
 
@@ -222,8 +223,8 @@ impl Streams {
     }
 }
 
-/// A table of so many places is kept when its last stream ends.
-const KEPT_PLACES: usize = 14;
+/// A table of so many places is kept as it is.
+const KEPT_PLACES: usize = 28;
 
 #[cfg(test)]
 mod tests {
@@ -253,6 +254,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn room_for_many_is_given_back() {
+        let mut streams = Streams::default();
+        for stream in 0..1000 {
+            streams.insert(stream, Stream::Waiting { token: 1 });
+            streams.take_key(stream + 1, Form::default());
+        }
+        for stream in (1..1000).rev() {
+            streams.remove(stream);
+            streams.free_key(SubscriptionKey(stream));
+        }
+        assert!(streams.open.capacity() <= KEPT_PLACES && streams.keys.capacity() <= 16);
+        assert!(streams.is_open(0) && streams.by_key(SubscriptionKey(0)).is_some());
     }
 
     #[test]

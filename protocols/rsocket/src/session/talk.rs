@@ -193,6 +193,9 @@ impl RSocketSession {
     fn forget_served(&mut self, key: ExchangeKey) {
         if let (Side::Responder, Some(rare)) = (key.side, &mut self.rare) {
             rare.served.remove(&key.number);
+            if rare.served.is_empty() {
+                rare.served = Default::default();
+            }
         }
     }
 
