@@ -47,7 +47,13 @@ fn parses_foreign_bytes(folder: &str) -> bool {
         || folder.starts_with("protocols/")
         || matches!(
             folder,
-            "core/filter" | "core/topics" | "core/value" | "core/views" | "shell/store"
+            "core/broker"
+                | "core/filter"
+                | "core/topics"
+                | "core/value"
+                | "core/views"
+                | "core/wire"
+                | "shell/store"
         )
 }
 
