@@ -5,6 +5,7 @@
 
 mod diffusion;
 mod rsocket;
+mod store;
 mod topics;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
 pub use rsocket::{RsocketArgs, RsocketMode, RsocketTransport};
+pub use store::StoreArgs;
 pub use topics::TopicsArgs;
 
 /// Measures STOMP servers and the machine they run on.
@@ -39,6 +41,8 @@ pub enum BenchCommand {
     Diffusion(DiffusionArgs),
     /// Very many topics with a small value each: creating them, their memory, and a subscription to all.
     Topics(TopicsArgs),
+    /// Persistent topics: confirmed values per second, commits, and restarts after a kill.
+    Store(StoreArgs),
     /// One kilobyte to many Socket.IO clients, ours beside other Socket.IO servers.
     Socketio(SocketioArgs),
     /// Very many RSocket streams with a message a second each, by four transports; ours beside others.

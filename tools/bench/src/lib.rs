@@ -30,6 +30,7 @@ mod server;
 pub mod sessions;
 pub mod socketio;
 pub mod stomp;
+pub mod store;
 pub mod target;
 pub mod topics;
 
@@ -47,6 +48,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Rubris(rubris) => rubris::run(rubris),
         BenchCommand::Diffusion(diffusion) => diffusion::run(diffusion),
         BenchCommand::Topics(topics) => topics::run(topics),
+        BenchCommand::Store(store) => store::run(store),
         BenchCommand::Socketio(socketio) => socketio::run(socketio),
         BenchCommand::Rsocket(rsocket) => rsocket::run(rsocket),
         BenchCommand::Connections(connections) => connections::run(connections),

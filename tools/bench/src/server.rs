@@ -69,7 +69,8 @@ impl Server {
             if let Some(status) = self.process.try_wait()? {
                 bail!("the server did not start ({status}); its error is above");
             }
-            if begun.elapsed() > Duration::from_secs(20) {
+            // A large store is read first.
+            if begun.elapsed() > Duration::from_secs(120) {
                 bail!("the server does not answer on {}", self.address);
             }
             std::thread::sleep(Duration::from_millis(10));

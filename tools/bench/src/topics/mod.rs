@@ -47,7 +47,8 @@ pub fn run(args: &TopicsArgs) -> anyhow::Result<()> {
     say("creating topics");
     let before = usage()?;
     let begun = Instant::now();
-    create(args, &server, &bar)?;
+    let load = Load { topics: args.topics, size: args.size, publishers: args.publishers };
+    create(&load, server.address, &bar)?;
     let seconds = begun.elapsed().as_secs_f64();
     wait_for_topics(server.address, args.topics)?;
     std::thread::sleep(REST);
@@ -69,16 +70,24 @@ pub fn run(args: &TopicsArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Topics that get a value each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) topics: usize,
+    /// Bytes of each value.
+    pub(crate) size: usize,
+    pub(crate) publishers: usize,
+}
+
 /// Publishes a retained value to every topic; returns when the server has confirmed all.
-fn create(args: &TopicsArgs, server: &Server, bar: &ProgressBar) -> anyhow::Result<()> {
-    let share = args.topics.div_ceil(args.publishers);
-    let address = server.address;
-    bar.set_length(args.topics as u64);
+pub(crate) fn create(load: &Load, address: SocketAddr, bar: &ProgressBar) -> anyhow::Result<()> {
+    let share = load.topics.div_ceil(load.publishers);
+    bar.set_length(load.topics as u64);
     std::thread::scope(|scope| {
-        let publishers: Vec<_> = (0..args.publishers)
+        let publishers: Vec<_> = (0..load.publishers)
             .map(|at| {
-                let range = at * share..((at + 1) * share).min(args.topics);
-                scope.spawn(move || publish(args, address, range, bar))
+                let range = (at * share).min(load.topics)..((at + 1) * share).min(load.topics);
+                scope.spawn(move || publish(load.size, address, range, bar))
             })
             .collect();
         for publisher in publishers {
@@ -92,7 +101,7 @@ fn create(args: &TopicsArgs, server: &Server, bar: &ProgressBar) -> anyhow::Resu
 }
 
 fn publish(
-    args: &TopicsArgs,
+    size: usize,
     address: SocketAddr,
     topics: std::ops::Range<usize>,
     bar: &ProgressBar,
@@ -102,7 +111,7 @@ fn publish(
     let mut asked = 0;
     let end = topics.end;
     for number in topics {
-        let body = value(number, args.size);
+        let body = value(number, size);
         // Answered one by one: of topics with different homes no answer speaks for another.
         asked += 1;
         let flags = native::OCTETS | RETAIN;
