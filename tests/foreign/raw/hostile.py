@@ -26,16 +26,19 @@ allocator's slack. The attacks on memory send or declare several times as much."
 class Case:
     def __init__(self, group, sends, expected, attack):
         self.group, self.sends, self.expected, self.attack = group, sends, expected, attack
+        self.beside = False
+        """Whether a well-behaved connection is to be watched meanwhile."""
 
     def __repr__(self):
         return f"{self.group}-{self.sends}"
 
 
-def case(group, sends, expected):
+def case(group, sends, expected, beside=False):
     """Registers the function below it as an attack."""
 
     def register(attack):
         CASES.append(Case(group, sends, expected, attack))
+        CASES[-1].beside = beside
         return attack
 
     return register
@@ -144,8 +147,9 @@ def busy_seconds():
     return total / 1e9
 
 
-def record(case, outcome, grown, took, worked):
-    RESULTS.append((case, outcome, grown, took, worked))
+def record(case, outcome, grown, took, worked, beside=None):
+    """`beside` is what the companion measured meanwhile, if it was there."""
+    RESULTS.append((case, outcome, grown, took, worked, beside))
 
 
 def page():
@@ -166,18 +170,50 @@ def page():
         "all threads of the server meanwhile; *grew* is resident memory from before to after the case, negative where some was",
         "given back.",
         "",
-        "| # | against | input | the client got | took | worked | grew |",
-        "|---|---|---|---|---|---|---|",
+        *HEAD,
     ]
-    for number, (case, outcome, grown, took, worked) in enumerate(RESULTS, 1):
-        measured = f"{milliseconds(took)} | {milliseconds(worked)} | {kib(grown)}"
+    ordered = sorted(RESULTS, key=lambda result: result[0].beside)
+    for number, (case, outcome, grown, took, worked, beside) in enumerate(ordered, 1):
+        if case.beside and (number == 1 or not ordered[number - 2][0].beside):
+            lines += beside_others()
+        between = "" if beside is None else "".join(f"{value:,.1f} ms | " for value in beside["milliseconds"])
+        measured = f"{between}{milliseconds(took)} | {milliseconds(worked)} | {kib(grown)}"
         lines.append(f"| {number} | {' | '.join(cells(case))} | {cell(outcome)} | {measured} |")
     return "\n".join(lines) + "\n"
+
+
+HEAD = [
+    "| # | against | input | the client got | took | worked | grew |",
+    "|---|---|---|---|---|---|---|",
+]
+UNDISTURBED = []
+"""What the companion measured before anything was attacked."""
+
+
+def beside_others():
+    """The head of the table of cases that ran beside a well-behaved connection."""
+    median, slow, slowest = (UNDISTURBED or [{"milliseconds": [0, 0, 0]}])[0]["milliseconds"]
+    return [
+        "",
+        "## RSocket, beside a connection that behaves",
+        "",
+        "During each of these a client on a connection of its own sent an echo every 5 ms and waited for the answer; it must get",
+        "them all. *Median*, *99 %* and *slowest* are the times that its echoes took; with nothing else to do for the server they",
+        f"were {median:,.1f} ms, {slow:,.1f} ms and {slowest:,.1f} ms. Attacker, companion and server share two processors.",
+        "",
+        "| # | against | input | the attacker got | median | 99 % | slowest | took | worked | grew |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
 
 
 def cells(case):
     """What names a case in the page."""
     return cell(case.group), cell(case.sends)
+
+
+def names_of_page():
+    """Of all cases, in the order of the page."""
+    return [cells(case) for case in sorted(CASES, key=lambda case: case.beside)]
 
 
 def cell(text):
@@ -198,7 +234,7 @@ def kib(count):
 
 
 def most_grown():
-    known = [(grown, case) for case, _, grown, _, _ in RESULTS if grown is not None]
+    known = [(grown, case) for case, _, grown, *_ in RESULTS if grown is not None]
     if not known:
         return "It was not measured here."
     grown, case = max(known, key=lambda one: one[0])

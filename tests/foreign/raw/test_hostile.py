@@ -9,6 +9,7 @@ import re
 import time
 
 import pytest
+from companion import Companion
 
 import hostile
 import hostile_engineio  # noqa: F401  (registers its cases)
@@ -16,8 +17,10 @@ import hostile_events  # noqa: F401
 import hostile_http  # noqa: F401
 import hostile_login  # noqa: F401
 import hostile_operations  # noqa: F401
+import hostile_rsocket  # noqa: F401
+import hostile_rsocket_floods  # noqa: F401
+import hostile_websocket  # noqa: F401
 
-import hostile_websocket  # noqa: F401  isort: skip
 import hostile_session  # noqa: F401  isort: skip  (last: its last case fills the server)
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "hostile-inputs.md"
@@ -31,15 +34,27 @@ def page():
         WRITTEN.write_text(hostile.page())
 
 
+@pytest.fixture(scope="module")
+def companion():
+    one = Companion()
+    hostile.UNDISTURBED.append(one.undisturbed)
+    yield one
+    one.close()
+
+
 @pytest.mark.parametrize("case", hostile.CASES, ids=repr)
-def test_hostile(case):
+def test_hostile(case, request):
+    beside = request.getfixturevalue("companion") if case.beside else None
+    if beside:
+        beside.begin()
     before, busy, began = hostile.resident_bytes(), hostile.busy_seconds(), time.monotonic()
     outcome = case.attack()
     took = time.monotonic() - began
     after = hostile.resident_bytes()
     grown = None if before is None else after - before
     worked = None if busy is None else hostile.busy_seconds() - busy
-    hostile.record(case, outcome, grown, took, worked)
+    measured = beside.end() if beside else None
+    hostile.record(case, outcome, grown, took, worked, measured)
     assert re.fullmatch(case.expected, outcome), f"{case.sends}: got {outcome}, expected {case.expected}"
     assert hostile.served() is True, "the server no longer answers"
     assert grown is None or grown < hostile.RSS_GROWTH_MAX, f"resident memory grew by {grown} bytes"
@@ -51,6 +66,6 @@ def test_the_table_is_long_enough():
 
 def test_the_documented_cases_are_these():
     page = hostile.page() if WRITTEN == PAGE else PAGE.read_text()
-    assert hostile.named_in(page) == [hostile.cells(case) for case in hostile.CASES], (
+    assert hostile.named_in(page) == hostile.names_of_page(), (
         "write the page again: HOSTILE_TABLE=docs/hostile-inputs.md tests/foreign/run hostile"
     )

@@ -5,7 +5,6 @@ import metadata from 'rsocket-composite-metadata';
 import tcp from 'rsocket-tcp-client';
 import websocket from 'rsocket-websocket-client';
 import WebSocket from 'ws';
-import { Duplex } from 'node:stream';
 import net from 'node:net';
 
 export const [HOST, PORT] = (process.env.TIDERACE_STOMP ?? '127.0.0.1:7800').split(':');
@@ -142,43 +141,41 @@ export class Stream {
   }
 }
 
-/** A connection that the test can cut as a network does: everything goes through here. */
+/** What carries a connection; the test can cut it as a network does. */
 export class Line {
-  #sockets = new Set();
-  cuts = 0;
+  #streams = new Set();
 
-  connect(options) {
-    const socket = net.connect(options);
-    this.#sockets.add(socket);
-    socket.once('close', () => this.#sockets.delete(socket));
-    return socket;
+  keep(stream) {
+    this.#streams.add(stream);
+    stream.once('close', () => this.#streams.delete(stream));
+    return stream;
   }
 
   cut() {
-    this.cuts += 1;
-    for (const socket of this.#sockets) socket.destroy();
+    for (const stream of this.#streams) stream.destroy();
   }
 }
 
-const transport = (kind, line, options) => {
-  if (kind === 'tcp') {
-    return new tcp.TcpClientTransport({
+/** For each kind, the transport of rsocket-js over a line. */
+export const TRANSPORTS = {
+  tcp: (line) =>
+    new tcp.TcpClientTransport({
       connectionOptions: { host: HOST, port: Number(PORT), noDelay: true },
-      socketCreator: (to) => line.connect(to),
-    });
-  }
-  return new websocket.WebsocketClientTransport({
-    url: options.url ?? `ws://${HOST}:${PORT}/rsocket`,
-    wsCreator: (url) =>
-      new WebSocket(url, { perMessageDeflate: false, createConnection: options.createConnection ?? ((to) => line.connect(to)) }),
-  });
+      socketCreator: (to) => line.keep(net.connect(to)),
+    }),
+  websocket: (line) =>
+    new websocket.WebsocketClientTransport({
+      url: `ws://${HOST}:${PORT}/rsocket`,
+      wsCreator: (url) =>
+        new WebSocket(url, { perMessageDeflate: false, createConnection: (to) => line.keep(net.connect(to)) }),
+    }),
 };
 
 export class Peer {
   line = new Line();
   closing = false;
 
-  /** `kind` is tcp or websocket. A good SETUP has no answer, so this returns before the server has looked at it. */
+  /** `kind` is one of TRANSPORTS. A good SETUP has no answer, so this returns before the server has looked at it. */
   static async open(kind, options = {}) {
     const peer = new Peer();
     const { auth = bearer(), mtu, resume, lease, keepAlive = 1000, lifetime = 20_000, responder, mime = 'text/plain', more = [] } = options;
@@ -190,7 +187,7 @@ export class Peer {
         keepAlive,
         lifetime,
       },
-      transport: transport(kind, peer.line, options),
+      transport: TRANSPORTS[kind](peer.line),
       ...(mtu && { fragmentation: { maxOutboundFragmentSize: mtu } }),
       ...(lease && { lease: { maxPendingRequests: lease } }),
       ...(resume && {
@@ -250,33 +247,4 @@ export class Peer {
     this.socket.close();
     this.line.cut();
   }
-}
-
-/** A byte stream of HTTP/2 as the socket that `ws` and rsocket-js want. */
-export class Tunnel extends Duplex {
-  constructor(stream) {
-    super();
-    this.stream = stream;
-    stream.on('data', (data) => {
-      if (!this.push(data)) stream.pause();
-    });
-    stream.on('end', () => this.push(null));
-    stream.on('close', () => this.destroy());
-    stream.on('error', (error) => this.destroy(error));
-  }
-  _read() {
-    this.stream.resume();
-  }
-  _write(chunk, encoding, done) {
-    this.stream.write(chunk, encoding, done);
-  }
-  _final(done) {
-    this.stream.end(done);
-  }
-  _destroy(error, done) {
-    this.stream.close();
-    done(error);
-  }
-  setNoDelay() {}
-  setTimeout() {}
 }
