@@ -1,7 +1,7 @@
 """A well-behaved RSocket client beside the attacks: sends an echo every few milliseconds and notes how long it took.
 
 It is a process of its own, so that what an attack costs the attacker does not count. `Companion` drives it by lines:
-`begin`, then `end`, which is answered with how many echoes came back and how long they took.
+`begin`, then `end` with the least number of echoes, which is answered with how many echoes came back and how long they took.
 """
 
 import json
@@ -26,8 +26,8 @@ class Companion:
         self.process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=pathlib.Path(__file__).parent
         )
-        assert self.tell("begin") == "begun"
-        self.undisturbed = self.end()
+        self.begin()
+        self.undisturbed = self.end(200)
 
     def tell(self, word):
         self.process.stdin.write(word + "\n")
@@ -37,9 +37,9 @@ class Companion:
     def begin(self):
         assert self.tell("begin") == "begun", "the companion is gone"
 
-    def end(self):
+    def end(self, least=20):
         """How many echoes were answered since `begin`, and milliseconds: median, 99th percentile, slowest."""
-        return json.loads(self.tell("end"))
+        return json.loads(self.tell(f"end {least}"))
 
     def close(self):
         self.process.stdin.close()
@@ -64,7 +64,7 @@ def main():
                 times, running = [], True
                 print("begun", flush=True)
             else:
-                while len(times) < 20:
+                while len(times) < int(word.split()[1]):
                     times.append(echo(client))
                 running = False
                 print(json.dumps(measured(times)), flush=True)

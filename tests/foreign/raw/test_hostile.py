@@ -19,6 +19,7 @@ import hostile_login  # noqa: F401
 import hostile_operations  # noqa: F401
 import hostile_rsocket  # noqa: F401
 import hostile_rsocket_floods  # noqa: F401
+import hostile_rsocket_http2  # noqa: F401
 import hostile_websocket  # noqa: F401
 
 import hostile_session  # noqa: F401  isort: skip  (last: its last case fills the server)
