@@ -27,6 +27,8 @@ const (
 	wait       = 10 * time.Second
 	many       = rx.RequestMax
 	properties = "message/x.tiderace.properties.v0"
+	wishes     = "message/x.tiderace.options.v0"
+	details    = "message/x.tiderace.message.v0"
 )
 
 var serial atomic.Int64
@@ -77,14 +79,14 @@ func request(t *testing.T, route, data string, more ...func(*extension.Composite
 	}))
 }
 
-func with(lines string) func(*extension.CompositeMetadataBuilder) {
-	return func(builder *extension.CompositeMetadataBuilder) { builder.PushString(properties, lines) }
+func with(mime, lines string) func(*extension.CompositeMetadataBuilder) {
+	return func(builder *extension.CompositeMetadataBuilder) { builder.PushString(mime, lines) }
 }
 
-// item is what came, in memory of its own: the client's is used again.
+// item is what came, in memory of its own: the client's is used again. Said is what its metadata says in lines.
 type item struct {
-	data       string
-	properties map[string]string
+	data string
+	said map[string]string
 }
 
 func itemOf(received payload.Payload) item {
@@ -92,12 +94,12 @@ func itemOf(received payload.Payload) item {
 	metadata, _ := received.Metadata()
 	for scanner := extension.NewCompositeMetadataBytes(metadata).Scanner(); len(metadata) > 0 && scanner.Scan(); {
 		mime, content, err := scanner.MetadataUTF8()
-		if err != nil || mime != properties {
+		if err != nil || mime != properties && mime != details {
 			continue
 		}
 		for _, line := range strings.Split(content, "\n") {
 			if name, value, ok := strings.Cut(line, ":"); ok {
-				found.properties[name] = value
+				found.said[name] = value
 			}
 		}
 	}
@@ -201,9 +203,9 @@ type stream struct {
 	subscription rx.Subscription
 }
 
-func (p *peer) stream(route, data string, n int) *stream {
+func (p *peer) stream(route, data string, n int, more ...func(*extension.CompositeMetadataBuilder)) *stream {
 	p.t.Helper()
-	return subscribe(p.t, p.client.RequestStream(request(p.t, route, data)), n)
+	return subscribe(p.t, p.client.RequestStream(request(p.t, route, data, more...)), n)
 }
 
 func subscribe(t *testing.T, source flux.Flux, n int) *stream {

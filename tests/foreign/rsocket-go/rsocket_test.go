@@ -43,7 +43,7 @@ func TestPublishAndFetch(t *testing.T) {
 		topic, one := unique("topic"), open(t, kind)
 		call(t, "PUT", "/topics/"+topic, "before")
 		same(t, "before", one.respond(topic, ""))
-		one.respond(topic, "after", with("retain:true\n"))
+		one.respond(topic, "after", with(wishes, "retain:true\n"))
 		same(t, "after", call(t, "GET", "/topics/"+topic, ""))
 	})
 }
@@ -66,11 +66,11 @@ func TestPatterns(t *testing.T) {
 		root, one := unique("topic"), open(t, kind)
 		call(t, "PUT", "/topics/"+root+"/a/price", "0")
 		stream := one.stream(root+"/*/price", "", many)
-		same(t, root+"/a/price", stream.next().properties["path"])
+		same(t, root+"/a/price", stream.next().said["path"])
 		one.respond(root+"/b/size", "1")
 		one.respond(root+"/b/price", "2")
 		last := stream.next()
-		same(t, root+"/b/price", last.properties["path"])
+		same(t, root+"/b/price", last.said["path"])
 		same(t, "2", last.data)
 	})
 }
@@ -242,14 +242,14 @@ func TestConversation(t *testing.T) {
 func TestPropertiesAndTypes(t *testing.T) {
 	everywhere(t, func(t *testing.T, kind string) {
 		topic, one := unique("topic"), open(t, kind)
-		stream := one.stream(topic, "", many)
+		stream := one.stream(topic, "", many, with(wishes, "properties:true\n"))
 		json := func(builder *extension.CompositeMetadataBuilder) {
 			builder.PushWellKnown(extension.MessageMimeType, []byte{0x80 | byte(extension.ApplicationJSON)})
 		}
-		one.respond(topic, `{"bid":1}`, json, with("region:eu\n"))
+		one.respond(topic, `{"bid":1}`, json, with(properties, "region:eu\n"))
 		found := stream.next()
 		same(t, `{"bid":1}`, found.data)
-		same(t, "eu", found.properties["region"])
+		same(t, "eu", found.said["region"])
 		_, err := one.ask(request(t, topic, `{"bid":`, json))
 		if err == nil {
 			t.Fatal("malformed JSON was taken")
@@ -302,7 +302,7 @@ func TestKeepalives(t *testing.T) {
 func TestMetadataPush(t *testing.T) {
 	everywhere(t, func(t *testing.T, kind string) {
 		one := open(t, kind)
-		one.client.MetadataPush(payload.New(nil, composite(t, with("x:y\n"))))
+		one.client.MetadataPush(payload.New(nil, composite(t, with(properties, "x:y\n"))))
 		same(t, "alive", one.respond("echo", "alive"))
 	})
 }

@@ -64,7 +64,7 @@ public final class Main {
     try (Peer peer = Peer.open(transport)) {
       Peer.http("PUT", "/topics/" + topic, "before");
       same("before", peer.respond(topic, ""));
-      peer.response(Peer.request(topic, "after", Peer.properties("retain:true\n")));
+      peer.response(Peer.request(topic, "after", Peer.lines(Peer.OPTIONS, "retain:true\n")));
       same("after", Peer.http("GET", "/topics/" + topic, ""));
     }
   }
@@ -85,11 +85,11 @@ public final class Main {
     try (Peer peer = Peer.open(transport)) {
       Peer.http("PUT", "/topics/" + root + "/a/price", "0");
       Stream stream = peer.stream(root + "/*/price", MANY);
-      same(root + "/a/price", Peer.property(stream.next(), "path"));
+      same(root + "/a/price", Peer.line(stream.next(), Peer.MESSAGE, "path"));
       peer.respond(root + "/b/size", 1);
       peer.respond(root + "/b/price", 2);
       Payload last = stream.next();
-      same(root + "/b/price", Peer.property(last, "path"));
+      same(root + "/b/price", Peer.line(last, Peer.MESSAGE, "path"));
       same("2", last.getDataUtf8());
     }
   }
@@ -230,11 +230,11 @@ public final class Main {
   static void properties(String transport) throws Exception {
     String topic = unique("topic");
     try (Peer peer = Peer.open(transport)) {
-      Stream stream = peer.stream(topic, MANY);
-      peer.response(Peer.request(topic, "{\"bid\":1}", Peer.dataType("application/json"), Peer.properties("region:eu\n")));
+      Stream stream = peer.stream(Peer.request(topic, "", Peer.lines(Peer.OPTIONS, "properties:true\n")), MANY);
+      peer.response(Peer.request(topic, "{\"bid\":1}", Peer.dataType("application/json"), Peer.lines(Peer.PROPERTIES, "region:eu\n")));
       Payload item = stream.next();
       same("{\"bid\":1}", item.getDataUtf8());
-      same("eu", Peer.property(item, "region"));
+      same("eu", Peer.line(item, Peer.PROPERTIES, "region"));
       same(INVALID, peer.refused(Peer.request(topic, "{\"bid\":", Peer.dataType("application/json"))));
     }
   }
@@ -280,7 +280,7 @@ public final class Main {
 
   static void metadataPush(String transport) throws Exception {
     try (Peer peer = Peer.open(transport)) {
-      peer.socket.metadataPush(DefaultPayload.create(io.netty.buffer.Unpooled.EMPTY_BUFFER, Peer.composite(Peer.properties("x:y\n")))).block(Peer.WAIT);
+      peer.socket.metadataPush(DefaultPayload.create(io.netty.buffer.Unpooled.EMPTY_BUFFER, Peer.composite(Peer.lines(Peer.PROPERTIES, "x:y\n")))).block(Peer.WAIT);
       same("alive", peer.respond("echo", "alive"));
     }
   }

@@ -39,6 +39,8 @@ final class Peer implements AutoCloseable {
   static final Duration WAIT = Duration.ofSeconds(Long.parseLong(System.getenv().getOrDefault("TIDERACE_WAIT", "10")));
   static final String COMPOSITE = WellKnownMimeType.MESSAGE_RSOCKET_COMPOSITE_METADATA.getString();
   static final String PROPERTIES = "message/x.tiderace.properties.v0";
+  static final String OPTIONS = "message/x.tiderace.options.v0";
+  static final String MESSAGE = "message/x.tiderace.message.v0";
   private static final ByteBufAllocator ALLOCATOR = ByteBufAllocator.DEFAULT;
   private static final HttpClient HTTP = HttpClient.newHttpClient();
 
@@ -100,9 +102,9 @@ final class Peer implements AutoCloseable {
     return to -> CompositeMetadataCodec.encodeAndAddMetadata(to, ALLOCATOR, type, content);
   }
 
-  static Entry properties(String lines) {
+  static Entry lines(String type, String lines) {
     ByteBuf content = Unpooled.copiedBuffer(lines, StandardCharsets.UTF_8);
-    return to -> CompositeMetadataCodec.encodeAndAddMetadata(to, ALLOCATOR, PROPERTIES, content);
+    return to -> CompositeMetadataCodec.encodeAndAddMetadata(to, ALLOCATOR, type, content);
   }
 
   static Entry dataType(String type) {
@@ -144,10 +146,10 @@ final class Peer implements AutoCloseable {
     return DefaultPayload.create(String.valueOf(data));
   }
 
-  /** A property that came with an item, or null. */
-  static String property(Payload payload, String name) {
+  /** What an item says by that name in lines of that type, or null. */
+  static String line(Payload payload, String type, String name) {
     for (CompositeMetadata.Entry one : new CompositeMetadata(payload.metadata(), false)) {
-      if (!PROPERTIES.equals(one.getMimeType())) continue;
+      if (!type.equals(one.getMimeType())) continue;
       for (String line : one.getContent().toString(StandardCharsets.UTF_8).split("\n")) {
         if (line.startsWith(name + ":")) return line.substring(name.length() + 1);
       }

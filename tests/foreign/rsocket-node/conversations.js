@@ -48,7 +48,7 @@ export function conversations(name, open) {
       const [topic, one] = [unique('topic'), await peer()];
       await rs.http('PUT', `/topics/${topic}`, 'before');
       assert.equal(String((await one.respond(request(topic))).data), 'before');
-      await one.respond(request(topic, 'after', rs.properties({ retain: 'true' })));
+      await one.respond(request(topic, 'after', rs.options({ retain: true })));
       assert.equal(await (await rs.http('GET', `/topics/${topic}`)).text(), 'after');
     });
 
@@ -66,11 +66,11 @@ export function conversations(name, open) {
       await rs.http('PUT', `/topics/${root}/a/price`, '0');
       const stream = one.stream(request(`${root}/*/price`));
       const paths = [];
-      paths.push(rs.propertiesOf(await stream.next()).path);
+      paths.push(rs.propertiesOf(await stream.next(), rs.MESSAGE).path);
       await one.respond(request(`${root}/b/size`, '1'));
       await one.respond(request(`${root}/b/price`, '2'));
       const last = await stream.next();
-      paths.push(rs.propertiesOf(last).path);
+      paths.push(rs.propertiesOf(last, rs.MESSAGE).path);
       assert.equal(String(last.data), '2');
       assert.deepEqual(paths, [`${root}/a/price`, `${root}/b/price`]);
     });
@@ -188,11 +188,12 @@ export function conversations(name, open) {
 
     test('properties, a type of the data of its own, and JSON', async () => {
       const [topic, one] = [unique('topic'), await peer()];
-      const stream = one.stream(request(topic));
+      const stream = one.stream(request(topic, undefined, rs.options({ properties: true, details: true })));
       await one.respond(request(topic, '{"bid":1}', rs.dataType('application/json'), rs.properties({ region: 'eu' })));
       const item = await stream.next();
       assert.equal(String(item.data), '{"bid":1}');
-      assert.equal(rs.propertiesOf(item).region, 'eu');
+      assert.deepEqual(rs.propertiesOf(item), { 'content-type': 'application/json', region: 'eu' });
+      assert.equal(rs.propertiesOf(item, rs.MESSAGE).version, '1');
       const refused = await one.refused(request(topic, '{"bid":', rs.dataType('application/json')));
       assert.equal(refused.code, ErrorCodes.INVALID);
     });

@@ -15,6 +15,8 @@ const WAIT_MS = Number(process.env.TIDERACE_WAIT ?? '10') * 1000;
 
 export const COMPOSITE = 'message/x.rsocket.composite-metadata.v0';
 export const PROPERTIES = 'message/x.tiderace.properties.v0';
+export const OPTIONS = 'message/x.tiderace.options.v0';
+export const MESSAGE = 'message/x.tiderace.message.v0';
 export const MANY = 2 ** 31 - 1;
 export const { ErrorCodes } = rsocket;
 export const { WellKnownMimeType } = metadata;
@@ -83,8 +85,9 @@ export function dataType(mime) {
   return [WellKnownMimeType.MESSAGE_RSOCKET_MIMETYPE, form];
 }
 
-export const properties = (lines) =>
-  [PROPERTIES, Buffer.from(Object.entries(lines).map(([name, value]) => `${name}:${value}\n`).join(''))];
+const lines = (values) => Buffer.from(Object.entries(values).map(([name, value]) => `${name}:${value}\n`).join(''));
+export const properties = (values) => [PROPERTIES, lines(values)];
+export const options = (values) => [OPTIONS, lines(values)];
 
 /** What composite metadata says, by MIME type. */
 export function entries(buffer) {
@@ -93,9 +96,9 @@ export function entries(buffer) {
   return found;
 }
 
-/** Properties that came with an item. */
-export function propertiesOf(payload) {
-  const text = entries(payload.metadata)[PROPERTIES]?.toString() ?? '';
+/** Properties that came with an item, or what else is said of it in lines. */
+export function propertiesOf(payload, mime = PROPERTIES) {
+  const text = entries(payload.metadata)[mime]?.toString() ?? '';
   return Object.fromEntries(text.split('\n').filter(Boolean).map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]));
 }
 

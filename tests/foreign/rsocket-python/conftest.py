@@ -32,6 +32,8 @@ HOST, PORT = os.environ.get("TIDERACE_STOMP", "127.0.0.1:7800").rsplit(":", 1)
 BASE = f"http://{HOST}:{PORT}"
 TOKEN = os.environ.get("TIDERACE_TOKEN", "robot-secret")
 PROPERTIES = b"message/x.tiderace.properties.v0"
+OPTIONS = b"message/x.tiderace.options.v0"
+MESSAGE = b"message/x.tiderace.message.v0"
 TRANSPORTS = ["tcp", "websocket"]
 
 _serial = itertools.count(1)
@@ -50,17 +52,24 @@ def request(to, data=b"", *more):
     return Payload(data.encode() if isinstance(data, str) else data, composite(route(to), *more))
 
 
+def lines(mime, values):
+    return metadata_item("".join(f"{name}:{value}\n" for name, value in values.items()).encode(), mime)
+
+
 def properties(**values):
-    lines = "".join(f"{name}:{value}\n" for name, value in values.items())
-    return metadata_item(lines.encode(), PROPERTIES)
+    return lines(PROPERTIES, values)
 
 
-def properties_of(payload):
-    """The properties that came with an item."""
+def options(**values):
+    return lines(OPTIONS, values)
+
+
+def properties_of(payload, mime=PROPERTIES):
+    """The properties that came with an item, or what else is said of it in lines."""
     found = CompositeMetadata()
     found.parse(payload.metadata or b"")
-    lines = b"".join(one.content for one in found.items if one.encoding == PROPERTIES).decode().splitlines()
-    return dict(line.split(":", 1) for line in lines)
+    text = b"".join(one.content for one in found.items if one.encoding == mime).decode()
+    return dict(line.split(":", 1) for line in text.splitlines())
 
 
 async def http(method, path, body=None):
