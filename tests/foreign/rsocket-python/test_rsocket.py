@@ -3,14 +3,12 @@
 import asyncio
 
 import pytest
-from conftest import MESSAGE, PROPERTIES, Outbox, http, options, properties, properties_of, request, unique, until, within
-from rsocket.exceptions import RSocketProtocolError
+from conftest import MESSAGE, PROPERTIES, Outbox, http, options, properties, properties_of, unique, until, within
 from rsocket.error_codes import ErrorCode
 from rsocket.extensions.helpers import authenticate_bearer, authenticate_simple, composite, data_mime_type, metadata_item
 from rsocket.extensions.mimetypes import WellKnownMimeTypes
 
 NUMBERS = [str(n) for n in range(50)]
-NOT_DONE = "REJECTED|APPLICATION_ERROR"
 
 
 async def refused(peer, to, data, *more):
