@@ -6,7 +6,7 @@ import select
 import time
 
 import rswire as rs
-from hostile_rsocket import attack, flood, lives, outcome, register
+from hostile_rsocket import attack, flood, outcome, register
 from limits import LIMITS
 from rswire import FOLLOWS, MANY, NEXT, Client, Tcp, Ws
 from wire import WAIT, unique
@@ -105,7 +105,7 @@ def begun_messages():
 
 def with_errors(client):
     """The codes of the errors of streams, then what became of the connection."""
-    end = lives(client)
+    end = outcome(client)
     codes = sorted({got.code for got in client.kept if got.type == rs.ERROR and got.stream})
     return ", ".join([*codes, end])
 
@@ -120,7 +120,7 @@ def half_messages():
                 for _ in range(24):
                     client.send(rs.item(1, b"x" * 60_000, flags=NEXT | FOLLOWS))
         with Client().login() as other:
-            return "answered" if lives(other) == "lives" else "not answered"
+            return "answered" if outcome(other) == "lives" else "not answered"
 
 
 # 7 and 8: clients that do not read.
@@ -266,7 +266,7 @@ def stream_churn():
                     )
                 )
             )
-        return lives(client)
+        return outcome(client)
 
 
 @attack("open streams", "10,000 calls of a service that never answers", "REJECTED, lives|APPLICATION_ERROR, REJECTED, lives")
@@ -309,7 +309,7 @@ def taken_token():
         keep(victim)
         with resuming(token, credentials=rs.simple("limited", "limited-passcode")) as thief:
             got = outcome(thief)
-        return f"{got}, the other {lives(victim)}"
+        return f"{got}, the other {outcome(victim)}"
 
 
 @attack("resumption", "RESUME from a position that never was, then from the right one", "REJECTED_RESUME, RESUME_OK, lives")
@@ -322,7 +322,7 @@ def wrong_position():
     thief.close()
     client, second = resumed(token, received)
     with client:
-        return f"{first.code}, {second.kind}, {lives(client)}"
+        return f"{first.code}, {second.kind}, {outcome(client)}"
 
 
 @attack("resumption", "1,000 guesses of tokens", "1,000 times REJECTED_RESUME")
@@ -351,7 +351,7 @@ def left_behind():
         client.send(*(rs.request(rs.REQUEST_RESPONSE, 2 * m + 1, b"x" * 6000, rs.route("echo")) for m in range(10)))
         client.close()
     with Client().login() as other:
-        return "answered" if lives(other) == "lives" else "not answered"
+        return "answered" if outcome(other) == "lives" else "not answered"
 
 
 @attack("resumption", "one session handed to and fro 300 times", "lives")
@@ -365,6 +365,6 @@ def to_and_fro():
         before.close()
         assert got.type == rs.RESUME_OK, got
     with client:
-        return lives(client)
+        return outcome(client)
 
 

@@ -5,7 +5,7 @@ import struct
 import h2wire as h2
 import rswire as rs
 from h2wire import Connection, Ended, Post, frame, settings
-from hostile_rsocket import attack, flood, lives
+from hostile_rsocket import attack, flood, outcome
 from hostile_rsocket_floods import flooded, unread
 from limits import LIMITS
 from rswire import FOLLOWS, MANY, NEXT, Client
@@ -103,7 +103,7 @@ def many_streams():
         for stream in range(3, 2 * count + 3, 2):
             connection.streams[stream] = h2.Stream(connection, stream)
             connection.raw(begun(stream))
-        end = lives(client)
+        end = outcome(client)
         return f"{'refused' if 7 in connection.resets.values() else 'all taken'}, {end}"
 
 
@@ -113,7 +113,7 @@ def silent_streams():
         client = h2.tunnel(connection).login(lifetime=60_000)
         streams = [connection.streams[connection.begin()] for _ in range(100)]
         connection.until(lambda: all(one.over for one in streams), LIMITS["login_timeout"] + WAIT)
-        return f"all ended, {lives(client)}"
+        return f"all ended, {outcome(client)}"
 
 
 @attack("HTTP/2", "an RSocket connection that breaks the rules, beside one that does not", "reset or ended, lives")
@@ -123,7 +123,7 @@ def one_of_two():
         bad.send(b"\0\0")
         stream = bad.carrier.socket
         connection.until(lambda: stream.over)
-        return f"reset or ended, {lives(good)}"
+        return f"reset or ended, {outcome(good)}"
 
 
 @attack("HTTP/2", "a window of nothing, and 128 MiB of request-responses", "held back|refused")
@@ -152,7 +152,7 @@ def tiny_windows():
         for client in clients:
             client.ask(rs.REQUEST_RESPONSE, "echo", data=b"x" * 200)
         connection.opens = True
-        return lives(clients[-1])
+        return outcome(clients[-1])
 
 
 @attack("HTTP/2", "METADATA_PUSH, 64 MiB", "CONNECTION_ERROR .*")
@@ -174,7 +174,7 @@ def byte_by_byte():
         for n in range(len(one)):
             client.raw(one[n : n + 1])
         assert client.next(1).data == b"x" * 500
-        return lives(client)
+        return outcome(client)
 
 
 @attack("HTTP/2", "a POST that ends with its fields", "200|400")

@@ -6,6 +6,7 @@ With HOSTILE_TABLE set, the results are written there as a Markdown page.
 import os
 import pathlib
 import re
+import signal
 import time
 
 import pytest
@@ -25,6 +26,7 @@ import hostile_websocket  # noqa: F401
 import hostile_session  # noqa: F401  isort: skip  (last: its last case fills the server)
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "hostile-inputs.md"
+LIMIT_SECONDS = 60
 WRITTEN = pathlib.Path(path) if (path := os.environ.get("HOSTILE_TABLE")) else None
 
 
@@ -33,6 +35,19 @@ def page():
     yield
     if WRITTEN:
         WRITTEN.write_text(hostile.page())
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    """Ends an attack that does not end by itself."""
+
+    def over(*_):
+        raise TimeoutError(f"the attack went on for {LIMIT_SECONDS} s")
+
+    signal.signal(signal.SIGALRM, over)
+    signal.alarm(LIMIT_SECONDS)
+    yield
+    signal.alarm(0)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 //! Leases: how many requests each side may begin, where SETUP asked for that.
 //!
-//! Relies on time passed in. Invariant: a client that asked for leases has one as soon as it is logged
-//! in, and the next before the last one ends, so that an honest one is never refused.
+//! Relies on time passed in. Invariants: a client that asked for leases has one as soon as it is logged
+//! in, and the next before the last one ends; what it began by the last one while the next was on its
+//! way counts by the last one. So an honest client is never refused.
 
 use tiderace_base::{Close, Now, Span, Time};
 use tiderace_wire::{Context, Output};
@@ -14,6 +15,8 @@ use crate::frame::{Body, Frame, Lease as LeaseFrame, NUMBER_MAX};
 pub(super) struct Leases {
     /// What the client may begin.
     given: Grant,
+    /// What was left of the lease before when that was given: requests by it may be on their way.
+    before: Grant,
     /// When the next one is due.
     renew: Time,
     /// What the server may begin.
@@ -40,7 +43,14 @@ impl Grant {
 impl Leases {
     /// Whether the client may begin a request; counts it.
     pub(super) fn take(&mut self, now: Time) -> bool {
-        self.given.take(now)
+        self.before.take(now) || self.given.take(now)
+    }
+
+    /// The next lease.
+    fn give(&mut self, now: Time, requests: u32, ttl: Span) {
+        self.before = self.given;
+        self.given = Grant { left: requests, until: now + ttl };
+        self.renew = now + ttl / 2;
     }
 
     /// Whether the server may; counts it.
@@ -58,8 +68,7 @@ impl RSocketSession {
     pub(super) fn grant_lease(&mut self, now: Now, output: &mut Output<'_>) {
         let offer = self.options().lease;
         let Some(leases) = self.rare.as_mut().and_then(|rare| rare.leases.as_mut()) else { return };
-        leases.given = Grant { left: offer.requests, until: now.time + offer.ttl };
-        leases.renew = now.time + offer.ttl / 2;
+        leases.give(now.time, offer.requests, offer.ttl);
         let ttl_ms = u32::try_from(offer.ttl.as_millis()).unwrap_or(NUMBER_MAX).min(NUMBER_MAX);
         let lease = LeaseFrame { ttl_ms, requests: offer.requests, metadata: None };
         self.outlet.say(&Frame::connection(Body::Lease(lease)), output);
@@ -104,5 +113,25 @@ impl RSocketSession {
         }
         self.tidy();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_its_way_counts_by_the_lease_before() {
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        let taken = |leases: &mut Leases, now| (0..100).filter(|_| leases.take(now)).count();
+        let mut leases = Leases::default();
+        assert_eq!(taken(&mut leases, at(0)), 0);
+        leases.give(at(0), 20, Span::from_millis(1000));
+        assert!(leases.take(at(1)));
+        leases.give(at(500), 20, Span::from_millis(1000));
+        assert_eq!(taken(&mut leases, at(501)), 39, "of both");
+        leases.give(at(1000), 20, Span::from_millis(1000));
+        leases.give(at(1500), 20, Span::from_millis(1000));
+        assert_eq!(taken(&mut leases, at(2100)), 20, "the one before is over");
     }
 }

@@ -64,7 +64,10 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         self.marks.set(Marks::RESUMING, true);
-        check_version(resume.version)?;
+        // rsocket-js writes the halves the wrong way round, here alone.
+        if resume.version != (VERSION.1, VERSION.0) {
+            check_version(resume.version)?;
+        }
         if self.outlet.options.resume.is_none() {
             let reason = "sessions are not kept here; begin a new one with SETUP";
             return Err(Close::new(CloseCode::ResumeTimeout, reason));
