@@ -32,7 +32,7 @@ pub const RSOCKET_METRICS: &[RSocketMetric] = &[
     REJECTED,
     FAULTS,
     RESUMED,
-    RETAINED,
+    RETAINED, FRAGMENTS,
 ];
 
 const OPENED: RSocketMetric = counter(
@@ -78,6 +78,11 @@ const RESUMED: RSocketMetric = counter(
     "tiderace_rsocket_resumed_total",
     &["outcome"],
     "Attempts to go on with a session on a new connection.",
+);
+const FRAGMENTS: RSocketMetric = gauge(
+    "tiderace_rsocket_fragments_bytes",
+    &[],
+    "Bytes of fragments that wait for the rest of their payloads.",
 );
 const RETAINED: RSocketMetric = gauge(
     "tiderace_rsocket_retained_bytes",
@@ -200,6 +205,7 @@ pub(crate) struct Counters {
     pub(crate) resumed: Counter,
     pub(crate) not_resumed: Counter,
     pub(crate) retained: Counter,
+    pub(crate) fragments: Counter,
 }
 
 impl Counters {
@@ -321,6 +327,7 @@ impl RSocketMetrics {
         add(&RESUMED, vec!["accepted"], sum(&|shard| Some(&shard.resumed)));
         add(&RESUMED, vec!["refused"], sum(&|shard| Some(&shard.not_resumed)));
         add(&RETAINED, vec![], sum(&|shard| Some(&shard.retained)));
+        add(&FRAGMENTS, vec![], sum(&|shard| Some(&shard.fragments)));
         all
     }
 }

@@ -44,6 +44,8 @@ pub struct RSocketOptions {
     pub fragment_bytes_min: usize,
     /// Bytes of fragments of one connection that wait.
     pub fragments_bytes_max: usize,
+    /// The same of one shard's connections together.
+    pub fragments_bytes_shard_max: u64,
     /// Payloads of one connection that are in fragments at a time.
     pub fragmented_max: usize,
     /// Time from the first to the last fragment.
@@ -116,6 +118,7 @@ impl Default for RSocketOptions {
             fragment_bytes: 0,
             fragment_bytes_min: 32,
             fragments_bytes_max: 32 << 20,
+            fragments_bytes_shard_max: 256 << 20,
             fragmented_max: 64,
             fragments_timeout: Span::from_secs(30),
             channel_window: 64,

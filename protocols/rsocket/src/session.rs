@@ -473,9 +473,11 @@ impl Drop for RSocketSession {
         }
         if self.is_established() {
             let kept = self.kept_bytes() as u64;
+            let fragments = self.fragment_bytes() as u64;
             self.outlet.count(|counters| {
                 counters.closed.add(1);
                 counters.retained.sub(kept);
+                counters.fragments.sub(fragments);
             });
         }
     }

@@ -6,7 +6,7 @@ mod rig;
 
 use rig::{Rig, route, route_with, run};
 use tiderace_base::Span;
-use tiderace_rsocket::frame::{Body, Frame, Interaction, Item, NUMBER_MAX, Payload};
+use tiderace_rsocket::frame::{Body, Frame, Interaction, Item, NUMBER_MAX, Payload, Request};
 use tiderace_rsocket::{EchoOptions, RSocketOptions};
 use tiderace_wire::{
     Command, Exchange, ExchangeKey, Kind, Outcome, Reply, Subscribe, SubscriptionKey,
@@ -218,4 +218,44 @@ fn fragments_are_put_together_and_made() {
         got.extend_from_slice(payload.data);
     }
     assert_eq!(got, data);
+}
+
+#[test]
+fn fragments_of_all_connections_have_a_limit() {
+    let options = RSocketOptions { fragments_bytes_shard_max: 150, ..echoing(Span::from_secs(1)) };
+    let (mut one, mut other) = (Rig::with(options.clone()), Rig::with(options));
+    let request = |stream, follows| Frame {
+        stream,
+        body: Body::Request(Request {
+            interaction: Interaction::Response,
+            follows,
+            complete: false,
+            credit: 0,
+            payload: Payload::data(&[b'x'; 100]),
+        }),
+    };
+    let rest = |follows| Frame {
+        stream: 1,
+        body: Body::Payload(Item {
+            follows,
+            complete: false,
+            next: true,
+            payload: Payload::data(&[b'x'; 100]),
+        }),
+    };
+    one.send(&request(1, true));
+    one.send(&rest(true));
+    assert!(one.heard().is_empty());
+    other.send(&request(1, true));
+    assert!(other.heard()[0].ends_with(" memory-full"), "enough of them wait");
+    other.send(&rest(false));
+    other.send(&request(3, false));
+    assert!(other.heard()[0].starts_with("3 PAYLOAD CN xx"), "whole ones are taken");
+    one.send(&Frame::cancel(1));
+    other.send(&request(5, true));
+    assert!(other.heard().is_empty(), "there is room again");
+    drop(other);
+    one.send(&request(3, true));
+    one.send(&Frame { stream: 3, ..rest(false) });
+    assert!(one.heard()[0].starts_with("3 PAYLOAD CN xx"));
 }

@@ -274,6 +274,7 @@ pub(crate) fn rsocket(config: &Config, metrics: Arc<RSocketMetrics>) -> RSocketO
         fragment_bytes: rsocket.fragment_bytes,
         fragment_bytes_min: rsocket.fragment_bytes_min,
         fragments_bytes_max: rsocket.fragments_bytes_max,
+        fragments_bytes_shard_max: (rsocket.fragments_bytes_node_max / shards).max(1),
         fragmented_max: rsocket.fragmented_max,
         fragments_timeout: rsocket.fragments_timeout,
         channel_window: rsocket.channel_window,

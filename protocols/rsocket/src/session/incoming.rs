@@ -10,7 +10,7 @@ use super::streams::Stream;
 use super::{Marks, RSocketSession, State, faults};
 use crate::fragment::{FragmentLimits, Taken};
 use crate::frame::{Body, ErrorCode, Failure, Frame, Header, Item, KeepAlive};
-use crate::metrics::{Kind, Role, Rule, Signal};
+use crate::metrics::{Kind, Rejection, Role, Rule, Signal};
 
 impl RSocketSession {
     /// Takes a frame.
@@ -136,9 +136,31 @@ impl RSocketSession {
     }
 
     fn forget_fragments(&mut self, stream: u32) {
+        let before = self.fragment_bytes();
         if let Some(rare) = &mut self.rare {
             rare.assemblies.forget(stream);
         }
+        self.count_fragments(before);
+    }
+
+    /// Bytes of fragments that wait for the rest of their payloads.
+    pub(super) fn fragment_bytes(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.assemblies.bytes())
+    }
+
+    /// They were so many until now.
+    fn count_fragments(&self, before: usize) {
+        let more = self.fragment_bytes().wrapping_sub(before);
+        if more != 0 {
+            self.outlet.count(|counters| counters.fragments.add(more as u64));
+        }
+    }
+
+    /// Whether the shard keeps as many fragments as it may.
+    fn fragments_are_full(&self) -> bool {
+        let most = self.options().fragments_bytes_shard_max;
+        let counters = self.options().metrics.of(self.outlet.shard);
+        counters.is_some_and(|all| all.fragments.value() >= most)
     }
 
     /// Takes a fragment.
@@ -158,8 +180,21 @@ impl RSocketSession {
             }
             _ => {}
         }
-        let limits = self.fragment_limits();
-        match self.rare().assemblies.take(now.time, frame, &limits) {
+        if self.fragments_are_full() {
+            self.outlet.count(|counters| counters.reject(Rejection::Memory));
+            let text = "the fragments that wait here have too many bytes now; send it again later";
+            let close = Close::new(CloseCode::MemoryFull, text);
+            let sentence = faults::sentence(&close);
+            self.outlet.error(stream, ErrorCode::REJECTED, &sentence, &mut context.output);
+            self.forget_fragments(stream);
+            self.give_up(stream, close, Signal::Error, context);
+            self.rare().stale += STALE_FRAMES;
+            return Ok(());
+        }
+        let (limits, before) = (self.fragment_limits(), self.fragment_bytes());
+        let taken = self.rare().assemblies.take(now.time, frame, &limits);
+        self.count_fragments(before);
+        match taken {
             Ok(Taken::Kept) => Ok(()),
             Ok(Taken::Whole) => self.stream_frame(now, frame, context),
             Ok(Taken::Complete(whole)) => match whole.frame() {

@@ -45,6 +45,8 @@ section! {
         "fragment_bytes_min" fragment_bytes_min: usize = Is("32"), Kind::Bytes { min: 1, max: 64 * KIB };
         /// Bytes of fragments of one connection that wait for the rest of their payloads.
         "fragments_bytes_max" fragments_bytes_max: usize = Is("32 MiB"), Kind::Bytes { min: KIB, max: GIB };
+        /// The same of all connections together; each shard has its part of it. While there are so many, further ones are rejected.
+        "fragments_bytes_node_max" fragments_bytes_node_max: u64 = Is("256 MiB"), Kind::Bytes { min: KIB, max: 1024 * GIB };
         /// Payloads of one connection that are in fragments at a time.
         "fragmented_max" fragmented_max: usize = Is("64"), Kind::Integer { min: 1, max: 1_000_000 };
         /// Time from the first to the last fragment of a payload.
