@@ -235,7 +235,6 @@ public final class Main {
       Payload item = stream.next();
       same("{\"bid\":1}", item.getDataUtf8());
       same("eu", Peer.line(item, Peer.PROPERTIES, "region"));
-      same(INVALID, peer.refused(Peer.request(topic, "{\"bid\":", Peer.dataType("application/json"))));
     }
   }
 

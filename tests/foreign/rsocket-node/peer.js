@@ -73,7 +73,7 @@ const AUTH = WellKnownMimeType.MESSAGE_RSOCKET_AUTHENTICATION;
 const ROUTING = WellKnownMimeType.MESSAGE_RSOCKET_ROUTING;
 
 /** A request: its route, its data, and more entries of metadata. */
-export function request(route, data, ...entries) {
+export function request(route, data = '', ...entries) {
   const text = typeof data === 'string' ? Buffer.from(data) : data;
   return { data: text, metadata: composite([[ROUTING, metadata.encodeRoute(route)], ...entries]) };
 }
