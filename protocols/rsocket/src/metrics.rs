@@ -32,7 +32,8 @@ pub const RSOCKET_METRICS: &[RSocketMetric] = &[
     REJECTED,
     FAULTS,
     RESUMED,
-    RETAINED, FRAGMENTS,
+    RETAINED,
+    FRAGMENTS,
 ];
 
 const OPENED: RSocketMetric = counter(

@@ -1,8 +1,9 @@
 //! Sessions over WebSocket: messages in become a stream of bytes, frames out are messages.
 //!
 //! Relies on the codec to unmask and judge. Message borders mean nothing to sessions: a protocol
-//! frame may span messages and a message may hold several. Invariant: payload reaches the session
-//! in order, each byte once.
+//! frame may span messages and a message may hold several. Invariants: payload reaches the session
+//! in order, each byte once; a session that takes messages whole, and so cannot leave any for later,
+//! is given none while its login is being verified.
 
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_websocket::{CloseError, Event, MessageKind, encode_close, encode_ping, encode_pong};
@@ -19,6 +20,7 @@ impl<D: Driver> Shard<D> {
     /// Handles the frames in `bytes`; the broker gets all their commands at once.
     pub(crate) fn websocket(&mut self, key: Key, bytes: &mut [u8]) -> Step {
         let mut consumed = 0;
+        let early = self.is_early(key);
         let outcome = loop {
             let rest = bytes.get_mut(consumed..).unwrap_or_default();
             match self.frame(key, rest) {
@@ -33,6 +35,7 @@ impl<D: Driver> Shard<D> {
         };
         let failed = outcome.is_err();
         let probing = self.asked.takeover.is_some();
+        let stays = !probing && self.asked.hand_over.is_none();
         self.after_call(key, outcome);
         self.drain_effects();
         if probing
@@ -41,7 +44,18 @@ impl<D: Driver> Shard<D> {
         {
             self.lists.again(key, &mut connection.flags);
         }
-        Step::Wait(if failed { bytes.len() } else { consumed })
+        if failed {
+            return Step::Wait(bytes.len());
+        }
+        // It stopped behind a message that may have begun the login. One that was decided at once has
+        // not found what came behind it: it was not kept yet.
+        if early && stays && consumed > 0 { Step::Next(consumed) } else { Step::Wait(consumed) }
+    }
+
+    /// Whether the session takes messages whole and its client has not logged in.
+    fn is_early(&mut self, key: Key) -> bool {
+        let live = self.connections.get_mut(key).and_then(|connection| connection.live());
+        live.is_some_and(|live| live.session.takes_messages() && !live.session.is_established())
     }
 
     /// Handles what the bytes begin with.
@@ -50,12 +64,17 @@ impl<D: Driver> Shard<D> {
             return Ok(Frame::stop(bytes.len()));
         };
         let held = connection.flags.has(Flags::HELD);
-        let Stage::Live(Live { transport: Transport::WebSocket { decoder, rest }, .. }) =
-            &mut connection.stage
+        let Stage::Live(Live {
+            transport: Transport::WebSocket { decoder, rest },
+            session,
+            verifying,
+            ..
+        }) = &mut connection.stage
         else {
             return Ok(Frame::stop(0));
         };
-        if held || rest.as_ref().is_some_and(|rest| rest.whole.is_some()) {
+        let waits = *verifying && session.takes_messages() && !session.is_established();
+        if held || waits || rest.as_ref().is_some_and(|rest| rest.whole.is_some()) {
             return Ok(Frame::stop(0));
         }
         let decoded = decoder
@@ -86,8 +105,8 @@ impl<D: Driver> Shard<D> {
         }
         // A probe that is done gives its connection up: what follows is for the session it was for.
         // One that is handed over is read on by the session that gets it.
-        let more = self.asked.takeover.is_none() && self.asked.hand_over.is_none();
-        Ok(Frame { consumed, more })
+        let stays = self.asked.takeover.is_none() && self.asked.hand_over.is_none();
+        Ok(Frame { consumed, more: stays && !self.is_early(key) })
     }
 
     /// Gives a message to the session: whole if it wants that, as bytes of a stream otherwise.

@@ -188,10 +188,7 @@ func TestService(t *testing.T) {
 		server := open(t, kind, func(wanted *options) { wanted.responder = exclaiming() })
 		caller := open(t, kind)
 		serving := server.stream("serve:"+service, "", many)
-		until(t, func() bool {
-			found, err := caller.ask(request(t, "service:"+service, "a"))
-			return err == nil && found.data == "a!"
-		})
+		serving.next()
 		for _, text := range numbers(20) {
 			same(t, text+"!", caller.respond("service:"+service, text))
 		}
@@ -209,11 +206,7 @@ func TestConversation(t *testing.T) {
 		service := unique("service")
 		server := open(t, kind, func(wanted *options) { wanted.responder = exclaiming() })
 		caller := open(t, kind)
-		server.stream("serve:"+service, "", many)
-		until(t, func() bool {
-			found, err := caller.ask(request(t, "service:"+service, "a"))
-			return err == nil && found.data == "a!"
-		})
+		server.stream("serve:"+service, "", many).next()
 		said := []payload.Payload{request(t, "service:"+service, "0")}
 		for _, text := range numbers(20)[1:] {
 			said = append(said, payload.NewString(text, ""))

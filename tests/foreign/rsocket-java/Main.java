@@ -201,7 +201,7 @@ public final class Main {
     String service = unique("service");
     try (Peer server = Peer.open(transport, Peer.serving(exclaiming())); Peer caller = Peer.open(transport)) {
       Stream serving = server.stream("serve:" + service, MANY);
-      until(() -> caller.respond("service:" + service, "a").equals("a!"));
+      serving.next();
       for (int n = 0; n < 20; n++) same(n + "!", caller.respond("service:" + service, n));
       same("b!", Peer.http("POST", "/services/" + service, "b"));
       serving.cancel();
@@ -212,8 +212,7 @@ public final class Main {
   static void conversation(String transport) throws Exception {
     String service = unique("service");
     try (Peer server = Peer.open(transport, Peer.serving(exclaiming())); Peer caller = Peer.open(transport)) {
-      server.stream("serve:" + service, MANY);
-      until(() -> caller.respond("service:" + service, "ready").equals("ready!"));
+      server.stream("serve:" + service, MANY).next();
       Sinks.Many<Payload> said = Sinks.many().unicast().onBackpressureBuffer();
       Stream channel = caller.channel(said.asFlux());
       said.tryEmitNext(Peer.request("service:" + service, "0"));
@@ -314,8 +313,7 @@ public final class Main {
   static void resumedService(String transport) throws Exception {
     String service = unique("service");
     try (Peer server = Peer.open(transport, Peer.serving(exclaiming()).andThen(Peer.resuming())); Peer caller = Peer.open(transport)) {
-      server.stream("serve:" + service, MANY);
-      until(() -> caller.respond("service:" + service, "ready").equals("ready!"));
+      server.stream("serve:" + service, MANY).next();
       for (int round = 0; round < 3; round++) {
         server.cut();
         same(round + "!", caller.respond("service:" + service, round));

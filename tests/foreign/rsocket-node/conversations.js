@@ -155,7 +155,8 @@ export function conversations(name, open) {
       const server = responder(({ data }, stream) => stream.onNext({ data: Buffer.from(`${data}!`) }, true));
       const [one, caller] = [await peer({ responder: server }), await peer()];
       const serving = one.stream(request(`serve:${service}`));
-      await until(async () => String((await caller.respond(request(`service:${service}`, 'a'))).data) === 'a!');
+      await serving.next(); // it serves
+      assert.equal(String((await caller.respond(request(`service:${service}`, 'a'))).data), 'a!');
       assert.equal(await (await rs.http('POST', `/services/${service}`, 'b')).text(), 'b!');
       serving.control.cancel();
       await until(async () => {
@@ -168,7 +169,7 @@ export function conversations(name, open) {
       const service = unique('service');
       const server = responder((_, stream) => stream.onError(new Error('sold out')));
       const one = await peer({ responder: server });
-      one.stream(request(`serve:${service}`));
+      await one.stream(request(`serve:${service}`)).next();
       const error = await one.refused(request(`service:${service}`, 'a'));
       assert.equal(error.code, ErrorCodes.APPLICATION_ERROR);
       assert.match(error.message, /sold out/);
@@ -177,7 +178,7 @@ export function conversations(name, open) {
     test('a conversation between two clients', async () => {
       const service = unique('service');
       const [one, caller] = [await peer({ responder: responder() }), await peer()];
-      one.stream(request(`serve:${service}`));
+      await one.stream(request(`serve:${service}`)).next();
       const channel = caller.channel(request(`service:${service}`, 'a'));
       assert.equal(await channel.text(), 'first a');
       channel.control.onNext({ data: Buffer.from('b') }, false);

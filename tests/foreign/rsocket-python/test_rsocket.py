@@ -128,11 +128,8 @@ async def test_fragments_both_ways(open, mtu):
 async def test_a_service(open):
     service, server, caller = unique("service"), await open(), await open()
     serving = server.stream(f"serve:{service}")
-
-    async def served():
-        return await caller.respond(f"service:{service}", "a") == b"a!"
-
-    await until(served)
+    await serving.next()
+    assert await caller.respond(f"service:{service}", "a") == b"a!"
     assert await http("POST", f"/services/{service}", "b") == "b!"
     assert "sold out" in await refused(caller, f"service:{service}", "fail")
     serving.cancel()
@@ -148,12 +145,7 @@ async def test_a_service(open):
 
 async def test_a_conversation(open):
     service, server, caller = unique("service"), await open(), await open()
-    server.stream(f"serve:{service}")
-
-    async def served():
-        return await caller.respond(f"service:{service}", "a") == b"a!"
-
-    await until(served)
+    await server.stream(f"serve:{service}").next()
     outbox = Outbox()
     channel = caller.channel(f"service:{service}", "0", outbox)
     assert await channel.text() == "0!"
