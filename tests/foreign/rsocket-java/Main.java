@@ -299,7 +299,7 @@ public final class Main {
 
   static void resumedRequests(String transport) throws Exception {
     try (Peer peer = Peer.open(transport, Peer.resuming())) {
-      same("before", peer.respond("echo", "before"));
+      for (int n = 0; n < 20; n++) same("before", peer.respond("echo", "before"));
       for (int round = 0; round < 5; round++) {
         Mono<List<String>> answers =
             Flux.range(0, 50).flatMapSequential(n -> peer.socket.requestResponse(Peer.request("echo", "" + n))).map(Payload::getDataUtf8).collectList();
