@@ -1,7 +1,7 @@
 """A well-behaved RSocket client beside the attacks: sends an echo every few milliseconds and notes how long it took.
 
 It is a process of its own, so that what an attack costs the attacker does not count. `Companion` drives it by lines:
-`begin`, then `end` with the least number of echoes, which is answered with how many echoes came back and how long they took.
+`begin`, then `end` with the least number of echoes, which is answered with how many came back and how long they took.
 """
 
 import json
@@ -24,7 +24,11 @@ class Companion:
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=pathlib.Path(__file__).parent
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=pathlib.Path(__file__).parent,
         )
         self.begin()
         self.undisturbed = self.end(200)

@@ -185,10 +185,16 @@ tolerated(
         ),
     },
 )
-tolerated("metadata", "lives|INVALID, lives", {
-    "4,000 entries nobody knows": rs.request(rs.REQUEST_RESPONSE, 1, b"x", rs.entry(b"x/y", b"") * 2000 + rs.route("echo")),
-    "4,000 tags": rs.request(rs.REQUEST_RESPONSE, 1, b"x", rs.entry(0x7E, b"\4echo" + b"\1x" * 4000)),
-})
+tolerated(
+    "metadata",
+    "lives|INVALID, lives",
+    {
+        "4,000 entries nobody knows": rs.request(
+            rs.REQUEST_RESPONSE, 1, b"x", rs.entry(b"x/y", b"") * 2000 + rs.route("echo")
+        ),
+        "4,000 tags": rs.request(rs.REQUEST_RESPONSE, 1, b"x", rs.entry(0x7E, b"\4echo" + b"\1x" * 4000)),
+    },
+)
 
 # 12: frames.
 register(
@@ -294,30 +300,50 @@ def repeated_id():
         return f"2 items, {outcome(client)}"
 
 
-register("stream ids", "CONNECTION_ERROR too-many-faults", {
-    "1,000 requests with even ids": tuple(rs.request(rs.REQUEST_FNF, 2 * n, b"x", rs.route("t")) for n in range(1, 1001)),
-    "1,000 requests on stream 0": (rs.request(rs.REQUEST_FNF, 0, b"x", rs.route("t")),) * 1000,
-    "1,000 items on stream 0": (rs.item(0, b"x"),) * 1000,
-})
-tolerated("stream ids", "lives", {
-    "the highest id of all": rs.request(rs.REQUEST_RESPONSE, 2**31 - 1, b"x", rs.route("echo")),
-    "ids from high to low": tuple(rs.request(rs.REQUEST_RESPONSE, n, b"x", rs.route("echo")) for n in range(199, 0, -2)),
-})
+register(
+    "stream ids",
+    "CONNECTION_ERROR too-many-faults",
+    {
+        "1,000 requests with even ids": tuple(
+            rs.request(rs.REQUEST_FNF, 2 * n, b"x", rs.route("t")) for n in range(1, 1001)
+        ),
+        "1,000 requests on stream 0": (rs.request(rs.REQUEST_FNF, 0, b"x", rs.route("t")),) * 1000,
+        "1,000 items on stream 0": (rs.item(0, b"x"),) * 1000,
+    },
+)
+tolerated(
+    "stream ids",
+    "lives",
+    {
+        "the highest id of all": rs.request(rs.REQUEST_RESPONSE, 2**31 - 1, b"x", rs.route("echo")),
+        "ids from high to low": tuple(
+            rs.request(rs.REQUEST_RESPONSE, n, b"x", rs.route("echo")) for n in range(199, 0, -2)
+        ),
+    },
+)
 
 # 14 and 15: demand of nothing, SETUP again.
-register("demand", "CONNECTION_ERROR too-many-faults", {
-    "1,000 streams with a demand of nothing": tuple(
-        rs.request(rs.REQUEST_STREAM, n, b"x", rs.route("echo"), 0) for n in range(1, 2001, 2)
-    ),
-    "1,000 REQUEST_N of nothing": (rs.request(rs.REQUEST_STREAM, 1, b"x", rs.route("echo"), 1),)
-    + (rs.request_n(1, 0),) * 1000,
-})
-register("SETUP again", "CONNECTION_ERROR too-many-faults", {"100,000 SETUPs": (rs.setup(metadata=rs.bearer()),) * 100_000})
+register(
+    "demand",
+    "CONNECTION_ERROR too-many-faults",
+    {
+        "1,000 streams with a demand of nothing": tuple(
+            rs.request(rs.REQUEST_STREAM, n, b"x", rs.route("echo"), 0) for n in range(1, 2001, 2)
+        ),
+        "1,000 REQUEST_N of nothing": (rs.request(rs.REQUEST_STREAM, 1, b"x", rs.route("echo"), 1),)
+        + (rs.request_n(1, 0),) * 1000,
+    },
+)
+register(
+    "SETUP again", "CONNECTION_ERROR too-many-faults", {"100,000 SETUPs": (rs.setup(metadata=rs.bearer()),) * 100_000}
+)
 tolerated("SETUP again", "lives", {"ten SETUPs": (rs.setup(metadata=rs.bearer("wrong")),) * 10})
 
 
 # 18: leases.
-@attack("leases", "1,000 requests before the first lease could come, and beyond it", "REJECTED|lives|CONNECTION_ERROR .*")
+@attack(
+    "leases", "1,000 requests before the first lease could come, and beyond it", "REJECTED|lives|CONNECTION_ERROR .*"
+)
 def without_lease():
     with Client() as client:
         client.send(rs.setup(metadata=rs.bearer(), flags=LEASED))
@@ -334,7 +360,8 @@ def beyond_lease():
         granted = client.next_that(lambda got: got.type == rs.LEASE)
         assert 0 < granted.n <= 100_000 and granted.ttl > 0, granted
         one = b"".join(
-            client.carrier.encode(rs.request(rs.REQUEST_FNF, n, b"", rs.route("lease"))) for n in range(1, 2 * granted.n, 2)
+            client.carrier.encode(rs.request(rs.REQUEST_FNF, n, b"", rs.route("lease")))
+            for n in range(1, 2 * granted.n, 2)
         )
         client.raw(one)
         while True:
@@ -342,5 +369,3 @@ def beyond_lease():
             got = client.next_that(lambda got: got.type in (rs.ERROR, rs.PAYLOAD))
             if got.type == rs.ERROR:
                 return got.code
-
-

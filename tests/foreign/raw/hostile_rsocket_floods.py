@@ -1,4 +1,4 @@
-"""Attacks on what RSocket makes a server keep: floods, fragments, credit, slow readers, idle connections, resumption."""
+"""Attacks on what RSocket makes a server keep: floods, fragments, credit, slow readers, silence, resumption."""
 
 import contextlib
 import os
@@ -70,7 +70,11 @@ def beyond_demand():
     return flooded(rs.item(1, b"x" * 8192), first=(first,))
 
 
-@attack("demand", "1,000,000 items of nothing to a topic, by a channel whose acknowledgements are not read", f"{ENDED}|open, not read")
+@attack(
+    "demand",
+    "1,000,000 items of nothing to a topic, by a channel whose acknowledgements are not read",
+    f"{ENDED}|open, not read",
+)
 def beyond_demand_of_a_topic():
     first = rs.request(rs.REQUEST_CHANNEL, 1, b"x", rs.route(unique("overflow")), MANY)
     return flooded(rs.item(1, b""), mebibytes=9, first=(first,))
@@ -91,7 +95,9 @@ for sends, one, mebibytes in [
     ("256 MiB of fragments of one message", rs.item(1, b"x" * 60_000, flags=NEXT | FOLLOWS), 256),
     ("256 MiB of metadata in fragments", rs.item(1, b"", b"m" * 60_000, flags=NEXT | FOLLOWS), 256),
 ]:
-    attack("fragments", sends, ENDED)(lambda one=one, mebibytes=mebibytes: flooded(one, mebibytes=mebibytes, first=(ASK,)))
+    attack("fragments", sends, ENDED)(
+        lambda one=one, mebibytes=mebibytes: flooded(one, mebibytes=mebibytes, first=(ASK,))
+    )
 
 
 @attack("fragments", "10,000 messages begun and not ended, of 16 KiB each", f"{ENDED}|REJECTED, lives|INVALID, lives")
@@ -133,7 +139,9 @@ def demand_without_reading():
         publisher.login()
         reader.send(rs.request(rs.REQUEST_STREAM, 1, b"", rs.route(topic), MANY))
         flood(reader, encoded(reader, rs.request_n(1, MANY)), 1, seconds=2)
-        return flood(publisher, encoded(publisher, rs.request(rs.REQUEST_FNF, 1, b"x" * 8000, rs.route(topic))), 256, seconds=3)
+        return flood(
+            publisher, encoded(publisher, rs.request(rs.REQUEST_FNF, 1, b"x" * 8000, rs.route(topic))), 256, seconds=3
+        )
 
 
 @attack("slow readers", "16 MiB of REQUEST_N, nothing read", "taken|held back|refused")
@@ -150,7 +158,9 @@ def endless_echoes():
 for sends, carrier in [("128 MiB of request-responses, no response read", Tcp), ("the same, by WebSocket", Ws)]:
     attack("slow readers", sends, "held back|refused")(
         lambda carrier=carrier: unread(
-            lambda n: rs.request(rs.REQUEST_RESPONSE, n, b"x" * 16_000, rs.route("echo")), mebibytes=128, carrier=carrier
+            lambda n: rs.request(rs.REQUEST_RESPONSE, n, b"x" * 16_000, rs.route("echo")),
+            mebibytes=128,
+            carrier=carrier,
         )
     )
 
@@ -247,7 +257,12 @@ def many_subscriptions():
     with Client() as client:
         client.login()
         for n in range(0, 20_000, 1000):
-            client.send(*(rs.request(rs.REQUEST_STREAM, 2 * (n + m) + 1, b"", rs.route(f"{root}/{n + m}"), 1) for m in range(1000)))
+            client.send(
+                *(
+                    rs.request(rs.REQUEST_STREAM, 2 * (n + m) + 1, b"", rs.route(f"{root}/{n + m}"), 1)
+                    for m in range(1000)
+                )
+            )
         return with_errors(client)
 
 
@@ -270,14 +285,19 @@ def stream_churn():
         return outcome(client)
 
 
-@attack("open streams", "10,000 calls of a service that never answers", "REJECTED, lives|APPLICATION_ERROR, REJECTED, lives")
+@attack(
+    "open streams", "10,000 calls of a service that never answers", "REJECTED, lives|APPLICATION_ERROR, REJECTED, lives"
+)
 def many_calls():
     service = unique("silent")
     with Client().login() as server, Client().login() as client:
         server.send(rs.request(rs.REQUEST_STREAM, 1, b"", rs.route(f"serve:{service}"), MANY))
         for n in range(0, 10_000, 1000):
             client.send(
-                *(rs.request(rs.REQUEST_RESPONSE, 2 * (n + m) + 1, b"x" * 100, rs.route(f"service:{service}")) for m in range(1000))
+                *(
+                    rs.request(rs.REQUEST_RESPONSE, 2 * (n + m) + 1, b"x" * 100, rs.route(f"service:{service}"))
+                    for m in range(1000)
+                )
             )
         return with_errors(client)
 
@@ -317,7 +337,9 @@ def taken_token():
         return f"{got.code} {got.text.split(':')[0]}, the other {outcome(victim)}"
 
 
-@attack("resumption", "RESUME from a position that never was, then from the right one", "REJECTED_RESUME, RESUME_OK, lives")
+@attack(
+    "resumption", "RESUME from a position that never was, then from the right one", "REJECTED_RESUME, RESUME_OK, lives"
+)
 def wrong_position():
     token = os.urandom(16)
     victim = resuming(token)
@@ -341,11 +363,16 @@ def guesses():
     return "1,000 times REJECTED_RESUME"
 
 
-register("resumption", "REJECTED_SETUP .*|INVALID_SETUP .*", {
-    "a token of no bytes": rs.setup(metadata=rs.bearer(), token=b""),
-    "a token of one byte": rs.setup(metadata=rs.bearer(), token=b"x"),
-    "a token of 15 KiB": rs.setup(metadata=rs.bearer(), token=b"x" * 15_000),
-}, login=False)
+register(
+    "resumption",
+    "REJECTED_SETUP .*|INVALID_SETUP .*",
+    {
+        "a token of no bytes": rs.setup(metadata=rs.bearer(), token=b""),
+        "a token of one byte": rs.setup(metadata=rs.bearer(), token=b"x"),
+        "a token of 15 KiB": rs.setup(metadata=rs.bearer(), token=b"x" * 15_000),
+    },
+    login=False,
+)
 
 
 @attack("resumption", "2,000 sessions left behind, each with 60 KiB that was not read", "answered")
@@ -374,5 +401,3 @@ def to_and_fro():
         assert got.type == rs.RESUME_OK, got
     with client:
         return outcome(client)
-
-

@@ -5,7 +5,13 @@ import asyncio
 import pytest
 from conftest import MESSAGE, PROPERTIES, Outbox, http, options, properties, properties_of, unique, until, within
 from rsocket.error_codes import ErrorCode
-from rsocket.extensions.helpers import authenticate_bearer, authenticate_simple, composite, data_mime_type, metadata_item
+from rsocket.extensions.helpers import (
+    authenticate_bearer,
+    authenticate_simple,
+    composite,
+    data_mime_type,
+    metadata_item,
+)
 from rsocket.extensions.mimetypes import WellKnownMimeTypes
 
 NUMBERS = [str(n) for n in range(50)]
