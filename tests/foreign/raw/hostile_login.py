@@ -59,12 +59,6 @@ simple(
     a_PROXY_header_nobody_asked_for=b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n" + encode("CONNECT", CONNECT),
     random_bytes=random.Random(7).randbytes(4000),
 )
-simple(
-    "login",
-    "unknown-protocol|HTTP (400|405|505)|closed",
-    login=False,
-    the_HTTP_2_preface=b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
-)
 CLIENT_HELLO = bytes.fromhex("1603010075010000710303") + bytes(32) + b"\x00" + bytes.fromhex("000213010100") + bytes(70)
 simple("login", "TLS alert|tls-not-supported", login=False, a_TLS_ClientHello_to_the_plain_port=CLIENT_HELLO)
 

@@ -26,7 +26,7 @@ import hostile_websocket  # noqa: F401
 import hostile_session  # noqa: F401  isort: skip  (last: its last case fills the server)
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "hostile-inputs.md"
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 240
 WRITTEN = pathlib.Path(path) if (path := os.environ.get("HOSTILE_TABLE")) else None
 
 
