@@ -122,8 +122,8 @@ pub(crate) struct Subscription {
     pub(crate) selector: Option<Selector>,
     pub(crate) targets: Targets,
     pub(crate) extras: Extras,
-    /// The shortest time between two updates of one topic.
-    pub(crate) interval: Span,
+    /// The shortest time between two updates of one topic, if there is one.
+    pub(crate) interval: Option<Box<Span>>,
     /// What it may still be given, if that is bounded.
     pub(crate) credit: Option<Box<Credit>>,
     /// What waits until every home has said what was missed.

@@ -85,7 +85,7 @@ impl Broker {
             selector: subscribe.selector.clone(),
             targets,
             extras: Extras::of(&subscribe),
-            interval: subscribe.interval,
+            interval: Some(subscribe.interval).filter(|it| !it.is_zero()).map(Box::new),
             credit: Credit::of(&subscribe),
             recovery,
         };

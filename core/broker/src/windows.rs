@@ -155,8 +155,8 @@ impl Broker {
     pub(crate) fn interval(&self, topic: Key, session: Key, key: SubscriptionKey) -> Span {
         let of_topic = self.topics.get(topic).map(|topic| topic.spec.conflation.interval);
         let subscription = self.sessions.get(session).and_then(|record| record.subscription(key));
-        let own = subscription.map(|subscription| subscription.interval);
-        of_topic.unwrap_or_default().max(own.unwrap_or_default())
+        let own = subscription.and_then(|subscription| subscription.interval.as_deref());
+        of_topic.unwrap_or_default().max(own.copied().unwrap_or_default())
     }
 
     /// Whether values of a topic are merged when they are conflated.

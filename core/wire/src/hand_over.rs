@@ -18,8 +18,9 @@
 //!
 //! The client comes back on a new connection. Its protocol begins a session there as on every
 //! other. When that one reads who the client wants to be, it sets [`Context::hand_over`] and consumes
-//! nothing: [`Progress::consumed`] is zero, and a message counts as not given. The event loop finds
-//! the session, on whichever shard of the node it lives, and drops the one that asked, without a
+//! nothing: [`Progress::consumed`] is zero, and a message counts as not given. (That is heard in calls
+//! that give it bytes. As long as a login of the session that asks is being verified, nothing happens,
+//! and it is given the bytes again when that is decided.) The event loop finds the session, on whichever shard of the node it lives, and drops the one that asked, without a
 //! word from it. If the session is not there, knows another secret, was logged in as somebody else,
 //! or says no when it is shown the bytes ([`Session::admits`]), nothing happens to it: a new session
 //! begins on the connection with [`Opening::unknown`] and gets the bytes, to say so in the words of
