@@ -8,7 +8,6 @@ use std::collections::{HashMap, HashSet};
 use tiderace_topics::Path;
 use tiderace_views::View;
 
-use crate::build_auth;
 use crate::config::Config;
 use crate::kind::ListenAddress;
 use crate::load::{Sources, Table};
@@ -33,9 +32,11 @@ use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
+use crate::sections::tls::{CertificateConfig, ListenerTls, TlsConfig};
 use crate::sections::views::ViewConfig;
 use crate::spec::Values;
 use crate::units;
+use crate::{build_auth, build_tls};
 
 /// The typed configuration; `None` only together with a problem.
 pub(crate) fn build(
@@ -44,10 +45,13 @@ pub(crate) fn build(
     problems: &mut Problems,
 ) -> Option<Config> {
     let server = single(tables, "server", ServerConfig::from_values)?;
-    let listeners = listeners(tables, &server, problems);
+    let tls = single(tables, "tls", TlsConfig::from_values)?;
+    let listeners = listeners(tables, &server, &tls, problems);
     let config = Config {
         listeners,
         server,
+        tls,
+        certificates: repeated(tables, "certificate", CertificateConfig::from_values),
         limits: single(tables, "limits", LimitsConfig::from_values)?,
         session: single(tables, "session", SessionConfig::from_values)?,
         topics: single(tables, "topics", TopicsConfig::from_values)?,
@@ -81,6 +85,7 @@ pub(crate) fn build(
     check_views(tables, problems);
     check_persistence(&config, tables, problems);
     check_origins(&config, tables, problems);
+    build_tls::check(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     Some(config)
 }
@@ -108,7 +113,7 @@ pub(crate) fn repeated<T>(
 }
 
 /// Where the option of that key, in a single section, was set.
-fn origin_of(tables: &[Table], key: &str) -> Origin {
+pub(crate) fn origin_of(tables: &[Table], key: &str) -> Origin {
     let Some((section, name)) = key.split_once('.') else {
         return Origin::Default;
     };
@@ -121,6 +126,7 @@ fn origin_of(tables: &[Table], key: &str) -> Origin {
 fn listeners(
     tables: &[Table],
     server: &ServerConfig,
+    tls: &TlsConfig,
     problems: &mut Problems,
 ) -> Vec<ListenerConfig> {
     let short_origin = origin_of(tables, "server.listen");
@@ -133,7 +139,7 @@ fn listeners(
     if use_short {
         let addresses = server.listen.iter().filter_map(|text| ListenAddress::parse(text));
         listeners
-            .extend(addresses.map(|listen| (listener(&listen, None, None), short_origin.clone())));
+            .extend(addresses.map(|listen| (listener(&listen, tls, None), short_origin.clone())));
     }
     for table in sections.into_iter().filter(|_| use_sections) {
         let Some(section) = table.fill(ListenerSection::from_values) else {
@@ -142,8 +148,7 @@ fn listeners(
         let Some(listen) = ListenAddress::parse(&section.address) else {
             continue;
         };
-        listeners
-            .push((listener(&listen, section.protocol, section.name), table.origin_of("address")));
+        listeners.push((listener(&listen, tls, Some(section)), table.origin_of("address")));
     }
     if listeners.is_empty() && problems.0.is_empty() {
         problems.add(
@@ -169,9 +174,14 @@ fn listeners(
 
 fn listener(
     listen: &ListenAddress,
-    protocol: Option<ListenerProtocol>,
-    name: Option<String>,
+    tls: &TlsConfig,
+    section: Option<ListenerSection>,
 ) -> ListenerConfig {
+    let usual = if tls.only { ListenerTls::Only } else { ListenerTls::Either };
+    let (name, protocol, own) = match section {
+        Some(section) => (section.name, section.protocol, section.tls),
+        None => (None, None, None),
+    };
     let of_address = match listen.protocol.as_deref() {
         Some("http") => ListenerProtocol::Http,
         Some("rsocket") => ListenerProtocol::RSocket,
@@ -182,6 +192,7 @@ fn listener(
         name: name.unwrap_or_else(|| listen.to_string()),
         address: listen.address,
         protocol: protocol.unwrap_or(of_address),
+        tls: own.unwrap_or(usual),
     }
 }
 

@@ -23,6 +23,7 @@ use crate::sections::services::ServicesConfig;
 use crate::sections::session::SessionConfig;
 use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
+use crate::sections::tls::{CertificateConfig, TlsConfig};
 use crate::sections::views::ViewConfig;
 
 /// The whole configuration.
@@ -32,6 +33,10 @@ pub struct Config {
     pub server: ServerConfig,
     /// Where to listen; at least one.
     pub listeners: Vec<ListenerConfig>,
+    /// TLS.
+    pub tls: TlsConfig,
+    /// Certificates besides the one in `tls`.
+    pub certificates: Vec<CertificateConfig>,
     /// What one message, connection or address may cost.
     pub limits: LimitsConfig,
     /// What one session may have waiting.

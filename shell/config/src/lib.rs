@@ -11,6 +11,7 @@
 
 mod build;
 mod build_auth;
+mod build_tls;
 mod config;
 mod document;
 mod file;
@@ -60,6 +61,9 @@ pub use sections::services::ServicesConfig;
 pub use sections::session::SessionConfig;
 pub use sections::socketio::SocketIoConfig;
 pub use sections::store::{StoreConfig, StoreSync};
+pub use sections::tls::{
+    CertificateConfig, ClientCertificateUse, ListenerTls, TlsConfig, TlsVersion,
+};
 pub use sections::views::ViewConfig;
 pub use sections::{SECTIONS, find_option, single_options};
 pub use show::{show_json, show_toml};

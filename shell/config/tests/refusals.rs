@@ -329,6 +329,36 @@ fn a_bad_variable_or_flag_is_refused_too() {
 }
 
 #[test]
+fn tls_that_cannot_be_had_is_refused() {
+    let cases = [
+        (
+            "[tls]\nonly = true",
+            "t.toml:2:1: tls.only refuses plain text, but there is no certificate; set tls.certificate and tls.key",
+        ),
+        (
+            "[tls]\ncertificate = \"a.pem\"",
+            "t.toml:2:1: tls.certificate needs tls.key, the file with its private key",
+        ),
+        (
+            "[[listener]]\naddress = \"127.0.0.1:1\"\ntls = \"only\"",
+            "t.toml:3:1: listener.tls = \"only\" refuses plain text, but there is no certificate; set tls.certificate and tls.key",
+        ),
+        (
+            "[tls]\nself_signed = true\n[[certificate]]\nchain = \"a\"\nkey = \"b\"",
+            "t.toml:2:1: tls.self_signed makes a certificate, but there is one; remove one of the two",
+        ),
+        (
+            "[tls]\nself_signed = true\n[server]\nlisten = [\"*:1\"]\n[auth]\nallow_anonymous = true",
+            "t.toml:2:1: tls.self_signed is for this machine alone, but others can reach 0.0.0.0:1; nobody could tell this server from another that claims to be it: set tls.certificate and tls.key",
+        ),
+    ];
+    for (text, expected) in cases {
+        let problems = file(text).load().err().map(|problems| problems.to_string());
+        assert_eq!(problems.as_deref(), Some(expected), "{text}");
+    }
+}
+
+#[test]
 fn development_mode_refuses_a_public_address() {
     let setup = Setup::default().development().env("TIDERACE_SERVER__LISTEN", "*:7800");
     let problems = setup.load().unwrap_err().to_string();

@@ -11,17 +11,18 @@ use tiderace_auth::{
 };
 use tiderace_broker::{Action, BrokerOptions, QueuePolicy, Rule, Rules, ServiceOptions, Who};
 use tiderace_config::{
-    Action as ActionWord, AuthConfig, Config, DeltaCodec, ListenerProtocol, PrincipalMatch,
-    QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig, StoreConfig, StoreSync,
-    TokenSecret, UserPassword, ViewConfig,
+    Action as ActionWord, AuthConfig, Config, DeltaCodec, ListenerProtocol, ListenerTls,
+    PrincipalMatch, QueueConfig, QueuesConfig, RuleConfig, RuleKind, ServicesConfig, StoreConfig,
+    StoreSync, TokenSecret, UserPassword, ViewConfig,
 };
 use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_native::NativeOptions;
 use tiderace_queues::QueueOptions;
-use tiderace_reactor::{Deadlines, Http2Options, ListenerOptions, Options, SocketOptions};
+use tiderace_reactor::{Deadlines, Http2Options, ListenerOptions, Options, Security, SocketOptions};
 use tiderace_rsocket::{EchoOptions, Lease, RSocketMetrics, RSocketOptions, ResumeOptions};
 use tiderace_stomp::StompOptions;
+use tiderace_tls::Settings;
 use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
 use tiderace_wire::{Kind, Window};
@@ -77,7 +78,11 @@ fn view(view: &ViewConfig) -> Option<(Path, Box<str>)> {
 }
 
 /// The event loop's options.
-pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Options> {
+pub(crate) fn reactor(
+    config: &Config,
+    files_max: usize,
+    tls: Option<Settings>,
+) -> anyhow::Result<Options> {
     let limits = &config.limits;
     // Some descriptors are for listeners, wakers, logs and the reserve.
     let possible = files_max.saturating_sub(64 + 2 * shards(config)).max(16);
@@ -95,7 +100,11 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
                     ListenerProtocol::RSocket => Some("rsocket".to_owned()),
                     ListenerProtocol::Stomp => Some("stomp".to_owned()),
                 },
-                ..ListenerOptions::at(listener.address)
+                security: match listener.tls {
+                    ListenerTls::Either => Security::Either,
+                    ListenerTls::Only => Security::Tls,
+                    ListenerTls::Off => Security::Plain,
+                },
             })
             .collect(),
         connections_max: if limits.connections_max == 0 {
@@ -104,8 +113,11 @@ pub(crate) fn reactor(config: &Config, files_max: usize) -> anyhow::Result<Optio
             limits.connections_max
         },
         connections_per_address_max: limits.connections_per_ip_max,
+        handshakes_per_address_max: config.tls.handshakes_per_ip_max,
+        tls,
         deadlines: Deadlines {
             first_byte: limits.first_byte_timeout,
+            tls: config.tls.handshake_timeout,
             head: limits.head_timeout,
             login: limits.login_timeout,
             frame: limits.frame_timeout,

@@ -18,6 +18,7 @@ mod process;
 mod serve;
 mod socketio;
 mod specs;
+mod tls;
 
 use std::process::ExitCode;
 

@@ -18,6 +18,7 @@ use tiderace_wire::{Credentials, Kind, Request, Response};
 use crate::login::principal;
 use crate::persistence::Persistence;
 use crate::process;
+use crate::tls::TlsState;
 
 /// Answers requests about the server.
 pub(crate) struct Monitor {
@@ -28,6 +29,8 @@ pub(crate) struct Monitor {
     pub(crate) verifier: Arc<Verifier>,
     /// Set once the node runs.
     pub(crate) node: OnceLock<NodeControl>,
+    /// Set once the node runs, if it speaks TLS.
+    pub(crate) tls: OnceLock<Arc<TlsState>>,
     /// Set once the store is open, if there is one.
     pub(crate) persistence: OnceLock<Option<Arc<Persistence>>>,
     /// Set once RSocket's sessions count.
@@ -73,6 +76,9 @@ impl Monitor {
             body: {
                 let mut body = render(&self.name, node);
                 process::render(&mut body);
+                if let Some(state) = self.tls.get() {
+                    state.render(&mut body);
+                }
                 if let Some(Some(persistence)) = self.persistence.get() {
                     render_store(&mut body, persistence);
                 }

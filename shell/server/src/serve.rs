@@ -4,6 +4,7 @@
 //! connections, sessions (paced over the grace period), event loops, store, login worker.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
@@ -19,6 +20,7 @@ use crate::cli::{ServeRequest, development_banner};
 use crate::login::Logins;
 use crate::monitor::Monitor;
 use crate::persistence::Persistence;
+use crate::tls::{self, TlsState};
 use crate::{compose, events, logging, page, socketio};
 
 /// Logins that may wait for the worker: about a second's work.
@@ -49,6 +51,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         node: OnceLock::new(),
         persistence: OnceLock::new(),
         rsocket: OnceLock::new(),
+        tls: OnceLock::new(),
         ready: AtomicBool::new(true),
     });
     let persistence = Persistence::open(&config.store, compose::shards(config))?.map(Arc::new);
@@ -102,11 +105,19 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         residents: crate::feed::residents(config, request.development),
         keeper: persistence.clone().map(|persistence| persistence as Arc<dyn Keeper>),
     };
-    let stop = stop_signals()?;
-    let node = spawn(compose::reactor(config, files_max)?, services)
+    let secured = tls::read(config)?;
+    let (stop, hang_up) = signals(secured.is_some())?;
+    let expiry = secured.as_ref().map(|read| read.not_after);
+    let settings = secured.map(|read| read.settings);
+    let node = spawn(compose::reactor(config, files_max, settings)?, services)
         .context("the server cannot start; `tiderace doctor` may tell more")?;
     // Nobody else sets it.
     let _ = monitor.node.set(node.control());
+    if let Some(expiry) = expiry {
+        let state = Arc::new(TlsState::new(expiry));
+        let _ = monitor.tls.set(state.clone());
+        tls::watch(config, node.control(), hang_up, state)?;
+    }
     announce(&request, config, &node.addresses);
     let signal = stop.recv().context("the signal thread ended")?;
     info!(
@@ -161,17 +172,27 @@ fn epoch() -> anyhow::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Sends the name of each signal that asks for an end. The second one ends the process at once.
-fn stop_signals() -> anyhow::Result<std::sync::mpsc::Receiver<&'static str>> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
-        .context("signals cannot be received")?;
+/// Sends the name of each signal that asks for an end; the second one ends the process at once. If
+/// somebody listens for SIGHUP, says each; else it keeps its usual meaning.
+fn signals(with_hang_up: bool) -> anyhow::Result<(Receiver<&'static str>, Receiver<()>)> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let (sender, receiver) = channel();
+    let (hang_up, hung_up) = channel();
+    let numbers: &[i32] =
+        if with_hang_up { &[SIGINT, SIGTERM, SIGHUP] } else { &[SIGINT, SIGTERM] };
+    let mut signals =
+        signal_hook::iterator::Signals::new(numbers).context("signals cannot be received")?;
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            for (count, signal) in signals.forever().enumerate() {
-                if count > 0 {
+            let mut is_stopping = false;
+            for signal in signals.forever() {
+                if signal == SIGHUP {
+                    // While the server starts or stops nobody listens.
+                    let _ = hang_up.send(());
+                    continue;
+                }
+                if std::mem::replace(&mut is_stopping, true) {
                     std::process::exit(130);
                 }
                 let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
@@ -181,7 +202,7 @@ fn stop_signals() -> anyhow::Result<std::sync::mpsc::Receiver<&'static str>> {
             }
         })
         .context("the signal thread could not be started")?;
-    Ok(receiver)
+    Ok((receiver, hung_up))
 }
 
 /// Raises the limit of open files as far as this process may; what it is then.

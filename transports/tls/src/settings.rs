@@ -120,6 +120,11 @@ impl Identity {
         Ok(Identity { key: Arc::new(key), facts })
     }
 
+    /// Whether the text has a certificate, readable or not.
+    pub fn has_certificate(pem: &[u8]) -> bool {
+        certificates(pem).is_ok()
+    }
+
     /// What its certificate says.
     pub fn certificate(&self) -> &Certificate {
         &self.facts

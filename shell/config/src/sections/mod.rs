@@ -22,6 +22,7 @@ pub(crate) mod services;
 pub(crate) mod session;
 pub(crate) mod socketio;
 pub(crate) mod store;
+pub(crate) mod tls;
 pub(crate) mod views;
 
 use crate::spec::{OptionSpec, SectionSpec};
@@ -30,6 +31,8 @@ use crate::spec::{OptionSpec, SectionSpec};
 pub static SECTIONS: &[SectionSpec] = &[
     server::ServerConfig::SECTION,
     server::ListenerSection::SECTION,
+    tls::TlsConfig::SECTION,
+    tls::CertificateConfig::SECTION,
     limits::LimitsConfig::SECTION,
     session::SessionConfig::SECTION,
     destinations::TopicsConfig::SECTION,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tiderace_base::limits::SHARDS_MAX;
 
 use crate::kind::Kind;
+use crate::sections::tls::ListenerTls;
 use crate::spec::DefaultValue::{Absent, Is, Required};
 use crate::spec::{choice, section};
 
@@ -30,6 +31,8 @@ section! {
         "address" address: String = Required, Kind::Listen;
         /// Protocol spoken there.
         "protocol" protocol: Option<ListenerProtocol> = Absent, Kind::Choice(ListenerProtocol::WORDS);
+        /// Whether connections are secured there. Not set: "only" if `tls.only` is set, else "either" if there is a certificate.
+        "tls" tls: Option<ListenerTls> = Absent, Kind::Choice(ListenerTls::WORDS);
         /// Name in logs and metrics; the address if absent.
         "name" name: Option<String> = Absent, Kind::Name;
     }
@@ -58,6 +61,8 @@ pub struct ListenerConfig {
     pub address: SocketAddr,
     /// What it speaks.
     pub protocol: ListenerProtocol,
+    /// Whether connections are secured; means nothing without a certificate.
+    pub tls: ListenerTls,
 }
 
 impl ListenerConfig {

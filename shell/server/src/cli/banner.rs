@@ -70,6 +70,7 @@ mod tests {
             name: "x".to_owned(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             protocol,
+            tls: tiderace_config::ListenerTls::Either,
         }
     }
 

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::config_args::ConfigArgs;
 use super::output_error;
-use crate::compose;
+use crate::{compose, tls};
 
 /// `tiderace config`.
 #[derive(Debug, Args)]
@@ -60,7 +60,8 @@ fn check(args: &ConfigArgs) -> anyhow::Result<()> {
     let loaded = args.load(false)?;
     // What the parts themselves would refuse at the start is found by asking them.
     compose::verifier(&loaded.config.auth)?;
-    compose::reactor(&loaded.config, usize::MAX)?;
+    let secured = tls::read(&loaded.config)?;
+    compose::reactor(&loaded.config, usize::MAX, secured.map(|read| read.settings))?;
     let listeners: Vec<String> =
         loaded.config.listeners.iter().map(|listener| listener.address.to_string()).collect();
     print(&format!(

@@ -26,6 +26,19 @@ const OTHERS: &[Line] = &[
         labels: String::new(),
         help: "The version that runs, in the label `version`; always 1.",
     },
+    // These are of shell/server/src/tls.rs.
+    Line {
+        name: "tiderace_tls_certificate_expiry_seconds",
+        kind: "gauge",
+        labels: String::new(),
+        help: "When the first certificate expires, in seconds since 1970.",
+    },
+    Line {
+        name: "tiderace_tls_reloads_total",
+        kind: "counter",
+        labels: String::new(),
+        help: "Times that changed certificates were read, by `outcome`: done or failed.",
+    },
     // The rest is of shell/server/src/process.rs.
     Line {
         name: "process_cpu_seconds_total",

@@ -21,6 +21,8 @@ use super::config_args::ConfigArgs;
 use super::output_error;
 use system::{RealSystem, System};
 
+use crate::tls;
+
 /// `tiderace doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
@@ -111,6 +113,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             None
         }
     };
+    findings.extend(config.as_ref().and_then(certificates));
     findings.extend(examine(&RealSystem, config.as_ref(), &args.data.display().to_string()));
     let text = if args.json { to_json(&findings) } else { to_text(&findings) };
     std::io::stdout().write_all(text.as_bytes()).map_err(output_error)?;
@@ -118,6 +121,27 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         0 => Ok(()),
         1 => bail!("one check failed"),
         count => bail!("{count} checks failed"),
+    }
+}
+
+/// Whether certificates and keys can be used, if there are any.
+fn certificates(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "certificates";
+    match tls::read(config) {
+        Ok(None) => None,
+        Ok(Some(read)) => {
+            let left = read.not_after.saturating_sub_unsigned(tls::seconds());
+            let finding = format!("They can be used; the first expires in {} days.", left / 86_400);
+            if left < tls::EXPIRES_SOON_SECONDS {
+                let remedy = "Renew it; the server takes changed files without a restart.";
+                return Some(Finding::warn(CHECK, finding, remedy));
+            }
+            Some(Finding::ok(CHECK, finding))
+        }
+        Err(error) => {
+            let remedy = "The server does not start before `tiderace config check` is content.";
+            Some(Finding::fail(CHECK, format!("{error:#}."), remedy))
+        }
     }
 }
 

@@ -1,0 +1,260 @@
+//! Certificates and keys: read at the start, looked at again while the server runs.
+//!
+//! Files are read on threads that may wait, never on a shard; shards are given finished settings. Invariants:
+//! the server starts only with files that can be used; files that have become useless change nothing but
+//! the log, and connections go on with what was there before.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use tiderace_config::{ClientCertificateUse, Config, TlsVersion};
+use tiderace_reactor::NodeControl;
+use tiderace_tls::{Choices, ClientCertificates, Identity, Problem, Settings, Version};
+use tracing::{info, warn};
+
+/// A certificate that ends within this is worth a warning: renewals that work come earlier.
+pub(crate) const EXPIRES_SOON_SECONDS: i64 = 14 * 86_400;
+
+/// What there is to know of the certificates, for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct TlsState {
+    /// When the first of them ends, in seconds since 1970.
+    pub(crate) not_after: AtomicU64,
+    /// Times that changed files were taken.
+    pub(crate) reloads: AtomicU64,
+    /// Times that changed files could not be used.
+    pub(crate) failures: AtomicU64,
+}
+
+impl TlsState {
+    /// At the start; the time is in seconds since 1970.
+    pub(crate) fn new(not_after: i64) -> TlsState {
+        let state = TlsState::default();
+        state.not_after.store(not_after.max(0) as u64, Ordering::Relaxed);
+        state
+    }
+
+    /// Appends the metrics.
+    pub(crate) fn render(&self, out: &mut String) {
+        let value = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        let (not_after, done, failed) =
+            (value(&self.not_after), value(&self.reloads), value(&self.failures));
+        // Writing to a String cannot fail.
+        let _ = write!(
+            out,
+            "# HELP tiderace_tls_certificate_expiry_seconds When the first certificate expires, in seconds since 1970.\n\
+             # TYPE tiderace_tls_certificate_expiry_seconds gauge\n\
+             tiderace_tls_certificate_expiry_seconds {not_after}\n\
+             # HELP tiderace_tls_reloads_total Times that changed certificates were read.\n\
+             # TYPE tiderace_tls_reloads_total counter\n\
+             tiderace_tls_reloads_total{{outcome=\"done\"}} {done}\n\
+             tiderace_tls_reloads_total{{outcome=\"failed\"}} {failed}\n"
+        );
+    }
+}
+
+/// Settings made from files.
+pub(crate) struct Read {
+    pub(crate) settings: Settings,
+    /// When the first certificate ends, in seconds since 1970.
+    pub(crate) not_after: i64,
+}
+
+/// Reads what the configuration names; nothing if TLS is not spoken.
+///
+/// # Errors
+/// Which file is wrong, how, and what to do.
+pub(crate) fn read(config: &Config) -> anyhow::Result<Option<Read>> {
+    let tls = &config.tls;
+    if !tls.is_on(&config.certificates) {
+        return Ok(None);
+    }
+    let mut identities = Vec::new();
+    if tls.self_signed {
+        identities.push(self_signed()?);
+    }
+    for (chain, key) in pairs(config) {
+        identities.push(identity(chain, key)?);
+    }
+    let not_after = identities.iter().map(|identity| identity.certificate().not_after).min();
+    let settings = Settings::new(Choices {
+        identities,
+        version_min: match tls.version_min {
+            TlsVersion::Tls12 => Version::Tls12,
+            TlsVersion::Tls13 => Version::Tls13,
+        },
+        clients: clients(config)?,
+        alpn: ALPN.iter().map(|name| name.to_vec()).collect(),
+        clock: seconds,
+    })
+    .context("tls")?;
+    Ok(Some(Read { settings, not_after: not_after.unwrap_or(i64::MAX) }))
+}
+
+/// The chain and the key of each certificate.
+fn pairs(config: &Config) -> impl Iterator<Item = (&str, &str)> {
+    let first = config.tls.certificate.as_deref().zip(config.tls.key.as_deref());
+    let others = config.certificates.iter().map(|one| (one.chain.as_str(), one.key.as_str()));
+    first.into_iter().chain(others)
+}
+
+fn identity(chain: &str, key: &str) -> anyhow::Result<Identity> {
+    let chain_pem = open("certificate", chain)?;
+    let key_pem = open("private key", key)?;
+    let identity = Identity::from_pem(&chain_pem, &key_pem).map_err(|problem| {
+        let (what, file) = match problem {
+            Problem::NoKey | Problem::BadKey(_) | Problem::KeyMismatch => ("private key", key),
+            // Certificates are looked at first, so the chain is good PEM if the key is spoken of.
+            Problem::Pem(_) if Identity::has_certificate(&chain_pem) => ("private key", key),
+            _ => ("certificate", chain),
+        };
+        anyhow::anyhow!("the {what} {file} {problem}")
+    })?;
+    check_permissions(key)?;
+    let now = seconds() as i64;
+    let facts = identity.certificate();
+    if facts.not_after < now {
+        bail!(
+            "the certificate {chain} expired {} ago: no client would accept it; renew it",
+            days(now - facts.not_after)
+        );
+    }
+    if facts.not_before > now {
+        bail!(
+            "the certificate {chain} holds only in {}: no client would accept it; is this machine's clock right?",
+            days(facts.not_before - now)
+        );
+    }
+    Ok(identity)
+}
+
+fn days(seconds: i64) -> String {
+    match seconds {
+        ..172_800 => format!("{} hours", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn open(what: &str, file: &str) -> anyhow::Result<Vec<u8>> {
+    let size = std::fs::metadata(file).map(|data| data.len());
+    if size.is_ok_and(|size| size > FILE_BYTES_MAX) {
+        bail!("the {what} {file} has more than {FILE_BYTES_MAX} bytes; is it the right file?");
+    }
+    std::fs::read(file).with_context(|| {
+        format!("the {what} {file} cannot be read; is the path right, and may this user read it?")
+    })
+}
+
+/// A key that everybody on the machine can read is no secret.
+fn check_permissions(key: &str) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(key).map(|data| data.permissions().mode()).unwrap_or_default();
+    if mode & 0o007 != 0 {
+        bail!("everybody on this machine may open the private key {key}: run `chmod o= {key}`");
+    }
+    Ok(())
+}
+
+fn clients(config: &Config) -> anyhow::Result<ClientCertificates> {
+    let Some(file) = &config.tls.client_authorities else {
+        return Ok(ClientCertificates::Unasked);
+    };
+    let pem = open("file of authorities", file)?;
+    let is_required = config.tls.client_certificates == ClientCertificateUse::Required;
+    ClientCertificates::from_pem(&pem, is_required)
+        .map_err(|problem| anyhow::anyhow!("the file of authorities {file} {problem}"))
+}
+
+/// A certificate for this machine's own names.
+fn self_signed() -> anyhow::Result<Identity> {
+    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names)
+        .context("tls.self_signed: a certificate cannot be made")?;
+    let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    Ok(Identity::from_pem(chain.as_bytes(), key.as_bytes())?)
+}
+
+/// Looks at the files from time to time, and when `asked`, until the sender of `asked` is gone.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub(crate) fn watch(
+    config: &Config,
+    node: NodeControl,
+    asked: Receiver<()>,
+    state: Arc<TlsState>,
+) -> anyhow::Result<()> {
+    let config = config.clone();
+    let mut seen = fingerprint(&config);
+    let interval = match config.tls.reload_interval {
+        Duration::ZERO => Duration::MAX,
+        interval => interval,
+    };
+    std::thread::Builder::new()
+        .name("certificates".to_owned())
+        .spawn(move || {
+            loop {
+                let is_asked = match asked.recv_timeout(interval) {
+                    Ok(()) => true,
+                    Err(RecvTimeoutError::Timeout) => false,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
+                let found = fingerprint(&config);
+                if is_asked || found != seen {
+                    seen = found;
+                    reload(&config, &node, &state);
+                }
+            }
+        })
+        .context("the thread that looks after certificates could not be started")?;
+    Ok(())
+}
+
+fn reload(config: &Config, node: &NodeControl, state: &TlsState) {
+    match read(config) {
+        Ok(Some(read)) => {
+            node.secure(&read.settings);
+            state.not_after.store(read.not_after.max(0) as u64, Ordering::Relaxed);
+            state.reloads.fetch_add(1, Ordering::Relaxed);
+            info!(
+                event = "certificates-reloaded",
+                "certificates were read again; connections that come from now on get them"
+            );
+        }
+        Ok(None) => {}
+        Err(error) => {
+            state.failures.fetch_add(1, Ordering::Relaxed);
+            warn!(
+                event = "certificates-not-reloaded",
+                "certificates have changed and cannot be used, so the server goes on with those it has: {error:#}"
+            );
+        }
+    }
+}
+
+/// What of the files changes when they do. A renewal replaces several files one after the other; if that
+/// was seen halfway, the second look finds the rest.
+fn fingerprint(config: &Config) -> Vec<Option<(SystemTime, u64)>> {
+    let of = |file: &str| {
+        let data = std::fs::metadata(Path::new(file)).ok()?;
+        Some((data.modified().ok()?, data.len()))
+    };
+    let authorities = config.tls.client_authorities.as_deref();
+    pairs(config).flat_map(|(chain, key)| [chain, key]).chain(authorities).map(of).collect()
+}
+
+/// The time of day, in seconds since 1970.
+pub(crate) fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// What is spoken over TLS to clients that ask, best first. Those that do not ask are told apart by their
+/// first bytes, as everywhere.
+const ALPN: &[&[u8]] = &[b"http/1.1"];
+/// No chain of certificates is that long.
+const FILE_BYTES_MAX: u64 = 1 << 20;
