@@ -467,7 +467,7 @@ const SLICES_PER_RECORDS: usize = 64;
 const KEPT_BYTES_MAX: usize = 80 * 1024;
 const REFUSAL: &str = "TLS is required here\n";
 const REFUSAL_HTTP: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
-    Content-Length: 57\r\nConnection: close\r\n\r\n\
-    TLS is required here: the address begins with https://...\n";
+    Content-Length: 65\r\nConnection: close\r\n\r\n\
+    TLS is required here: the address begins with https:// or wss://\n";
 
 const _: () = assert!(KEPT_BYTES_MAX < READ_BYTES / 2, "there is always room to read");
