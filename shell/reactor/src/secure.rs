@@ -11,9 +11,12 @@
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiderace_base::{Close, CloseCode, Key};
-use tiderace_tls::{Failure, FailureKind, Received, Session, Settings, sealed_bytes};
+use tiderace_tls::{
+    Failure, FailureKind, KEPT_BYTES_MAX, Received, Session, Settings, sealed_bytes,
+};
 use tiderace_wire::OutQueue;
 
 use crate::close::Farewell;
@@ -25,8 +28,6 @@ use crate::shard::Shard;
 /// What one secured connection has beyond its record.
 pub(crate) struct Secured {
     session: Session,
-    /// The beginning of a record, or of a message of the handshake.
-    kept: Vec<u8>,
     /// Records that the socket has not taken.
     unsent: Vec<u8>,
     /// Whether its address counts it among its handshakes.
@@ -110,11 +111,11 @@ impl Secure {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.wire.resize(READ_BYTES, 0);
-        let kept = secured.kept.len();
+        let kept = secured.session.kept().len();
         let Some((front, room)) = self.wire.split_at_mut_checked(kept) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        front.copy_from_slice(&secured.kept);
+        front.copy_from_slice(secured.session.kept());
         // What is decrypted is never longer than what it came in.
         let most = space.len().min(READ_BYTES).saturating_sub(kept);
         let room = room.get_mut(..most).unwrap_or_default();
@@ -162,10 +163,7 @@ impl Secure {
             }
             gather(queue, &mut self.plain, SEALED_BYTES.min(budget));
             self.sealed.resize(sealed_bytes(SEALED_BYTES), 0);
-            let Ok(length) = secured.session.send(&self.plain, &mut self.sealed) else {
-                secured.is_failed = true;
-                return Err(io::ErrorKind::Other.into());
-            };
+            let length = secured.seal(&self.plain, &mut self.sealed)?;
             queue.advance(self.plain.len());
             budget -= self.plain.len();
             let records = self.sealed.get(..length).unwrap_or_default();
@@ -193,25 +191,24 @@ impl Secured {
         if self.is_failed {
             return Ok(Received::default());
         }
-        let outcome = self.session.receive(bytes, plain, &mut self.unsent).and_then(|received| {
-            let rest = bytes.get(received.consumed..).unwrap_or_default();
-            if rest.len() > KEPT_BYTES_MAX {
-                return Err(Failure::too_large());
-            }
-            // What is not needed is given back: most often nothing is kept.
-            self.kept = rest.to_vec();
-            Ok(received)
-        });
-        if outcome.is_err() {
-            self.is_failed = true;
-            self.kept = Vec::new();
-        }
+        let (session, out) = (&mut self.session, &mut self.unsent);
+        let outcome = alone(|| session.receive(bytes, plain, out)).and_then(|outcome| outcome);
+        self.is_failed = outcome.is_err();
         outcome
+    }
+
+    /// Encrypts, and says how long the records are.
+    fn seal(&mut self, plain: &[u8], sealed: &mut [u8]) -> io::Result<usize> {
+        let outcome = alone(|| self.session.send(plain, sealed)).and_then(|outcome| outcome);
+        outcome.map_err(|failure| {
+            self.is_failed = true;
+            io::Error::other(failure)
+        })
     }
 
     /// Says that nothing more comes; false if there was nothing to say.
     fn finish(&mut self) -> bool {
-        !self.is_failed && self.session.finish(&mut self.unsent)
+        !self.is_failed && alone(|| self.session.finish(&mut self.unsent)).unwrap_or(false)
     }
 
     fn flush<D: Driver>(&mut self, driver: &mut D, stream: &mut D::Stream) -> io::Result<usize> {
@@ -230,6 +227,14 @@ impl Secured {
         }
         Ok(count)
     }
+}
+
+/// A session that panics ends alone, as sessions of protocols do.
+fn alone<T>(call: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|_| {
+        tracing::error!(event = "session-panic", "a TLS session failed by a defect");
+        Failure::internal("the server failed to handle this connection")
+    })
 }
 
 /// Copies the front of a queue.
@@ -291,7 +296,6 @@ impl<D: Driver> Shard<D> {
         };
         let secured = Secured {
             session,
-            kept: Vec::new(),
             unsent: Vec::new(),
             is_counted: true,
             is_ended: false,
@@ -347,7 +351,7 @@ impl<D: Driver> Shard<D> {
         let Some(secured) = self.secure.table.get_mut(&key.slot) else {
             return;
         };
-        connection.flags.assign(Flags::PARTIAL, !secured.kept.is_empty());
+        connection.flags.assign(Flags::PARTIAL, !secured.session.kept().is_empty());
         if !secured.unsent.is_empty() {
             connection.flags.set(Flags::UNSENT);
             self.lists.write(key, &mut connection.flags);
@@ -385,7 +389,6 @@ impl<D: Driver> Shard<D> {
         let Some(secured) = self.secure.table.get_mut(&key.slot) else {
             return;
         };
-        secured.kept = Vec::new();
         if secured.is_counted && !secured.is_failed {
             match code {
                 CloseCode::TlsTimeout => self.metrics.count_tls_failure(FailureKind::Timeout),
@@ -462,9 +465,6 @@ const SEALED_BYTES: usize = 64 * 1024;
 const BLOCK_BYTES: usize = 256 * 1024;
 /// Pieces of a queue that are encrypted together.
 const SLICES_PER_RECORDS: usize = 64;
-/// Bytes of the wire that wait for what follows them: a whole message of the handshake may, when a
-/// client's chain of certificates is long.
-const KEPT_BYTES_MAX: usize = 80 * 1024;
 const REFUSAL: &str = "TLS is required here\n";
 const REFUSAL_HTTP: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 65\r\nConnection: close\r\n\r\n\

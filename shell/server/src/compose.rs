@@ -19,7 +19,9 @@ use tiderace_delta::Offer;
 use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_native::NativeOptions;
 use tiderace_queues::QueueOptions;
-use tiderace_reactor::{Deadlines, Http2Options, ListenerOptions, Options, Security, SocketOptions};
+use tiderace_reactor::{
+    Deadlines, Http2Options, ListenerOptions, Options, Security, SocketOptions,
+};
 use tiderace_rsocket::{EchoOptions, Lease, RSocketMetrics, RSocketOptions, ResumeOptions};
 use tiderace_stomp::StompOptions;
 use tiderace_tls::Settings;

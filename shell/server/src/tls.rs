@@ -89,7 +89,7 @@ pub(crate) fn read(config: &Config) -> anyhow::Result<Option<Read>> {
             TlsVersion::Tls13 => Version::Tls13,
         },
         clients: clients(config)?,
-        alpn: ALPN.iter().map(|name| name.to_vec()).collect(),
+        alpn: alpn(config),
         clock: seconds,
     })
     .context("tls")?;
@@ -168,6 +168,13 @@ fn clients(config: &Config) -> anyhow::Result<ClientCertificates> {
     let is_required = config.tls.client_certificates == ClientCertificateUse::Required;
     ClientCertificates::from_pem(&pem, is_required)
         .map_err(|problem| anyhow::anyhow!("the file of authorities {file} {problem}"))
+}
+
+/// What is spoken to clients that ask, best first. Those that do not ask are told apart by their first
+/// bytes, as everywhere.
+fn alpn(config: &Config) -> Vec<Vec<u8>> {
+    let http2 = config.http2.enabled.then(|| b"h2".to_vec());
+    http2.into_iter().chain([b"http/1.1".to_vec()]).collect()
 }
 
 /// A certificate for this machine's own names.
@@ -253,8 +260,5 @@ pub(crate) fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What is spoken over TLS to clients that ask, best first. Those that do not ask are told apart by their
-/// first bytes, as everywhere.
-const ALPN: &[&[u8]] = &[b"http/1.1"];
 /// No chain of certificates is that long.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -142,3 +142,56 @@ const SET: u8 = 0x31;
 const VERSION: u8 = 0xA0;
 /// 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn made(name: &str) -> Vec<u8> {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut wanted = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        wanted.distinguished_name.push(rcgen::DnType::CommonName, name);
+        wanted.not_before = rcgen::date_time_ymd(2026, 2, 28);
+        wanted.not_after = rcgen::date_time_ymd(2051, 3, 1);
+        wanted.self_signed(&key).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn a_certificate_says_how_long_it_holds_and_for_whom() {
+        let facts = Certificate::read(&made("Ada")).unwrap();
+        // date -u -d 2026-02-28 +%s, and 2051-03-01, which is written with four digits of the year.
+        assert_eq!((facts.not_before, facts.not_after), (1_772_236_800, 2_561_241_600));
+        assert_eq!(facts.common_name.as_deref(), Some("Ada"));
+        assert_eq!(Certificate::read(&made("a\nb")).unwrap().common_name, None);
+    }
+
+    #[test]
+    fn days_are_counted_as_calendars_do() {
+        for (year, month, day, expected) in
+            [(1970, 1, 1, 0), (1969, 12, 31, -1), (2000, 2, 29, 11_016), (2100, 3, 1, 47_541)]
+        {
+            assert_eq!(days(year, month, day), expected, "{year}-{month}-{day}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_bring_it_down(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Certificate::read(&bytes);
+        }
+
+        #[test]
+        fn no_change_of_a_certificate_brings_it_down(
+            at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+        ) {
+            static MADE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+            let mut der = MADE.get_or_init(|| made("Ada")).clone();
+            let at = at.index(der.len());
+            der[at] = byte;
+            let _ = Certificate::read(&der);
+            let _ = Certificate::read(&der[..cut.index(der.len())]);
+        }
+    }
+}

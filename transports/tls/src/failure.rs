@@ -57,12 +57,13 @@ pub struct Failure {
 
 impl Failure {
     /// More is announced than any client needs to send.
-    pub fn too_large() -> Failure {
+    pub(crate) fn too_large() -> Failure {
         let sentence = "TLS failed: a message of the handshake is too large".to_owned();
         Failure { kind: FailureKind::Misbehaviour, sentence }
     }
 
-    pub(crate) fn internal(sentence: &str) -> Failure {
+    /// A defect of the server's.
+    pub fn internal(sentence: &str) -> Failure {
         Failure { kind: FailureKind::Internal, sentence: sentence.to_owned() }
     }
 }

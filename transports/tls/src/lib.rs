@@ -4,7 +4,7 @@
 //! adapter, [`Settings`] what all sessions of a server share, [`Certificate`] what people want to know
 //! of a certificate. No sockets, no files; the time of day comes from a function that the caller gives.
 //! Randomness is the one exception: the cryptography takes it from the operating system itself, as it
-//! must. Invariant: a session keeps no bytes; what is unfinished stays with its caller.
+//! must. Invariant: an idle session keeps no bytes.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -15,5 +15,7 @@ mod settings;
 
 pub use certificate::Certificate;
 pub use failure::{FAILURES, Failure, FailureKind};
-pub use session::{Established, RECORD_BYTES_MAX, Received, Session, Version, sealed_bytes};
+pub use session::{
+    Established, KEPT_BYTES_MAX, RECORD_BYTES_MAX, Received, Session, Version, sealed_bytes,
+};
 pub use settings::{Choices, ClientCertificates, Clock, Identity, Problem, Settings};

@@ -7,8 +7,9 @@
 //! ```
 //! The unbuffered connections hold keys and nothing else: a third of what rustls' buffered ones take.
 //! They leave the next major version of rustls, which has other means; then this file changes and no
-//! other. Invariants: a session keeps no bytes of the wire, so unfinished records stay with the caller;
-//! plain bytes are never more than the wire bytes they came in; after a failure nothing more is read.
+//! other. Invariants: an idle session keeps no bytes; rustls is always given the bytes again that it has seen
+//! and not finished with, whatever it is asked to do, for it counts on them; plain bytes are never more
+//! than the wire bytes they came in; after a failure the session is of no more use.
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
@@ -22,16 +23,16 @@ use crate::settings::Settings;
 /// The server's side of one secured connection.
 pub struct Session {
     inner: UnbufferedServerConnection,
+    /// The beginning of a record, or of a message of the handshake.
+    kept: Vec<u8>,
     is_established: bool,
     is_finished: bool,
+    is_failed: bool,
 }
 
 /// What came of received bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes of the wire that are done with; the others are the beginning of something and are to be
-    /// given again, with what follows them.
-    pub consumed: usize,
     /// Plain bytes that were written.
     pub plain: usize,
     /// The client sends no more.
@@ -72,7 +73,18 @@ impl Session {
     /// When the settings cannot be used; they have been checked, so this is a defect.
     pub fn new(settings: &Settings) -> Result<Session, Failure> {
         let inner = UnbufferedServerConnection::new(settings.config())?;
-        Ok(Session { inner, is_established: false, is_finished: false })
+        Ok(Session {
+            inner,
+            kept: Vec::new(),
+            is_established: false,
+            is_finished: false,
+            is_failed: false,
+        })
+    }
+
+    /// What has been received and waits for what follows it.
+    pub fn kept(&self) -> &[u8] {
+        &self.kept
     }
 
     /// Whether plain bytes can be exchanged.
@@ -101,23 +113,40 @@ impl Session {
         self.inner.peer_certificates()?.first().map(|certificate| certificate.as_ref())
     }
 
-    /// Handles bytes of the wire, which are decrypted where they are. Plain bytes go to the front of
-    /// `plain`, which must be at least as long as `wire`; bytes to be sent are appended to `out`.
+    /// Handles bytes of the wire, [`Session::kept`] and what has come since, and decrypts them where they
+    /// are. Plain bytes go to the front of `plain`, which must be at least as long as `wire`; bytes to be
+    /// sent are appended to `out`.
     ///
     /// # Errors
     /// When the connection is to end; what is in `out` by then, an alert as a rule, is still to be sent.
-    /// How much was received before is lost: [`Session::receive`] is to be called no more.
+    /// What came before the mistake is lost, and nothing more is to be asked of the session.
     pub fn receive(
         &mut self,
         wire: &mut [u8],
         plain: &mut [u8],
         out: &mut Vec<u8>,
     ) -> Result<Received, Failure> {
+        if self.is_failed {
+            return Err(Failure::internal("the connection has failed before"));
+        }
+        let outcome = self.process(wire, plain, out);
+        self.is_failed = outcome.is_err();
+        outcome
+    }
+
+    fn process(
+        &mut self,
+        wire: &mut [u8],
+        plain: &mut [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Received, Failure> {
         let mut received = Received::default();
+        let mut consumed = 0;
+        self.kept = Vec::new();
         loop {
-            let rest = wire.get_mut(received.consumed..).unwrap_or_default();
+            let rest = wire.get_mut(consumed..).unwrap_or_default();
             let UnbufferedStatus { discard, state } = self.inner.process_tls_records(rest);
-            received.consumed += discard;
+            consumed += discard;
             match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
@@ -128,14 +157,14 @@ impl Session {
                         };
                         room.copy_from_slice(record.payload);
                         received.plain = end;
-                        received.consumed += record.discard;
+                        consumed += record.discard;
                     }
                 }
                 Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, out)?,
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
                     // Nothing behind the end is looked at.
-                    received.consumed = wire.len();
+                    consumed = wire.len();
                     received.is_ended = true;
                     break;
                 }
@@ -154,19 +183,23 @@ impl Session {
         // A server could write before it may read, but that would be for anybody: the client has not
         // shown yet that it has the keys.
         self.is_established |= !self.inner.is_handshaking();
+        let rest = wire.get(consumed..).unwrap_or_default();
+        if rest.len() > KEPT_BYTES_MAX {
+            return Err(Failure::too_large());
+        }
+        self.kept = rest.to_vec();
         Ok(received)
     }
 
-    /// What is left to be said after a failure.
+    /// What is left to be said after a failure. What has failed is not shown again, or it would fail again.
     fn collect_alert(&mut self, out: &mut Vec<u8>) {
-        for _ in 0..ALERT_STEPS_MAX {
+        while self.inner.wants_write() {
             match self.inner.process_tls_records(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     if encode(&mut data, out).is_err() {
                         return;
                     }
                 }
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 _ => return,
             }
         }
@@ -179,7 +212,7 @@ impl Session {
     /// # Errors
     /// When the session is not established, or its keys are used up.
     pub fn send(&mut self, plain: &[u8], sealed: &mut [u8]) -> Result<usize, Failure> {
-        if !self.is_established {
+        if !self.is_established || self.is_failed {
             return Err(Failure::internal("plain bytes cannot be sent before the handshake"));
         }
         let mut pending = Vec::new();
@@ -191,7 +224,7 @@ impl Session {
     /// Appends the word that nothing more is sent; does nothing if it has been said, or before the
     /// session is established. Says whether something was appended.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> bool {
-        if self.is_finished || !self.is_established {
+        if self.is_finished || self.is_failed || !self.is_established {
             return false;
         }
         self.is_finished = true;
@@ -217,8 +250,31 @@ impl Session {
         ) -> Result<usize, EncryptError>,
         sealed: &mut [u8],
     ) -> Result<usize, Failure> {
-        for _ in 0..ALERT_STEPS_MAX {
-            match self.inner.process_tls_records(&mut []).state {
+        let mut kept = std::mem::take(&mut self.kept);
+        let mut consumed = 0;
+        let outcome = self.step_to_traffic(&mut kept, &mut consumed, pending, write, sealed);
+        kept.drain(..consumed.min(kept.len()));
+        self.kept = kept;
+        self.is_failed = outcome.is_err();
+        outcome
+    }
+
+    fn step_to_traffic(
+        &mut self,
+        kept: &mut [u8],
+        consumed: &mut usize,
+        pending: &mut Vec<u8>,
+        write: impl FnOnce(
+            &mut WriteTraffic<'_, ServerConnectionData>,
+            &mut [u8],
+        ) -> Result<usize, EncryptError>,
+        sealed: &mut [u8],
+    ) -> Result<usize, Failure> {
+        for _ in 0..STEPS_MAX {
+            let rest = kept.get_mut(*consumed..).unwrap_or_default();
+            let UnbufferedStatus { discard, state } = self.inner.process_tls_records(rest);
+            *consumed += discard;
+            match state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, pending)?,
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 // The client's end: it still listens.
@@ -270,6 +326,9 @@ pub const fn sealed_bytes(plain: usize) -> usize {
 
 /// The largest record on the wire: RFC 8446 section 5.2 and RFC 5246 section 6.2.3.
 pub const RECORD_BYTES_MAX: usize = 5 + (1 << 14) + 2048;
+/// Bytes of the wire that wait for what follows them: a whole message of the handshake may, when a
+/// client's chain of certificates is long; rustls takes none beyond 64 KiB.
+pub const KEPT_BYTES_MAX: usize = 80 * 1024;
 const PLAIN_PER_RECORD: usize = 1 << 14;
 /// Header, explicit nonce of TLS 1.2, type, tag.
 const RECORD_OVERHEAD: usize = 5 + 8 + 1 + 16;
@@ -278,4 +337,4 @@ const OWN_WORDS: usize = 256;
 /// A close_notify behind an answer to a key update.
 const FINISH_BYTES: usize = 256;
 /// States that are gone through on the way to the writing one; there are two of them.
-const ALERT_STEPS_MAX: usize = 16;
+const STEPS_MAX: usize = 16;

@@ -255,3 +255,46 @@ impl fmt::Debug for GivenTime {
         f.write_str("GivenTime")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(name: &str) -> (String, String) {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn what_is_wrong_with_files_is_said() {
+        let (chain, key) = made("a.example");
+        let (_, other) = made("b.example");
+        let read = |chain: &str, key: &str| Identity::from_pem(chain.as_bytes(), key.as_bytes());
+        assert!(read(&chain, &key).is_ok());
+        assert!(read(&format!("{key}{chain}"), &format!("{chain}{key}")).is_ok());
+        let wrong = |chain: &str, key: &str| read(chain, key).unwrap_err();
+        assert_eq!(wrong(&key, &key), Problem::NoCertificate);
+        assert_eq!(wrong("", &key), Problem::NoCertificate);
+        assert_eq!(wrong(&chain, &chain), Problem::NoKey);
+        assert_eq!(wrong(&chain, &other), Problem::KeyMismatch);
+        let broken = "-----BEGIN CERTIFICATE-----\n????\n-----END CERTIFICATE-----\n";
+        assert!(matches!(wrong(broken, &key), Problem::Pem(_)));
+        let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(matches!(wrong(empty, &key), Problem::BadCertificate(_)));
+        let bad = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        assert!(matches!(wrong(&chain, bad), Problem::BadKey(_)));
+        assert!(ClientCertificates::from_pem(key.as_bytes(), true).is_err());
+    }
+
+    #[test]
+    fn without_an_identity_there_are_no_settings() {
+        let choices = Choices {
+            identities: Vec::new(),
+            version_min: Version::Tls12,
+            clients: ClientCertificates::Unasked,
+            alpn: Vec::new(),
+            clock: || 0,
+        };
+        assert_eq!(Settings::new(choices).err(), Some(Problem::NoIdentity));
+    }
+}
