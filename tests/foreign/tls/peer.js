@@ -1,6 +1,7 @@
 // Node's own TLS and HTTPS against the server on the port that is given; says as JSON what came.
 'use strict';
 
+const http2 = require('node:http2');
 const https = require('node:https');
 const tls = require('node:tls');
 
@@ -18,6 +19,19 @@ function live() {
         answer.on('end', resolve);
       })
       .on('error', reject);
+  });
+}
+
+function livez2() {
+  return new Promise((resolve, reject) => {
+    const session = http2.connect(`https://localhost:${port}`);
+    session.on('error', reject);
+    const stream = session.request({ ':path': '/livez' });
+    stream.setEncoding('utf8');
+    stream.on('data', (text) => {
+      shown.http2 = `${session.alpnProtocol} ${text}`;
+    });
+    stream.on('end', () => session.close(resolve));
   });
 }
 
@@ -54,6 +68,7 @@ async function events() {
 }
 
 live()
+  .then(livez2)
   .then(stomp)
   .then(events)
   .then(() => {

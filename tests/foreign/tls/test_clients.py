@@ -121,9 +121,10 @@ def test_http(server):
 
 def test_alpn(server):
     context = server.trusting()
-    context.set_alpn_protocols(["http/1.1"])
-    with server.connect(context) as one:
-        assert one.selected_alpn_protocol() == "http/1.1"
+    for offered, chosen in [(["http/1.1"], "http/1.1"), (["http/1.1", "h2"], "h2")]:
+        context.set_alpn_protocols(offered)
+        with server.connect(context) as one:
+            assert one.selected_alpn_protocol() == chosen
     context.set_alpn_protocols(["nonsense/7"])
     with pytest.raises(ssl.SSLError, match="no application protocol|NO_APPLICATION_PROTOCOL"):
         server.connect(context)
@@ -206,4 +207,10 @@ def test_node(server):
         ["node", script, str(server.only)], env=environment, capture_output=True, timeout=WAIT * 3
     )
     assert shown.returncode == 0, shown.stdout + shown.stderr
-    assert json.loads(shown.stdout) == {"live": "live\n", "protocol": "TLSv1.3", "stomp": "CONNECTED", "event": "7"}
+    assert json.loads(shown.stdout) == {
+        "live": "live\n",
+        "http2": "h2 live\n",
+        "protocol": "TLSv1.3",
+        "stomp": "CONNECTED",
+        "event": "7",
+    }

@@ -1,13 +1,14 @@
-//! A small blocking STOMP 1.2 client over TCP, for `pub` and `sub`.
+//! A small blocking STOMP 1.2 client over TCP or TLS, for `pub` and `sub`.
 //!
 //! Relies on `frame`. Invariant: a message counts as published only when the server's receipt for it has
 //! arrived.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, BufReader, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use super::channel::{Channel, TlsArgs};
 use super::frame::Frame;
 
 /// How long connecting and a single answer may take.
@@ -36,6 +37,10 @@ pub(crate) enum ClientError {
     Connect { place: String, reason: String },
     #[error("the connection broke: {0}; run the command again")]
     Io(io::Error),
+    #[error(
+        "no secured connection with {place}: {reason}; is it a port that speaks TLS, and is its authority the one of --ca?"
+    )]
+    Secure { place: String, reason: String },
     #[error("the server says no: {message}{hint}")]
     Refused { message: String, hint: &'static str },
     #[error("the server did not answer within {} s; is it such a server, and is it overloaded?", .0.as_secs())]
@@ -47,8 +52,7 @@ pub(crate) enum ClientError {
 /// A connection that is logged in.
 #[derive(Debug)]
 pub(crate) struct Client {
-    stream: TcpStream,
-    input: BufReader<TcpStream>,
+    input: BufReader<Channel>,
     /// Frames not yet written.
     output: Vec<u8>,
     next_receipt: u64,
@@ -61,15 +65,14 @@ pub(crate) struct Client {
 
 impl Client {
     /// Connects and logs in.
-    pub(crate) fn connect(host: &str, port: u16, login: &Login<'_>) -> Result<Client, ClientError> {
-        let stream = open(host, port)?;
-        stream.set_nodelay(true).map_err(ClientError::Io)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Io)?;
-        stream.set_write_timeout(Some(PATIENCE * 6)).map_err(ClientError::Io)?;
-        let input =
-            BufReader::with_capacity(WRITE_BYTES, stream.try_clone().map_err(ClientError::Io)?);
+    pub(crate) fn connect(
+        host: &str,
+        port: u16,
+        tls: &TlsArgs,
+        login: &Login<'_>,
+    ) -> Result<Client, ClientError> {
+        let input = BufReader::with_capacity(WRITE_BYTES, Channel::open(host, port, tls)?);
         let mut client = Client {
-            stream,
             input,
             output: Vec::new(),
             next_receipt: 1,
@@ -164,7 +167,7 @@ impl Client {
         let is_ours = timeout
             .is_some_and(|timeout| self.silence_max.is_none_or(|silence| timeout <= silence));
         let patience = if is_ours { timeout } else { self.silence_max };
-        self.stream.set_read_timeout(patience).map_err(ClientError::Io)?;
+        self.input.get_ref().socket().set_read_timeout(patience).map_err(ClientError::Io)?;
         match self.read_frame() {
             Ok(frame) if frame.command == "MESSAGE" => Ok(Some(frame)),
             Ok(frame) => {
@@ -179,8 +182,7 @@ impl Client {
     pub(crate) fn disconnect(mut self) -> Result<(), ClientError> {
         self.write_confirmed(Frame::new("DISCONNECT"))?;
         let result = self.confirm();
-        // The connection is finished either way.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        self.input.get_mut().close();
         result
     }
 
@@ -196,7 +198,8 @@ impl Client {
         if self.output.is_empty() {
             return Ok(());
         }
-        let result = self.stream.write_all(&self.output);
+        let channel = self.input.get_mut();
+        let result = channel.write_all(&self.output).and_then(|()| channel.flush());
         self.output.clear();
         match result {
             Ok(()) => Ok(()),
@@ -210,7 +213,8 @@ impl Client {
 
     /// Waits until at most `remaining` receipts are outstanding.
     fn await_receipts(&mut self, remaining: usize) -> Result<(), ClientError> {
-        self.stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Io)?;
+        let socket = self.input.get_ref().socket();
+        socket.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Io)?;
         while self.outstanding.len() > remaining {
             let frame = self.read_frame()?;
             match frame.command.as_str() {
@@ -237,7 +241,7 @@ impl Client {
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
             {
-                let waited = self.stream.read_timeout().ok().flatten();
+                let waited = self.input.get_ref().socket().read_timeout().ok().flatten();
                 Err(ClientError::Silent(waited.unwrap_or(PATIENCE)))
             }
             Err(error) => Err(ClientError::Io(error)),

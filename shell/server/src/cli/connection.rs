@@ -5,6 +5,7 @@
 use clap::{ArgAction, Args};
 use tiderace_topics::{Pattern, Selector};
 
+use super::channel::TlsArgs;
 use super::client::{Client, ClientError, Login};
 use super::native::NativeClient;
 
@@ -30,6 +31,8 @@ pub(crate) struct ConnectionArgs {
         hide_env_values = true
     )]
     passcode: Option<String>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Print help.
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
@@ -39,13 +42,13 @@ impl ConnectionArgs {
     /// Connects and logs in.
     pub(crate) fn connect(&self) -> Result<Client, ClientError> {
         let login = Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() };
-        Client::connect(&self.host, self.port, &login)
+        Client::connect(&self.host, self.port, &self.tls, &login)
     }
 
     /// Connects by the native protocol and logs in.
     pub(crate) fn connect_native(&self) -> Result<NativeClient, ClientError> {
         let login = Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() };
-        NativeClient::connect(&self.host, self.port, &login)
+        NativeClient::connect(&self.host, self.port, &self.tls, &login)
     }
 }
 

@@ -10,6 +10,7 @@
 )]
 
 mod banner;
+mod channel;
 mod client;
 mod completions;
 mod config;

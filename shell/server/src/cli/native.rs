@@ -5,7 +5,6 @@
 //! the server has answered.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 
 use serde_json::Value as Json;
 use tiderace_native::codec::{
@@ -16,7 +15,8 @@ use tiderace_websocket::handshake::{check_response, client_request};
 use tiderace_websocket::{Decoder, Event, Limits, MessageKind, Role, encode_message, encode_pong};
 use tiderace_wire::properties;
 
-use super::client::{ClientError, Login, PATIENCE, open};
+use super::channel::{Channel, TlsArgs};
+use super::client::{ClientError, Login, PATIENCE};
 
 const PATH: &str = "/tiderace";
 const SUBPROTOCOLS: &[&str] = &["tiderace.v1"];
@@ -33,7 +33,7 @@ const LIMITS: Limits = Limits {
 /// A connection that is logged in.
 #[derive(Debug)]
 pub(super) struct NativeClient {
-    stream: TcpStream,
+    stream: Channel,
     decoder: Decoder,
     input: Vec<u8>,
     next_request: u32,
@@ -61,12 +61,10 @@ impl NativeClient {
     pub(super) fn connect(
         host: &str,
         port: u16,
+        tls: &TlsArgs,
         login: &Login<'_>,
     ) -> Result<NativeClient, ClientError> {
-        let stream = open(host, port)?;
-        stream.set_nodelay(true).map_err(ClientError::Io)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Io)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(ClientError::Io)?;
+        let stream = Channel::open(host, port, tls)?;
         let decoder = Decoder::new(Role::Client);
         let mut client = NativeClient { stream, decoder, input: Vec::new(), next_request: 1 };
         client.shake_hands(host, port)?;

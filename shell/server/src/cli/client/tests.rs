@@ -1,7 +1,7 @@
 //! The client against scripted servers on the loopback interface.
 
 use std::io::{BufRead, Read};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener};
 use std::thread::{self, JoinHandle};
 
 use super::*;
@@ -64,7 +64,7 @@ const NOBODY: Login<'static> = Login { login: None, passcode: None };
 fn messages_are_confirmed_one_by_one() {
     let (port, server) = server(good);
     let login = Login { login: Some("bob"), passcode: Some("a:b") };
-    let mut client = Client::connect("127.0.0.1", port, &login).unwrap();
+    let mut client = Client::connect("127.0.0.1", port, &TlsArgs::default(), &login).unwrap();
     for number in 0..1_000 {
         client.send("/topic/a", &[("n".to_owned(), number.to_string())], b"x").unwrap();
         assert!(client.outstanding.len() < RECEIPTS_OUTSTANDING_MAX);
@@ -88,7 +88,7 @@ fn messages_are_confirmed_one_by_one() {
 #[test]
 fn messages_that_overtake_the_receipt_are_kept_and_acknowledged() {
     let (port, server) = server(good);
-    let mut client = Client::connect("127.0.0.1", port, &NOBODY).unwrap();
+    let mut client = Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap();
     client.subscribe("0", "/queue/a", &[]).unwrap();
     for body in [b"m1", b"m2"] {
         let message = client.next_message(None).unwrap().unwrap();
@@ -119,7 +119,8 @@ fn an_error_frame_becomes_a_sentence_with_advice() {
         error.write(answer);
         None
     });
-    let error = Client::connect("127.0.0.1", port, &NOBODY).unwrap_err().to_string();
+    let error =
+        Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap_err().to_string();
     let expected = "the server says no: not authenticated: the user name or password, or the token, is wrong \
                     (log in with -u and -P)";
     assert_eq!(error, expected);
@@ -148,7 +149,7 @@ fn an_error_after_sending_is_not_lost() {
         }
         _ => good(frame, answer),
     });
-    let mut client = Client::connect("127.0.0.1", port, &NOBODY).unwrap();
+    let mut client = Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap();
     client.send("/topic/a", &[], b"x").unwrap();
     let error = client.confirm().unwrap_err().to_string();
     assert_eq!(error, "the server says no: you may not publish there");
@@ -164,7 +165,8 @@ fn other_servers_are_recognised() {
         BufReader::new(stream.try_clone().unwrap()).read_until(0, &mut request).unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").unwrap();
     });
-    let error = Client::connect("127.0.0.1", port, &NOBODY).unwrap_err().to_string();
+    let error =
+        Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap_err().to_string();
     web.join().unwrap();
     assert!(error.starts_with("that is not the server that was expected: "), "{error}");
 }
@@ -173,7 +175,8 @@ fn other_servers_are_recognised() {
 fn a_port_nobody_listens_on_says_what_to_do() {
     // Bound and dropped: nobody listens there now.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let error = Client::connect("127.0.0.1", port, &NOBODY).unwrap_err().to_string();
+    let error =
+        Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap_err().to_string();
     assert!(error.starts_with(&format!("127.0.0.1:{port} does not answer: ")), "{error}");
     assert!(
         error.ends_with("start a server there with `tiderace`, or name another with -h and -p"),

@@ -119,7 +119,8 @@ fn login<'a>() -> Login<'a> {
 #[test]
 fn operations_are_answered_with_their_values() {
     let (port, server) = server(good);
-    let mut client = NativeClient::connect("127.0.0.1", port, &login()).unwrap();
+    let mut client =
+        NativeClient::connect("127.0.0.1", port, &TlsArgs::default(), &login()).unwrap();
     let answer = client.operate(&json!({"do": "fetch"}), Some(b"x")).unwrap();
     assert_eq!(answer.outturn["topics"][0]["bytes"], json!(2));
     let kinds: Vec<_> =
@@ -146,7 +147,9 @@ fn what_the_server_says_last_is_told() {
             ServerMessage::Close { code: 400, slug, sentence, reconnect: false, jitter_ms: 0 };
         vec![written(&close)]
     });
-    let error = NativeClient::connect("127.0.0.1", port, &login()).unwrap_err().to_string();
+    let error = NativeClient::connect("127.0.0.1", port, &TlsArgs::default(), &login())
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "the server says no: Wrong password. (login-failed) (log in with -u and -P)");
 }
 
@@ -159,7 +162,9 @@ fn what_is_no_websocket_is_named() {
         let _ = stream.read(&mut [0; 1000]);
         stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").unwrap();
     });
-    let error = NativeClient::connect("127.0.0.1", port, &login()).unwrap_err().to_string();
+    let error = NativeClient::connect("127.0.0.1", port, &TlsArgs::default(), &login())
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("no WebSocket at /tiderace: the server answered with status 404"),
         "{error}"
