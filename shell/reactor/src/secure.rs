@@ -237,6 +237,12 @@ fn alone<T>(call: impl FnOnce() -> T) -> Result<T, Failure> {
     })
 }
 
+/// Whether bytes begin like a request of HTTP: with a method and a space.
+fn is_http(bytes: &[u8]) -> bool {
+    let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    method > 0 && bytes.get(method) == Some(&b' ')
+}
+
 /// Copies the front of a queue.
 fn gather(queue: &OutQueue, plain: &mut Vec<u8>, most: usize) {
     plain.clear();
@@ -262,9 +268,8 @@ impl<D: Driver> Shard<D> {
             (Security::Plain, _) => None,
             (_, Some(&TLS_HANDSHAKE)) => Some(self.begin_tls(key, bytes)),
             (Security::Either, _) => None,
-            (Security::Tls, first) => {
-                let text =
-                    if first.is_some_and(u8::is_ascii_uppercase) { REFUSAL_HTTP } else { REFUSAL };
+            (Security::Tls, _) => {
+                let text = if is_http(bytes) { REFUSAL_HTTP } else { REFUSAL };
                 let queue = self.pool.queue(&mut connection.outgoing);
                 queue.tail().extend_from_slice(text.as_bytes());
                 self.end(key, &CloseCode::TlsRequired.into(), Farewell::Full);
