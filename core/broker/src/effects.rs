@@ -247,6 +247,10 @@ pub enum First {
     },
 }
 
+/// What the topics of values are that are not what the configuration says: with the place of each
+/// value among them, rising.
+pub type Specs = Vec<(u32, Arc<TopicSpec>)>;
+
 /// What a home has to say before everything new. Runs are in the order of their numbers.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -255,6 +259,8 @@ pub struct Answer {
     /// Retained values, one message each; to somebody who comes back to one topic, what to deliver if
     /// all that was missed is too much.
     pub retained: Vec<Arc<Run>>,
+    /// What their topics are.
+    pub specs: Specs,
     /// Whether there are more values, to be asked for; to somebody who comes back, instead of what
     /// was missed.
     pub more: bool,
@@ -288,6 +294,8 @@ impl Answer {
 pub struct Portion {
     /// The values, in the order of their paths.
     pub runs: Vec<Arc<Run>>,
+    /// What their topics are.
+    pub specs: Specs,
     /// What has a number up to this is not meant.
     pub after: u64,
     /// Whether there is more, to be asked for.

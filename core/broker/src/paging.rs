@@ -10,11 +10,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now, SessionId, ShardId};
-use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey};
+use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::backlog::Pending;
 use crate::broker::{Broker, key_of};
-use crate::effects::{Asker, Effects, Portion};
+use crate::effects::{Asker, Effects, Portion, Specs};
 use crate::session::{Session, Subscription};
 use crate::topic::{bit, members};
 
@@ -139,7 +139,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         self.redeem(asker.session, portion.room);
-        let Portion { runs, after, more, early, .. } = portion;
+        let Portion { runs, specs, after, more, early, .. } = portion;
         let record = self.sessions.get_mut(key_of(asker.session));
         let subscription = record.and_then(|record| record.subscription_mut(asker.key));
         let Some(subscription) = subscription.filter(|known| known.epoch == asker.epoch) else {
@@ -152,7 +152,7 @@ impl Broker {
         if let Some(listening) = targets.get_mut(usize::from(asker.target)).filter(|_| !early) {
             listening.paging &= !bit(from);
         }
-        self.deliver_values(now, asker, runs, after, effects);
+        self.deliver_values(now, asker, (runs, specs), after, effects);
         if more {
             self.note_more(from, asker);
         }
@@ -165,17 +165,19 @@ impl Broker {
         &mut self,
         now: Now,
         asker: Asker,
-        runs: Vec<Arc<Run>>,
+        (runs, specs): (Vec<Arc<Run>>, Specs),
         after: u64,
         effects: &mut Effects,
     ) {
         let session = key_of(asker.session);
+        let mut specs = specs.into_iter().peekable();
         if let Some(home) = runs.first().map(|run| run.home())
             && let Some(record) = self.sessions.get_mut(session)
         {
             record.make_room(home, after);
         }
-        for run in runs {
+        for (place, run) in (0u32..).zip(runs) {
+            let spec = specs.next_if(|(of, _)| *of == place).map(|(_, spec)| spec);
             let topic = self.find_topic(&run.destination().path);
             if let Some(topic) = topic.and_then(|key| self.topics.get_mut(key)) {
                 topic.follow(&run);
@@ -184,13 +186,20 @@ impl Broker {
             for mut pending in self.readable(now, asker, &run, after) {
                 // Values come in the order of paths: none vouches for the numbers below its own.
                 pending.reached = 0;
-                self.push_value(now, session, pending, effects);
+                self.push_value(now, session, pending, spec.as_ref(), effects);
             }
         }
     }
 
     /// As long as there is room, its topic need not be known here.
-    fn push_value(&mut self, now: Now, session: Key, pending: Pending, effects: &mut Effects) {
+    fn push_value(
+        &mut self,
+        now: Now,
+        session: Key,
+        pending: Pending,
+        spec: Option<&Arc<TopicSpec>>,
+        effects: &mut Effects,
+    ) {
         let Some(record) = self.sessions.get_mut(session) else { return };
         let bounded = record.credit(pending.key).is_some();
         let conflating = record.backlog.as_ref().is_some_and(|backlog| backlog.is_conflating());
@@ -203,14 +212,17 @@ impl Broker {
         };
         if !waits && !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
             let known = self.find_topic(path).and_then(|key| self.topics.get(key));
-            let spec = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
-            let priority = spec.priority;
+            let known = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
+            let priority = spec.unwrap_or(known).priority;
             if let Some(record) = self.sessions.get_mut(session).filter(|_| bounded) {
                 record.spend(pending.key, pending.len());
             }
             return self.push(session, pending, None, priority, effects);
         }
         let topic = self.ensure_topic(now, &pending.run.run().destination().path);
+        if let Some(spec) = spec {
+            self.set_spec(now, topic, spec.clone(), effects);
+        }
         self.push_topic(now, topic, session, pending, effects);
     }
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use tiderace_base::{Key, Now, ShardId};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::Run;
+use tiderace_wire::{Run, TopicSpec};
 
 use crate::broker::{Broker, Map};
-use crate::effects::{Answer, Ask, Asker, Effects, First, Mail, Portion};
+use crate::effects::{Answer, Ask, Asker, Effects, First, Mail, Portion, Specs};
 use crate::history::last_of;
 use crate::interest::fresh;
 use crate::topic::{Home, Topic};
@@ -37,6 +37,14 @@ struct Snapshot {
     first: First,
     /// The last path that was looked at.
     after: Option<Path>,
+}
+
+/// Some values of a snapshot.
+struct Page {
+    runs: Vec<Arc<Run>>,
+    specs: Specs,
+    /// Whether there may be more.
+    more: bool,
 }
 
 impl Snapshots {
@@ -133,24 +141,18 @@ impl Broker {
         }
         let below = pattern.literal_prefix().into();
         let mut snapshot = Snapshot { pattern: pattern.clone(), below, at, first, after: None };
-        (answer.retained, answer.more) = self.turn_page(now, &mut snapshot, bytes, false);
+        let page = self.turn_page(now, &mut snapshot, bytes, false);
+        (answer.retained, answer.specs, answer.more) = (page.runs, page.specs, page.more);
         if answer.more {
             self.snapshots.keep(ask.asker, snapshot);
         }
         answer
     }
 
-    /// The next values of a snapshot, and whether there may be more. `some`: even if the next one is
-    /// larger than so many bytes.
-    fn turn_page(
-        &self,
-        now: Now,
-        snapshot: &mut Snapshot,
-        bytes: usize,
-        some: bool,
-    ) -> (Vec<Arc<Run>>, bool) {
+    /// The next values of a snapshot. `some`: even if the next one is larger than so many bytes.
+    fn turn_page(&self, now: Now, snapshot: &mut Snapshot, bytes: usize, some: bool) -> Page {
         let limits = self.options.page;
-        let (mut runs, mut used, mut more) = (Vec::new(), 0, false);
+        let (mut runs, mut specs, mut used, mut more) = (Vec::new(), Vec::new(), 0, false);
         let mut last: Option<&Topic> = None;
         let after = snapshot.after.as_ref().map(Path::as_str);
         let walk = self.names.walk(&snapshot.below, after, &self.topics);
@@ -167,6 +169,10 @@ impl Broker {
                 if more {
                     break;
                 }
+                if let Some(spec) = self.own_spec(topic) {
+                    let places = (runs.len() as u32..).take(values.len());
+                    specs.extend(places.map(|place| (place, spec.clone())));
+                }
                 runs.append(&mut values);
             }
             last = Some(topic);
@@ -174,7 +180,14 @@ impl Broker {
         if let Some(topic) = last {
             snapshot.after = Some(topic.path.clone());
         }
-        (runs, more)
+        Page { runs, specs, more }
+    }
+
+    /// What a topic is, if that is not what the configuration says of its path.
+    fn own_spec<'a>(&self, topic: &'a Topic) -> Option<&'a Arc<TopicSpec>> {
+        let usual = Arc::ptr_eq(&topic.spec, &self.options.topic_default)
+            || Arc::ptr_eq(&topic.spec, self.options.topic(&topic.path));
+        (!usual).then_some(&topic.spec)
     }
 
     /// The subscriber's shard has room for more.
@@ -182,7 +195,8 @@ impl Broker {
         let mut values = Portion { room: bytes, ..Portion::default() };
         if let Some(mut snapshot) = self.snapshots.take(&asker) {
             values.after = snapshot.floor();
-            (values.runs, values.more) = self.turn_page(now, &mut snapshot, bytes as usize, true);
+            let page = self.turn_page(now, &mut snapshot, bytes as usize, true);
+            (values.runs, values.specs, values.more) = (page.runs, page.specs, page.more);
             if values.more {
                 self.snapshots.keep(asker, snapshot);
             }
@@ -215,7 +229,11 @@ impl Broker {
             .filter(|(_, snapshot)| !snapshot.can_do_without(topic, stays))
             .map(|(asker, snapshot)| {
                 let (runs, after) = (snapshot.values(topic, now), snapshot.floor());
-                (*asker, Portion { runs, after, early: true, ..Portion::default() })
+                let spec = self.own_spec(topic);
+                let places = (0..runs.len() as u32).zip(std::iter::repeat(spec));
+                let specs = places.filter_map(|(place, spec)| Some((place, spec?.clone())));
+                let specs = specs.collect();
+                (*asker, Portion { runs, specs, after, early: true, ..Portion::default() })
             })
             .filter(|(_, values)| !values.runs.is_empty())
             .collect();

@@ -405,7 +405,7 @@ impl Broker {
         } else {
             let recoverable = subscription.extras.recoverable();
             self.go_live(asker, false);
-            self.deliver_values(now, asker, answer.retained, 0, effects);
+            self.deliver_values(now, asker, (answer.retained, answer.specs), 0, effects);
             if recoverable {
                 self.reach(asker.session, from, answer.at, effects);
             }

@@ -2,7 +2,7 @@
 //! first and everything newer after it, whatever happens in between; and however large a snapshot is,
 //! its session's backlog stays small.
 
-#![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::field_reassign_with_default)]
 
 mod support;
 
@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use support::asking::{create, tell};
 use support::{Outgoing, Wish, World, for_seeds, names};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, PageLimits, TopicPolicy, TopicSpec};
@@ -377,4 +378,33 @@ fn a_session_that_ends_amid_a_snapshot_leaves_nothing() {
         world.deliver_mail();
         world.end();
     }
+}
+
+#[test]
+fn what_a_topic_was_created_as_counts_from_its_value_on() {
+    for_seeds(0..24, |seed| {
+        let shards = 1 + (seed % 3) as usize;
+        let mut world = World::new(seed, BrokerOptions { shards, ..BrokerOptions::default() });
+        let ann = world.connect(0, "ann");
+        let bob = world.connect(shards - 1, "bob");
+        for number in 0..30 {
+            let priority = ["low", "default", "high"][number % 3];
+            let spec = format!(r#"{{"priority":"{priority}"}}"#);
+            let name = format!("t/{number:02}/{priority}");
+            tell(&mut world, ann, create(&name, &spec, Some("1"))).unwrap();
+        }
+        // What nobody here has heard of waits in its order as well.
+        world.subscribe(bob, 0, Wish::to("topic:**"));
+        world.settle_mail();
+        world.quiesce();
+        let heard = world.clients[bob].received.iter();
+        let order: Vec<usize> = heard
+            .map(|message| {
+                ["high", "default", "low"].iter().position(|name| message.path.ends_with(name))
+            })
+            .map(Option::unwrap)
+            .collect();
+        assert_eq!(order.len(), 30);
+        assert!(order.is_sorted(), "{order:?}");
+    });
 }
