@@ -102,12 +102,11 @@ impl<D: Driver> Shard<D> {
         if self.connections.get_mut(key).is_some_and(|connection| connection.is_carried()) {
             return self.forget(key);
         }
-        let deadlines = &self.shared.options.deadlines;
-        let (flush, keep_alive) = (deadlines.flush, deadlines.keep_alive);
+        let deadlines = self.shared.options.deadlines;
         if let Some(connection) = self.connections.get_mut(key) {
             // Every answer by HTTP/2 ends so, large ones on slow lines among them.
-            let flush =
-                if connection.flags.has(Flags::TUNNEL) { flush.max(keep_alive) } else { flush };
+            let is_tunnel = connection.flags.has(Flags::TUNNEL);
+            let flush = if is_tunnel { deadlines.keep_alive } else { deadlines.flush };
             if let Some(input) = connection.input.take() {
                 self.pool.give_input(input);
             }

@@ -98,6 +98,8 @@ impl<D: Driver> Shard<D> {
             }
         }
         self.watch_hub(key, frames);
+        // What there is to say goes out with what the tunnels say in this turn.
+        self.rouse_hub(key);
         Step::Wait(consumed)
     }
 
@@ -123,12 +125,11 @@ impl<D: Driver> Shard<D> {
         let is_done = hub.is_draining && hub.tunnels.is_empty() && accepted.is_empty();
         // Without room the engine has not been asked for all.
         let flags = &mut connection.flags;
-        if driven.is_full {
-            flags.set(Flags::BACKLOG)
-        } else {
-            flags.clear(Flags::BACKLOG)
+        flags.assign(Flags::BACKLOG, driven.is_full);
+        if !accepted.is_empty() {
+            // Some are answered, or refused, at once.
+            self.rouse_hub(key);
         }
-        self.lists.write(key, flags);
         for stream in accepted {
             self.open_tunnel(key, stream);
         }
@@ -266,9 +267,11 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn rouse_hub(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key)
             && matches!(connection.stage, Stage::Http2(_))
-            && connection.flags.raise(Flags::BACKLOG)
         {
-            self.lists.hubs.push(key);
+            connection.flags.set(Flags::BACKLOG);
+            if connection.flags.raise(Flags::WRITE_LISTED) {
+                self.lists.hubs.push(key);
+            }
         }
     }
 

@@ -21,7 +21,9 @@ fn world(seed: u64) -> World {
         placement: if seed.is_multiple_of(3) { Placement::Identified } else { Placement::Accepted },
         ..Options::default()
     };
-    World::with(seed, options, |services| services.protocols.push(postbox_protocol()))
+    World::with(seed, options, |services| {
+        services.protocols.extend([postbox_protocol(), phoenix_protocol()]);
+    })
 }
 
 fn stop(mut world: World, clients: &mut [&mut Http2]) {
@@ -331,5 +333,67 @@ fn a_session_is_resumed_over_streams_and_goes_on_when_one_is_reset() {
             world.text(socket) == "BACK 5\nM 4\n"
         });
         stop(world, &mut [&mut first, &mut client]);
+    }
+}
+
+#[test]
+fn what_is_no_request_is_refused_at_once() {
+    for seed in 0..20 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        let mut page = client.get("/page");
+        client.wait(&mut world, &mut page);
+        let mut unknown = Request::connect("http://h/echo").body(()).unwrap();
+        unknown.extensions_mut().insert(h2::ext::Protocol::from_static("connect-udp"));
+        let mut unknown = client.request(unknown, true);
+        client.run(&mut world, &mut unknown, "a refusal", |it| it.head.is_some());
+        assert_eq!(unknown.head.as_ref().unwrap().status(), 501, "seed {seed}");
+        let two_hosts = Request::get("http://h/page").header("host", "evil").body(()).unwrap();
+        let mut two_hosts = client.request(two_hosts, false);
+        client.run(&mut world, &mut two_hosts, "a reset", |it| it.over.is_some());
+        assert!(two_hosts.over.as_ref().unwrap().is_err(), "seed {seed}");
+        let mut nowhere = client.websocket("/nowhere");
+        assert_eq!(client.wait(&mut world, &mut nowhere).0, 404, "seed {seed}");
+        let proxy = Request::connect("example.org:443").body(()).unwrap();
+        let mut proxy = client.request(proxy, true);
+        assert_eq!(client.wait(&mut world, &mut proxy).0, 501, "seed {seed}");
+        assert!(world.network.now() < tiderace_base::Time::ZERO + Span::from_secs(30));
+        stop(world, &mut [&mut client]);
+    }
+}
+
+#[test]
+fn sessions_are_come_back_to_by_streams_of_other_connections() {
+    for seed in 0..60 {
+        let mut world = world(seed);
+        let mut clients: Vec<Http2> = (0..4).map(|_| Http2::connect(&world)).collect();
+        let open = |client: &mut Http2| {
+            client.request(Request::post("http://h/phx-stream").body(()).unwrap(), true)
+        };
+        let mut stream = open(&mut clients[0]);
+        stream.say(b"PHX 0123456789abcdef ann\nS t\nP t 0\n");
+        clients[0].run(&mut world, &mut stream, "a line", |it| it.body.ends_with(b"M 0\n"));
+        for at in 1..4 {
+            // The old stream, or its connection, goes before or after.
+            let mut next = open(&mut clients[at]);
+            if seed % 3 == 0 {
+                stream.reset();
+                clients[at - 1].step(&world);
+            }
+            next.say(format!("BACK 0123456789abcdef {at}\n").as_bytes());
+            clients[at].run(&mut world, &mut next, "an answer", |it| it.body.ends_with(b"\n"));
+            let answer = String::from_utf8_lossy(&next.body).into_owned();
+            assert_eq!(answer, format!("BACK {}\n", at + 1), "seed {seed}");
+            if seed % 3 == 1 {
+                world.network.reset(clients[at - 1].client);
+            }
+            next.say(format!("P t {at}\n").as_bytes());
+            let line = format!("M {at}\n");
+            clients[at]
+                .run(&mut world, &mut next, "a line", |it| it.body.ends_with(line.as_bytes()));
+            stream = next;
+        }
+        let mut clients: Vec<&mut Http2> = clients.iter_mut().collect();
+        stop(world, &mut clients);
     }
 }

@@ -76,7 +76,7 @@ export class Http2Socket {
     if (head[':status'] !== 200) return this.#closed(1006, `status ${head[':status']}`);
     this.stream = stream;
     this.protocol = head['sec-websocket-protocol'] ?? '';
-    this.socket = new WebSocket(null);
+    this.socket = new WebSocket(null, undefined, { autoPong: true, maxPendingAutoPongs: 16 });
     // Made without an address it takes itself for a server's.
     this.socket._isServer = false;
     this.socket.binaryType = this.binaryType;

@@ -1,12 +1,13 @@
 // Conversations with @stomp/stompjs, each over TCP and over WebSocket, every frame type among them.
 
 import assert from 'node:assert/strict';
-import { afterEach, describe, test } from 'node:test';
+import { after, afterEach, describe, test } from 'node:test';
 import { hangUp } from './http2.js';
 import { Peer, TRANSPORTS, VERSIONS, unique, within } from './peer.js';
 
 for (const transport of TRANSPORTS) {
   describe(transport, () => {
+    if (transport === 'http2') after(hangUp);
     const peers = [];
     const open = async (options) => {
       const peer = await Peer.open(transport, options);

@@ -16,6 +16,7 @@ import hostile
 import hostile_engineio  # noqa: F401  (registers its cases)
 import hostile_events  # noqa: F401
 import hostile_http  # noqa: F401
+import hostile_http2  # noqa: F401
 import hostile_login  # noqa: F401
 import hostile_operations  # noqa: F401
 import hostile_rsocket  # noqa: F401

@@ -5,7 +5,7 @@
 /// The limits of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Streams open at a time; more are refused (`SETTINGS_MAX_CONCURRENT_STREAMS`). Default 256.
+    /// Streams open at a time; more are refused (`SETTINGS_MAX_CONCURRENT_STREAMS`). Default 128.
     pub streams_max: u32,
     /// Bytes of a request's fields, as RFC 9113 section 6.5.2 counts them; requests with more are
     /// answered by status 431. Default 16 KiB.
@@ -41,7 +41,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            streams_max: 256,
+            streams_max: 128,
             header_bytes_max: 16 * 1024,
             header_table_bytes: 4096,
             stream_window_bytes: 64 * 1024,

@@ -14,7 +14,7 @@ section! {
         /// Speak HTTP/2.
         "enabled" enabled: bool = Is("true"), Kind::Boolean;
         /// Streams open at a time on one connection. Each WebSocket, streamed answer and waiting poll is one.
-        "streams_max" streams_max: u32 = Is("256"), Kind::Integer { min: 1, max: 100_000 };
+        "streams_max" streams_max: u32 = Is("128"), Kind::Integer { min: 1, max: 100_000 };
         /// Fields of one request, uncompressed; larger ones are answered by status 431.
         "header_bytes_max" header_bytes_max: u32 = Is("16KiB"), Kind::Bytes { min: KIB, max: MIB };
         /// Memory for fields that a client may refer to again.
