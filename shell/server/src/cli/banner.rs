@@ -81,7 +81,7 @@ mod tests {
         let banner = development_banner("target/release/tiderace", &listeners);
         let expected = "Tiderace, development mode: this machine only, everybody may do everything.
 
-  127.0.0.1:7800         native, Socket.IO, STOMP, SSE and REST, /metrics
+  127.0.0.1:7800         native, Socket.IO, STOMP, RSocket, SSE and REST, /metrics
   127.0.0.1:61613        STOMP
 
 Live quotes in a browser: http://127.0.0.1:7800/
