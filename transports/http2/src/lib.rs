@@ -8,7 +8,7 @@
 //! Every stream is a conversation of HTTP/1.1: its request becomes the head that the HTTP stage reads,
 //! and what that stage answers becomes HEADERS and DATA. So whatever is served by HTTP/1.1, upgrades to
 //! WebSocket included, is served here without knowing it. The protocol itself is the `h2` crate's work;
-//! [`engine`] is the only file that knows it.
+//! `engine.rs` is the only file that knows it.
 //!
 //! Invariant: no input makes this crate panic or hold more memory than [`Limits`] allow.
 
