@@ -1,7 +1,7 @@
 // RSocket over HTTP/2, and what else an HTTP/2 stream can be.
 
 import assert from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { conversations } from './conversations.js';
 import { connect, connection, post, status, websocketOver } from './http2.js';
 import { Inbox, Peer, TOKEN, request, unique, within } from './peer.js';
@@ -11,6 +11,8 @@ for (const kind of ['POST over HTTP/2', 'WebSocket over HTTP/2']) {
 }
 
 describe('streams of HTTP/2', () => {
+  // A new connection: every conversation above ended by resets, of which the server takes only so many on each.
+  before(() => connection().destroy());
   after(() => connection().destroy());
 
   test('extended CONNECT is offered', async () => {
