@@ -66,7 +66,7 @@ test("connection", "where WebSocket is not let through, polling does the same", 
 
 test("connection", "a poller whose requests get no answer connects anew, also while the held one lives", async (place, after) => {
   const peer = await Peer.begin(place, after);
-  const client = peer.client(after, { transports: ["polling"], pongTimeout: 50 });
+  const client = peer.client(after, { transports: ["polling"], pongTimeout: 1000 });
   const seen = states(client);
   await peer.welcomes();
   await seen.until(({ status }) => status === "connected");
