@@ -93,7 +93,9 @@ def test_close_from_the_client(client):
     client.connect()
     poll = client.begin()
     assert client.post("1").text == "ok"
-    assert client.end(poll).text in ("6", "1")
+    got = client.end(poll)
+    # The two came by connections of their own, so the second may have been handled first.
+    assert got.text in ("6", "1") or (got.status == 400 and "Session ID unknown" in got.text)
     assert client.is_gone()
 
 
