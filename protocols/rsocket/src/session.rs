@@ -73,7 +73,7 @@ impl Marks {
     const UNKNOWN: Marks = Marks(1);
     /// Its first frame was RESUME.
     const RESUMING: Marks = Marks(2);
-    /// It can be found by its token.
+    /// It can be found by its token, or has asked for that and was not refused.
     const ALIASED: Marks = Marks(4);
     /// A new connection has come and its RESUME has not been read.
     const AWAITS_RESUME: Marks = Marks(8);
@@ -365,9 +365,8 @@ impl Session for RSocketSession {
         outcome: Result<(), Close>,
         _: &mut Context<'_>,
     ) -> Result<(), Close> {
-        outcome?;
-        self.marks.set(Marks::ALIASED, true);
-        Ok(())
+        self.marks.set(Marks::ALIASED, outcome.is_ok());
+        outcome
     }
 
     fn secret(&self) -> Option<u128> {

@@ -16,7 +16,6 @@ const TOKEN: &[u8] = b"0123456789abcdef";
 fn resumable() -> Rig {
     let mut rig = Rig::set_up(RSocketOptions::default(), &Setup { token: Some(TOKEN), ..setup() });
     assert_eq!(rig.alias.take().as_deref(), Some(TOKEN));
-    assert!(!rig.session.detach(rig.now), "nobody would find it yet");
     rig.call(|session, now, context| session.aliased(now, Ok(()), context));
     rig
 }
@@ -132,6 +131,16 @@ fn tokens_that_are_taken_reject_the_setup() {
     let taken = Err(CloseCode::AliasTaken.into());
     rig.call(|session, now, context| session.aliased(now, taken, context));
     assert_eq!(rig.heard(), ["0 ERROR REJECTED_SETUP alias-taken"]);
+    assert!(!rig.session.detach(rig.now));
+}
+
+#[test]
+fn a_connection_may_be_lost_before_the_token_is_confirmed() {
+    let mut rig = Rig::set_up(RSocketOptions::default(), &Setup { token: Some(TOKEN), ..setup() });
+    assert!(rig.session.detach(rig.now));
+    assert!(rig.session.admits(rig.now, &resume(0, 0)));
+    rig.call(|session, now, context| session.aliased(now, Ok(()), context));
+    assert!(rig.session.admits(rig.now, &resume(0, 0)));
 }
 
 #[test]

@@ -154,6 +154,8 @@ impl RSocketSession {
         if let Some(token) = rare.token.take() {
             context.alias = Some(token);
             self.outlet.kept = Some(Box::new(Kept::new(secret)));
+            // Until it is refused: requests are answered meanwhile, and the connection may be cut.
+            self.marks.set(Marks::ALIASED, true);
         }
         self.grant_lease(now, &mut context.output);
         let early = std::mem::take(&mut self.rare().early);
