@@ -12,6 +12,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::Ticket;
 
 /// A request. While it is routed the body has not been read and is empty.
@@ -59,13 +61,14 @@ pub struct Response {
     pub status: u16,
     /// Fields, Content-Type among them; not Content-Length, Transfer-Encoding, Connection and Date.
     pub headers: Vec<(&'static str, String)>,
-    /// The body; not sent in answer to HEAD.
-    pub body: Vec<u8>,
+    /// The body; not sent in answer to HEAD. Large ones are sent by reference, so that many requests for
+    /// one value hold it once.
+    pub body: Bytes,
 }
 
 impl Response {
     /// An answer with a body of that content type.
-    pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Response {
+    pub fn new(status: u16, content_type: &str, body: impl Into<Bytes>) -> Response {
         let headers = vec![("Content-Type", content_type.to_owned())];
         Response { status, headers, body: body.into() }
     }

@@ -112,7 +112,7 @@ const fn fields(content_type: &'static str) -> [Field; 4] {
 
 /// The answer to a browser that asks whether it may send a request of another origin.
 pub(crate) fn preflight(request: &Request<'_>, options: &EngineOptions) -> Response {
-    let mut response = Response { status: 204, headers: Vec::new(), body: Vec::new() };
+    let mut response = Response { status: 204, ..Response::default() };
     cross_origin(request, options, &mut response.headers);
     if request.field("origin").is_none() {
         return response;

@@ -406,17 +406,17 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return false;
         };
-        let out = self.pool.queue(&mut connection.outgoing).tail();
+        let queue = self.pool.queue(&mut connection.outgoing);
         let length = ResponseBody::Length(response.body.len() as u64);
         let headers = response.headers.iter().map(|(name, value)| (*name, value.as_str()));
-        let written = write_head(out, response.status, headers, &date, persists, length);
+        let written = write_head(queue.tail(), response.status, headers, &date, persists, length);
         if !written {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
             self.end(key, &crate::session::internal_error(), Farewell::Silent);
             return false;
         }
         if !is_head && !matches!(response.status, 204 | 304) {
-            out.extend_from_slice(&response.body);
+            queue.share(response.body.clone());
         }
         self.lists.write(key, &mut connection.flags);
         true

@@ -6,6 +6,7 @@
 //! connection and the session that is to answer it name each other, until exactly one answer or the
 //! end of either; a session has at most one request waiting.
 
+use bytes::Bytes;
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_http1::ResponseBody;
 use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
@@ -432,7 +433,7 @@ impl<D: Driver> Shard<D> {
             return;
         };
         if asked.is_head {
-            return self.answer(key, &Response { body: Vec::new(), ..response.clone() });
+            return self.answer(key, &Response { body: Bytes::new(), ..response.clone() });
         }
         let date = http_date(self.now.wall_ms);
         let Some(connection) = self.connections.get_mut(key) else {
@@ -531,7 +532,7 @@ mod tests {
         let close = Close::new(CloseCode::NotAuthorised, "no \"x\"\n\\ here");
         let response = refusal(&close);
         assert_eq!(response.status, 403);
-        let text = String::from_utf8(response.body).unwrap();
+        let text = String::from_utf8(response.body.into()).unwrap();
         assert_eq!(text, "{\"code\":\"not-authorised\",\"message\":\"no \\\"x\\\" \\\\ here\"}\n");
     }
 }

@@ -85,7 +85,7 @@ impl Monitor {
                 if let Some(rsocket) = self.rsocket.get() {
                     render_rsocket(&mut body, rsocket);
                 }
-                body.into_bytes()
+                body.into()
             },
         }
     }
@@ -144,14 +144,14 @@ const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n
 
 fn text(status: u16, body: String) -> Response {
     let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];
-    Response { status, headers, body: body.into_bytes() }
+    Response { status, headers, body: body.into() }
 }
 
 fn error(status: u16, code: &str, message: &str) -> Response {
     Response {
         status,
         headers: vec![("Content-Type", "application/json".to_owned())],
-        body: format!("{{\"code\":\"{code}\",\"message\":\"{message}\"}}\n").into_bytes(),
+        body: format!("{{\"code\":\"{code}\",\"message\":\"{message}\"}}\n").into(),
     }
 }
 

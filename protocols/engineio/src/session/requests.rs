@@ -134,7 +134,8 @@ impl EngineSession {
                 ("Content-Type", "text/javascript; charset=UTF-8".to_owned()),
                 ("Cache-Control", "no-store".to_owned()),
             ];
-            context.respond = Some(Response { status: 200, headers, body: polling.payload() });
+            context.respond =
+                Some(Response { status: 200, headers, body: polling.payload().into() });
             polling.release();
         }
     }
@@ -162,14 +163,14 @@ fn greet(
         let value = format!("{}={sid}; Path=/; HttpOnly; SameSite=Lax", cookie.name);
         headers.push(("Set-Cookie", value));
     }
-    Response { status: 200, headers, body }
+    Response { status: 200, headers, body: body.into() }
 }
 
 /// Answers a poll at once with what waits for it.
 fn payload(polling: &mut Polling, request: &Request<'_>, options: &EngineOptions) -> Response {
     let body = polling.payload();
     let headers = payload_fields(polling.form, polling.script().is_some(), request, options);
-    Response { status: 200, headers, body }
+    Response { status: 200, headers, body: body.into() }
 }
 
 fn is_binary(request: &Request<'_>) -> bool {

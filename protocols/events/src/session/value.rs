@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use tiderace_wire::{Delivery, Flags, Message, Response, properties};
+use bytes::Bytes;
+use tiderace_base::limits::COPY_BYTES_MAX;
+use tiderace_wire::{Delivery, Flags, Message, Response, SharedRun, properties};
 
 use crate::answer::{Fault, json};
 use crate::content::{CONTENT_TYPE, sent_type};
@@ -26,7 +28,8 @@ pub(super) struct Value {
 #[derive(Debug)]
 struct Found {
     content_type: String,
-    body: Vec<u8>,
+    /// The run's own bytes.
+    body: Bytes,
     version: u64,
 }
 
@@ -44,8 +47,8 @@ impl Value {
             return;
         }
         let version = if run.version() > 0 { run.version() + index as u64 } else { 0 };
-        self.found =
-            Some(Found { content_type: type_of(&message), body: message.body.to_vec(), version });
+        let body = body_of(delivery.run, index, message.body);
+        self.found = Some(Found { content_type: type_of(&message), body, version });
     }
 
     /// The answer, once everything has come.
@@ -140,12 +143,19 @@ impl List {
 /// The answer that a service's first message is.
 pub(super) fn service_answer(delivery: &Delivery<'_>) -> Option<Response> {
     let message = delivery.run.run().message(delivery.from)?;
-    Some(body(&type_of(&message), message.body.to_vec()).with("Cache-Control", "no-store"))
+    let bytes = body_of(delivery.run, delivery.from, message.body);
+    Some(body(&type_of(&message), bytes).with("Cache-Control", "no-store"))
+}
+
+/// A message's body: large ones share the run's memory, so that any number of requests holds one copy.
+fn body_of(run: &SharedRun, index: usize, body: &[u8]) -> Bytes {
+    let shared = (body.len() >= COPY_BYTES_MAX).then(|| run.body_bytes(index)).flatten();
+    shared.unwrap_or_else(|| Bytes::copy_from_slice(body))
 }
 
 /// A published body as an answer. It is served beside the server's own pages, so it must not act
 /// as one: no scripts, no guessing of types.
-fn body(content_type: &str, body: Vec<u8>) -> Response {
+fn body(content_type: &str, body: Bytes) -> Response {
     Response::new(200, content_type, body)
         .with("Content-Security-Policy", "sandbox; default-src 'none'")
 }
@@ -191,7 +201,7 @@ mod tests {
             });
         }
         list.confirmed = true;
-        let body = String::from_utf8(list.answer().unwrap().body).unwrap();
+        let body = String::from_utf8(list.answer().unwrap().body.into()).unwrap();
         assert_eq!(
             body,
             "{\"topics\":[{\"topic\":\"b\",\"value\":\"small\"}],\"complete\":false}\n"

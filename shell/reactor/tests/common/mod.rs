@@ -86,9 +86,9 @@ fn page(request: &Request<'_>) -> Response {
         "/page" => Response {
             status: 200,
             headers: vec![("Content-Type", "text/plain".to_string())],
-            body: format!("{} {}", request.method, request.query.unwrap_or("-")).into_bytes(),
+            body: format!("{} {}", request.method, request.query.unwrap_or("-")).into(),
         },
-        "/large" => Response { status: 200, headers: vec![], body: vec![b'x'; 100_000] },
+        "/large" => Response { status: 200, headers: vec![], body: vec![b'x'; 100_000].into() },
         _ => Response { status: 404, ..Response::default() },
     }
 }
