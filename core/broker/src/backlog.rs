@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
-use tiderace_base::{Key, ShardId};
+use tiderace_base::{Key, ShardId, prefetch};
 use tiderace_topics::Path;
 use tiderace_wire::{Priority, SubscriptionKey};
 
@@ -197,6 +197,7 @@ impl Backlog {
         let line = self.lines_mut().find(|line| !line.entries.is_empty())?;
         let mut pending = line.entries.pop_front()?;
         line.taken += 1;
+        self.look_further();
         self.discount(&pending);
         if let Some(marks) = self.marks.as_mut().filter(|_| pending.source == Source::Topic) {
             pending.reached = marks.end(pending.run.run().home(), pending.first());
@@ -207,23 +208,28 @@ impl Backlog {
         Some(pending)
     }
 
-    /// Looks at the next entries all at once. What they refer to was written long before and has left
-    /// the near caches; asked for together it comes in the time of one, asked for one by one, as
-    /// each is encoded, it would be waited for each time.
-    pub(crate) fn look_ahead(&self, count: usize) {
-        if self.ranked.is_none() && self.ordinary.entries.len() < 2 {
-            return;
+    /// Asks memory for what the first entries refer to: many are about to be taken.
+    pub(crate) fn look_ahead(&self) {
+        let entries = &self.ordinary.entries;
+        entries.iter().take(RECORD_AHEAD).for_each(|pending| prefetch(&*pending.run));
+        entries.iter().take(RUN_AHEAD).for_each(|pending| prefetch(pending.run.run()));
+        entries.iter().take(BODY_AHEAD).for_each(prefetch_body);
+    }
+
+    /// An entry has been taken: asks for what others refer to that come a few later, each time one step
+    /// further on the way from the entry to the bytes. What they refer to was written long before and
+    /// has left the near caches.
+    fn look_further(&self) {
+        let entries = &self.ordinary.entries;
+        if let Some(pending) = entries.get(BODY_AHEAD) {
+            prefetch_body(pending);
+            if let Some(pending) = entries.get(RUN_AHEAD) {
+                prefetch(pending.run.run());
+            }
+            if let Some(pending) = entries.get(RECORD_AHEAD) {
+                prefetch(&*pending.run);
+            }
         }
-        let next = || self.iter().take(count);
-        let sizes =
-            next().fold(0, |sum: usize, pending| sum.wrapping_add(pending.run.run().bytes()));
-        let bytes = next().fold(0, |sum: u8, pending| {
-            let message = pending.run.run().message(pending.from as usize);
-            let body = message.map_or(&[][..], |message| message.body);
-            let byte = |at: usize| body.get(at).copied().unwrap_or(0);
-            sum ^ byte(0) ^ byte(CACHE_LINE_BYTES) ^ byte(2 * CACHE_LINE_BYTES)
-        });
-        std::hint::black_box((sizes, bytes));
     }
 
     /// What is taken next.
@@ -484,8 +490,20 @@ impl Backlog {
     }
 }
 
-/// Of every processor we know of.
-const CACHE_LINE_BYTES: usize = 64;
+fn prefetch_body(pending: &Pending) {
+    if let Some(message) = pending.run.run().message(pending.from as usize) {
+        prefetch(message.properties);
+        prefetch(message.body);
+    }
+}
+
+/// How many deliveries ahead a message's bytes are asked for: in the time of these they come, and what
+/// is asked for of one more would push out what was asked for first.
+const BODY_AHEAD: usize = 4;
+/// How many ahead the run is asked for, which says where the bytes are.
+const RUN_AHEAD: usize = 8;
+/// How many ahead the shared record is asked for, which says where the run is.
+const RECORD_AHEAD: usize = 12;
 /// How many of the newest entries are looked at for one that can tell how far a client has come;
 /// if there is none, a client that comes back gets some messages twice.
 const REACH_WITHIN: usize = 64;

@@ -73,11 +73,12 @@ impl Broker {
         Some(pending)
     }
 
-    /// Many deliveries are about to be taken: asks memory for what the next `count` of them refer to.
-    pub fn look_ahead(&self, session: SessionId, count: usize) {
+    /// Many deliveries are about to be taken: asks memory for what the first of them refer to. For those
+    /// behind, [`Broker::next`] does it.
+    pub fn look_ahead(&self, session: SessionId) {
         let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
         if let Some(backlog) = backlog {
-            backlog.look_ahead(count);
+            backlog.look_ahead();
         }
     }
 

@@ -164,13 +164,8 @@ impl<D: Driver> Shard<D> {
         };
         let (now, session, flags) = (self.now, &mut live.session, &mut connection.flags);
         let filled = catch_unwind(AssertUnwindSafe(|| {
-            for taken in 0.. {
-                if queue.len() >= block_bytes {
-                    break;
-                }
-                if taken % LOOK_AHEAD == 0 {
-                    broker.look_ahead(live.id, LOOK_AHEAD);
-                }
+            broker.look_ahead(live.id);
+            while queue.len() < block_bytes {
                 if !session.wants_deliveries() {
                     // Its next call may bring it to want them again.
                     flags.clear(Flags::BACKLOG);
@@ -313,7 +308,5 @@ const TUNNEL_BLOCK_BYTES: usize = 64 * 1024;
 const WRITE_COST_BYTES: usize = 4096;
 /// Connections whose memory is asked for together.
 const CONNECTIONS_AHEAD: usize = 8;
-/// Deliveries whose memory is asked for together.
-const LOOK_AHEAD: usize = 16;
 /// Pieces per `writev`: a full block of runs has fewer.
 const SLICES_PER_WRITE: usize = 64;
