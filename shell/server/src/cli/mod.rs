@@ -59,7 +59,7 @@ enum Command {
     Views(views::ViewsArgs),
     /// Look at what a stopped server has kept: what is in its store, and whether it is damaged.
     Store(store::StoreArgs),
-    /// Measure STOMP servers, and what this machine can do at best.
+    /// Measure this server, or others beside it, and what this machine can do at best.
     Bench(tiderace_bench::BenchArgs),
     /// Check, show and describe the configuration.
     Config(config::ConfigCommandArgs),
