@@ -111,20 +111,20 @@ fn clients_with_xhr2_get_binary() {
     let payload = [0, 6, 255, 52, 104, 101, 108, 108, 111, 1, 5, 255, 4, 1, 2, 3, 4];
     assert_eq!(body(&node.post(&query, "6:4hello10:b4AQIDBA==")), "ok");
     let response = node.get(&query);
-    assert_eq!(response.body, payload);
+    assert_eq!(response.body, payload[..]);
     assert_eq!(field(&response, "Content-Type"), Some("application/octet-stream"));
     assert_eq!(body(&node.ask("POST", &query, &BINARY, &payload)), "ok");
-    assert_eq!(node.get(&query).body, payload);
+    assert_eq!(node.get(&query).body, payload[..]);
     let poll = node.poll(&query);
     node.deliver(&sid, &[0xff; 10]);
     assert_eq!(node.answer(poll).unwrap().body[..5], [1, 1, 1, 255, 4]);
     // Text is UTF-8, and its length is counted in bytes.
     let euro = [0, 4, 255, 52, 0xe2, 0x82, 0xac];
     assert_eq!(node.ask("POST", &query, &BINARY, &euro).status, 200);
-    assert_eq!(node.get(&query).body, euro);
+    assert_eq!(node.get(&query).body, euro[..]);
     let poll = node.poll(&query);
     node.post(&query, "1:1");
-    assert_eq!(node.answer(poll).unwrap().body, [0, 1, 255, b'6']);
+    assert_eq!(node.answer(poll).unwrap().body, [0u8, 1, 255, b'6'][..]);
 }
 
 // "Packet": "When sending binary data, the packet type id is sent in the first byte of the binary

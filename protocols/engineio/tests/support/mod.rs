@@ -470,7 +470,7 @@ impl Node {
             let mut body = record.queue.take_bytes();
             body.drain(..usize::from(held.skips_first).min(body.len()));
             let headers = held.fields().map(|(name, value)| (name, value.to_owned())).collect();
-            self.answers.insert(asked, Response { status: 200, headers, body });
+            self.answers.insert(asked, Response { status: 200, headers, body: body.into() });
         }
     }
 }
