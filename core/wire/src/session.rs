@@ -239,6 +239,19 @@ pub trait Session: Send {
     /// The turn's deliveries have been given: writes what was kept back to be sent together.
     fn flush(&mut self, _now: Now, _output: &mut Output<'_>) {}
 
+    /// Whether the session has more to say of its own accord than it has written, for as long as its
+    /// client takes it. Asked after every call that is given a context; then [`Session::pour`] follows.
+    fn pours(&self) -> bool {
+        false
+    }
+
+    /// The connection takes bytes and all deliveries have been given: writes what the session has to say
+    /// of its own accord, until so many bytes wait in the queue. Says whether there is more; it comes
+    /// again when the connection has had its turn, so that others have theirs.
+    fn pour(&mut self, _bytes_max: usize, _output: &mut Output<'_>) -> bool {
+        false
+    }
+
     /// Everything that waited for the session has been delivered while a request is held: its
     /// answer, if it is known now. Asked after [`Session::flush`] and after every reply.
     fn answer(&mut self, _now: Now) -> Option<Response> {

@@ -393,6 +393,10 @@ impl Player {
             self.now.time = self.now.time.max(deadline);
             self.call(|session, now, context| session.expire(now, context));
         }
+        if !self.ended {
+            let mut output = Output { framing: self.framing, queue: &mut self.queue };
+            self.session.pour(4096, &mut output);
+        }
         self.now.time = until;
     }
 

@@ -147,5 +147,5 @@ pub(crate) const APART_BYTES_MIN: usize = 16 << 10;
 pub(crate) const LARGE_ANSWERS_MAX: usize = 16;
 /// Bytes of an error's text that are passed on.
 pub(crate) const SENTENCE_BYTES_MAX: usize = 1 << 10;
-/// What an echo writes into a connection's block when nothing but demand bounds it.
+/// So many bytes that wait are a sign that the client does not read: echo streams leave a tick out.
 pub(crate) const ECHO_BLOCK_BYTES: usize = 64 << 10;

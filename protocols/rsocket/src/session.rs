@@ -83,6 +83,8 @@ impl Marks {
     const PROBES: Marks = Marks(32);
     /// It ends when its requests have ended.
     const CLOSING: Marks = Marks(64);
+    /// Echo streams without an interval have demand.
+    const POURS: Marks = Marks(128);
 
     fn has(self, other: Marks) -> bool {
         self.0 & other.0 != 0
@@ -402,6 +404,19 @@ impl Session for RSocketSession {
 
     fn wants_deliveries(&self) -> bool {
         !self.is_detached() && !self.marks.has(Marks::AWAITS_RESUME)
+    }
+
+    fn pours(&self) -> bool {
+        self.marks.has(Marks::POURS) && self.wants_deliveries()
+    }
+
+    fn pour(&mut self, bytes_max: usize, output: &mut Output<'_>) -> bool {
+        if !self.pours() {
+            return false;
+        }
+        let more = echo::pour(bytes_max, &mut self.streams, &mut self.outlet, output);
+        self.marks.set(Marks::POURS, more);
+        more
     }
 
     fn look_ahead(&self, key: SubscriptionKey) {

@@ -232,7 +232,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A session that refused deliveries for a while may want them again.
+    /// A session that refused deliveries for a while may want them again, or has something to say.
     fn want_deliveries(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -242,7 +242,8 @@ impl<D: Driver> Shard<D> {
         }
         let wants = match &connection.stage {
             Stage::Live(live) => {
-                live.session.wants_deliveries() && self.broker.has_backlog(live.id)
+                live.session.pours()
+                    || live.session.wants_deliveries() && self.broker.has_backlog(live.id)
             }
             _ => false,
         };

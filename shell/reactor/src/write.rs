@@ -143,7 +143,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes deliveries out of the session's backlog until the block is full.
+    /// Takes deliveries out of the session's backlog until the block is full, and then what it says of
+    /// its own accord.
     fn fill(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -181,6 +182,11 @@ impl<D: Driver> Shard<D> {
                 session.deliver(now, &delivery, &mut Output { framing, queue });
             }
             session.flush(now, &mut Output { framing, queue });
+            if !flags.has(Flags::BACKLOG)
+                && session.pour(block_bytes, &mut Output { framing, queue })
+            {
+                flags.set(Flags::BACKLOG);
+            }
         }));
         if filled.is_err() {
             self.metrics.session_panics.add(1);

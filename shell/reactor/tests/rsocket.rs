@@ -13,7 +13,7 @@ use tiderace_reactor::driver::sim::Client;
 use tiderace_rsocket::frame::{Body, Frame, Payload};
 use tiderace_rsocket::metadata::write_tag;
 use tiderace_rsocket::requester::{Phase, Requester, RequesterOptions};
-use tiderace_rsocket::{RSocketOptions, ResumeOptions};
+use tiderace_rsocket::{EchoOptions, RSocketOptions, ResumeOptions};
 use tiderace_websocket::{Opcode, write_header};
 use tiderace_wire::{Framing, MessageFraming};
 
@@ -29,13 +29,16 @@ const UPGRADE: &str = "GET /rsocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\
      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 fn world(seed: u64) -> World {
-    let options = Options { shards: 1 + (seed % 4) as usize, ..Options::default() };
     let resume = ResumeOptions {
         window: Span::from_secs(60),
         bytes_max: 1 << 20,
         bytes_shard_max: 64 << 20,
     };
-    let rsocket = RSocketOptions { resume: Some(resume), ..RSocketOptions::default() };
+    world_of(seed, RSocketOptions { resume: Some(resume), ..RSocketOptions::default() })
+}
+
+fn world_of(seed: u64, rsocket: RSocketOptions) -> World {
+    let options = Options { shards: 1 + (seed % 4) as usize, ..Options::default() };
     World::with(seed, options, |services| {
         let paths: Arc<[String]> = Arc::from(["/rsocket".to_string()]);
         services.protocols.push(tiderace_rsocket::protocol(Arc::new(rsocket), paths));
@@ -259,5 +262,58 @@ fn frames_are_neither_lost_nor_repeated_and_credit_holds() {
         world.control.shutdown(Span::from_secs(20));
         world.run_until("the end", World::is_over);
         assert_eq!(world.control.connections(), 0, "seed {seed}");
+    }
+}
+
+/// A client with one stream of the echo responder, for payloads of a thousand bytes.
+fn echo(world: &World, credit: u32) -> Client {
+    let mut requester = Requester::new(Arc::new(RequesterOptions::default()), Framing::Stream);
+    let (client, now) = (world.network.connect(0), world.network.now());
+    let mut out = Vec::new();
+    requester.begin(now, &mut out);
+    requester.request_stream(now, credit, Payload::data(&[b'x'; 1000]), &mut out).unwrap();
+    world.network.send(client, &out);
+    client
+}
+
+#[test]
+fn an_echo_without_interval_waits_for_its_client_alone() {
+    const ITEMS: usize = 5000;
+    let options = EchoOptions { interval: Span::ZERO, bytes_max: 1 << 20 };
+    for seed in 0..20 {
+        let rsocket = RSocketOptions { echo: Some(options), ..RSocketOptions::default() };
+        let mut world = world_of(seed, rsocket);
+        let listener = line(&mut world, "S up\n");
+        let client = echo(&world, ITEMS as u32);
+        let bytes = ITEMS * (3 + 6 + 1000);
+        world.run_until("some items", |world| world.network.received_len(client) > 0);
+        let (begun, mut steps) = (world.network.now(), 0);
+        world.run_until("nearly all items", |world| {
+            steps += 1;
+            // The server does not wait for what the network has taken.
+            world.network.received_len(client) + (64 << 10) >= bytes
+        });
+        // The network's steps take less than this; it would leap if the server slept.
+        let taken = world.network.now().since(begun);
+        assert!(taken < Span::from_micros(200) * steps, "seed {seed}: {taken:?}, {steps} steps");
+        // Now one that never has enough, and others beside it.
+        let greedy = echo(&world, u32::MAX >> 1);
+        world.run_until("some items", |world| world.network.received_len(greedy) > 0);
+        world.network.send(listener, b"P up news\n");
+        world.run_until("the others' turn", |world| world.text(listener).contains("M news\n"));
+        world.network.stall(greedy, true);
+        world.run_for(Span::from_secs(1));
+        let before = world.network.received_len(greedy);
+        world.network.stall(greedy, false);
+        world.run_until("it to go on", |world| {
+            world.network.received_len(greedy) > before + (1 << 20)
+        });
+        assert_eq!(
+            world.network.received_len(client),
+            bytes,
+            "seed {seed}: its demand and no more"
+        );
+        world.control.shutdown(Span::from_secs(20));
+        world.run_until("the end", World::is_over);
     }
 }

@@ -1,11 +1,12 @@
 //! The responder for load tests: payloads come back.
 //!
 //! All streams of a session tick together, by one deadline: what a session sends in a tick goes out in
-//! one piece. Relies on the table of streams. Invariants: an idle stream keeps its payload in one
-//! allocation, none if it is empty, and nothing else; without demand a tick is dropped; a client that
-//! does not read is sent nothing more.
+//! one piece. Without an interval there are no ticks: a block is filled whenever the connection has taken
+//! the last one. Relies on the table of streams. Invariants: an idle stream keeps its payload in one
+//! allocation, none if it is empty, and nothing else; without demand a tick is dropped; whom a block had
+//! no room for comes first in the next; a client that does not read is sent nothing more.
 
-use tiderace_base::{Span, Time};
+use tiderace_base::Time;
 use tiderace_wire::Output;
 
 use super::outlet::Outlet;
@@ -61,13 +62,10 @@ pub(super) fn tick(
     outlet: &mut Outlet,
     output: &mut Output<'_>,
 ) -> Time {
-    if options.interval.is_zero() {
-        return pour(now, streams, outlet, output);
-    }
     // What was sent before has not been taken: the client does not read.
     if output.queue.len() < ECHO_BLOCK_BYTES {
         let most = output.queue.len() + options.bytes_max;
-        if round(streams, most, outlet, output).is_none() {
+        if round(streams, most, 0, outlet, output).is_none() {
             return Time::NEVER;
         }
     }
@@ -76,39 +74,56 @@ pub(super) fn tick(
     if next > now { next } else { now + options.interval }
 }
 
-/// One item for each stream that wants one; how many there were, or nothing if there is no stream.
+/// As much as there is demand for, until so many bytes wait; whether there may be more.
+pub(super) fn pour(
+    bytes_max: usize,
+    streams: &mut Streams,
+    outlet: &mut Outlet,
+    output: &mut Output<'_>,
+) -> bool {
+    // One item each. What room that leaves is shared by those who want more: few of many streams would
+    // cost a walk through all of them for each item.
+    let mut share = 0;
+    while output.queue.len() < bytes_max {
+        let count = round(streams, bytes_max, share, outlet, output).unwrap_or_default();
+        if count == 0 {
+            return false;
+        }
+        share = bytes_max.saturating_sub(output.queue.len()) / count;
+    }
+    true
+}
+
+/// One item for each stream that wants one, or as many as have `share` bytes, from the stream on at
+/// which the last round stopped for want of room. Says how many streams were sent something, or nothing
+/// if there is no stream.
 fn round(
     streams: &mut Streams,
     bytes_max: usize,
+    share: usize,
     outlet: &mut Outlet,
     output: &mut Output<'_>,
 ) -> Option<usize> {
     let mut count = None;
-    for (id, stream) in streams.iter_mut() {
-        let Stream::Echo(echo) = stream else { continue };
+    streams.each_in_turn(|id, stream| {
+        let Stream::Echo(echo) = stream else { return true };
         let count = count.get_or_insert(0);
-        if echo.demand == 0 || output.queue.len() > bytes_max {
-            continue;
+        let before = output.queue.len();
+        if before > bytes_max {
+            return false;
         }
-        echo.demand -= 1;
-        *count += 1;
-        outlet.send(Frame::item(*id, echo.payload(), false), output);
-    }
+        *count += usize::from(echo.demand > 0);
+        while echo.demand > 0 {
+            echo.demand -= 1;
+            outlet.send(Frame::item(id, echo.payload(), false), output);
+            if output.queue.len() - before >= share {
+                break;
+            }
+        }
+        true
+    });
     count
 }
-
-/// As much as there is demand for and a block has room for.
-fn pour(now: Time, streams: &mut Streams, outlet: &mut Outlet, output: &mut Output<'_>) -> Time {
-    while output.queue.len() < ECHO_BLOCK_BYTES {
-        if round(streams, ECHO_BLOCK_BYTES, outlet, output).unwrap_or_default() == 0 {
-            return Time::NEVER;
-        }
-    }
-    now + PAUSE
-}
-
-/// Between two blocks for which there is demand: the connection takes the first meanwhile.
-const PAUSE: Span = Span::from_micros(100);
 
 #[cfg(test)]
 mod tests {

@@ -93,7 +93,7 @@ impl RSocketSession {
         match &frame.body {
             Body::Payload(item) => self.payload(now, stream, item, context),
             Body::RequestN(0) => self.fault(Rule::Demand),
-            Body::RequestN(items) => self.demand(now, stream, *items, context),
+            Body::RequestN(items) => self.demand(stream, *items, context),
             Body::Request(request) => {
                 if !self.may_begin(stream) {
                     return self.fault(Rule::StreamId);
@@ -297,13 +297,7 @@ impl RSocketSession {
     }
 
     /// More items are wanted.
-    fn demand(
-        &mut self,
-        now: Now,
-        stream: u32,
-        items: u32,
-        context: &mut Context<'_>,
-    ) -> Result<(), Close> {
+    fn demand(&mut self, stream: u32, items: u32, context: &mut Context<'_>) -> Result<(), Close> {
         let Some(known) = self.streams.get_mut(stream) else {
             if self.streams.may_have_been(stream) {
                 return Ok(());
@@ -314,7 +308,7 @@ impl RSocketSession {
             Stream::Echo(echo) => {
                 echo.demand = echo.demand.saturating_add(u64::from(items));
                 if self.options().echo.is_some_and(|echo| echo.interval.is_zero()) {
-                    self.tick = now.time;
+                    self.marks.set(Marks::POURS, true);
                 }
             }
             Stream::Subscribed { key } => {

@@ -105,6 +105,8 @@ pub(super) struct Streams {
     highest: u32,
     /// The id of the server's last stream.
     own: u32,
+    /// The place in the table at which a walk through it was stopped.
+    turn: u32,
     /// Whether ids have come to their end, so that any of them may have been used.
     wrapped: bool,
 }
@@ -134,8 +136,19 @@ impl Streams {
         self.open.contains_key(&stream)
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&u32, &mut Stream)> {
-        self.open.iter_mut()
+    /// Gives each stream once, until told to stop; begins with the one at which it was stopped last,
+    /// give or take those that have begun or ended since.
+    pub(super) fn each_in_turn(&mut self, mut go_on: impl FnMut(u32, &mut Stream) -> bool) {
+        let first = self.turn as usize;
+        for places in [first..usize::MAX, 0..first] {
+            let streams = self.open.iter_mut().enumerate().take(places.end).skip(places.start);
+            for (place, (id, stream)) in streams {
+                if !go_on(*id, stream) {
+                    self.turn = place as u32;
+                    return;
+                }
+            }
+        }
     }
 
     pub(super) fn ids(&self) -> Vec<u32> {

@@ -162,6 +162,12 @@ impl Rig {
         self.commands.extend(commands.drain());
     }
 
+    /// Lets it write of its own accord; whether it has more.
+    pub fn pour(&mut self, bytes_max: usize) -> bool {
+        let mut output = Output { framing: Framing::Stream, queue: &mut self.queue };
+        self.session.pour(bytes_max, &mut output)
+    }
+
     /// Delivers a whole run.
     pub fn deliver(&mut self, key: u32, run: &SharedRun) {
         self.hand(key, run, None);
