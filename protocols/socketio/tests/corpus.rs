@@ -1,30 +1,19 @@
 //! Replays the fuzz corpora, so that every input that was ever of interest stays tested.
 //!
 //! Relies on the same checks as the fuzz targets.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 #[path = "../fuzz/check.rs"]
 mod check;
 
 use proptest::prelude::*;
 
-fn replay(folder: &str, check: fn(&[u8])) {
-    let mut files = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        check(&std::fs::read(entry.unwrap().path()).unwrap());
-        files += 1;
-    }
-    assert!(files >= 8, "the corpus is missing: only {files} files in {folder}");
-}
-
 #[test]
-fn the_packet_corpus_replays() {
-    replay(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/packet"), check::packet);
-}
-
-#[test]
-fn the_session_corpus_replays() {
-    replay(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/session"), check::session);
+fn the_corpora_replay() {
+    tiderace_corpus::replay(
+        env!("CARGO_MANIFEST_DIR"),
+        &[("packet", check::packet), ("session", check::session)],
+    );
 }
 
 /// Packets of every kind, right and wrong.

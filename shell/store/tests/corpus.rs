@@ -1,18 +1,12 @@
-//! Replays the fuzz corpus, so that every input that was ever of interest stays tested.
+//! Replays the fuzz corpora, so that every input that was ever of interest stays tested.
 //!
-//! Relies on the same check as the fuzz target.
-#![allow(clippy::unwrap_used)]
+//! Relies on the same checks as the fuzz targets.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 #[path = "../fuzz/check.rs"]
 mod check;
 
 #[test]
-fn the_corpus_replays() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/segment");
-    let mut files = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        check::segment(&std::fs::read(entry.unwrap().path()).unwrap());
-        files += 1;
-    }
-    assert!(files >= 12, "the corpus is missing: only {files} files in {folder}");
+fn the_corpora_replay() {
+    tiderace_corpus::replay(env!("CARGO_MANIFEST_DIR"), &[("segment", check::segment)]);
 }

@@ -84,7 +84,7 @@ fn check_target(tree: &Tree, member: &Crate, target: &str) -> Vec<Finding> {
         .ending(".rs")
         .filter(|file| inside.iter().any(|start| file.path.starts_with(start)))
         .map(|file| file.text.as_str())
-        .filter(|text| text.contains("fuzz/corpus"))
+        .filter(|text| text.contains("tiderace_corpus::replay"))
         .collect();
     if !texts.iter().any(|text| has_word(text, target)) {
         findings.push(Finding::in_file(
@@ -104,7 +104,10 @@ mod tests {
     const CRATE: (&str, &str) = ("protocols/a/Cargo.toml", "[package]\nname = \"a\"\n");
     const FUZZ: (&str, &str) = ("protocols/a/fuzz/Cargo.toml", "[[bin]]\nname = \"frame\"\n");
     const CORPUS: (&str, &str) = ("protocols/a/fuzz/corpus/frame/one", "x");
-    const REPLAY: (&str, &str) = ("protocols/a/tests/corpus.rs", "\"/fuzz/corpus/frame\"");
+    const REPLAY: (&str, &str) = (
+        "protocols/a/tests/corpus.rs",
+        "tiderace_corpus::replay(root, &[(\"frame\", check::frame)])",
+    );
 
     #[test]
     fn missing_targets_corpora_and_replays_are_found() {

@@ -1,30 +1,15 @@
-//! Replays the corpus of the fuzz targets, so that what fuzzing once found stays fixed.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+//! Replays the fuzz corpora, so that every input that was ever of interest stays tested.
+//!
+//! Relies on the same checks as the fuzz targets.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 #[path = "../fuzz/checks.rs"]
-#[allow(unreachable_pub)]
 mod checks;
 
-use std::path::Path;
-
-fn replay(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        check(&std::fs::read(&path).unwrap());
-        count += 1;
-    }
-    assert!(count > 0, "the corpus of {target} is missing");
-}
-
 #[test]
-fn connection() {
-    replay("connection", checks::connection);
-}
-
-#[test]
-fn answer() {
-    replay("answer", checks::answer);
+fn the_corpora_replay() {
+    tiderace_corpus::replay(
+        env!("CARGO_MANIFEST_DIR"),
+        &[("connection", checks::connection), ("answer", checks::answer)],
+    );
 }
