@@ -7,9 +7,8 @@ use std::cmp::Ordering;
 
 use tiderace_base::{Close, CloseCode};
 use tiderace_topics::Path;
-use tiderace_wire::{Comparison, Condition, Flags, Run, TopicSpec, ValueType};
-
-use tiderace_value::{Json, Pointer, equal, scalar_order};
+use tiderace_value::{Json, Pointer, equal, is_binary_content, scalar_order};
+use tiderace_wire::{Comparison, Condition, Flags, Run, TopicSpec, ValueType, properties};
 
 use crate::broker::Broker;
 use crate::operate::Operator;
@@ -85,14 +84,29 @@ pub(crate) fn check_value(spec: &TopicSpec, run: &Run) -> Result<(), Close> {
         return Ok(());
     }
     for message in run.messages().filter(|known| !known.flags.contains(Flags::RETAIN_REMOVE)) {
-        let fits = spec.value.check(message.body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string());
-        fits.and_then(|()| fits_schema(spec, message.body)).map_err(|problem| {
+        let fits = fits_content(message.properties)
+            .and_then(|()| {
+                spec.value.check(message.body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string())
+            })
+            .and_then(|()| fits_schema(spec, message.body));
+        fits.map_err(|problem| {
             let path = &run.destination().path;
             let reason = format!("{path} takes values of type {}: {problem}", spec.value.name());
             Close::new(CloseCode::BadValue, reason)
         })?;
     }
     Ok(())
+}
+
+/// Whether what is said of a value lets it be text, which all types are that are checked. A number in
+/// CBOR may look like one in JSON.
+fn fits_content(block: &[u8]) -> Result<(), String> {
+    match properties::find(block, "content-type") {
+        Some(kind) if is_binary_content(&kind) => {
+            Err(format!("its content type says {kind:?}, which is never text"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn fits_schema(spec: &TopicSpec, body: &[u8]) -> Result<(), String> {

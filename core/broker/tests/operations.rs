@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use support::asking::{answer, ask, create, path, tell, update};
-use support::{Wish, World, for_seeds};
+use support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};
@@ -65,6 +65,16 @@ fn a_topic_is_created_once_and_holds_what_it_says() {
         world.quiesce();
         assert!(!world.is_confirmed(ann, bad) && world.is_confirmed(ann, good));
         assert_eq!(world.clients[ann].refused.last().unwrap().1, CloseCode::BadValue);
+        // A number in CBOR, which happens to be one in JSON.
+        let said = |kind: &str| Outgoing {
+            properties: format!("content-type:{kind}\n"),
+            ..Outgoing::new("1")
+        };
+        let cbor = world.publish_all(ann, "topic:a/b", &[said("application/cbor")]);
+        let bytes = world.publish_all(ann, "topic:x/d", &[said("application/cbor")]);
+        world.quiesce();
+        assert!(!world.is_confirmed(ann, cbor), "a topic of type json does not take it");
+        assert!(world.is_confirmed(ann, bytes), "one of any type does");
         let page = page(&mut world, ann, fetch("a/**", 0, None));
         assert_eq!(listed(&page), ["a/b"]);
         let entry = &page.topics[0];

@@ -17,6 +17,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod compare;
+mod content;
 pub mod edit;
 mod items;
 mod json;
@@ -34,6 +35,7 @@ mod tree;
 mod write;
 
 pub use compare::{equal, scalar_order};
+pub use content::is_binary_content;
 pub use edit::EditError;
 pub use json::{Json, JsonKind};
 pub use limits::{

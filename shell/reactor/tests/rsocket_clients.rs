@@ -55,12 +55,18 @@ struct Peer {
     heard: Vec<(u32, String)>,
     /// Streams that the server has begun, with the data of their requests.
     asked: Vec<(u32, String)>,
+    /// What was refused: the stream, and the code with the sentence.
+    refused: Vec<(u32, String)>,
 }
 
 impl Peer {
     fn connect(world: &World, websocket: bool, token: Option<Vec<u8>>) -> Peer {
+        Peer::with(world, websocket, RequesterOptions { token, ..RequesterOptions::default() })
+    }
+
+    fn with(world: &World, websocket: bool, options: RequesterOptions) -> Peer {
         let metadata_mime = "message/x.rsocket.routing.v0".into();
-        let options = RequesterOptions { metadata_mime, token, ..RequesterOptions::default() };
+        let options = RequesterOptions { metadata_mime, ..options };
         let mut peer = Peer {
             requester: Requester::new(Arc::new(options), framing(websocket)),
             wire: open(world, websocket),
@@ -68,6 +74,7 @@ impl Peer {
             read: 0,
             heard: Vec::new(),
             asked: Vec::new(),
+            refused: Vec::new(),
         };
         peer.say(world, |requester, out| requester.begin(world.network.now(), out));
         peer
@@ -139,7 +146,11 @@ impl Peer {
                     let text = String::from_utf8(request.payload.data.to_vec()).unwrap();
                     self.asked.push((stream, text));
                 }
-                Some(Frame { body: Body::ResumeOk(_), .. }) | None => {}
+                Some(Frame { stream, body: Body::Error(failure) }) if stream > 0 => {
+                    let text = String::from_utf8_lossy(failure.text);
+                    self.refused.push((stream, format!("{} {text}", failure.code)));
+                }
+                Some(Frame { body: Body::ResumeOk(_) | Body::RequestN(_), .. }) | None => {}
                 Some(other) => panic!("seed {}: {other:?}", world.seed),
             }
         }
@@ -340,6 +351,58 @@ fn clients_serve_clients_across_shards() {
             assert_eq!(callers[number % 3].items(id), [&answer[..]], "seed {seed}");
         }
         assert_eq!(server.requester.streams(), 1, "seed {seed}: only the registration is left");
+        stop(world);
+    }
+}
+
+#[test]
+fn values_that_their_topic_does_not_take_are_refused() {
+    for seed in 0..20 {
+        let mut world = world(seed);
+        let of =
+            |kind: &str| RequesterOptions { data_mime: kind.into(), ..RequesterOptions::default() };
+        let kinds = ["application/json", "application/cbor", "application/octet-stream"];
+        let mut peers = kinds.map(|kind| Peer::with(&world, seed % 2 == 0, of(kind)));
+        let create = |path: &str, kind: &str| {
+            format!(r#"{{"do":"create","path":"{path}","spec":{{"type":"{kind}","retain":true}}}}"#)
+        };
+        for (path, kind) in [("j", "json"), ("n", "int64"), ("b", "binary")] {
+            let made =
+                peers[0].ask(&world, Interaction::Response, 0, "operate:", &create(path, kind));
+            run(&mut world, &mut [&mut peers[0]], "a topic", |_, peers| {
+                !peers[0].items(made).is_empty()
+            });
+        }
+        // Who says so, where, what, and whether it is taken.
+        for (who, topic, data, taken) in [
+            (0, "j", "{\"a\":1}", true),
+            (0, "j", "{\"a\":", false),
+            (0, "n", "17", true),
+            (0, "n", "1.5", false),
+            (1, "j", "1", false),
+            (1, "b", "1", true),
+            (2, "j", "[1]", true),
+            (2, "n", "many", false),
+        ] {
+            let peer = &mut peers[who];
+            for how in [Interaction::Response, Interaction::Channel] {
+                let stream = peer.ask(&world, how, 5, topic, data);
+                run(&mut world, &mut [&mut *peer], "an answer", |_, peers| {
+                    !peers[0].items(stream).is_empty() || !peers[0].refused.is_empty()
+                });
+                let refused = std::mem::take(&mut peer.refused);
+                assert_eq!(
+                    refused.is_empty(),
+                    taken,
+                    "seed {seed}: {data} to {topic}: {refused:?}"
+                );
+                let clear = format!("APPLICATION_ERROR bad-value: {topic} takes values of type ");
+                assert!(
+                    refused.iter().all(|(id, text)| *id == stream && text.starts_with(&clear)),
+                    "seed {seed}: {refused:?}"
+                );
+            }
+        }
         stop(world);
     }
 }

@@ -31,15 +31,16 @@ impl RSocketSession {
 /// The error code of a request that ends so, and the limit that it met if it was not begun.
 pub(super) fn stream_code(code: CloseCode) -> (ErrorCode, Option<Rejection>) {
     use CloseCode::{
-        BadDestination, BadFrame, BadHeader, BadOperation, BadPatch, BadRequest, BadSelector,
-        BadSpecification, BadText, BadValue, BadView, CallCancelled, FrameTimeout, FrameTooLarge,
-        LockHeld, MemoryFull, NoResponder, ServiceBusy, ShuttingDown, StoreUnavailable,
-        TooManyCalls, TooManyReceipts, TooManySubscriptions, TooManyTopics, UnexpectedFrame,
+        BadDestination, BadFrame, BadHeader, BadOperation, BadRequest, BadSelector,
+        BadSpecification, BadText, BadView, CallCancelled, FrameTimeout, FrameTooLarge, LockHeld,
+        MemoryFull, NoResponder, ServiceBusy, ShuttingDown, StoreUnavailable, TooManyCalls,
+        TooManyReceipts, TooManySubscriptions, TooManyTopics, UnexpectedFrame,
     };
     match code {
-        BadDestination | BadFrame | BadHeader | BadOperation | BadPatch | BadRequest
-        | BadSelector | BadSpecification | BadText | BadValue | BadView | FrameTimeout
-        | FrameTooLarge | UnexpectedFrame => (ErrorCode::INVALID, Some(Rejection::Other)),
+        BadDestination | BadFrame | BadHeader | BadOperation | BadRequest | BadSelector
+        | BadSpecification | BadText | BadView | FrameTimeout | FrameTooLarge | UnexpectedFrame => {
+            (ErrorCode::INVALID, Some(Rejection::Other))
+        }
         TooManyReceipts | TooManySubscriptions => (ErrorCode::REJECTED, Some(Rejection::Streams)),
         MemoryFull | StoreUnavailable | TooManyTopics => {
             (ErrorCode::REJECTED, Some(Rejection::Memory))
@@ -48,6 +49,7 @@ pub(super) fn stream_code(code: CloseCode) -> (ErrorCode, Option<Rejection>) {
             (ErrorCode::REJECTED, Some(Rejection::Other))
         }
         CallCancelled => (ErrorCode::CANCELED, None),
+        // Among them values and patches that the topic does not take: the request itself is in order.
         _ => (ErrorCode::APPLICATION_ERROR, None),
     }
 }
