@@ -150,6 +150,9 @@ impl Broker {
         messages: u64,
         effects: &mut Effects,
     ) {
+        if self.owners.add_credit(session, key, messages) {
+            return;
+        }
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let Some(credit) = record.credit_mut(key).filter(|_| messages > 0) else { return };
         credit.left = credit.left.saturating_add(messages);
@@ -295,11 +298,7 @@ impl Broker {
             SlowConsumer::DropNewest => {
                 self.metrics.dropped_newest += self.drop_window(window);
             }
-            SlowConsumer::DropOldest => {
-                let waiting = record.credit_mut(key).and_then(|credit| credit.waiting.as_mut());
-                let oldest = waiting.and_then(|waiting| waiting.windows.pop_front());
-                self.metrics.dropped_oldest += self.drop_window(oldest.unwrap_or(window));
-            }
+            SlowConsumer::DropOldest => self.drop_withheld(session, key, window),
             SlowConsumer::Conflate | SlowConsumer::Block | SlowConsumer::Disconnect => {
                 let most = self.options.withheld_bytes_max;
                 let reason = format!(
@@ -308,6 +307,24 @@ impl Broker {
                 let close = Close::new(CloseCode::SlowConsumer, reason);
                 let link = record.link;
                 effects.close.push((link, self.id_of(session), close));
+            }
+        }
+    }
+
+    /// Gives up what a subscription has waited for longest until no more is withheld than may be, at
+    /// last what a window has just withheld.
+    fn drop_withheld(&mut self, session: Key, key: SubscriptionKey, window: Key) {
+        loop {
+            let Some(record) = self.sessions.get_mut(session) else { return };
+            let withheld = record.backlog.as_ref().map_or(0, |backlog| backlog.withheld_bytes());
+            if withheld <= self.options.withheld_bytes_max {
+                return;
+            }
+            let waiting = record.credit_mut(key).and_then(|credit| credit.waiting.as_mut());
+            let oldest = waiting.and_then(|waiting| waiting.windows.pop_front());
+            self.metrics.dropped_oldest += self.drop_window(oldest.unwrap_or(window));
+            if oldest.is_none() {
+                return;
             }
         }
     }

@@ -45,6 +45,24 @@ impl Owners {
     pub(crate) fn asks(&self, session: SessionId, key: SubscriptionKey) -> bool {
         !self.asked.is_empty() && self.asked.contains_key(&(session, key))
     }
+
+    /// A session allows more messages to a subscription; whether that waits for an answer, and is to
+    /// begin with them.
+    pub(crate) fn add_credit(
+        &mut self,
+        session: SessionId,
+        key: SubscriptionKey,
+        messages: u64,
+    ) -> bool {
+        if self.asked.is_empty() {
+            return false;
+        }
+        let Some(asked) = self.asked.get_mut(&(session, key)) else { return false };
+        if let Some(credit) = &mut asked.subscribe.credit {
+            *credit = credit.saturating_add(messages);
+        }
+        true
+    }
 }
 
 impl Broker {

@@ -347,3 +347,26 @@ fn a_responder_is_given_as_many_calls_as_it_has_credit_for() {
         world.end();
     }
 }
+
+#[test]
+fn values_that_grow_while_they_wait_take_no_more_than_may_be() {
+    let mut options = options(1);
+    options.withheld_bytes_max = 40_000;
+    Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::DropOldest;
+    let mut world = World::new(1, options);
+    let (writer, reader) = (world.connect(0, "w"), world.connect(0, "r"));
+    world.subscribe(reader, 0, bounded("topic:**", 0));
+    for (size, begin) in [(100, 0), (3_000, 99)] {
+        for place in 0..100u32 {
+            // What has waited longest is still small when the newest has grown.
+            let topic = place.abs_diff(begin);
+            world.publish(writer, &format!("topic:t/{topic}"), &"x".repeat(size));
+            let session = world.clients[reader].session;
+            assert!(world.brokers[0].backlog_bytes(session) <= 40_000);
+        }
+    }
+    world.credit(reader, 0, 1_000);
+    world.quiesce();
+    assert!(world.clients[reader].received.len() > 10);
+    world.end();
+}

@@ -183,3 +183,19 @@ fn an_owner_leaves_a_will_that_others_may_not() {
         world.end();
     });
 }
+
+#[test]
+fn credit_counts_while_the_owner_is_asked_for() {
+    for_seeds(0..12, |seed| {
+        let mut world = world(seed);
+        let ann = connect(&mut world, "ann");
+        create(&mut world, ann, "fx/1", "ann");
+        world.subscribe(ann, 0, Wish { credit: Some(1), ..Wish::to("topic:fx/1") });
+        world.credit(ann, 0, 2);
+        world.quiesce();
+        for body in ["1", "2", "3", "4"] {
+            world.publish(ann, "topic:fx/1", body);
+        }
+        assert_eq!(bodies(&mut world, ann), ["1", "2", "3"]);
+    });
+}
