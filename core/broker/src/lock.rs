@@ -32,11 +32,13 @@ pub(crate) struct Lock {
     waiting: VecDeque<(Operator, Time)>,
 }
 
-/// Something that a session gives back when it ends.
+/// Something that a session gives back when it ends; one for each request for it, and one in the end.
 #[derive(Debug)]
 pub(crate) struct Holding {
     name: Path,
     what: Held,
+    /// The request, as long as it has no answer.
+    asked: Option<Token>,
 }
 
 /// What a session holds.
@@ -44,8 +46,6 @@ pub(crate) struct Holding {
 enum Held {
     /// A lock, or a place among those who wait for it.
     Lock {
-        /// Of the last request for it.
-        token: Token,
         /// Zero while it is waited for.
         fence: u64,
     },
@@ -70,6 +70,14 @@ pub(crate) struct Guard {
     pub(crate) read_only: bool,
     /// The lock of the last update under a lock, and its fence.
     pub(crate) fence: Option<(Path, u64)>,
+}
+
+impl Guard {
+    /// Whether its topic is to be remembered for it. Not for a fence: what a late holder has sent does
+    /// not come so late.
+    pub(crate) fn holds_topic(&self) -> bool {
+        self.claimed.is_some() || self.read_only
+    }
 }
 
 impl Broker {
@@ -122,8 +130,14 @@ impl Broker {
         // Above all fences of earlier lives of the node, whose clock did not stand still.
         let fence = self.last_fence.saturating_add(1).max(now.wall_ms);
         self.last_fence = fence;
+        let is_same = |(waits, _): &(Operator, Time)| waits.session == operator.session;
+        // Whatever else the session has asked for it is answered too, as if it came now.
+        let (same, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_same);
+        self.locks_waited -= same.len();
         self.locks.insert(name, Lock { holder: operator.session, fence, waiting });
-        self.answer_operation(&operator, Ok(Outturn::Locked { fence }), effects);
+        for operator in std::iter::once(operator).chain(same.into_iter().map(|(same, _)| same)) {
+            self.answer_operation(&operator, Ok(Outturn::Locked { fence }), effects);
+        }
     }
 
     /// At the home of its name.
@@ -138,9 +152,18 @@ impl Broker {
             return Err(CloseCode::LockNotHeld.into());
         };
         if lock.holder != operator.session {
-            let before = lock.waiting.len();
-            lock.waiting.retain(|(waiting, _)| waiting.session != operator.session);
-            self.locks_waited -= before - lock.waiting.len();
+            let is_own = |(waits, _): &(Operator, Time)| waits.session == operator.session;
+            let waiting = std::mem::take(&mut lock.waiting);
+            let (own, others): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_own);
+            lock.waiting = others;
+            self.locks_waited -= own.len();
+            for (operator, _) in own {
+                let reason = format!(
+                    "this session has given up its place among those who wait for the lock {name}"
+                );
+                let result = Err(Close::new(CloseCode::LockNotHeld, reason));
+                self.answer_operation(&operator, result, effects);
+            }
             return Err(CloseCode::LockNotHeld.into());
         }
         if let Some(mut lock) = self.locks.remove(name)
@@ -196,47 +219,56 @@ impl Broker {
     /// At a topic's home.
     pub(crate) fn release_claim(&mut self, operator: &Operator, path: &Path) -> Operated {
         let key = self.find_topic(path);
-        let topic = key.and_then(|key| self.topics.get_mut(key));
-        let guard = topic.and_then(|topic| topic.home.as_mut()?.guard_mut());
-        match guard {
-            Some(guard) if guard.claimed == Some(operator.session) => {
-                guard.claimed = None;
-                Ok(Outturn::Done)
-            }
-            _ => Err(CloseCode::LockNotHeld.into()),
-        }
+        let home = key.and_then(|key| self.topics.get_mut(key)?.home.as_mut());
+        let own = |guard: &Guard| guard.claimed == Some(operator.session);
+        let Some(home) = home else { return Err(CloseCode::LockNotHeld.into()) };
+        let Some(guard) = home.rare_mut().guard.as_mut().filter(|guard| own(guard)) else {
+            home.tidy();
+            return Err(CloseCode::LockNotHeld.into());
+        };
+        guard.claimed = None;
+        home.rare_mut().guard.take_if(|guard| !guard.holds_topic() && guard.fence.is_none());
+        home.tidy();
+        Ok(Outturn::Done)
     }
 
     /// On the session's shard: what it asks for is to be given back when it ends.
     pub(crate) fn note_holding(&mut self, session: SessionId, token: Token, operation: &Operation) {
-        let lock = Held::Lock { token, fence: 0 };
-        let (name, what) = match operation {
-            Operation::Lock { name, .. } => (name, lock),
-            Operation::Claim { path } => (path, Held::Claim),
-            Operation::Create { path, spec, .. } if heeds_session(spec) => (path, Held::Creation),
-            Operation::Unlock { name } => return self.forget_holding(session, name, lock),
-            Operation::Release { path } => return self.forget_holding(session, path, Held::Claim),
-            _ => return,
-        };
-        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
-        let holdings = &mut record.rare.get_or_insert_default().holdings;
-        let same = |held: &&mut Holding| held.name == *name && held.what.is_like(what);
-        match (holdings.iter_mut().find(same), what) {
-            (
-                Some(Holding { what: Held::Lock { token: asked, .. }, .. }),
-                Held::Lock { token, .. },
-            ) => {
-                *asked = token;
+        match operation {
+            Operation::Unlock { name } => {
+                return self.forget_holding(session, name, Held::Lock { fence: 0 });
             }
-            (Some(_), _) => {}
-            (None, _) => holdings.push(Holding { name: name.clone(), what }),
+            Operation::Release { path } => return self.forget_holding(session, path, Held::Claim),
+            _ => {}
+        }
+        let Some((name, what)) = self.held_by(operation) else { return };
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        let holding = Holding { name: name.clone(), what, asked: Some(token) };
+        record.rare.get_or_insert_default().holdings.push(holding);
+    }
+
+    /// What a session has by an operation until it ends, if that is anything.
+    fn held_by<'a>(&self, operation: &'a Operation) -> Option<(&'a Path, Held)> {
+        let creation = |path: &'a Path, spec: &[u8]| {
+            let policy = self.options.topic(path).removal.as_ref();
+            let heeds =
+                heeds_session(spec) || policy.is_some_and(|removal| removal.heeds_session());
+            heeds.then_some((path, Held::Creation))
+        };
+        match operation {
+            Operation::Lock { name, .. } => Some((name, Held::Lock { fence: 0 })),
+            Operation::Claim { path } => Some((path, Held::Claim)),
+            Operation::Create { path, spec, .. } => creation(path, spec),
+            Operation::Update(update) => creation(&update.path, update.spec.as_ref()?),
+            _ => None,
         }
     }
 
-    /// Whether a session may ask for one more.
-    pub(crate) fn may_hold(&self, session: SessionId) -> bool {
+    /// Whether a session may ask for that: it holds no more than it may.
+    pub(crate) fn may_hold(&self, session: SessionId, operation: &Operation) -> bool {
         let rare = self.session(session).and_then(|record| record.rare.as_ref());
         rare.is_none_or(|rare| rare.holdings.len() < HOLDINGS_MAX)
+            || self.held_by(operation).is_none()
     }
 
     fn forget_holding(&mut self, session: SessionId, name: &Path, what: Held) {
@@ -246,24 +278,26 @@ impl Broker {
         }
     }
 
-    /// On the session's shard: a lock was granted, or not.
+    /// On the session's shard: what it has asked for is its own now, or not.
     pub(crate) fn note_answer(&mut self, session: SessionId, token: Token, result: &Operated) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let Some(rare) = &mut record.rare else { return };
-        let asked =
-            |held: &Holding| matches!(held.what, Held::Lock { token: of, .. } if of == token);
-        let Some(place) = rare.holdings.iter().position(asked) else { return };
+        let asked = rare.holdings.iter().position(|held| held.asked == Some(token));
+        let Some(place) = asked else { return };
+        let mut held = rare.holdings.swap_remove(place);
         match result {
-            Ok(Outturn::Locked { fence }) => {
-                if let Some(held) = rare.holdings.get_mut(place) {
-                    held.what = Held::Lock { token, fence: *fence };
-                }
-            }
-            Err(_) => {
-                rare.holdings.swap_remove(place);
-            }
+            Ok(Outturn::Locked { fence }) => held.what = Held::Lock { fence: *fence },
             Ok(_) => {}
+            // It is there, although the store does not have it.
+            Err(close) if close.code == CloseCode::StoreUnavailable => {}
+            Err(_) => return,
         }
+        held.asked = None;
+        let same = |known: &Holding| {
+            known.asked.is_none() && known.name == held.name && known.what.is_like(held.what)
+        };
+        rare.holdings.retain(|known| !same(known));
+        rare.holdings.push(held);
     }
 
     /// On the session's shard: the fence of the lock that a condition names.
@@ -278,7 +312,7 @@ impl Broker {
         let rare = self.session(session).and_then(|record| record.rare.as_ref());
         let held = rare.into_iter().flat_map(|rare| &rare.holdings);
         let fence = held.filter(|held| held.name == *name).find_map(|held| match held.what {
-            Held::Lock { fence, .. } if fence > 0 => Some(fence),
+            Held::Lock { fence } if fence > 0 => Some(fence),
             _ => None,
         });
         fence.ok_or_else(|| {
@@ -311,7 +345,7 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let Some(rare) = &mut record.rare else { return };
         let holdings = std::mem::take(&mut rare.holdings);
-        for Holding { name, what } in holdings {
+        for Holding { name, what, .. } in holdings {
             let operation = match what {
                 Held::Lock { .. } => Operation::Unlock { name },
                 Held::Claim => Operation::Release { path: name },

@@ -59,6 +59,10 @@ impl Broker {
         };
         let principal = Principal::clone(&principal);
         let mut operator = Operator { session, token, principal, fence: 0 };
+        if !self.may_hold(session, &operation) {
+            let result = Err(CloseCode::TooManyTopics.into());
+            return self.answer_operation(&operator, result, effects);
+        }
         match operation {
             Operation::Session => {
                 let state = self.state_of(session);
@@ -88,13 +92,6 @@ impl Broker {
             | Operation::Lock { name: ref path, .. }
             | Operation::Unlock { name: ref path } => {
                 let home = self.home(path);
-                if !self.may_hold(session) {
-                    return self.answer_operation(
-                        &operator,
-                        Err(CloseCode::TooManyTopics.into()),
-                        effects,
-                    );
-                }
                 self.note_holding(session, token, &operation);
                 self.send_operation(now, home, operator, operation, effects);
             }
@@ -107,6 +104,7 @@ impl Broker {
                 match self.fence_for(session, update.condition.as_ref()) {
                     Ok(fence) => {
                         operator.fence = fence;
+                        self.note_holding(session, token, &operation);
                         self.send_operation(now, home, operator, operation, effects);
                     }
                     Err(close) => self.answer_operation(&operator, Err(close), effects),
@@ -244,14 +242,23 @@ impl Broker {
                 gathering.sessions.get_or_insert_default().extend(sessions);
             }
             Ok(_) => {}
-            Err(close) => gathering.refused = Some(close),
+            // What was not allowed is no news beside what has failed.
+            Err(close) if gathering.refused.as_ref().is_none_or(is_denial) => {
+                gathering.refused = Some(close);
+            }
+            Err(_) => {}
         }
         if gathering.left > 0 {
             return;
         }
         let Some(gathered) = self.gatherings.remove(&(session, token)) else { return };
         let result = match gathered {
-            Gathering { refused: Some(close), .. } => Err(close),
+            // At one home as at several: what was allowed is done, and how much that was is said.
+            Gathering { refused: Some(close), removed, .. }
+                if removed == 0 || !is_denial(&close) =>
+            {
+                Err(close)
+            }
             Gathering { sessions: Some(sessions), limit, .. } => {
                 Ok(Outturn::Sessions(merge_sessions(sessions, limit)))
             }
@@ -285,6 +292,11 @@ impl Broker {
             self.gatherings.retain(|(asker, _), _| *asker != session);
         }
     }
+}
+
+/// Whether that says that something is not allowed.
+fn is_denial(close: &Close) -> bool {
+    matches!(close.code, CloseCode::NotAuthorised | CloseCode::TopicReadOnly)
 }
 
 /// Whether the path is below `$sys`, where the server alone publishes.

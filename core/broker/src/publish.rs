@@ -14,7 +14,7 @@ use crate::history::last_of;
 use crate::lock::claimed_by_another;
 use crate::operate::is_reserved;
 use crate::retire::Retirement;
-use crate::series::keeps;
+use crate::series::{holds_messages, keeps};
 use crate::topic::{Home, Topic, bit, members};
 
 impl Broker {
@@ -154,10 +154,12 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else {
             return Ok(0);
         };
-        admit(topic, publisher.session, &run)?;
+        admit(topic, publisher.session, &topic.spec, &run)?;
         let keeps = keeps(&topic.spec);
         let retires = topic.spec.removal.is_some();
-        if keeps && self.retained_bytes + run.bytes() > self.options.messages_bytes_max {
+        // Taking away needs no room.
+        let grows = keeps && holds_messages(&run);
+        if grows && self.retained_bytes + run.bytes() > self.options.messages_bytes_max {
             return Err(CloseCode::MemoryFull.into());
         }
         topic.touch(now.time);
@@ -245,7 +247,7 @@ impl Broker {
         }
         let before = home.retained_bytes();
         let after = retain(home.retained.clone(), run, always);
-        let bytes = after.as_ref().map_or(0, Home::bytes_with);
+        let bytes = after.as_ref().map_or(0, |value| Home::bytes_with(value));
         let total = (self.retained_bytes + bytes).saturating_sub(before);
         if bytes > before && total > self.options.messages_bytes_max {
             return Err(CloseCode::MemoryFull.into());
@@ -309,7 +311,12 @@ pub(crate) struct Publisher<'a> {
 }
 
 /// Whether the run may be published: by what holds its publishers back, and as what its topic holds.
-fn admit(topic: &Topic, origin: Option<SessionId>, run: &Run) -> Result<(), Close> {
+pub(crate) fn admit(
+    topic: &Topic,
+    origin: Option<SessionId>,
+    spec: &TopicSpec,
+    run: &Run,
+) -> Result<(), Close> {
     let guard = topic.home.as_ref().and_then(|home| home.guard());
     if let (Some(guard), Some(origin)) = (guard, origin) {
         if guard.read_only {
@@ -319,7 +326,7 @@ fn admit(topic: &Topic, origin: Option<SessionId>, run: &Run) -> Result<(), Clos
             return Err(claimed_by_another(&topic.path));
         }
     }
-    check_value(&topic.spec, run)
+    check_value(spec, run)
 }
 
 /// The sentence for a refused action.

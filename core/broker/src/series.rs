@@ -88,6 +88,10 @@ impl Series {
         self.bytes
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     /// The version of the first message.
     pub(crate) fn first(&self) -> Option<u64> {
         self.kept.front().map(Kept::first)

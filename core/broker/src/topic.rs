@@ -166,11 +166,11 @@ impl RareHome {
 impl Home {
     /// What its value costs in memory, the topic that it keeps included.
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.retained.as_ref().map_or(0, Home::bytes_with)
+        self.retained.as_ref().map_or(0, |value| Home::bytes_with(value))
     }
 
     /// The same for a value that is to be kept.
-    pub(crate) fn bytes_with(value: &Arc<Run>) -> usize {
+    pub(crate) fn bytes_with(value: &Run) -> usize {
         value.bytes() + TOPIC_BYTES
     }
 
@@ -364,8 +364,8 @@ impl Topic {
             && self.pressing == 0
             && self.home.as_ref().is_none_or(|home| {
                 !home.created
-                    && home.guard().is_none()
-                    && home.series().is_none()
+                    && !home.guard().is_some_and(Guard::holds_topic)
+                    && home.series().is_none_or(Series::is_empty)
                     && home.interested == 0
                     && home.pressed() == 0
                     && home.retained.is_none()

@@ -19,7 +19,8 @@ use crate::broker::Broker;
 use crate::condition::{JSON_DEPTH_MAX, check_value};
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator, is_reserved};
-use crate::publish::{Publisher, denied};
+use crate::publish::{Publisher, admit, denied};
+use crate::series::keeps;
 use crate::topic::{Home, Topic};
 
 /// A specification's text and what it says: topics of one kind are created one after the other.
@@ -65,6 +66,9 @@ impl Broker {
         let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
         if let Some(run) = &run {
             check_value(&spec, run)?;
+        }
+        if let Some(run) = run.as_ref().filter(|_| !existed) {
+            self.check_first(operator, path, &spec, run)?;
         }
         let retires = spec.removal.is_some();
         let key = self.make_known(now, path, spec, effects);
@@ -121,6 +125,7 @@ impl Broker {
         check_value(&spec, &run)?;
         let key = match created {
             Some(spec) => {
+                self.check_first(operator, path, &spec, &run)?;
                 let retires = spec.removal.is_some();
                 let key = self.make_known(now, path, spec, effects);
                 if retires {
@@ -232,6 +237,25 @@ impl Broker {
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
         let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
         Run::single(destination, now.time, properties, body, meta)
+    }
+
+    /// Whether a topic that is about to be made can be given its first value.
+    fn check_first(
+        &self,
+        operator: &Operator,
+        path: &Path,
+        spec: &TopicSpec,
+        run: &Run,
+    ) -> Result<(), Close> {
+        if let Some(topic) = self.find_topic(path).and_then(|key| self.topics.get(key)) {
+            admit(topic, Some(operator.session), spec, run)?;
+        }
+        let kept = if keeps(spec) { run.bytes() } else { 0 };
+        let bytes = kept.max(Home::bytes_with(run));
+        if self.retained_bytes + bytes > self.options.messages_bytes_max {
+            return Err(CloseCode::MemoryFull.into());
+        }
+        Ok(())
     }
 
     /// Numbers a run of a topic whose home this is and passes it on; the version of its last message.
