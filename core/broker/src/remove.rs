@@ -127,6 +127,9 @@ impl Broker {
         if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             home.created = false;
             home.removed = true;
+            // The next topic of that name is not as old as this one, and others make it.
+            home.rare_mut().retirement = None;
+            home.tidy();
         }
         self.announce_topic(now, key, effects);
     }

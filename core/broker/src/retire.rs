@@ -64,8 +64,8 @@ impl Broker {
     pub(crate) fn begin_retirement(&mut self, now: Now, key: Key, creator: SessionId) {
         let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
         let Some(home) = home else { return };
-        let made = || Box::new(Retirement::new(now.time));
-        home.rare_mut().retirement.get_or_insert_with(made).creator = Some(creator);
+        let made = Retirement { creator: Some(creator), ..Retirement::new(now.time) };
+        home.rare_mut().retirement = Some(Box::new(made));
     }
 
     /// The session that created the topic has ended.
@@ -80,7 +80,7 @@ impl Broker {
 
     /// Removes the topic if its time has come.
     pub(crate) fn sweep_retirement(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.topics.get_mut(key) else { return };
+        let Some(topic) = self.topics.get_mut(key).filter(|topic| topic.is_known()) else { return };
         let Some(removal) = topic.spec.removal.clone() else { return };
         let Some(home) = topic.home.as_mut() else { return };
         let mut heard = home.interested != 0;
