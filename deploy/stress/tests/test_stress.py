@@ -3,13 +3,13 @@
 import json
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import hcl2
+import promql_parser
 import pytest
 import yaml
 
@@ -229,18 +229,19 @@ def test_grafana_is_pointed_at_prometheus():
     assert used <= variables, used
 
 
-def promtool():
-    return shutil.which("promtool")
+def rules():
+    groups = yaml.safe_load((STRESS / "prometheus/rules.yml").read_text(encoding="utf-8"))["groups"]
+    return [(rule.get("record") or rule["alert"], rule["expr"]) for group in groups for rule in group["rules"]]
 
 
-@pytest.mark.skipif(promtool() is None, reason="promtool is not installed")
-def test_promtool_understands_every_expression(tmp_path):
-    rules = [{"record": f"a:b:{at}", "expr": re.sub(r"\$__rate_interval", "30s", expression)} for at, (_, expression) in enumerate(expressions())]
-    made = tmp_path / "rules.yml"
-    made.write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}), encoding="utf-8")
-    for path in (made, STRESS / "prometheus/rules.yml"):
-        run = subprocess.run([promtool(), "check", "rules", path], capture_output=True, text=True, check=False)
-        assert run.returncode == 0, run.stdout + run.stderr
+def test_every_expression_is_promql():
+    shown = [(title, expression.replace("$__rate_interval", "30s")) for title, expression in expressions()]
+    assert rules() and shown
+    for title, expression in shown + rules():
+        try:
+            promql_parser.parse(re.sub(r"\$\{?[a-z]+\}?", "any", expression))
+        except ValueError as error:
+            pytest.fail(f"{title}: {expression}: {error}")
 
 
 # The image and the scripts.
