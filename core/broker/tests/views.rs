@@ -445,3 +445,92 @@ fn views_of_the_configuration_are_there_from_the_start() {
         assert_eq!(node.shown("c").unwrap()["order"], 3);
     }
 }
+
+#[test]
+fn what_was_delayed_does_not_come_after_what_no_delay_holds_back() {
+    on_nodes(|mut node| {
+        node.put("v", "map in/* to out/<path(1)> delay 500ms");
+        node.set("in/a", "1");
+        node.set("in/b", "1");
+        node.advance(100);
+        node.put("v", "map in/* to out/<path(1)>");
+        node.set("in/a", "2");
+        node.rest();
+        assert_eq!(node.value("out/a").unwrap(), "2");
+        node.advance(1000);
+        node.rest();
+        assert_eq!(node.value("out/a").unwrap(), "2", "the older value has come late");
+        node.put("v", "map in/* to out/<path(1)> delay 500ms");
+        node.set("in/a", "3");
+        node.advance(100);
+        node.put("v", "map in/* to other/<path(1)>");
+        node.rest();
+        node.advance(1000);
+        node.rest();
+        assert_eq!(node.value("out/a"), None, "the view does not write there any more");
+        assert_eq!(node.value("other/a").unwrap(), "3");
+        node.remove_view("v");
+        assert_eq!(node.topics().len(), 2);
+    });
+}
+
+#[test]
+fn what_is_delayed_stays_within_its_bytes() {
+    let mut node = Node::new(1, 1);
+    node.put("v", "map in/* to out/<path(1)> delay 500ms");
+    for number in 0..200 {
+        node.set(&format!("in/{number}"), "1");
+    }
+    let large = "x".repeat(900 << 10);
+    for _ in 0..80 {
+        node.set("in/large", &large);
+    }
+    node.advance(1000);
+    node.rest();
+    let problems = node.shown("v").unwrap()["problems"].as_u64().unwrap();
+    assert!(problems >= 200, "{problems} left out: the small ones first, then some of the large");
+    assert_eq!(node.value("out/large").unwrap().len(), large.len());
+}
+
+#[test]
+fn changes_of_an_inserted_topic_that_come_together_are_looked_at_once() {
+    for shards in [1, 3] {
+        let mut node = Node::new(1, shards);
+        node.put("v", "map in/* to out/<path(1)> insert rate at /rate");
+        node.set("rate", "0");
+        for number in 0..2000 {
+            node.set(&format!("in/{number}"), "{}");
+        }
+        node.rest();
+        let version = |node: &mut Node| node.fetch("out/7").pop().unwrap().value.unwrap().version();
+        let before = version(&mut node);
+        for change in 1..=200 {
+            node.set("rate", &change.to_string());
+        }
+        for _ in 0..20 {
+            node.rest();
+        }
+        let shown = node.fetch("out/7").pop().unwrap().value.unwrap();
+        assert_eq!(shown.message(0).unwrap().body, b"{\"rate\":200}");
+        let changes = version(&mut node) - before;
+        assert!(changes < 100, "{changes} on {shards} shards");
+    }
+}
+
+#[test]
+fn values_that_are_not_shown_count_as_memory() {
+    let options = BrokerOptions { messages_bytes_max: 1_000_000, ..BrokerOptions::default() };
+    let mut node = Node::with(1, options);
+    node.put("v", "map in/* to all");
+    let value = "x".repeat(20_000);
+    for number in 0..100 {
+        let message = support::Outgoing::new(&value);
+        node.world.publish_all(node.client, &format!("topic:in/{number}"), &[message]);
+        node.rest();
+    }
+    node.advance(2000);
+    node.rest();
+    let shown = node.shown("v").unwrap();
+    assert!(shown["problems"].as_u64().unwrap() >= 50, "{shown}");
+    assert!(shown["last_problem"].as_str().unwrap().contains("no memory"), "{shown}");
+}

@@ -21,7 +21,7 @@ mod watch;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId, Time};
+use tiderace_base::{Key, Now, ShardId, Span, Time};
 use tiderace_topics::{Path, PatternIndex};
 use tiderace_views::{Limits, View};
 use tiderace_wire::{Run, TopicSpec};
@@ -162,7 +162,7 @@ enum Job {
     /// The value of a topic has expired: tell those that insert it.
     Tell(Key),
     /// A topic that is inserted elsewhere has changed: evaluate again what it is inserted into.
-    Watched { path: Path, after: Option<(u32, Key)>, hops: u8 },
+    Watched { path: Path, after: Option<(u32, Key)> },
 }
 
 /// A shard's part in all views.
@@ -315,6 +315,8 @@ impl Broker {
     ) {
         match mail {
             ViewMail::Put { name, view, rank, version } => {
+                let delay = Span::from_millis(view.options().delay_ms.unwrap_or(0));
+                self.views.outputs.hasten(rank, now.time + delay);
                 self.views.put(name, view, rank, version);
                 self.take_early(now, effects);
             }
@@ -425,9 +427,9 @@ impl Broker {
                 let rest = Job::Retract { rank, bucket: bucket + 1 };
                 (Some(rest).filter(|_| bucket + 1 < BUCKETS), work)
             }
-            Job::Watched { path, after, hops } => {
-                let (after, work) = self.evaluate_users(now, &path, after, hops, effects);
-                (after.map(|after| Job::Watched { path, after: Some(after), hops }), work)
+            Job::Watched { path, after } => {
+                let (rest, work) = self.evaluate_users(now, &path, after, effects);
+                (rest.map(|after| Job::Watched { path, after }), work)
             }
         }
     }
@@ -456,4 +458,4 @@ impl Broker {
 }
 
 /// How often problems are reported to the registrar.
-const REPORT_EVERY: tiderace_base::Span = tiderace_base::Span::from_secs(1);
+const REPORT_EVERY: Span = Span::from_secs(1);

@@ -104,6 +104,18 @@ impl Outputs {
         self.delayed_bytes -= gone;
     }
 
+    /// A view's text has changed: what it has delayed waits no longer than what it makes from now on.
+    pub(super) fn hasten(&mut self, rank: u32, by: Time) {
+        for delayed in self.delayed.get_mut(&rank).into_iter().flatten() {
+            delayed.due = delayed.due.min(by);
+        }
+    }
+
+    /// Whether a view has delayed anything.
+    fn has_delayed(&self, rank: u32) -> bool {
+        self.delayed.get(&rank).is_some_and(|queue| !queue.is_empty())
+    }
+
     fn output(&self, key: Key) -> Option<&Output> {
         self.buckets.get(bucket_of(key))?.get(&key)
     }
@@ -153,22 +165,37 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let Some(entry) = self.views.known.get(&rank) else { return };
-        let Some(delay_ms) = entry.view.options().delay_ms else {
+        let delay_ms = entry.view.options().delay_ms;
+        // What its former text has delayed goes first, or it would come over what is newer.
+        if delay_ms.is_none() && !self.views.outputs.has_delayed(rank) {
             return self.give_output(now, rank, source, &path, value, hops, effects);
-        };
-        let due = now.time + Span::from_millis(delay_ms);
+        }
+        let due = now.time + Span::from_millis(delay_ms.unwrap_or(0));
         let delayed = Delayed { due, source: source.clone(), path, value, hops };
         let outputs = &mut self.views.outputs;
         outputs.delayed_bytes += delayed.bytes();
         let queue = outputs.delayed.entry(rank).or_default();
         queue.push_back(delayed);
-        if outputs.delayed_bytes > DELAYED_BYTES_MAX
-            && let Some(oldest) = queue.pop_front()
-        {
-            outputs.delayed_bytes -= oldest.bytes();
-            let problem = format!("too much is delayed: a value of {} was left out", oldest.path);
+        while self.views.outputs.delayed_bytes > DELAYED_BYTES_MAX
+            && self.drop_delayed(now, rank, effects)
+        {}
+    }
+
+    /// Leaves out what a view has delayed longest; a removal comes early instead, since nothing would
+    /// come after it. False if nothing is delayed.
+    fn drop_delayed(&mut self, now: Now, rank: u32, effects: &mut Effects) -> bool {
+        let outputs = &mut self.views.outputs;
+        let oldest = outputs.delayed.get_mut(&rank).and_then(VecDeque::pop_front);
+        let Some(oldest) = oldest else { return false };
+        outputs.delayed_bytes -= oldest.bytes();
+        let Delayed { source, path, value, hops, .. } = oldest;
+        if value.is_none() {
+            self.give_output(now, rank, &source, &path, None, hops, effects);
+        } else {
+            let problem = format!("too much is delayed: a value of {path} was left out");
             self.view_problem(rank, problem);
         }
+        true
     }
 
     /// The same, when its time has come.
@@ -184,12 +211,33 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let Some(key) = self.output_at(now, rank, path, value.as_deref()) else { return };
+        if !self.has_memory(key, rank, source, value.as_deref()) {
+            let problem = format!("{path}: there is no memory for more values");
+            return self.view_problem(rank, problem);
+        }
         let Some(output) = self.views.outputs.ensure(key) else { return };
         output.hops = hops;
         let (before, after) = output.give(rank, source, value);
         let outputs = &mut self.views.outputs;
         outputs.held_bytes = (outputs.held_bytes + after).saturating_sub(before);
         self.show_soon(now, key, effects);
+    }
+
+    /// Whether what a source gives fits into memory; what takes no more than before does.
+    fn has_memory(&self, key: Key, rank: u32, source: &Path, value: Option<&[u8]>) -> bool {
+        let outputs = &self.views.outputs;
+        let bytes = value.map_or(0, <[u8]>::len);
+        if outputs.held_bytes + self.retained_bytes + bytes <= self.options.messages_bytes_max {
+            return true;
+        }
+        let shown = || {
+            let retained = self.topics.get(key)?.home.as_ref()?.retained.as_ref()?;
+            Some(retained.message(0)?.body.len())
+        };
+        let same = |given: &&Given| given.rank == rank && given.source == *source;
+        let before = outputs.output(key).and_then(|output| output.given.iter().find(same));
+        let before = before.and_then(|given| given.value.as_ref().map(|v| v.len()).or_else(shown));
+        bytes <= before.unwrap_or(0)
     }
 
     /// The topic that is or becomes an output; nothing if it cannot be one.

@@ -25,6 +25,12 @@ const SLICE: usize = 256;
 /// A topic that is inserted somewhere.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
+    /// Whether there is a job that evaluates what it is inserted into, and whether that is to begin
+    /// anew when it is through. However often a topic changes, it has one job.
+    is_due: bool,
+    again: bool,
+    /// How many views there are between a client and its value.
+    hops: u8,
     /// Whether its home has said what it is; always, if that is this shard.
     known: bool,
     /// Its value, if its home is another shard.
@@ -70,7 +76,8 @@ impl Broker {
         }
         let home = self.home(path);
         let known = home == self.shard;
-        let watch = Watch { known, value: None, users: BTreeSet::from([(rank, key)]) };
+        let users = BTreeSet::from([(rank, key)]);
+        let watch = Watch { known, users, ..Watch::default() };
         self.views.watches.insert(path.clone(), watch);
         let mail = ViewMail::Watch { path: path.clone(), on: true };
         self.send_view_mail(now, home, mail, effects);
@@ -139,7 +146,18 @@ impl Broker {
             self.send_view_mail(now, shard, mail, effects);
         }
         if watchers & bit(self.shard) != 0 {
-            self.views.jobs.push_back(Job::Watched { path, after: None, hops });
+            self.evaluate_users_soon(path, hops);
+        }
+    }
+
+    /// Has what a topic is inserted into evaluated again, once for all changes that come together.
+    fn evaluate_users_soon(&mut self, path: Path, hops: u8) {
+        let Some(watch) = self.views.watches.get_mut(&path) else { return };
+        watch.hops = hops;
+        if std::mem::replace(&mut watch.is_due, true) {
+            watch.again = true;
+        } else {
+            self.views.jobs.push_back(Job::Watched { path, after: None });
         }
     }
 
@@ -148,28 +166,38 @@ impl Broker {
         let Some(watch) = self.views.watches.get_mut(&path) else { return };
         watch.known = true;
         watch.value = value;
-        self.views.jobs.push_back(Job::Watched { path, after: None, hops });
+        self.evaluate_users_soon(path, hops);
     }
 
-    /// Evaluates some of the sources again into which a topic is inserted; where to go on.
+    /// Evaluates some of the sources again into which a topic is inserted; behind which to go on, which
+    /// is none if it is to begin anew.
+    #[allow(clippy::type_complexity)]
     pub(super) fn evaluate_users(
         &mut self,
         now: Now,
         path: &Path,
         after: Option<(u32, Key)>,
-        hops: u8,
         effects: &mut Effects,
-    ) -> (Option<(u32, Key)>, u32) {
-        let Some(watch) = self.views.watches.get(path) else { return (None, LOOK_WORK) };
+    ) -> (Option<Option<(u32, Key)>>, u32) {
+        let Some(watch) = self.views.watches.get_mut(path) else { return (None, LOOK_WORK) };
+        if after.is_none() {
+            watch.again = false;
+        }
+        let hops = watch.hops;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let users = watch.users.range((from, Bound::Unbounded));
         let users: Vec<(u32, Key)> = users.take(SLICE).copied().collect();
-        let next = if users.len() < SLICE { None } else { users.last().copied() };
+        let rest = if users.len() < SLICE {
+            watch.is_due = std::mem::take(&mut watch.again);
+            watch.is_due.then_some(None)
+        } else {
+            Some(users.last().copied())
+        };
         let mut work = LOOK_WORK;
         for (rank, key) in users {
             work += LOOK_WORK + self.evaluate(now, rank, key, Why::Again, hops, effects);
         }
-        (next, work)
+        (rest, work)
     }
 }
 
