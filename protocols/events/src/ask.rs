@@ -189,7 +189,7 @@ fn task(
                 (Kind::Topic, "PUT") if asked("create") => {
                     natural::create(&name, request).map(Task::Operate)
                 }
-                (Kind::Topic, "GET") if asked("history") => {
+                (Kind::Topic, "GET" | "HEAD") if asked("history") => {
                     natural::history(&name, request).map(Task::Operate)
                 }
                 (Kind::Topic, "GET" | "HEAD") => {
@@ -197,6 +197,7 @@ fn task(
                     Ok(Task::Value { name, known })
                 }
                 (Kind::Topic, "DELETE") => {
+                    natural::unconditional(request)?;
                     let message = Publication {
                         kind,
                         name,
@@ -213,6 +214,11 @@ fn task(
                     if kind == Kind::Topic {
                         let (name, block) = (&message.name, &message.properties);
                         if let Some(operating) = natural::conditional(name, request, block)? {
+                            let kept = choice(request, "retain", "tiderace-retain")?;
+                            if message.ttl_ms.is_some() || kept == Some(false) {
+                                let text = "what depends on a condition is kept until it is replaced: leave `ttl` and `retain=false` out, or the condition";
+                                return Err(Fault::bad_request(text));
+                            }
                             return Ok(Task::Operate(operating));
                         }
                     }

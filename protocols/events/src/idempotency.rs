@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bytes::Bytes;
 use tiderace_base::{Span, Time};
 use tiderace_wire::Response;
 
@@ -84,7 +85,9 @@ impl IdempotencyTable {
         let answer = answer.filter(|answer| bytes_of(answer) <= ANSWER_BYTES_MAX);
         match (self.entries.get_mut(key), answer) {
             (Some(entry), Some(answer)) if entry.answer.is_none() => {
-                entry.answer = Some(answer.clone());
+                // A part of something larger would keep all of that in memory, uncounted.
+                let body = Bytes::copy_from_slice(&answer.body);
+                entry.answer = Some(Response { body, ..answer.clone() });
                 self.bytes += bytes_of(answer);
             }
             (Some(entry), None) if entry.answer.is_none() => {
@@ -164,6 +167,18 @@ mod tests {
         assert_eq!(table.claim(at(2), "k", 2), Claim::Fresh, "too large to be kept");
         table.settle(at(9), "k", Some(&Response::default()));
         assert_eq!(table.claim(at(11), "k", 2), Claim::Answered(Response::default()));
+    }
+
+    #[test]
+    fn what_is_kept_holds_nothing_else_in_memory() {
+        let mut table = table(1 << 20);
+        let large = Bytes::from(vec![7; 1 << 20]);
+        let answer = Response::new(200, "text/plain", large.slice(..4096));
+        table.claim(at(0), "k", 1);
+        table.settle(at(0), "k", Some(&answer));
+        let Claim::Answered(kept) = table.claim(at(1), "k", 1) else { panic!("it was answered") };
+        assert_eq!(kept, answer);
+        assert_ne!(kept.body.as_ptr(), answer.body.as_ptr());
     }
 
     proptest! {

@@ -68,6 +68,23 @@ impl Operating {
         self.text.push(b':');
     }
 
+    /// Adds what the request depends on; nothing if that is nothing.
+    fn condition(self, request: &Request<'_>) -> Result<Option<Operating>, Fault> {
+        let known = |name| {
+            let text = request.field(name).map(std::str::from_utf8).transpose();
+            text.map_err(|_| bad_condition())
+        };
+        Ok(match (known("if-match")?.map(str::trim), known("if-none-match")?.map(str::trim)) {
+            (None, None) => None,
+            (None, Some("*")) => Some(self.raw("if", "{\"absent\":true}")),
+            (Some("*"), None) => Some(self.raw("if", "{\"present\":true}")),
+            (Some(tag), None) if !tag.contains(',') => {
+                Some(Operating { tag: Some(tag.to_owned()), ..self })
+            }
+            _ => return Err(bad_condition()),
+        })
+    }
+
     /// The whole text, once it is known which life of the node this is.
     pub(crate) fn finish(self, epoch: u64) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut text = self.text;
@@ -105,19 +122,8 @@ pub(crate) fn conditional(
     request: &Request<'_>,
     block: &[u8],
 ) -> Result<Option<Operating>, Fault> {
-    let matches = request.text_field("if-match");
-    let absent = request.text_field("if-none-match");
     let operating = Operating::begin("update").text("path", name);
-    let mut operating = match (matches, absent) {
-        (None, None) => return Ok(None),
-        (None, Some(any)) if any.trim() == "*" => operating.raw("if", "{\"absent\":true}"),
-        (Some(any), None) if any.trim() == "*" => operating.raw("if", "{\"present\":true}"),
-        (Some(tag), None) => Operating { tag: Some(tag.to_owned()), ..operating },
-        _ => {
-            let text = "a condition is `If-Match` with one tag or `*`, or `If-None-Match: *`";
-            return Err(Fault::bad_request(text));
-        }
-    };
+    let Some(mut operating) = operating.condition(request)? else { return Ok(None) };
     let mut named = Vec::new();
     for (known, value) in properties::raw(block) {
         let (known, value) = (properties::decode(known), properties::decode(value));
@@ -150,9 +156,26 @@ pub(crate) fn patch(name: &str, request: &Request<'_>) -> Result<Operating, Faul
             return Err(Fault::new(415, "unsupported-media-type", text));
         }
     };
-    let operating = Operating::begin("update").text("path", name).raw(what, json(request)?.text());
-    let tag = request.text_field("if-match").map(str::to_owned);
-    Ok(Operating { tag, ..operating })
+    let begin = || Operating::begin("update").text("path", name);
+    if request.field("if-none-match").is_some() {
+        let text = "a patch wants a value to be there: its condition is `If-Match`";
+        return Err(Fault::bad_request(text));
+    }
+    let operating = begin().condition(request)?.unwrap_or_else(begin);
+    Ok(operating.raw(what, json(request)?.text()))
+}
+
+/// Refuses a condition where none can be looked at: what is done in spite of it could not be undone.
+pub(crate) fn unconditional(request: &Request<'_>) -> Result<(), Fault> {
+    if request.field("if-match").is_none() && request.field("if-none-match").is_none() {
+        return Ok(());
+    }
+    let text = "a removal takes no condition: leave `If-Match` and `If-None-Match` out";
+    Err(Fault::bad_request(text))
+}
+
+fn bad_condition() -> Fault {
+    Fault::bad_request("a condition is `If-Match` with one tag or `*`, or `If-None-Match: *`")
 }
 
 /// `PUT /topics/NAME?create`, with a specification as its body.

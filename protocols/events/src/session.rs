@@ -323,6 +323,10 @@ impl Session for EventsSession {
             }
             Stage::Over => context.finished = Some(CloseCode::Done.into()),
             Stage::Fresh | Stage::LoggingIn(..) | Stage::Working(_) => {
+                if let Stage::Working(work) = &mut self.stage {
+                    // It may be done yet: its key stays taken, so that it is not done twice.
+                    work.claimed = None;
+                }
                 let fault = Fault::new(504, "timeout", "it was not done in time; it may be yet");
                 self.respond(now, fault.response(), context);
             }

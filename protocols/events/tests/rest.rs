@@ -347,3 +347,58 @@ fn operations_are_said_in_json() {
         );
     }
 }
+
+#[test]
+fn a_condition_is_looked_at_or_refused() {
+    let mut world = World::new();
+    let json = [ANN, "Content-Type: application/json"];
+    assert_eq!(world.ask("PUT /topics/a", &json, b"{\"n\":1}").status, 200);
+    for condition in ["If-Match: \"0-1\"", "If-None-Match: *"] {
+        let answer = world.ask("DELETE /topics/a", &[ANN, condition], b"");
+        assert_eq!(answer.status, 400, "{condition}: {}", answer.text());
+        assert_eq!(world.get("GET /topics/a").status, 200, "{condition}");
+    }
+    let merge = "Content-Type: application/merge-patch+json";
+    let patch = |world: &mut World, path: &str, condition: &str| {
+        world.ask(&format!("PATCH /topics/{path}"), &[ANN, merge, condition], b"{\"m\":2}").status
+    };
+    assert_eq!(patch(&mut world, "a", "If-Match: *"), 200, "it has a value");
+    assert_eq!(patch(&mut world, "b", "If-Match: *"), 412, "it has none");
+    assert_eq!(patch(&mut world, "a", "If-None-Match: *"), 400);
+    assert_eq!(patch(&mut world, "a", "If-Match: \"0-1\", \"0-2\""), 400);
+    for line in ["PUT /topics/a?ttl=5s", "PUT /topics/a?retain=false"] {
+        let answer = world.ask(line, &[ANN, "If-Match: *"], b"x");
+        assert_eq!(answer.status, 400, "{line}: {}", answer.text());
+    }
+    assert_eq!(world.get("GET /topics/a").text(), "{\"n\":1,\"m\":2}");
+}
+
+#[test]
+fn the_head_of_a_history_is_that_of_the_history() {
+    let mut world = World::new();
+    assert_eq!(world.ask("PUT /topics/a?create", &[ANN], b"{\"history\":3}").status, 200);
+    assert_eq!(world.ask("PUT /topics/a", &[ANN], b"x").status, 200);
+    let whole = world.get("GET /topics/a?history");
+    let head = world.get("HEAD /topics/a?history");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.field("content-length"), whole.field("content-length"));
+}
+
+#[test]
+fn a_value_is_what_is_kept_whatever_passes_by_meanwhile() {
+    for seed in 0..60 {
+        let mut world = World::with(seed, |_| {});
+        world.ask("PUT /topics/a", &[ANN], b"kept");
+        let mut asked = Vec::new();
+        for _ in 0..4 {
+            asked.push((world.send("GET /topics/a", &[ANN], b""), true));
+            asked.push((world.send("POST /topics/a", &[ANN], b"passing"), false));
+            asked.push((world.send("GET /topics?pattern=a", &[ANN], b""), true));
+        }
+        for (client, reads) in asked {
+            let answer = world.answer(client);
+            assert_eq!(answer.status, 200);
+            assert!(!reads || answer.text().contains("kept"), "seed {seed}: {}", answer.text());
+        }
+    }
+}

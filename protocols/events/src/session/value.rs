@@ -40,7 +40,9 @@ impl Value {
 
     pub(super) fn deliver(&mut self, delivery: &Delivery<'_>) {
         let run = delivery.run.run();
-        let Some(index) = delivery.to.checked_sub(1) else { return };
+        let decides = |index: &usize| run.message(*index).is_some_and(|message| is_kept(&message));
+        let last = delivery.to.checked_sub(1).filter(|_| self.found.is_none());
+        let Some(index) = (delivery.from..delivery.to).rev().find(decides).or(last) else { return };
         let Some(message) = run.message(index) else { return };
         if message.flags.contains(Flags::RETAIN_REMOVE) {
             self.found = None;
@@ -97,6 +99,9 @@ impl List {
         let topic = run.destination().path.as_str();
         for index in delivery.from..delivery.to {
             let Some(message) = run.message(index) else { return };
+            if !is_kept(&message) && self.rows.contains_key(topic) {
+                continue;
+            }
             if let Some(before) = self.rows.remove(topic) {
                 self.bytes -= before.len();
             }
@@ -138,6 +143,12 @@ impl List {
         out.extend_from_slice(if self.cut { b"false}\n" } else { b"true}\n" });
         Some(json(200, out))
     }
+}
+
+/// Whether a message says of itself that it changes what its topic keeps. Others are values only if the
+/// topic keeps everything; beside a value they are passing by, or were published after the question.
+fn is_kept(message: &Message<'_>) -> bool {
+    message.flags.contains(Flags::RETAIN) || message.flags.contains(Flags::RETAIN_REMOVE)
 }
 
 /// The answer that a service's first message is.

@@ -1,0 +1,60 @@
+//! What becomes of an idempotency key when the broker takes too long, by one session alone.
+#![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::expect_used)]
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tiderace_base::{Now, Span, Time};
+use tiderace_events::{Claim, EventsOptions, Idempotency, IdempotencyTable, protocol};
+use tiderace_wire::{
+    Commands, Context, Framing, Opening, OutQueue, Output, Reply, Request, Response,
+};
+
+struct Memory(Mutex<IdempotencyTable>);
+
+impl Idempotency for Memory {
+    fn claim(&self, now: Time, key: &str, request: u64) -> Claim {
+        self.0.lock().unwrap().claim(now, key, request)
+    }
+
+    fn settle(&self, now: Time, key: &str, answer: Option<&Response>) {
+        self.0.lock().unwrap().settle(now, key, answer);
+    }
+}
+
+/// The answer to a message sent under a key whose confirmation does not come, and how much was sent.
+fn send(options: &Arc<EventsOptions>, now: &mut Now) -> (u16, usize) {
+    let events = protocol(Arc::clone(options));
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let fields: &[(&str, &[u8])] = &[("Idempotency-Key", b"k")];
+    let (method, path, body) = ("POST", "/queues/q", &b"one"[..]);
+    let request = Request { method, path, query: None, fields, body, peer };
+    let opening = Opening { request: Some(&request), ..Opening::new(Framing::Stream, peer, *now) };
+    let mut session = (events.open)(&opening);
+    let (mut commands, mut queue) = (Commands::new(), OutQueue::new());
+    let output = Output { framing: Framing::Stream, queue: &mut queue };
+    let mut context = Context::new(&mut commands, output);
+    session.request(*now, &request, &mut context).expect("it is taken");
+    context.commands.drain().for_each(drop);
+    session.reply(*now, Reply::LoggedIn { name: "ann".into() }, &mut context).expect("it goes on");
+    let sent = context.commands.drain().count();
+    if context.respond.is_none() {
+        now.time = session.deadline();
+        session.expire(*now, &mut context).expect("it answers");
+    }
+    (context.respond.expect("an answer").status, sent)
+}
+
+#[test]
+fn what_may_be_done_yet_is_not_done_again() {
+    let table = IdempotencyTable::new(1 << 20, Span::from_secs(600));
+    let options = Arc::new(EventsOptions {
+        idempotency: Some(Arc::new(Memory(Mutex::new(table)))),
+        ..EventsOptions::default()
+    });
+    let mut now = Now::default();
+    assert_eq!(send(&options, &mut now), (504, 1));
+    assert_eq!(send(&options, &mut now), (409, 0), "it would be sent twice");
+    now.time = now.time + Span::from_secs(600);
+    assert_eq!(send(&options, &mut now), (504, 1), "its time is over");
+}
