@@ -104,6 +104,8 @@ struct Rare {
     resumes: BTreeMap<u8, Resume>,
     /// Questions to the broker.
     waiting: BTreeMap<Token, Waiting>,
+    /// Those among them whose answers may be large.
+    large_answers: Vec<Token>,
     /// Open calls, requests and conversations.
     exchanges: BTreeMap<ExchangeKey, Talk>,
     /// Questions to the client, by ack id.
@@ -121,6 +123,7 @@ impl Rare {
             && self.logins.is_empty()
             && self.resumes.is_empty()
             && self.waiting.is_empty()
+            && self.large_answers.is_empty()
             && self.exchanges.is_empty()
             && self.asked.is_empty()
             && self.assembly.is_none()

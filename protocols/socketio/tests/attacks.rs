@@ -1,5 +1,5 @@
 //! Published defects of other implementations, one test each.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
@@ -136,4 +136,32 @@ fn what_one_publishes_does_no_harm_to_another() {
     node.broker.publish(tiderace_wire::Kind::Topic, "io/app", properties, &body);
     node.run();
     assert!(node.heard(ann)[0].starts_with(r#"51-/app,["message",{"_placeholder":true,"num":0}]"#));
+}
+
+/// An answer may hold a mebibyte, and is asked for with a few bytes.
+#[test]
+fn large_answers_are_asked_for_a_few_at_a_time() {
+    let mut node = Node::new();
+    let ann = node.connected();
+    node.broker.unanswered = Some(Vec::new());
+    let fetch =
+        |ack: u32| format!(r#"2{ack}["operate",{{"do":"fetch","selector":"**","values":true}}]"#);
+    for ack in 0..16 {
+        assert!(node.say(ann, &fetch(ack)).is_empty(), "{ack}");
+    }
+    for ack in 16..100 {
+        let heard = node.say(ann, &fetch(ack)).concat();
+        assert!(heard.contains("too-many-receipts"), "{heard}");
+    }
+    assert!(node.say(ann, r#"2100["operate",{"do":"update","path":"a","value":1}]"#).is_empty());
+    let tokens = node.broker.unanswered.replace(Vec::new()).unwrap();
+    assert_eq!(tokens.len(), 17);
+    let outturn = Box::new(tiderace_wire::Outturn::Done);
+    node.reply(ann, tiderace_wire::Reply::Operated { token: tokens[0], outturn });
+    let close = CloseCode::NotAuthorised.into();
+    node.reply(ann, tiderace_wire::Reply::Refused { token: Some(tokens[1]), close });
+    assert_eq!(node.heard(ann).len(), 2);
+    for (ack, heard) in [(101, 0), (102, 0), (103, 1)] {
+        assert_eq!(node.say(ann, &fetch(ack)).len(), heard, "two were answered");
+    }
 }

@@ -87,6 +87,9 @@ impl SocketSession {
         if token.is_none() && login && logins {
             return self.login_refused(&close, context);
         }
+        if let Some(token) = token {
+            self.is_answered(token);
+        }
         let waiting =
             token.and_then(|token| self.take_waiting(Confirm::one(token)).map(|(_, known)| known));
         let Some(Waiting { namespace, ack, event, what }) = waiting else {

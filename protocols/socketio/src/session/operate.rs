@@ -1,7 +1,8 @@
 //! Operations on topics, and what is told of topics that come and go.
 //!
 //! Relies on `Operation::read` for what an operation may say. Invariant: an operation is answered
-//! like every other event, once and only where its client asked for an answer.
+//! like every other event, once and only where its client asked for an answer; of those whose answers
+//! hold values only so many are under way at a time.
 
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_value::{Json, append_text};
@@ -14,6 +15,7 @@ use super::SocketSession;
 use super::answer::{Waiting, What};
 use super::event::Event;
 use crate::body::{BINARY, body_of};
+use crate::options::LARGE_ANSWERS_MAX;
 use crate::write::Text;
 
 impl SocketSession {
@@ -40,13 +42,25 @@ impl SocketSession {
             return Err(event.wrong(problem));
         }
         let operation = Operation::read(given, &reading)?;
+        let reads =
+            matches!(operation, Operation::Fetch(_) | Operation::History(_) | Operation::Views);
+        if reads && self.rare().large_answers.len() >= LARGE_ANSWERS_MAX {
+            let reason = format!(
+                "{LARGE_ANSWERS_MAX} operations that read wait for their answers; wait for one"
+            );
+            return Err(Close::new(CloseCode::TooManyReceipts, reason));
+        }
         let token = self.ask(event.namespace, event.ack, "operate", What::Plain)?;
+        if reads {
+            self.rare().large_answers.push(token);
+        }
         context.commands.push(Command::Operate { token, operation: Box::new(operation) });
         Ok(())
     }
 
     /// What came of an operation.
     pub(super) fn operated(&mut self, token: Token, outturn: &Outturn, output: &mut Output<'_>) {
+        self.is_answered(token);
         let Some((_, waiting)) = self.take_waiting(Confirm::one(token)) else { return };
         let Waiting { namespace, ack, .. } = waiting;
         let (Some(ack), Some(known)) = (ack, self.namespaces.get(namespace)) else { return };
@@ -62,6 +76,13 @@ impl SocketSession {
         }
         text.raw("}]");
         output.frame(text.bytes(), true);
+    }
+
+    /// An operation is answered: another that reads may take its place.
+    pub(super) fn is_answered(&mut self, token: Token) {
+        if let Some(rare) = &mut self.rare {
+            rare.large_answers.retain(|waiting| *waiting != token);
+        }
     }
 
     /// Tells of a topic that a subscription has gained or lost: `joined(path, {id, spec})` and

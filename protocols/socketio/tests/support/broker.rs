@@ -50,6 +50,8 @@ struct Open {
 
 #[derive(Default)]
 pub struct Broker {
+    /// Operations that are not answered, if they are not.
+    pub unanswered: Option<Vec<tiderace_wire::Token>>,
     pub steps: VecDeque<Step>,
     /// Every command as text.
     pub log: Vec<String>,
@@ -94,6 +96,9 @@ impl Broker {
         match command {
             Command::Operate { token, operation } => {
                 self.log.push(format!("operate {operation:?}"));
+                if let Some(unanswered) = &mut self.unanswered {
+                    return unanswered.push(token);
+                }
                 let outturn = Box::new(tiderace_wire::Outturn::Updated { version: 9 });
                 self.answer(client, Reply::Operated { token, outturn });
             }
