@@ -5,7 +5,7 @@
 //! says which it replaces, so nothing is ever rewritten. Invariants: versions rise; what a topic
 //! keeps is what its specification says, never less but for age.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now};
@@ -39,6 +39,9 @@ pub(crate) struct Series {
     /// Messages in these.
     messages: usize,
     bytes: usize,
+    /// By the version of an event that was replaced: that of the newest that is kept of those that
+    /// replace it.
+    replaced: BTreeMap<u64, u64>,
 }
 
 /// Messages that were kept together.
@@ -118,6 +121,9 @@ impl Series {
     fn push(&mut self, kept: Kept) {
         self.messages += kept.len();
         self.bytes += kept.run.bytes();
+        if let Some(original) = kept.amends {
+            self.replaced.insert(original, kept.end().saturating_sub(1));
+        }
         self.kept.push_back(kept);
     }
 
@@ -133,6 +139,12 @@ impl Series {
             if old || over >= front.len() {
                 self.messages -= front.len();
                 self.bytes -= front.run.bytes();
+                let newest = Some(front.end().saturating_sub(1));
+                if let Some(original) = front.amends
+                    && self.replaced.get(&original).copied() == newest
+                {
+                    self.replaced.remove(&original);
+                }
                 self.kept.pop_front();
             } else {
                 front.from += over;
@@ -172,9 +184,7 @@ impl Series {
 
     /// The newest event that replaces one.
     fn replacement(&self, version: u64) -> Option<Event> {
-        let kept = self.kept.iter().rev().take_while(|kept| kept.first() > version);
-        let amended = |kept: &&Kept| kept.amends == Some(version);
-        kept.into_iter().find(amended).map(|kept| kept.event(kept.run.len() - 1))
+        self.event(*self.replaced.get(&version)?)
     }
 
     /// What a new subscription gets, as runs.
@@ -371,7 +381,8 @@ mod tests {
             for (size, later) in runs {
                 time_ms += later;
                 let run = run(version, size);
-                series.push(Kept { run, from: 0, time_ms, author: None, amends: None });
+                let amends = (size == 1 && version > 1).then(|| 1 + time_ms % (version - 1));
+                series.push(Kept { run, from: 0, time_ms, author: None, amends });
                 series.trim(spec, time_ms);
                 model.extend((version..version + size as u64).map(|version| (version, time_ms)));
                 version += size as u64;
@@ -389,6 +400,12 @@ mod tests {
             prop_assert_eq!(versions(Replay::Version(0)), wanted(&|_| true));
             prop_assert_eq!(versions(Replay::Version(start)), wanted(&|row| row.0 >= start));
             prop_assert_eq!(versions(Replay::Time(1_000 + start)), wanted(&|row| row.1 >= 1_000 + start));
+            for (version, _) in &model {
+                let newest = series.kept.iter().rev().find(|kept| kept.amends == Some(*version));
+                let found = series.replacement(*version).map(|event| event.version);
+                prop_assert_eq!(found, newest.map(|kept| kept.first()));
+            }
+            prop_assert!(series.replaced.len() <= series.kept.len());
             let last = &model[model.len().saturating_sub(start as usize)..];
             let last: Vec<u64> = last.iter().map(|row| row.0).collect();
             prop_assert_eq!(versions(Replay::Last(start as u32)), last);
