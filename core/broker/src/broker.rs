@@ -102,6 +102,8 @@ pub struct Broker {
     /// As a home.
     pub(crate) locks: Map<Path, Lock>,
     pub(crate) locks_waited: usize,
+    /// Those of the locks that somebody waits for, and perhaps some that nobody does any more.
+    pub(crate) locks_awaited: Set<Path>,
     pub(crate) last_fence: u64,
     pub(crate) views: Box<Views>,
     /// Present if there is a store.
@@ -157,6 +159,7 @@ impl Broker {
             removals: VecDeque::new(),
             locks: Map::default(),
             locks_waited: 0,
+            locks_awaited: Set::default(),
             last_fence: 0,
             views: Box::new(Views::new(&options.views)),
             durable: None,

@@ -60,7 +60,7 @@ impl Broker {
             let changed = before != principal;
             if changed {
                 self.notice_login(session, &before, &principal, effects);
-                self.show_session(now, session, &principal, effects);
+                self.show_again(now, session, &principal, effects);
             }
             self.forget_principal(Some(before));
             if changed && let Err(close) = self.review(session, &principal) {

@@ -109,6 +109,7 @@ impl Broker {
             Some(lock) if !patience.is_zero() && self.locks_waited < WAITING_MAX => {
                 lock.waiting.push_back((operator, until));
                 self.locks_waited += 1;
+                self.locks_awaited.insert(name);
             }
             Some(_) => {
                 let reason =
@@ -177,11 +178,12 @@ impl Broker {
 
     /// Those who have waited long enough are told so.
     pub(crate) fn end_waiting(&mut self, now: Now, effects: &mut Effects) {
-        if self.locks_waited == 0 {
+        if self.locks_awaited.is_empty() {
             return;
         }
-        let mut over = Vec::new();
-        for (name, lock) in &mut self.locks {
+        let (mut over, locks) = (Vec::new(), &mut self.locks);
+        self.locks_awaited.retain(|name| {
+            let Some(lock) = locks.get_mut(name) else { return false };
             lock.waiting.retain(|(operator, until)| {
                 let kept = *until > now.time;
                 if !kept {
@@ -189,7 +191,8 @@ impl Broker {
                 }
                 kept
             });
-        }
+            !lock.waiting.is_empty()
+        });
         self.locks_waited -= over.len();
         for (operator, name) in over {
             let reason = format!("another session holds the lock {name}, and the patience is over");

@@ -49,8 +49,8 @@ impl Broker {
         }
     }
 
-    /// A session has logged in, or is somebody else now.
-    pub(crate) fn show_session(
+    /// A session is somebody else now.
+    pub(crate) fn show_again(
         &mut self,
         now: Now,
         session: SessionId,
@@ -63,6 +63,17 @@ impl Broker {
         for path in present {
             self.show_present(now, &path, session, effects);
         }
+        self.show_session(now, session, principal, effects);
+    }
+
+    /// A session has logged in, and subscribes to nothing yet.
+    pub(crate) fn show_session(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        principal: &Principal,
+        effects: &mut Effects,
+    ) {
         let Some(opened) = self.presence.sessions.get_mut(&key_of(session)) else { return };
         if principal.is_server() {
             return;
