@@ -2,51 +2,19 @@
 //! costs in memory is counted by the allocator, and the end has its code.
 //!
 //! What the event loop sees to (clients that do not read, idle connections) is tested there.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "support/rig.rs"]
 mod rig;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use rig::{Rig, route, setup};
 use tiderace_base::{CloseCode, Span};
+use tiderace_heap::own_peak;
 use tiderace_rsocket::frame::{
     Body, Frame, Interaction, Item, KeepAlive, Payload, Request, Resume, Setup, VERSION,
 };
 use tiderace_rsocket::{EchoOptions, RSocketOptions};
 use tiderace_wire::Framing;
-
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-fn note(bytes: isize) {
-    let _ = BYTES.try_with(|held| {
-        held.set(held.get() + bytes);
-        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
-    });
-}
-
-// SAFETY: every call is passed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size() as isize);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        note(-(layout.size() as isize));
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What an attack came to.
 #[derive(Debug)]
@@ -69,23 +37,23 @@ fn echoing() -> RSocketOptions {
 /// Sends a frame again and again, its number given, to a client's session whose answers are read.
 fn attack(rig: &mut Rig, count: usize, mut write: impl FnMut(u32, &mut Vec<u8>)) -> Outcome {
     let mut bytes = Vec::with_capacity(1 << 20);
-    let before = BYTES.get();
-    PEAK.set(before);
     let (mut said, mut frames) = (0, 0);
-    for number in 0..count {
-        bytes.clear();
-        write(number as u32, &mut bytes);
-        rig.send_bytes(&bytes);
-        said += rig.queue.take_bytes().len();
-        // Those who ask the broker are not to be charged for what it does.
-        rig.commands = Vec::new();
-        frames = number + 1;
-        if rig.end.is_some() {
-            break;
+    let held = own_peak(|| {
+        for number in 0..count {
+            bytes.clear();
+            write(number as u32, &mut bytes);
+            rig.send_bytes(&bytes);
+            said += rig.queue.take_bytes().len();
+            // Those who ask the broker are not to be charged for what it does.
+            rig.commands = Vec::new();
+            frames = number + 1;
+            if rig.end.is_some() {
+                break;
+            }
         }
-    }
+    });
     let end = rig.end.as_ref().map(|close| close.code);
-    Outcome { frames, held: PEAK.get() - before, end, said }
+    Outcome { frames, held, end, said }
 }
 
 fn write(frame: Frame<'_>, out: &mut Vec<u8>) {

@@ -1,41 +1,15 @@
 //! What idle streams cost, counted by the allocator, and that messages cost no allocation.
-#![allow(clippy::unwrap_used, unsafe_code, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "support/rig.rs"]
 mod rig;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use rig::{Rig, route, run};
 use tiderace_base::Span;
+use tiderace_heap::{own_bytes, own_calls};
 use tiderace_rsocket::frame::{Frame, Interaction, NUMBER_MAX, Payload};
 use tiderace_rsocket::{EchoOptions, RSocketOptions};
 use tiderace_wire::{Command, Delivery, Framing, Kind, Output, SubscriptionKey};
-
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
-        let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn echoing() -> RSocketOptions {
     let echo = Some(EchoOptions { interval: Span::from_secs(1), bytes_max: 1 << 24 });
@@ -52,12 +26,12 @@ fn each(streams: u32, options: RSocketOptions, open: impl Fn(&mut Rig, u32)) -> 
         rig.queue.take_bytes();
     };
     settle(&mut rig);
-    let before = BYTES.get();
+    let before = own_bytes();
     for at in 0..streams {
         open(&mut rig, at * 2 + 1);
     }
     settle(&mut rig);
-    (BYTES.get() - before) / streams as isize
+    (own_bytes() - before) / streams as isize
 }
 
 #[test]
@@ -80,16 +54,16 @@ fn idle_streams_take_little() {
 
 #[test]
 fn an_idle_session_takes_little() {
-    let before = BYTES.get();
+    let before = own_bytes();
     let options = std::sync::Arc::new(RSocketOptions::default());
-    let shared = BYTES.get() - before;
+    let shared = own_bytes() - before;
     let registered = tiderace_rsocket::protocol(options, [].into());
     let opening = tiderace_wire::Opening::new(
         Framing::Stream,
         "127.0.0.1:1".parse().unwrap(),
         tiderace_base::Now::default(),
     );
-    let before = BYTES.get();
+    let before = own_bytes();
     let mut session = (registered.open)(&opening);
     let mut setup = Vec::new();
     let body = tiderace_rsocket::frame::Body::Setup(rig::setup());
@@ -105,7 +79,7 @@ fn an_idle_session_takes_little() {
         session.reply(tiderace_base::Now::default(), reply, &mut context).unwrap();
     }
     drop(commands);
-    let idle = BYTES.get() - before - size;
+    let idle = own_bytes() - before - size;
     println!("an idle session takes {idle} B (options {shared} B, once)");
     assert!(idle <= 300, "an idle session takes {idle} bytes");
     drop(session);
@@ -118,22 +92,14 @@ fn messages_are_sent_without_allocating() {
     rig.request(Interaction::Stream, 3, NUMBER_MAX, None, &[b'x'; 1024]);
     rig.queue.tail().reserve(1 << 16);
     let run = run(Kind::Topic, "fx", 1, &[&[b'v'; 100], &[b'w'; 100]]);
-    let before = CALLS.get();
+    let (key, exchange) = (SubscriptionKey(0), None);
+    let delivery =
+        Delivery { key, run: &run, from: 0, to: 2, redeliveries: 0, reached: 0, exchange };
     let mut output = Output { framing: Framing::Stream, queue: &mut rig.queue };
-    for _ in 0..20 {
-        let key = SubscriptionKey(0);
-        let delivery = Delivery {
-            key,
-            run: &run,
-            from: 0,
-            to: 2,
-            redeliveries: 0,
-            reached: 0,
-            exchange: None,
-        };
-        rig.session.deliver(rig.now, &delivery, &mut output);
-    }
-    assert_eq!(CALLS.get() - before, 0, "deliveries");
+    let allocated = own_calls(|| {
+        (0..20).for_each(|_| rig.session.deliver(rig.now, &delivery, &mut output));
+    });
+    assert_eq!(allocated, 0, "deliveries");
     rig.now.time = rig.now.time + Span::from_secs(2);
     let mut commands = tiderace_wire::Commands::new();
     let mut request = Vec::new();
@@ -147,8 +113,9 @@ fn messages_are_sent_without_allocating() {
     Frame { stream: 5, body }.write(Framing::Stream, &mut request);
     let output = Output { framing: Framing::Stream, queue: &mut rig.queue };
     let mut context = tiderace_wire::Context::new(&mut commands, output);
-    let before = CALLS.get();
-    rig.session.expire(rig.now, &mut context).unwrap();
-    rig.session.receive(rig.now, &request, &mut context).unwrap();
-    assert_eq!(CALLS.get() - before, 0, "echo");
+    let allocated = own_calls(|| {
+        rig.session.expire(rig.now, &mut context).unwrap();
+        rig.session.receive(rig.now, &request, &mut context).unwrap();
+    });
+    assert_eq!(allocated, 0, "echo");
 }

@@ -1,11 +1,10 @@
 //! What reading, writing and streams cost, counted by the allocator.
-#![allow(clippy::unwrap_used, unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tiderace_base::Time;
+use tiderace_heap::{own_bytes, own_calls};
 use tiderace_rsocket::fragment::{Assemblies, FragmentLimits, Fragments};
 use tiderace_rsocket::frame::{
     Body, Frame, Interaction, PREFIX_BYTES, Payload, Request, Split, split,
@@ -13,36 +12,6 @@ use tiderace_rsocket::frame::{
 use tiderace_rsocket::metadata::{Described, Mime, write_entry, write_tag};
 use tiderace_rsocket::requester::{Requester, RequesterOptions};
 use tiderace_wire::Framing;
-
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
-        let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn calls(act: impl FnOnce()) -> usize {
-    let before = CALLS.get();
-    act();
-    CALLS.get() - before
-}
 
 #[test]
 fn frames_are_read_and_written_without_allocating() {
@@ -61,7 +30,7 @@ fn frames_are_read_and_written_without_allocating() {
         Frame::cancel(1),
     ];
     let mut out = Vec::with_capacity(8192);
-    let allocated = calls(|| {
+    let allocated = own_calls(|| {
         for frame in &frames {
             frame.write(Framing::Stream, &mut out);
         }
@@ -93,7 +62,7 @@ fn declared_lengths_allocate_nothing() {
         fragments_max: 1000,
         fragment_bytes_min: 0,
     };
-    let before = BYTES.get();
+    let before = own_bytes();
     let mut assemblies = Assemblies::new();
     // 16 MiB of metadata are said to follow, then fragments of ten bytes come.
     assert!(Frame::read(b"\0\0\0\x01\x11\x80\xff\xff\xff").is_err());
@@ -104,10 +73,10 @@ fn declared_lengths_allocate_nothing() {
         let frame = Frame { stream, body: Body::Request(request) };
         assemblies.take(Time::ZERO, &frame, &limits).unwrap();
     }
-    let held = BYTES.get() - before;
+    let held = own_bytes() - before;
     assert!(held < 100 * 300, "100 messages of 10 bytes hold {held} bytes");
     (0..100).for_each(|stream| assert!(assemblies.forget(stream)));
-    assert_eq!(BYTES.get(), before, "what is forgotten holds nothing");
+    assert_eq!(own_bytes(), before, "what is forgotten holds nothing");
 }
 
 #[test]
@@ -115,20 +84,20 @@ fn a_stream_of_a_client_takes_little() {
     const STREAMS: usize = 100;
     let options = Arc::new(RequesterOptions::default());
     let mut out = Vec::with_capacity(64 * 1024);
-    let before = BYTES.get();
+    let before = own_bytes();
     let mut client = Requester::new(options, Framing::Stream);
     client.begin(Time::ZERO, &mut out);
-    assert_eq!(BYTES.get(), before, "a client without streams holds nothing but itself");
+    assert_eq!(own_bytes(), before, "a client without streams holds nothing but itself");
     for _ in 0..STREAMS {
         client.request_stream(Time::ZERO, 5, Payload::data(b"x"), &mut out).unwrap();
     }
-    let stream = (BYTES.get() - before) as usize / STREAMS;
+    let stream = (own_bytes() - before) as usize / STREAMS;
     assert!(stream <= 40, "a stream takes {stream} bytes of heap");
     let mut items = Vec::with_capacity(64 * 1024);
     for stream in 0..STREAMS as u32 {
         Frame::item(2 * stream + 1, Payload::data(b"y"), false).write(Framing::Stream, &mut items);
     }
-    let allocated = calls(|| {
+    let allocated = own_calls(|| {
         let (mut rest, mut heard) = (&items[..], 0);
         while let (done, Some(_)) = client.next(Time::ZERO, rest, &mut out).unwrap() {
             rest = &rest[done..];

@@ -1,40 +1,17 @@
 //! What idle connections of HTTP/2 and what they carry cost in heap, counted by the allocator, over real
 //! sockets.
-#![allow(clippy::unwrap_used, clippy::print_stdout, unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{AtOnce, services};
 use tiderace_base::Span;
+use tiderace_heap::bytes;
 use tiderace_reactor::{ListenerOptions, Options, spawn};
-
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn idle_connections_and_tunnels_hold_little() {
@@ -49,13 +26,13 @@ fn idle_connections_and_tunnels_hold_little() {
         (0..TUNNELS).for_each(|at| tunnel(&mut client, 3 + 2 * at));
         clients.push(client);
     }
-    let before = HELD.load(Ordering::Relaxed);
+    let before = bytes();
     clients.extend((0..CONNECTIONS).map(|_| open(address)));
-    let connected = HELD.load(Ordering::Relaxed);
+    let connected = bytes();
     for client in clients.iter_mut().skip(WARM) {
         (0..TUNNELS).for_each(|at| tunnel(client, 3 + 2 * at));
     }
-    let tunnelled = HELD.load(Ordering::Relaxed);
+    let tunnelled = bytes();
     let connection = connected.saturating_sub(before) / CONNECTIONS;
     let each = tunnelled.saturating_sub(connected) / CONNECTIONS / TUNNELS as usize;
     println!("{connection} bytes for each connection, {each} for each tunnel with its session");

@@ -22,7 +22,15 @@ static BYTES: [AtomicIsize; CLASSES] = [const { AtomicIsize::new(0) }; CLASSES];
 static BLOCKS: [AtomicIsize; CLASSES] = [const { AtomicIsize::new(0) }; CLASSES];
 
 thread_local! {
-    static OWN: Cell<isize> = const { Cell::new(0) };
+    static OWN: Cell<Own> = const { Cell::new(Own { bytes: 0, peak: 0, calls: 0 }) };
+}
+
+/// What one thread has done.
+#[derive(Clone, Copy)]
+struct Own {
+    bytes: isize,
+    peak: isize,
+    calls: usize,
 }
 
 /// Blocks and bytes in use, by class.
@@ -30,7 +38,24 @@ pub type Census = [(isize, isize); CLASSES];
 
 /// Bytes that this thread has taken and not given back.
 pub fn own_bytes() -> isize {
-    OWN.get()
+    OWN.get().bytes
+}
+
+/// How often this thread asks for memory during a call.
+pub fn own_calls(act: impl FnOnce()) -> usize {
+    let before = OWN.get().calls;
+    act();
+    OWN.get().calls - before
+}
+
+/// How many bytes more than now this thread has at most during a call.
+pub fn own_peak(act: impl FnOnce()) -> isize {
+    let mut own = OWN.get();
+    let before = own.bytes;
+    own.peak = before;
+    OWN.set(own);
+    act();
+    OWN.get().peak - before
 }
 
 /// Bytes in use by all threads.
@@ -95,7 +120,11 @@ fn count(layout: Layout, sign: isize) {
     let (class, bytes) = (class_of(layout.size()), sign * layout.size() as isize);
     BYTES[class].fetch_add(bytes, Ordering::Relaxed);
     BLOCKS[class].fetch_add(sign, Ordering::Relaxed);
-    let _ = OWN.try_with(|own| own.set(own.get() + bytes));
+    let _ = OWN.try_with(|own| {
+        let Own { bytes: before, peak, calls } = own.get();
+        let after = before + bytes;
+        own.set(Own { bytes: after, peak: peak.max(after), calls: calls + usize::from(sign > 0) });
+    });
 }
 
 fn class_of(size: usize) -> usize {
@@ -113,6 +142,19 @@ fn limit_of(class: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_and_peaks_are_those_of_this_thread() {
+        let calls = own_calls(|| drop((vec![0u8; 10], vec![0u8; 20])));
+        assert_eq!(calls, 2);
+        let peak = own_peak(|| {
+            drop(std::hint::black_box(vec![0u8; 1000]));
+            drop(std::hint::black_box(vec![0u8; 500]));
+            std::thread::spawn(|| std::hint::black_box(vec![0u8; 9000]).len()).join().ok();
+        });
+        assert!((1000..4000).contains(&peak), "{peak}");
+        assert_eq!(own_peak(|| ()), 0);
+    }
 
     #[test]
     fn what_is_taken_and_given_back_is_counted() {
