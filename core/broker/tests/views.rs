@@ -534,3 +534,31 @@ fn values_that_are_not_shown_count_as_memory() {
     assert!(shown["problems"].as_u64().unwrap() >= 50, "{shown}");
     assert!(shown["last_problem"].as_str().unwrap().contains("no memory"), "{shown}");
 }
+
+#[test]
+fn a_throttle_that_is_gone_holds_nothing_back() {
+    on_nodes(|mut node| {
+        node.put("slow", "map in/* to out/<path(1)> throttle 1 per 1h");
+        node.put("other", "map other/* to out/<path(1)>");
+        for value in ["1", "2"] {
+            node.set("in/a", value);
+            node.set("in/b", value);
+            node.rest();
+        }
+        node.set("other/a", "9");
+        node.rest();
+        assert_eq!(node.value("out/a").unwrap(), "1");
+        node.put("slow", "map in/* to out/<path(1)> throttle 2 per 1h");
+        node.rest();
+        assert_eq!(node.value("out/b").unwrap(), "2", "the new text allows two");
+        node.set("in/b", "3");
+        node.rest();
+        assert_eq!(node.value("out/b").unwrap(), "2");
+        node.set("in/a", "3");
+        node.rest();
+        node.remove_view("slow");
+        node.rest();
+        assert_eq!(node.value("out/a").unwrap(), "9", "nothing else gives to it");
+        assert_eq!(node.value("out/b"), None);
+    });
+}

@@ -316,7 +316,7 @@ impl Broker {
         match mail {
             ViewMail::Put { name, view, rank, version } => {
                 let delay = Span::from_millis(view.options().delay_ms.unwrap_or(0));
-                self.views.outputs.hasten(rank, now.time + delay);
+                self.views.outputs.hasten(rank, now.time, delay);
                 self.views.put(name, view, rank, version);
                 self.take_early(now, effects);
             }

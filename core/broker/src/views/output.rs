@@ -5,8 +5,7 @@
 //! has given. Invariants: an output is a topic that the server alone publishes to, as long as somebody
 //! gives to it; a value that stands in the topic is not kept a second time, unless it is merged.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now, Span, Time};
@@ -39,8 +38,8 @@ pub(super) struct Outputs {
     delayed_bytes: usize,
     /// Bytes of values that are given but not shown.
     held_bytes: usize,
-    /// Outputs held back, and until when.
-    paced: BinaryHeap<Reverse<(Time, Key)>>,
+    /// Outputs held back, and until when: those alone that are there.
+    paced: BTreeSet<(Time, Key)>,
 }
 
 /// One output.
@@ -52,6 +51,8 @@ struct Output {
     hops: u8,
     /// Whether it is going to be shown anyway.
     waiting: bool,
+    /// Until when it is held back; then it waits.
+    paced: Option<Time>,
     /// For those with a throttle: the window and the values in it.
     window: Option<(Time, u32)>,
 }
@@ -104,10 +105,33 @@ impl Outputs {
         self.delayed_bytes -= gone;
     }
 
-    /// A view's text has changed: what it has delayed waits no longer than what it makes from now on.
-    pub(super) fn hasten(&mut self, rank: u32, by: Time) {
+    /// A view's text has changed: what it has delayed waits no longer than what it makes from now on, and
+    /// what it holds back is looked at again.
+    pub(super) fn hasten(&mut self, rank: u32, now: Time, delay: Span) {
         for delayed in self.delayed.get_mut(&rank).into_iter().flatten() {
-            delayed.due = delayed.due.min(by);
+            delayed.due = delayed.due.min(now + delay);
+        }
+        let held = self.paced.iter().map(|(_, key)| *key).filter(|key| self.is_of(*key, rank));
+        for key in held.collect::<Vec<Key>>() {
+            self.release(key);
+            self.hold_back(key, now);
+        }
+    }
+
+    /// An output is shown no sooner than that.
+    fn hold_back(&mut self, key: Key, until: Time) {
+        let Some(output) = self.output_mut(key) else { return };
+        output.waiting = true;
+        output.paced = Some(until);
+        self.paced.insert((until, key));
+    }
+
+    /// An output is not held back any more.
+    fn release(&mut self, key: Key) {
+        let Some(output) = self.output_mut(key) else { return };
+        if let Some(until) = output.paced.take() {
+            output.waiting = false;
+            self.paced.remove(&(until, key));
         }
     }
 
@@ -132,6 +156,7 @@ impl Outputs {
     }
 
     fn remove(&mut self, key: Key) {
+        self.release(key);
         let gone = self.buckets.get_mut(bucket_of(key)).and_then(|bucket| bucket.remove(&key));
         self.len -= usize::from(gone.is_some());
     }
@@ -336,8 +361,8 @@ impl Broker {
                     *count += 1;
                     return false;
                 }
-                output.waiting = true;
-                outputs.paced.push(Reverse((*begin + span, key)));
+                let until = *begin + span;
+                outputs.hold_back(key, until);
                 true
             }
             window => {
@@ -503,6 +528,8 @@ impl Broker {
         self.views.outputs.held_bytes = self.views.outputs.held_bytes.saturating_sub(freed);
         let work = looked_at + LOOK_WORK * u32::try_from(touched.len()).unwrap_or(u32::MAX);
         for key in touched {
+            // What held it back may have been this view's throttle; another's does so again.
+            self.views.outputs.release(key);
             self.show_soon(now, key, effects);
         }
         work + LOOK_WORK
@@ -525,15 +552,12 @@ impl Broker {
             }
         }
         while left > 0
-            && let Some(Reverse((due, key))) = self.views.outputs.paced.peek().copied()
+            && let Some((due, key)) = self.views.outputs.paced.first().copied()
             && due <= now.time
         {
             left -= 1;
-            self.views.outputs.paced.pop();
-            if let Some(output) = self.views.outputs.output_mut(key) {
-                output.waiting = false;
-                self.show(now, key, effects);
-            }
+            self.views.outputs.release(key);
+            self.show(now, key, effects);
         }
     }
 }
