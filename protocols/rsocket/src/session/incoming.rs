@@ -9,7 +9,7 @@ use tiderace_wire::{Command, Context};
 use super::streams::Stream;
 use super::{Marks, RSocketSession, State, faults};
 use crate::fragment::{FragmentLimits, Taken};
-use crate::frame::{Body, ErrorCode, Failure, Frame, Header, Item, KeepAlive};
+use crate::frame::{Body, ErrorCode, Extension, Failure, Frame, Header, Item, KeepAlive};
 use crate::metrics::{Kind, Rejection, Role, Rule, Signal};
 
 impl RSocketSession {
@@ -72,12 +72,8 @@ impl RSocketSession {
                 let reason = "RESUME has to be the first frame of a connection";
                 Err(Close::new(CloseCode::UnexpectedFrame, reason))
             }
-            Body::Extension(extension) if !extension.ignore => {
-                let kind = extension.kind;
-                let reason = format!("the extension {kind:#x} is not known here");
-                Err(Close::new(CloseCode::UnexpectedFrame, reason))
-            }
-            Body::Extension(_) | Body::Ignored => Ok(()),
+            Body::Extension(extension) => extended(extension),
+            Body::Ignored => Ok(()),
             Body::Request(_) => self.fault(Rule::StreamId),
             Body::RequestN(_) | Body::Cancel | Body::Payload(_) => self.fault(Rule::Place),
         }
@@ -109,12 +105,8 @@ impl RSocketSession {
                 self.forget_fragments(stream);
                 self.failed(stream, failure, context)
             }
-            Body::Extension(extension) if !extension.ignore => {
-                let kind = extension.kind;
-                let reason = format!("the extension {kind:#x} is not known here");
-                Err(Close::new(CloseCode::UnexpectedFrame, reason))
-            }
-            Body::Extension(_) | Body::Ignored => Ok(()),
+            Body::Extension(extension) => extended(extension),
+            Body::Ignored => Ok(()),
             Body::Setup(_)
             | Body::Resume(_)
             | Body::ResumeOk(_)
@@ -184,10 +176,8 @@ impl RSocketSession {
             self.outlet.count(|counters| counters.reject(Rejection::Memory));
             let text = "the fragments that wait here have too many bytes now; send it again later";
             let close = Close::new(CloseCode::MemoryFull, text);
-            let sentence = faults::sentence(&close);
-            self.outlet.error(stream, ErrorCode::REJECTED, &sentence, &mut context.output);
             self.forget_fragments(stream);
-            self.give_up(stream, close, Signal::Error, context);
+            self.cut_off(stream, ErrorCode::REJECTED, close, context);
             self.rare().stale += STALE_FRAMES;
             return Ok(());
         }
@@ -208,9 +198,7 @@ impl RSocketSession {
             },
             Err(error) => {
                 let close = Close::new(CloseCode::BadFrame, error.to_string());
-                let text = faults::sentence(&close);
-                self.outlet.error(stream, ErrorCode::INVALID, &text, &mut context.output);
-                self.give_up(stream, close, Signal::Error, context);
+                self.cut_off(stream, ErrorCode::INVALID, close, context);
                 self.bear(STALE_FRAMES);
                 self.fault(Rule::Fragment)
             }
@@ -270,9 +258,7 @@ impl RSocketSession {
         }
         let reason = "an item came that was not asked for";
         let close = Close::new(CloseCode::UnexpectedFrame, reason);
-        let text = faults::sentence(&close);
-        self.outlet.error(stream, ErrorCode::INVALID, &text, &mut context.output);
-        self.give_up(stream, close, Signal::Error, context);
+        self.cut_off(stream, ErrorCode::INVALID, close, context);
         self.fault(Rule::Overflow)
     }
 
@@ -296,13 +282,15 @@ impl RSocketSession {
         }
     }
 
+    /// A frame without an item for no stream: late, if there was one.
+    fn late(&mut self, stream: u32) -> Result<(), Close> {
+        if self.streams.may_have_been(stream) { Ok(()) } else { self.fault(Rule::UnknownStream) }
+    }
+
     /// More items are wanted.
     fn demand(&mut self, stream: u32, items: u32, context: &mut Context<'_>) -> Result<(), Close> {
         let Some(known) = self.streams.get_mut(stream) else {
-            if self.streams.may_have_been(stream) {
-                return Ok(());
-            }
-            return self.fault(Rule::UnknownStream);
+            return self.late(stream);
         };
         match known {
             Stream::Echo(echo) => {
@@ -326,10 +314,7 @@ impl RSocketSession {
     /// The client wants no more of a stream.
     fn cancelled(&mut self, stream: u32, context: &mut Context<'_>) -> Result<(), Close> {
         if !self.streams.is_open(stream) {
-            if self.streams.may_have_been(stream) {
-                return Ok(());
-            }
-            return self.fault(Rule::UnknownStream);
+            return self.late(stream);
         }
         if stream.is_multiple_of(2) {
             self.talk_cancelled(stream);
@@ -348,15 +333,18 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         if !self.streams.is_open(stream) {
-            if self.streams.may_have_been(stream) {
-                return Ok(());
-            }
-            return self.fault(Rule::UnknownStream);
+            return self.late(stream);
         }
         let text = faults::shortened(String::from_utf8_lossy(failure.text).into_owned());
         let close = Close::new(faults::close_code(failure.code), text);
         self.give_up(stream, close, Signal::Error, context);
         Ok(())
+    }
+
+    /// Ends a stream for what the client has sent, and tells it.
+    fn cut_off(&mut self, stream: u32, code: ErrorCode, close: Close, context: &mut Context<'_>) {
+        self.outlet.error(stream, code, &faults::sentence(&close), &mut context.output);
+        self.give_up(stream, close, Signal::Error, context);
     }
 
     /// Ends a stream of which the client is not told any more.
@@ -455,6 +443,15 @@ impl RSocketSession {
         self.state = State::Leaving;
         context.finished = Some(CloseCode::Done.into());
     }
+}
+
+/// A frame of a type that only an extension knows.
+fn extended(extension: &Extension<'_>) -> Result<(), Close> {
+    if extension.ignore {
+        return Ok(());
+    }
+    let reason = format!("the extension {:#x} is not known here", extension.kind);
+    Err(Close::new(CloseCode::UnexpectedFrame, reason))
 }
 
 /// Frames that an item may be in, for those that come late.
