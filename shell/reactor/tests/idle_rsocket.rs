@@ -25,7 +25,7 @@ use waiting::wait_for_subscriptions;
 
 #[test]
 fn idle_streams_hold_little() {
-    raise_file_limit((CONNECTIONS + WARM) * 2 + 100);
+    raise_file_limit(CONNECTIONS * 4 + 100);
     let session = measure("a session alone", 0, |_| Vec::new());
     for (what, most, request) in [
         ("an echo stream", ECHO_BYTES_MAX, echo as fn(u32) -> Vec<u8>),
@@ -37,25 +37,40 @@ fn idle_streams_hold_little() {
         println!("{what}: {each} B");
         assert!(each <= most, "{what} takes {each} bytes of heap");
     }
+    // Many of one connection. It is the same test, since heap is counted of the whole process.
+    for (what, request) in [
+        ("one of 200 subscriptions to one topic", same as fn(u32) -> Vec<u8>),
+        ("one of 200 subscriptions to as many topics", everything),
+    ] {
+        let each =
+            measure_of(what, MANY_STREAMS, request, MANY_CONNECTIONS) / MANY_STREAMS as usize;
+        println!("{what}: {each} B");
+        assert!(each <= MANY_BYTES_MAX, "{what} takes {each} bytes of heap");
+    }
 }
 
 /// Heap bytes for each connection with so many streams.
 fn measure(what: &str, streams: u32, request: fn(u32) -> Vec<u8>) -> usize {
+    measure_of(what, streams, request, CONNECTIONS)
+}
+
+/// The same of so many connections, after as many others.
+fn measure_of(what: &str, streams: u32, request: fn(u32) -> Vec<u8>, connections: usize) -> usize {
     let metrics = Arc::new(RSocketMetrics::new(SHARDS));
     let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { shards: SHARDS, listeners, ..Options::default() };
     let node = spawn(options, rsocket(metrics.clone())).unwrap();
-    let mut clients: Vec<TcpStream> = Vec::with_capacity(CONNECTIONS + WARM);
+    let mut clients: Vec<TcpStream> = Vec::with_capacity(connections * 2);
     let mut open = |count: usize| {
         clients.extend((0..count).map(|_| connect(node.addresses[0], streams, request)));
         let wanted = clients.len() as u64 * u64::from(streams);
         wait(&node, &metrics, wanted, request(1) != echo(1));
     };
     // The first fill pools, lists and pages.
-    open(WARM);
+    open(connections);
     let before = census();
-    open(CONNECTIONS);
-    let each = report(what, before, CONNECTIONS);
+    open(connections);
+    let each = report(what, before, connections);
     drop(clients);
     node.shutdown(Span::from_secs(10));
     node.join().unwrap();
@@ -130,6 +145,10 @@ fn everything(stream: u32) -> Vec<u8> {
     request(stream, NUMBER_MAX, Some(&format!("prices/{}", stream / 2)))
 }
 
+fn same(stream: u32) -> Vec<u8> {
+    request(stream, NUMBER_MAX, Some("prices/all"))
+}
+
 fn credit(stream: u32) -> Vec<u8> {
     request(stream, 256, Some(&format!("prices/{}", stream / 2)))
 }
@@ -149,10 +168,14 @@ fn request(stream: u32, credit: u32, route: Option<&str>) -> Vec<u8> {
 const SHARDS: usize = 2;
 /// A whole number of the slab's pages on each of the shards.
 const CONNECTIONS: usize = 512;
-const WARM: usize = 512;
 /// As in the first step of the known stress test.
 const STREAMS: u32 = 25;
+/// Many streams of few connections, all to one topic or each to its own.
+const MANY_CONNECTIONS: usize = 50;
+const MANY_STREAMS: u32 = 200;
 
 const ECHO_BYTES_MAX: usize = 80;
 const TOPIC_BYTES_MAX: usize = 150;
 const CREDIT_BYTES_MAX: usize = 150;
+/// Lists that have just doubled their room are half empty.
+const MANY_BYTES_MAX: usize = 150;
