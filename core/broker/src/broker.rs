@@ -10,6 +10,7 @@ use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec};
 
+use crate::backlog::Source;
 use crate::durable::{Durability, first_kept};
 use crate::effects::{Asker, Effects, Mail};
 use crate::exchange::Exchanges;
@@ -283,6 +284,7 @@ impl Broker {
         let keys = record.subscriptions.keys();
         // All at once, and not for each subscription.
         self.close_windows(key_of(session), None);
+        self.take_back(session, |pending| pending.source == Source::Topic);
         for key in keys {
             self.unsubscribe(now, session, key, None, effects);
         }
