@@ -562,3 +562,28 @@ fn a_throttle_that_is_gone_holds_nothing_back() {
         assert_eq!(node.value("out/b"), None);
     });
 }
+
+#[test]
+fn what_an_output_does_not_take_is_as_if_it_were_not_given() {
+    on_nodes(|mut node| {
+        node.put("v", r#"map in/* to all with schema = "{\"type\":\"number\"}""#);
+        node.set("in/a", "1");
+        node.rest();
+        assert_eq!(node.value("all").unwrap(), "1");
+        node.set("in/b", "\"odd\"");
+        node.rest();
+        assert_eq!(node.value("all").unwrap(), "1");
+        node.advance(2000);
+        node.rest();
+        assert!(node.shown("v").unwrap()["problems"].as_u64().unwrap() > 0);
+        node.clear("in/a");
+        node.rest();
+        assert_eq!(node.value("all"), None, "nobody gives to it");
+        node.set("in/c", "3");
+        node.rest();
+        assert_eq!(node.value("all").unwrap(), "3");
+        node.clear("in/c");
+        node.rest();
+        assert_eq!(node.value("all"), None, "an older value does not come back");
+    });
+}

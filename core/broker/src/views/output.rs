@@ -324,25 +324,36 @@ impl Broker {
         Some((rank, entry.view.options().merge))
     }
 
-    /// Publishes what an output is to show, unless it does or has to wait.
+    /// Publishes what an output is to show, unless it does or has to wait. A value that its topic does
+    /// not take is as if it were not given: the one before counts.
     fn show(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        while let Some((rank, refused)) = self.show_next(now, key, effects)
+            && let Some(output) = self.views.outputs.output_mut(key)
+            && output.given.get(refused).is_some_and(|given| given.rank == rank)
+        {
+            output.given.remove(refused);
+        }
+    }
+
+    /// The same once; the view and the place of the giver whose value was refused.
+    fn show_next(&mut self, now: Now, key: Key, effects: &mut Effects) -> Option<(u32, usize)> {
         let Some((rank, merges)) = self.winner(key) else {
-            return self.end_output(now, key, effects);
+            self.end_output(now, key, effects);
+            return None;
         };
-        let Some(output) = self.views.outputs.output(key) else { return };
+        let output = self.views.outputs.output(key)?;
         let last = output.given.iter().rposition(|given| given.rank == rank);
         let value = |at: usize| output.given.get(at).and_then(|given| given.value.as_ref());
         if output.waiting || !merges && last.and_then(value).is_none() {
-            return;
+            return None;
         }
         if self.is_held_back(now, key, rank) {
-            return;
+            return None;
         }
         self.take_shown_back(key);
         let body = if merges { self.merged(key, rank) } else { self.taken(key, last) };
-        if let Some(body) = body {
-            self.publish_output(now, key, rank, &body, effects);
-        }
+        let is_taken = self.publish_output(now, key, rank, &body?, effects);
+        last.filter(|_| !merges && !is_taken).map(|place| (rank, place))
     }
 
     /// Whether the view's throttle lets an output wait; it is then shown when its window is over.
@@ -419,6 +430,7 @@ impl Broker {
         }
     }
 
+    /// Publishes a value; false if its topic does not take it.
     fn publish_output(
         &mut self,
         now: Now,
@@ -426,12 +438,11 @@ impl Broker {
         rank: u32,
         body: &[u8],
         effects: &mut Effects,
-    ) {
-        let Some(path) = self.topics.get(key).map(|topic| topic.path.clone()) else { return };
-        let spec = match self.spec_of_outputs(rank, &path) {
-            Some(spec) => spec,
-            None => return,
+    ) -> bool {
+        let Some(path) = self.topics.get(key).map(|topic| topic.path.clone()) else {
+            return false;
         };
+        let Some(spec) = self.spec_of_outputs(rank, &path) else { return false };
         let value = spec.value;
         let created = |home: &crate::topic::Home| home.created;
         let topic = self.topics.get(key);
@@ -453,9 +464,11 @@ impl Broker {
         let before = std::mem::replace(&mut self.views.hops, hops);
         let result = self.distribute(now, key, run, &Publisher::default(), effects);
         self.views.hops = before;
+        let is_taken = result.is_ok();
         if let Err(close) = result {
             self.view_problem(rank, format!("{path}: {}", close.reason));
         }
+        is_taken
     }
 
     /// What the outputs of a view are on a path.
