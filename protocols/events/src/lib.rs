@@ -14,6 +14,7 @@
 mod answer;
 mod ask;
 mod batch;
+mod budget;
 mod content;
 mod credentials;
 mod encode;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use tiderace_wire::{Detect, HttpFace, Opening, Protocol, Request, Session};
 
+pub use budget::ListBudget;
 pub use idempotency::{Claim, Idempotency, IdempotencyTable};
 pub use options::{EventsOptions, OriginRule};
 pub use uri::{decode_form, decode_path};

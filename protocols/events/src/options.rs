@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tiderace_base::Span;
 
+use crate::budget::ListBudget;
 use crate::idempotency::Idempotency;
 
 /// Whether a page of that origin, the first argument, may ask the host that is the second.
@@ -38,6 +39,8 @@ pub struct EventsOptions {
     pub call_timeout_max: Span,
     /// Remembers the answers to requests with an `Idempotency-Key`, for the whole node.
     pub idempotency: Option<Arc<dyn Idempotency>>,
+    /// What all lists may hold together, for the whole node; those that find it used up are refused.
+    pub lists: Arc<ListBudget>,
 }
 
 impl Default for EventsOptions {
@@ -55,6 +58,7 @@ impl Default for EventsOptions {
             request_timeout: Span::from_secs(30),
             call_timeout_max: Span::from_secs(60),
             idempotency: None,
+            lists: Arc::new(ListBudget::new(LISTS_BYTES_MAX)),
         }
     }
 }
@@ -67,6 +71,8 @@ impl std::fmt::Debug for EventsOptions {
 
 /// Bytes of all values of one list.
 pub(crate) const LIST_BYTES_MAX: usize = 4 << 20;
+/// Bytes of all lists of a node that are being made or sent.
+pub(crate) const LISTS_BYTES_MAX: usize = 64 << 20;
 /// Bytes of an idempotency key; the specification's examples have 36.
 pub(crate) const KEY_BYTES_MAX: usize = 255;
 /// Properties that one request may set.

@@ -3,8 +3,11 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use support::{ANN, World};
 use tiderace_base::Span;
+use tiderace_events::ListBudget;
 
 #[test]
 fn a_value_is_put_got_and_deleted() {
@@ -97,6 +100,25 @@ fn everybody_says_who_they_are_in_one_of_three_ways() {
         assert_eq!(answer.status, status, "{line} {field}: {}", answer.text());
         assert_eq!(answer.field("www-authenticate").is_some(), status == 401);
     }
+}
+
+#[test]
+fn lists_that_nobody_takes_are_bounded_together() {
+    let mut world = World::with(2, |options| options.lists = Arc::new(ListBudget::new(3000)));
+    for name in ["fx/a", "fx/b"] {
+        world.ask(&format!("PUT /topics/{name}"), &[ANN], &[b'x'; 1000]);
+    }
+    for _ in 0..3 {
+        let list = world.get("GET /topics?pattern=fx/*");
+        assert_eq!((list.status, list.text().contains("complete")), (200, true));
+    }
+    world.ask("PUT /topics/fx/c", &[ANN], &[b'x'; 1000]);
+    for _ in 0..3 {
+        let refused = world.get("GET /topics?pattern=fx/*");
+        assert_eq!((refused.status, refused.field("retry-after")), (503, Some("5")));
+        assert!(refused.text().starts_with("{\"code\":\"lists-busy\""), "{}", refused.text());
+    }
+    assert_eq!(world.get("GET /topics?pattern=fx/a").status, 200, "what was refused holds nothing");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tiderace_base::Time;
 use tiderace_config::Config;
-use tiderace_events::{Claim, EventsOptions, Idempotency, IdempotencyTable};
+use tiderace_events::{Claim, EventsOptions, Idempotency, IdempotencyTable, ListBudget};
 use tiderace_wire::Response;
 
 use crate::compose;
@@ -42,6 +42,7 @@ pub(crate) fn options(config: &Config) -> anyhow::Result<EventsOptions> {
         batch_items_max: events.batch_items_max,
         topics_max: events.stream_topics_max,
         list_max: events.list_max,
+        lists: Arc::new(ListBudget::new(events.lists_bytes_max)),
         heart_beat: events.heart_beat,
         retry: events.retry,
         request_timeout: events.request_timeout,

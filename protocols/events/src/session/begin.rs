@@ -105,7 +105,7 @@ impl EventsSession {
             }
             Task::List { pattern: name, limit } => {
                 ask(targets(&[name], who, SELECTOR_MEMBERS_MAX)?, context);
-                Ok(Job::List(List::new(limit)))
+                Ok(Job::List(List::new(limit, self.options.lists.clone())))
             }
             Task::Publish { message, removes } => {
                 publish(now, who, message, 0, context)?;

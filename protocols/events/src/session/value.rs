@@ -4,12 +4,14 @@
 //! a list keeps no more than its limits.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tiderace_base::limits::COPY_BYTES_MAX;
 use tiderace_wire::{Delivery, Flags, Message, Response, SharedRun, properties};
 
 use crate::answer::{Fault, json};
+use crate::budget::{Charge, ListBudget};
 use crate::content::{CONTENT_TYPE, sent_type};
 use crate::encode::object;
 use crate::natural::tag;
@@ -87,18 +89,31 @@ pub(super) struct List {
     bytes: usize,
     /// Whether something had to be left out.
     cut: bool,
+    charge: Option<Charge>,
 }
 
 impl List {
-    pub(super) fn new(limit: usize) -> List {
-        List { limit, confirmed: false, rows: BTreeMap::new(), bytes: 0, cut: false }
+    pub(super) fn new(limit: usize, budget: Arc<ListBudget>) -> List {
+        let charge = Some(Charge::new(budget));
+        List { limit, confirmed: false, rows: BTreeMap::new(), bytes: 0, cut: false, charge }
+    }
+
+    /// Takes room for a row; without it the list is given up.
+    fn charge(&mut self, bytes: usize) -> bool {
+        let is_there = self.charge.as_mut().is_some_and(|charge| charge.grow(bytes));
+        if !is_there {
+            (self.charge, self.rows) = (None, BTreeMap::new());
+        }
+        is_there
     }
 
     pub(super) fn deliver(&mut self, delivery: &Delivery<'_>) {
         let run = delivery.run.run();
         let topic = run.destination().path.as_str();
         for index in delivery.from..delivery.to {
-            let Some(message) = run.message(index) else { return };
+            let Some(message) = run.message(index).filter(|_| self.charge.is_some()) else {
+                return;
+            };
             if !is_kept(&message) && self.rows.contains_key(topic) {
                 continue;
             }
@@ -121,6 +136,9 @@ impl List {
                 self.cut = true;
                 continue;
             }
+            if !self.charge(row.len() + topic.len() + ROW_BYTES) {
+                return;
+            }
             self.bytes += row.len();
             self.rows.insert(topic.into(), row);
         }
@@ -131,6 +149,11 @@ impl List {
         if !self.confirmed {
             return None;
         }
+        let Some(charge) = self.charge.take() else {
+            let message =
+                "the lists that are being sent take all the memory they may; ask again later";
+            return Some(Fault::new(503, "lists-busy", message).response());
+        };
         let mut out = Vec::with_capacity(self.bytes + self.rows.len() + 64);
         out.extend_from_slice(b"{\"topics\":[");
         for (index, row) in self.rows.values().enumerate() {
@@ -141,7 +164,7 @@ impl List {
         }
         out.extend_from_slice(b"],\"complete\":");
         out.extend_from_slice(if self.cut { b"false}\n" } else { b"true}\n" });
-        Some(json(200, out))
+        Some(Response { body: charge.body(out), ..json(200, Vec::new()) })
     }
 }
 
@@ -182,17 +205,19 @@ fn is_known(list: &str, tag: &str) -> bool {
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
+/// What a row takes besides its texts.
+const ROW_BYTES: usize = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use tiderace_base::Time;
     use tiderace_topics::Path;
     use tiderace_wire::{Destination, Kind, Meta, Run, SharedRun, SubscriptionKey};
 
     #[test]
     fn a_list_stays_within_its_bytes_however_much_is_escaped() {
-        let mut list = List::new(10);
+        let mut list = List::new(10, Arc::new(ListBudget::new(usize::MAX)));
         let bodies = [("a", vec![1; LIST_BYTES_MAX / 4]), ("b", b"small".to_vec())];
         for (topic, body) in bodies {
             let path = Path::parse(topic).unwrap();

@@ -29,6 +29,8 @@ section! {
         "retry" retry: Duration = Is("2s"), Kind::Duration { min: Duration::from_millis(100), max: HOUR };
         /// Values in one list of retained values.
         "list_max" list_max: usize = Is("10000"), Kind::Integer { min: 1, max: 1_000_000 }, zero("no lists");
+        /// What the lists of all clients hold together while they are made and sent; a request for one more is answered with `503 lists-busy`.
+        "lists_bytes_max" lists_bytes_max: usize = Is("64 MiB"), Kind::Bytes { min: 8 << 20, max: 64 << 30 };
         /// Messages of one batch.
         "batch_items_max" batch_items_max: usize = Is("1000"), Kind::Integer { min: 1, max: 100_000 };
         /// Body of one batch.
