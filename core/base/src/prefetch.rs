@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code)]
 
-/// Asks for a value's memory: all of it if it is small, its first [`MOST_BYTES`] otherwise.
+/// Asks for the memory of a value: all of it if it is small, the first kilobyte and a little otherwise.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(value: &T) {
     hint(std::ptr::from_ref(value).cast::<u8>(), size_of_val(value));
