@@ -1,26 +1,15 @@
 //! What becomes of an idempotency key when the broker takes too long, by one session alone.
 #![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::expect_used)]
 
+mod support;
+
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tiderace_base::{Now, Span, Time};
-use tiderace_events::{Claim, EventsOptions, Idempotency, IdempotencyTable, protocol};
-use tiderace_wire::{
-    Commands, Context, Framing, Opening, OutQueue, Output, Reply, Request, Response,
-};
-
-struct Memory(Mutex<IdempotencyTable>);
-
-impl Idempotency for Memory {
-    fn claim(&self, now: Time, key: &str, request: u64) -> Claim {
-        self.0.lock().unwrap().claim(now, key, request)
-    }
-
-    fn settle(&self, now: Time, key: &str, answer: Option<&Response>) {
-        self.0.lock().unwrap().settle(now, key, answer);
-    }
-}
+use support::Memory;
+use tiderace_base::{Now, Span};
+use tiderace_events::{EventsOptions, protocol};
+use tiderace_wire::{Commands, Context, Framing, Opening, OutQueue, Output, Reply, Request};
 
 /// The answer to a message sent under a key whose confirmation does not come, and how much was sent.
 fn send(options: &Arc<EventsOptions>, now: &mut Now) -> (u16, usize) {
@@ -47,9 +36,8 @@ fn send(options: &Arc<EventsOptions>, now: &mut Now) -> (u16, usize) {
 
 #[test]
 fn what_may_be_done_yet_is_not_done_again() {
-    let table = IdempotencyTable::new(1 << 20, Span::from_secs(600));
     let options = Arc::new(EventsOptions {
-        idempotency: Some(Arc::new(Memory(Mutex::new(table)))),
+        idempotency: Some(Memory::new(1 << 20, Span::from_secs(600))),
         ..EventsOptions::default()
     });
     let mut now = Now::default();

@@ -37,7 +37,14 @@ impl Verifier for Desk {
     }
 }
 
-struct Memory(Mutex<IdempotencyTable>);
+/// Remembers answers as the server does.
+pub struct Memory(Mutex<IdempotencyTable>);
+
+impl Memory {
+    pub fn new(bytes_max: usize, age_max: Span) -> Arc<Memory> {
+        Arc::new(Memory(Mutex::new(IdempotencyTable::new(bytes_max, age_max))))
+    }
+}
 
 impl Idempotency for Memory {
     fn claim(&self, now: Time, key: &str, request: u64) -> Claim {
@@ -84,10 +91,7 @@ impl World {
     pub fn with(seed: u64, change: impl FnOnce(&mut EventsOptions)) -> World {
         let mut events = EventsOptions {
             origins: Arc::new(|origin, _| origin == b"https://good"),
-            idempotency: Some(Arc::new(Memory(Mutex::new(IdempotencyTable::new(
-                1 << 20,
-                Span::from_secs(60),
-            ))))),
+            idempotency: Some(Memory::new(1 << 20, Span::from_secs(60))),
             message_bytes_max: 100_000,
             batch_bytes_max: 50_000,
             ..EventsOptions::default()
