@@ -3,6 +3,8 @@
 //! Pages have a fixed size, so a million records never cost the copy or the idle half of a
 //! doubling `Vec`. A key of a removed record never finds its successor.
 
+use crate::prefetch;
+
 const PAGE: usize = 256;
 
 /// Finds one record; stale after the record is removed.
@@ -126,6 +128,13 @@ impl<T> Slab<T> {
                 Some(value)
             }
             _ => None,
+        }
+    }
+
+    /// The record in this slot is wanted soon.
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(entry) = self.entry(slot) {
+            prefetch(entry);
         }
     }
 

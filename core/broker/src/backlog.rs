@@ -91,6 +91,13 @@ impl Backlog {
         self.is_empty() && self.windows.is_none()
     }
 
+    /// Whether it can serve again as if it were new, and is small enough to wait for that.
+    pub(crate) fn is_worth_keeping(&self) -> bool {
+        let plain = self.ranked.is_none() && self.newest.is_none() && self.marks.is_none();
+        let small = self.ordinary.entries.capacity() <= SPARE_ENTRIES_MAX;
+        plain && small && self.is_idle() && self.withheld == 0
+    }
+
     /// In the order in which they are taken.
     fn lines(&self) -> impl Iterator<Item = &Line> {
         let ranked = self.ranked.as_deref();
@@ -497,6 +504,8 @@ fn prefetch_body(pending: &Pending) {
     }
 }
 
+/// The room of a backlog that is kept for later.
+const SPARE_ENTRIES_MAX: usize = 64;
 /// How many deliveries ahead a message's bytes are asked for: in the time of these they come, and what
 /// is asked for of one more would push out what was asked for first.
 const BODY_AHEAD: usize = 4;

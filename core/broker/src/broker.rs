@@ -10,6 +10,7 @@ use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec};
 
+use crate::ahead::AHEAD;
 use crate::backlog::Source;
 use crate::durable::{Durability, first_kept};
 use crate::effects::{Asker, Effects, Mail};
@@ -27,6 +28,7 @@ use crate::service::Services;
 use crate::serving::Inbox;
 use crate::session::Session;
 use crate::snapshot::Snapshots;
+use crate::spares::Spares;
 use crate::topic::{Subscriber, Topic};
 use crate::update::ReadSpec;
 use crate::views::Views;
@@ -87,6 +89,7 @@ pub struct Broker {
     /// Whether recoverable subscriptions began in the present call of [`Broker::handle`]: those that
     /// begin together count as one, so that no position passes what another of them has missed.
     pub(crate) recoveries_begun: bool,
+    pub(crate) spares: Spares,
     pub(crate) backlog_bytes: usize,
     /// Bytes of the retained values of topics whose home this is.
     pub(crate) retained_bytes: usize,
@@ -150,6 +153,7 @@ impl Broker {
             next_sequence: 1,
             next_epoch: 0,
             recoveries_begun: false,
+            spares: Spares::default(),
             backlog_bytes: 0,
             retained_bytes: 0,
             metrics: BrokerMetrics::default(),
@@ -197,9 +201,17 @@ impl Broker {
         commands: &mut Commands,
         effects: &mut Effects,
     ) {
-        for command in commands.drain() {
+        let (mut commands, mut expected) = (commands.drain(), 0);
+        loop {
+            if expected == 0 && commands.len() > 1 {
+                self.expect_commands(commands.as_slice());
+                expected = AHEAD;
+            }
+            let Some(command) = commands.next() else { break };
+            expected = expected.saturating_sub(1);
             self.command(now, session, command, effects);
         }
+        drop(commands);
         if std::mem::take(&mut self.recoveries_begun) {
             self.end_recovering(session, effects);
         }
@@ -320,6 +332,7 @@ impl Broker {
         self.end_waiting(now, effects);
         self.view_tick(now, effects);
         self.retry_store(now);
+        self.spares.tick();
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
             self.queue_tick(now, effects);

@@ -35,8 +35,8 @@ impl Broker {
         let before = backlog.bytes();
         let mut pending = backlog.pop()?;
         let after = backlog.bytes();
-        if backlog.is_idle() {
-            record.backlog = None;
+        if let Some(empty) = record.backlog.take_if(|backlog| backlog.is_idle()) {
+            self.spares.give(empty);
         }
         if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
             rare.note_reached(pending.run.run().home(), std::mem::take(&mut pending.reached));
@@ -397,7 +397,8 @@ impl Broker {
         if !record.has_deliveries() {
             effects.ready.push((record.link, id));
         }
-        record.backlog.get_or_insert_default().push(pending, topic, priority);
+        let backlog = record.backlog.get_or_insert_with(|| self.spares.take());
+        backlog.push(pending, topic, priority);
     }
 
     /// Takes out of a session's backlog what is for nobody any more; returns it, and how many bytes

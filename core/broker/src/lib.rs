@@ -15,6 +15,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod ahead;
 mod answering;
 mod authorise;
 mod backlog;
@@ -58,6 +59,7 @@ mod service;
 mod serving;
 mod session;
 mod snapshot;
+mod spares;
 mod subscribe;
 mod subscriptions;
 mod topic;
@@ -66,6 +68,7 @@ mod views;
 mod will;
 mod windows;
 
+pub use ahead::AHEAD;
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
 pub use backlog::Pending;
 pub use broker::Broker;

@@ -44,6 +44,13 @@ impl Names {
         topics.key_of(place.slot)
     }
 
+    /// The slot of the topic that most likely has this name, without a look at any topic.
+    pub(crate) fn guess(&self, path: &str) -> Option<u32> {
+        let hash = self.hash(path);
+        let place = self.table.find(Place::spread(hash), |place| place.hash == hash)?;
+        Some(place.slot)
+    }
+
     /// Takes in the name of a topic that is in the slab and has none here; `home` says whether this
     /// shard is its home.
     pub(crate) fn insert(&mut self, key: Key, home: bool, topics: &Slab<Topic>) {
@@ -128,6 +135,8 @@ mod tests {
             for (text, home) in ops {
                 let found = names.find(&text, &topics);
                 prop_assert_eq!(found, model.get(&text).map(|known| known.0));
+                let guess = names.guess(&text);
+                prop_assert!(found.is_none_or(|key| guess == Some(key.slot)));
                 match found {
                     Some(key) => {
                         names.remove(key, &topics);

@@ -2,6 +2,26 @@
 //!
 //! Relies on nothing; proleptic Gregorian calendar, no leap seconds.
 
+use std::rc::Rc;
+
+/// The date of the present second, written once.
+#[derive(Debug, Default)]
+pub(crate) struct Dates {
+    second: u64,
+    text: Rc<str>,
+}
+
+impl Dates {
+    /// See [`http_date`].
+    pub(crate) fn at(&mut self, wall_ms: u64) -> Rc<str> {
+        let second = wall_ms / 1000;
+        if self.second != second || self.text.is_empty() {
+            *self = Dates { second, text: http_date(wall_ms).into() };
+        }
+        self.text.clone()
+    }
+}
+
 /// `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(crate) fn http_date(wall_ms: u64) -> String {
     let seconds = wall_ms / 1000;
@@ -48,6 +68,14 @@ const MONTH_DAYS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_date_is_that_of_the_second_asked_for() {
+        let mut dates = Dates::default();
+        for wall_ms in [0, 999, 1000, 784_111_777_000, 784_111_777_999, 784_111_778_000, 5000] {
+            assert_eq!(*dates.at(wall_ms), http_date(wall_ms));
+        }
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

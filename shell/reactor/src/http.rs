@@ -19,7 +19,6 @@ use tiderace_wire::{Request, Response, Route};
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
-use crate::date::http_date;
 use crate::driver::Driver;
 use crate::read::Step;
 use crate::shard::Shard;
@@ -402,7 +401,7 @@ impl<D: Driver> Shard<D> {
         is_head: bool,
         persists: bool,
     ) -> bool {
-        let date = http_date(self.now.wall_ms);
+        let date = self.dates.at(self.now.wall_ms);
         let Some(connection) = self.connections.get_mut(key) else {
             return false;
         };
@@ -424,7 +423,7 @@ impl<D: Driver> Shard<D> {
 
     fn refuse_request(&mut self, key: Key, error: HttpError, available: usize) -> Step {
         if let Some(connection) = self.connections.get_mut(key) {
-            let date = http_date(self.now.wall_ms);
+            let date = self.dates.at(self.now.wall_ms);
             write_error(self.pool.queue(&mut connection.outgoing).tail(), error, Some(&date));
         }
         self.end(key, &Close::new(CloseCode::BadRequest, error.to_string()), Farewell::Silent);

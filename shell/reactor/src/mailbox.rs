@@ -36,6 +36,14 @@ pub(crate) enum Letter<S> {
 }
 
 impl<S> Letter<S> {
+    /// What it tells the broker, if it is for it.
+    pub(crate) fn mail(&self) -> Option<&Mail> {
+        match self {
+            Letter::Broker(mail) => Some(mail),
+            _ => None,
+        }
+    }
+
     /// What it counts for, in bytes; the same for its sender and its receiver.
     pub(crate) fn weight(&self) -> usize {
         let bytes = match self {

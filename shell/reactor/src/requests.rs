@@ -13,7 +13,6 @@ use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
 
 use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Live, Stage, Transport};
-use crate::date::http_date;
 use crate::driver::Driver;
 use crate::http::{Asked, Work, write_head};
 use crate::metrics::Rejected;
@@ -374,7 +373,7 @@ impl<D: Driver> Shard<D> {
         body.queue.advance(usize::from(held.skips_first).min(body.queue.len()));
         let length = body.queue.len();
         let mut head = Vec::with_capacity(HEAD_BYTES);
-        let date = http_date(self.now.wall_ms);
+        let date = self.dates.at(self.now.wall_ms);
         let delimited = ResponseBody::Length(length as u64);
         if !write_head(&mut head, 200, held.fields(), &date, asked.persists, delimited) {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
@@ -435,7 +434,7 @@ impl<D: Driver> Shard<D> {
         if asked.is_head {
             return self.answer(key, &Response { body: Bytes::new(), ..response.clone() });
         }
-        let date = http_date(self.now.wall_ms);
+        let date = self.dates.at(self.now.wall_ms);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };

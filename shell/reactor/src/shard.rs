@@ -9,11 +9,12 @@
 use std::sync::Arc;
 
 use tiderace_base::{CloseCode, Key, Now, ShardId, Slab, Span, Time, Wheel};
-use tiderace_broker::{Broker, Effects};
+use tiderace_broker::{AHEAD, Broker, Effects};
 use tiderace_wire::Commands;
 
 use crate::aliases::Aliases;
 use crate::connection::{Connection, Flags};
+use crate::date::Dates;
 use crate::detached::Detached;
 use crate::driver::{Driver, Event};
 use crate::log::EndLog;
@@ -49,6 +50,7 @@ pub struct Shard<D: Driver> {
     pub(crate) buffer: Vec<u8>,
     pub(crate) lists: Lists,
     pub(crate) now: Now,
+    pub(crate) dates: Dates,
     pub(crate) accepting: crate::accept::Accepting,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) end_log: EndLog,
@@ -160,6 +162,7 @@ impl<D: Driver> Shard<D> {
             now,
             accepting: crate::accept::Accepting::default(),
             stopping: None,
+            dates: Dates::default(),
             end_log: EndLog::default(),
             residents: Vec::new(),
             asked: Wishes::default(),
@@ -302,7 +305,15 @@ impl<D: Driver> Shard<D> {
         let mut letters = Vec::new();
         self.post.receive(|from, letter| letters.push((from, letter)));
         let mut handled = 0;
-        for (from, letter) in letters {
+        let (mut letters, mut expected) = (letters.into_iter(), 0);
+        loop {
+            if expected == 0 && letters.len() > 1 {
+                let mail = letters.as_slice().iter().filter_map(|(_, letter)| letter.mail());
+                self.broker.expect_mail(mail);
+                expected = AHEAD;
+            }
+            let Some((from, letter)) = letters.next() else { break };
+            expected = expected.saturating_sub(1);
             let weight = letter.weight();
             match letter {
                 Letter::Broker(mail) => {
