@@ -1,4 +1,4 @@
-//! What is about to be published: asks memory for the topics that come next.
+//! What is about to be published or subscribed to: asks memory for the topics that come next.
 //!
 //! Where publishers update a hundred thousand topics, each is cold when its turn comes: its place in the
 //! table of names, its record, the text of its name and what it holds are waits in a row. Those of
@@ -7,7 +7,7 @@
 
 use tiderace_base::prefetch;
 use tiderace_topics::Path;
-use tiderace_wire::Command;
+use tiderace_wire::{Command, Target};
 
 use crate::broker::Broker;
 use crate::effects::Mail;
@@ -22,6 +22,7 @@ impl Broker {
         self.expect_topics(mail.take(AHEAD).filter_map(|mail| match mail {
             Mail::Publish { run, .. } => Some(&run.destination().path),
             Mail::Fanout { run, .. } => Some(&run.destination().path),
+            Mail::Interest { path, .. } => Some(path),
             _ => None,
         }));
     }
@@ -30,6 +31,10 @@ impl Broker {
     pub(crate) fn expect_commands(&self, commands: &[Command]) {
         self.expect_topics(commands.iter().take(AHEAD).filter_map(|command| match command {
             Command::Publish { run, .. } => Some(&run.destination().path),
+            Command::Subscribe(subscribe) => match subscribe.targets.first() {
+                Some(Target::Exact(destination)) => Some(&destination.path),
+                _ => None,
+            },
             _ => None,
         }));
     }
