@@ -3,13 +3,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod program;
+
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
+
+use program::{Directory, Server};
 
 /// Topics of one client; of its sends one topic gets each in turn.
 const TOPICS: usize = 16;
@@ -18,77 +22,21 @@ const LIVES: u64 = 5;
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server that is killed when the test ends.
-struct Server {
-    child: Child,
-    address: SocketAddr,
+/// A server that keeps everything it is sent.
+fn start(directory: &Path, sync: &str) -> Server {
+    let text = format!(
+        "[store]\ndirectory = {:?}\nsync = \"{sync}\"\nsegment_bytes = \"1 MiB\"\n\
+         reserve_bytes = \"1 MiB\"\n[topics]\npersistent = true\nretain = true\n",
+        directory.join("store")
+    );
+    Server::start(directory, &text)
 }
 
-impl Server {
-    fn start(directory: &Path, sync: &str) -> Server {
-        // Free now; nobody else asks for it in the moment until the server does.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let file = directory.join("tiderace.toml");
-        let text = format!(
-            "[server]\nlisten = [\"{address}\"]\nshards = 2\n[store]\ndirectory = {:?}\nsync = \"{sync}\"\n\
-             segment_bytes = \"1 MiB\"\nreserve_bytes = \"1 MiB\"\n[topics]\npersistent = true\nretain = true\n",
-            directory.join("store")
-        );
-        std::fs::write(&file, text).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tiderace"))
-            .arg("serve")
-            .arg("--config")
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let started =
-            log.by_ref().map_while(Result::ok).any(|line| line.contains("server-started"));
-        assert!(started, "the server has ended instead of starting");
-        // What else it says must not fill the pipe.
-        thread::spawn(move || log.for_each(drop));
-        Server { child, address }
-    }
-
-    fn kill(&mut self) {
-        // SIGKILL: nothing of it runs any more.
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    fn connect(&self) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(b"CONNECT\naccept-version:1.2\nhost:localhost\n\n\0").unwrap();
-        stream
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Directory {
-        let path = std::env::temp_dir().join(format!("tiderace-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Directory(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn connect(server: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"CONNECT\naccept-version:1.2\nhost:localhost\n\n\0").unwrap();
+    stream
 }
 
 /// The next frame, without its end.
@@ -171,7 +119,7 @@ fn lives(name: &str, sync: &str) {
     let mut confirmed = vec![vec![0u64; TOPICS]; CLIENTS];
     let mut total = 0;
     for life in 0..=LIVES {
-        let mut server = Server::start(&directory.0, sync);
+        let mut server = start(&directory.0, sync);
         for (client, confirmed) in confirmed.iter().enumerate() {
             let values = values(&server, client);
             for (topic, (value, confirmed)) in values.iter().zip(confirmed).enumerate() {
@@ -188,7 +136,7 @@ fn lives(name: &str, sync: &str) {
         let (heard, confirmations) = channel();
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                let (stream, heard) = (server.connect(), heard.clone());
+                let (stream, heard) = (connect(&server), heard.clone());
                 thread::spawn(move || publish(stream, client, from, &heard))
             })
             .collect();
@@ -220,8 +168,8 @@ fn confirmed_values_survive_kills_with_a_disk_that_is_waited_for() {
 #[test]
 fn an_orderly_end_keeps_what_was_published_last() {
     let directory = Directory::new("end");
-    let mut server = Server::start(&directory.0, "interval");
-    let mut stream = server.connect();
+    let mut server = start(&directory.0, "interval");
+    let mut stream = connect(&server);
     for number in 1..=500 {
         let text = format!("SEND\ndestination:/topic/c0/t0\n\n{number}\0");
         stream.write_all(text.as_bytes()).unwrap();
@@ -233,14 +181,14 @@ fn an_orderly_end_keeps_what_was_published_last() {
     let pid = server.child.id().to_string();
     assert!(Command::new("kill").arg(pid).status().unwrap().success());
     assert!(server.child.wait().unwrap().success());
-    let server = Server::start(&directory.0, "interval");
+    let server = start(&directory.0, "interval");
     assert_eq!(values(&server, 0)[0], 500);
 }
 
 #[test]
 fn views_that_were_put_survive_a_kill() {
     let directory = Directory::new("views");
-    let mut server = Server::start(&directory.0, "always");
+    let mut server = start(&directory.0, "always");
     let operate = |server: &Server, body: &str| {
         let (head, answer) = request(server, "POST /operations", body);
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}: {answer}");
@@ -254,7 +202,7 @@ fn views_that_were_put_survive_a_kill() {
     operate(&server, r#"{"do":"update","path":"n/a","value":21}"#);
     operate(&server, r#"{"do":"unview","name":"gone"}"#);
     server.kill();
-    let mut server = Server::start(&directory.0, "always");
+    let mut server = start(&directory.0, "always");
     let views = operate(&server, r#"{"do":"views"}"#);
     assert!(views.contains("doubled") && !views.contains("gone"), "{views}");
     // Views have worked on what was restored before the port was open, or do so in the next turns.
@@ -266,6 +214,6 @@ fn views_that_were_put_survive_a_kill() {
     assert_eq!(value(&server, "gone/a"), None);
     operate(&server, r#"{"do":"unview","name":"keep"}"#);
     server.kill();
-    let server = Server::start(&directory.0, "always");
+    let server = start(&directory.0, "always");
     assert!(!operate(&server, r#"{"do":"views"}"#).contains("doubled"));
 }
