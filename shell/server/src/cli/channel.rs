@@ -1,80 +1,113 @@
 //! A connection to a server, in plain text or over TLS, that blocks.
 //!
-//! Relies on rustls, which the server uses as well. Invariant: nothing is sent over TLS before the server has
-//! shown a certificate that is trusted, unless the person at the terminal said that anybody is.
+//! Relies on `tls`. Invariants: nothing is sent over TLS before the server has shown a certificate that is
+//! trusted; until somebody is logged in everything together takes no longer than [`PATIENCE`], however
+//! little the server sends at a time.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
-use clap::Args;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    StreamOwned,
-};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 
 use super::client::{ClientError, PATIENCE, open};
-
-/// Whether and how the connection is secured.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct TlsArgs {
-    /// Speak TLS; the server's certificate must be signed by an authority that this system trusts.
-    #[arg(long, env = "TIDERACE_TLS")]
-    tls: bool,
-    /// Speak TLS, and trust the authorities of this file (PEM) instead of the system's.
-    #[arg(long, value_name = "FILE", env = "TIDERACE_CA")]
-    ca: Option<PathBuf>,
-    /// Speak TLS with whoever answers, whatever certificate it shows: for servers on this machine.
-    #[arg(long, conflicts_with = "ca")]
-    insecure: bool,
-}
+use super::tls::TlsArgs;
 
 /// A connection.
 #[derive(Debug)]
-pub(super) enum Channel {
-    Plain(TcpStream),
-    Secured(Box<StreamOwned<ClientConnection, TcpStream>>),
+pub(super) struct Channel {
+    stream: Stream,
+    host: String,
+    place: String,
+    tls: TlsArgs,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Plain(Socket),
+    Secured(Box<StreamOwned<ClientConnection, Socket>>),
+}
+
+/// A socket that remembers the first it has heard until somebody is logged in.
+#[derive(Debug)]
+struct Socket {
+    stream: TcpStream,
+    heard: Vec<u8>,
+    /// Until when login must be done; absent once it is.
+    deadline: Option<Instant>,
 }
 
 impl Channel {
     /// Connects to a host.
     pub(super) fn open(host: &str, port: u16, tls: &TlsArgs) -> Result<Channel, ClientError> {
-        let mut stream = open(host, port)?;
-        stream.set_nodelay(true).map_err(ClientError::Io)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Io)?;
-        stream.set_write_timeout(Some(PATIENCE * 6)).map_err(ClientError::Io)?;
-        if !tls.tls && tls.ca.is_none() && !tls.insecure {
-            return Ok(Channel::Plain(stream));
+        let place = format!("{host}:{port}");
+        let failure = |reason: String| ClientError::Secure { place: place.clone(), reason };
+        let config = tls.is_asked().then(|| tls.config()).transpose().map_err(failure)?;
+        let mut socket = Socket::new(open(host, port)?).map_err(ClientError::Io)?;
+        let stream = match config {
+            None => Stream::Plain(socket),
+            Some(config) => {
+                let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+                    failure("certificates name no such host; name another with -h".to_owned())
+                })?;
+                let connection = ClientConnection::new(Arc::new(config), name);
+                let mut connection = connection.map_err(|error| failure(error.to_string()))?;
+                while connection.is_handshaking() {
+                    connection
+                        .complete_io(&mut socket)
+                        .map_err(|error| failure(tls.reason(host, &error)))?;
+                }
+                Stream::Secured(Box::new(StreamOwned::new(connection, socket)))
+            }
+        };
+        Ok(Channel { stream, host: host.to_owned(), place, tls: tls.clone() })
+    }
+
+    /// Somebody is logged in: from now on the server may take its time.
+    pub(super) fn settle(&mut self) -> Result<(), ClientError> {
+        let socket = self.inner();
+        (socket.deadline, socket.heard) = (None, Vec::new());
+        socket.stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Io)
+    }
+
+    /// Says more of why nobody could log in, if TLS has to do with it.
+    pub(super) fn explain(&mut self, error: ClientError) -> ClientError {
+        match (&mut self.stream, error) {
+            (Stream::Plain(socket), error) => match socket.wants_tls() {
+                true => ClientError::Unsecured { place: self.place.clone() },
+                false => error,
+            },
+            // A client learns only here that the server does not take its certificate, or wants one.
+            (Stream::Secured(_), ClientError::Io(error))
+                if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) =>
+            {
+                let reason = self.tls.reason(&self.host, &error);
+                ClientError::Secure { place: self.place.clone(), reason }
+            }
+            (Stream::Secured(_), error) => error,
         }
-        let failure =
-            |reason: String| ClientError::Secure { place: format!("{host}:{port}"), reason };
-        let config = tls.config().map_err(failure)?;
-        let name =
-            ServerName::try_from(host.to_owned()).map_err(|error| failure(error.to_string()))?;
-        let connection = ClientConnection::new(Arc::new(config), name);
-        let mut connection = connection.map_err(|error| failure(error.to_string()))?;
-        while connection.is_handshaking() {
-            connection.complete_io(&mut stream).map_err(|error| failure(error.to_string()))?;
-        }
-        Ok(Channel::Secured(Box::new(StreamOwned::new(connection, stream))))
     }
 
     /// The socket, for its deadlines.
     pub(super) fn socket(&self) -> &TcpStream {
-        match self {
-            Channel::Plain(stream) => stream,
-            Channel::Secured(stream) => &stream.sock,
+        match &self.stream {
+            Stream::Plain(socket) => &socket.stream,
+            Stream::Secured(stream) => &stream.sock.stream,
+        }
+    }
+
+    fn inner(&mut self) -> &mut Socket {
+        match &mut self.stream {
+            Stream::Plain(socket) => socket,
+            Stream::Secured(stream) => &mut stream.sock,
         }
     }
 
     /// Says that nothing more is sent, and closes the connection.
     pub(super) fn close(&mut self) {
-        if let Channel::Secured(stream) = self {
+        if let Stream::Secured(stream) = &mut self.stream {
             stream.conn.send_close_notify();
             // The connection is finished either way.
             let _ = stream.flush();
@@ -83,110 +116,127 @@ impl Channel {
     }
 }
 
+impl Socket {
+    fn new(stream: TcpStream) -> io::Result<Socket> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(PATIENCE * 6))?;
+        Ok(Socket { stream, heard: Vec::new(), deadline: Some(Instant::now() + PATIENCE) })
+    }
+
+    /// Whether what answers plain text speaks TLS only: it sends an alert, or says so.
+    fn wants_tls(&mut self) -> bool {
+        let is_http = self.heard.starts_with(b"HTTP/1.") && self.heard.get(8..13) == Some(b" 400 ");
+        // What is wrong stands in the body, which may come later than the head.
+        while is_http && self.heard.len() < HEARD_BYTES_MAX {
+            if !matches!(self.read(&mut [0; HEARD_BYTES_MAX]), Ok(1..)) {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&self.heard);
+        self.heard.starts_with(ALERT)
+            || text.starts_with("TLS is required")
+            || is_http && ["TLS is required", "HTTPS"].iter().any(|words| text.contains(words))
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(deadline) = self.deadline else { return self.stream.read(buffer) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let count = self.stream.read(buffer)?;
+        let fresh = buffer.get(..count).unwrap_or_default();
+        let room = HEARD_BYTES_MAX.saturating_sub(self.heard.len());
+        self.heard.extend(fresh.iter().take(room));
+        Ok(count)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 impl Read for Channel {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Channel::Plain(stream) => stream.read(buffer),
-            Channel::Secured(stream) => stream.read(buffer),
+        match &mut self.stream {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Secured(stream) => stream.read(buffer),
         }
     }
 }
 
 impl Write for Channel {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Channel::Plain(stream) => stream.write(bytes),
-            Channel::Secured(stream) => stream.write(bytes),
+        match &mut self.stream {
+            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Secured(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Channel::Plain(stream) => stream.flush(),
-            Channel::Secured(stream) => stream.flush(),
+        match &mut self.stream {
+            Stream::Plain(socket) => socket.flush(),
+            Stream::Secured(stream) => stream.flush(),
         }
     }
 }
 
-impl TlsArgs {
-    fn config(&self) -> Result<ClientConfig, String> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?;
-        if self.insecure {
-            let anybody = Arc::new(Anybody(provider));
-            let builder = builder.dangerous().with_custom_certificate_verifier(anybody);
-            return Ok(builder.with_no_client_auth());
-        }
-        let mut roots = RootCertStore::empty();
-        let (added, _) = roots.add_parsable_certificates(self.authorities()?);
-        if added == 0 {
-            return Err("there is no authority to trust; name a file with --ca".to_owned());
-        }
-        Ok(builder.with_root_certificates(roots).with_no_client_auth())
+/// A record of TLS that holds an alert, of any version 3 (RFC 8446 section 5.1).
+const ALERT: &[u8] = &[0x15, 0x03];
+/// So much of what comes first tells who answers.
+const HEARD_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Both ends of a connection.
+    fn pair() -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Socket::new(stream).unwrap(), listener.accept().unwrap().0)
     }
 
-    /// The certificates of the file, or of the system's.
-    fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, String> {
-        let read = |path: &PathBuf| {
-            let found = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
-            found.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
-        };
-        match &self.ca {
-            Some(path) => read(path).map_err(|error| format!("{}: {error}", path.display())),
-            None => {
-                let found = SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|path| path.exists());
-                found.map_or(Ok(Vec::new()), |path| read(&path))
+    #[test]
+    fn a_server_that_drips_does_not_get_more_time() {
+        let (mut socket, mut server) = pair();
+        socket.deadline = Some(Instant::now());
+        server.write_all(b"x").unwrap();
+        let error = socket.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn who_wants_tls_is_recognised() {
+        for (answer, expected) in [
+            (&b"TLS is required here\n"[..], true),
+            (b"\x15\x03\x01\x00\x02\x02\x0a", true),
+            (b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", true),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\nno such field", false),
+            (b"HTTP/1.1 404 Not Found\r\n\r\nHTTPS", false),
+            (b"ERROR\nmessage:TLS is required\n\n\0", false),
+            (b"", false),
+        ] {
+            let (mut socket, mut server) = pair();
+            server.write_all(answer).unwrap();
+            drop(server);
+            // The head alone, byte by byte as it might come.
+            for _ in answer.iter().take(20) {
+                assert_eq!(socket.read(&mut [0]).unwrap(), 1);
             }
+            assert_eq!(socket.wants_tls(), expected, "{}", answer.escape_ascii());
         }
     }
 }
-
-/// Trusts every server.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Where systems keep their authorities: Debian and Alpine, Fedora, macOS and the BSDs.
-const SYSTEM_AUTHORITIES: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];

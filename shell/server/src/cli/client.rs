@@ -8,8 +8,9 @@ use std::io::{self, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::channel::{Channel, TlsArgs};
+use super::channel::Channel;
 use super::frame::Frame;
+use super::tls::TlsArgs;
 
 /// How long connecting and a single answer may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,14 +38,16 @@ pub(crate) enum ClientError {
     Connect { place: String, reason: String },
     #[error("the connection broke: {0}; run the command again")]
     Io(io::Error),
-    #[error(
-        "no secured connection with {place}: {reason}; is it a port that speaks TLS, and is its authority the one of --ca?"
-    )]
+    #[error("no secured connection with {place}: {reason}")]
     Secure { place: String, reason: String },
     #[error("the server says no: {message}{hint}")]
     Refused { message: String, hint: &'static str },
     #[error("the server did not answer within {} s; is it such a server, and is it overloaded?", .0.as_secs())]
     Silent(Duration),
+    #[error(
+        "{place} speaks TLS only; add --tls, or --ca and the file of the authority that signed its certificate"
+    )]
+    Unsecured { place: String },
     #[error("that is not the server that was expected: {0}; name one with -h and -p")]
     Unexpected(String),
 }
@@ -80,6 +83,20 @@ impl Client {
             messages: VecDeque::new(),
             silence_max: None,
         };
+        client.log_in(host, login).map_err(|error| {
+            match client.input.get_mut().explain(error) {
+                ClientError::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    ClientError::Unexpected(error.to_string())
+                }
+                ClientError::Silent(_) => ClientError::Silent(PATIENCE),
+                error => error,
+            }
+        })?;
+        client.input.get_mut().settle()?;
+        Ok(client)
+    }
+
+    fn log_in(&mut self, host: &str, login: &Login<'_>) -> Result<(), ClientError> {
         let mut connect = Frame::new("CONNECT")
             .with("accept-version", "1.2")
             .with("host", host)
@@ -88,20 +105,14 @@ impl Client {
         connect
             .headers
             .extend(login.passcode.map(|passcode| ("passcode".to_owned(), passcode.to_owned())));
-        connect.write(&mut client.output);
-        client.flush()?;
-        let connected = match client.read_frame() {
-            Err(ClientError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(ClientError::Unexpected(error.to_string()));
-            }
-            frame => frame?,
-        };
+        connect.write(&mut self.output);
+        self.flush()?;
+        let connected = self.read_frame()?;
         if connected.command != "CONNECTED" {
             return Err(ClientError::Unexpected(format!("it answered {:?}", connected.command)));
         }
-        client.silence_max =
-            promised_heart_beat(connected.header("heart-beat")).map(|beat| beat * 3);
-        Ok(client)
+        self.silence_max = promised_heart_beat(connected.header("heart-beat")).map(|beat| beat * 3);
+        Ok(())
     }
 
     /// Queues a message; waits for receipts only when too many are outstanding.

@@ -5,9 +5,9 @@
 use clap::{ArgAction, Args};
 use tiderace_topics::{Pattern, Selector};
 
-use super::channel::TlsArgs;
 use super::client::{Client, ClientError, Login};
 use super::native::NativeClient;
+use super::tls::TlsArgs;
 
 /// Where the server is and who logs in.
 #[derive(Debug, Clone, Args)]

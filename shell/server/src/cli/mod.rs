@@ -23,6 +23,7 @@ mod password;
 mod publish;
 mod store;
 mod subscribe;
+mod tls;
 mod topics;
 mod views;
 

@@ -15,8 +15,9 @@ use tiderace_websocket::handshake::{check_response, client_request};
 use tiderace_websocket::{Decoder, Event, Limits, MessageKind, Role, encode_message, encode_pong};
 use tiderace_wire::properties;
 
-use super::channel::{Channel, TlsArgs};
+use super::channel::Channel;
 use super::client::{ClientError, Login, PATIENCE};
+use super::tls::TlsArgs;
 
 const PATH: &str = "/tiderace";
 const SUBPROTOCOLS: &[&str] = &["tiderace.v1"];
@@ -67,7 +68,13 @@ impl NativeClient {
         let stream = Channel::open(host, port, tls)?;
         let decoder = Decoder::new(Role::Client);
         let mut client = NativeClient { stream, decoder, input: Vec::new(), next_request: 1 };
-        client.shake_hands(host, port)?;
+        client.log_in(host, port, login).map_err(|error| client.stream.explain(error))?;
+        client.stream.settle()?;
+        Ok(client)
+    }
+
+    fn log_in(&mut self, host: &str, port: u16, login: &Login<'_>) -> Result<(), ClientError> {
+        self.shake_hands(host, port)?;
         let auth = match (login.login, login.passcode) {
             (Some(user), password) => Auth::Password { user, password: password.unwrap_or("") },
             (None, Some(token)) => Auth::Token(token),
@@ -75,12 +82,11 @@ impl NativeClient {
         };
         let hello =
             Hello { version: VERSION, auth, codecs: Vec::new(), client: "tiderace", position: b"" };
-        client.say(&ClientMessage::Hello(hello))?;
-        client.hear(|message| match message {
+        self.say(&ClientMessage::Hello(hello))?;
+        self.hear(|message| match message {
             ServerMessage::Welcome(_) => Some(Ok(())),
             _ => None,
-        })?;
-        Ok(client)
+        })
     }
 
     fn shake_hands(&mut self, host: &str, port: u16) -> Result<(), ClientError> {
