@@ -156,7 +156,8 @@ impl<'t> Cursor<'t> {
         }
         self.pass(end);
         let digits = self.between(start, self.at);
-        digits.parse().map_err(|_| self.wrong(start, Problem::Number))
+        // Nothing may be so much, so that whoever asks says what it may be.
+        Ok(digits.parse().unwrap_or(u64::MAX))
     }
 
     /// Counts an operand or operator.

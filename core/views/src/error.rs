@@ -75,8 +75,8 @@ pub enum Problem {
         /// What it takes.
         expected: &'static str,
     },
-    /// An option or property that was already given.
-    #[error("`{0}` is given twice")]
+    /// An option, property or field that was already given; as [`Problem::Unexpected`] shows it.
+    #[error("{0} is given twice")]
     Twice(String),
     /// Two options that exclude each other.
     #[error("`{0}` and `{1}` do not go together: a merged value is a JSON object")]
@@ -172,7 +172,15 @@ fn plain(letter: char) -> char {
 pub(crate) fn shown(text: &str) -> String {
     let word = |c: &char| c.is_alphanumeric() || *c == '_';
     let long = text.chars().take_while(word).count();
-    let count = if long == 0 { 1 } else { long };
+    shortened(text, if long == 0 { 1 } else { long })
+}
+
+/// A name as an error shows it.
+pub(crate) fn shown_name(name: &str) -> String {
+    shortened(name, name.chars().count())
+}
+
+fn shortened(text: &str, count: usize) -> String {
     let mut shown = String::from("`");
     shown.extend(text.chars().take(count.min(SHOWN_CHARS_MAX)).flat_map(char::escape_debug));
     shown.push_str(if count > SHOWN_CHARS_MAX { "…`" } else { "`" });

@@ -251,7 +251,7 @@ fn object(cursor: &mut Cursor<'_>) -> Read<Expression> {
         if let Expression::Text(text) = &name
             && fields.iter().any(|(known, _)| *known == name)
         {
-            return Err(cursor.wrong(at, Problem::Twice(text.to_string())));
+            return Err(cursor.wrong(at, Problem::Twice(crate::error::shown_name(text))));
         }
         fields.push((name, parse(cursor)?));
         if cursor.take("}") {

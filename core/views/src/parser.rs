@@ -7,7 +7,7 @@ use tiderace_base::SpanUnit;
 use tiderace_topics::Selector;
 
 use crate::cursor::Cursor;
-use crate::error::{Problem, ViewError};
+use crate::error::{Problem, ViewError, shown_name};
 use crate::expressions;
 use crate::limits::{PROPERTIES_MAX, SPAN_MS_MAX, STEPS_MAX, THROTTLE_MAX};
 use crate::patch::Patch;
@@ -179,7 +179,7 @@ fn options(cursor: &mut Cursor<'_>) -> Read<Options> {
             }
         };
         if given {
-            return Err(cursor.wrong(at, Problem::Twice(word.to_owned())));
+            return Err(cursor.wrong(at, Problem::Twice(shown_name(word))));
         }
         cursor.pass(word.len());
         match word {
@@ -218,7 +218,9 @@ fn span(cursor: &mut Cursor<'_>) -> Read<u64> {
     let count = cursor.count("a time, such as `500ms` or `2s`")?;
     let unit = if cursor.is_blank() { "" } else { cursor.word() };
     let Some(SpanUnit { ms: unit_ms, .. }) = SpanUnit::named(unit) else {
-        return Err(cursor.unexpected("a unit of time: `ms`, `s`, `m`, `h` or `d`"));
+        return Err(
+            cursor.unexpected("a unit of time right behind the number: `ms`, `s`, `m`, `h` or `d`")
+        );
     };
     cursor.pass(unit.len());
     let ms = count.checked_mul(unit_ms).filter(|ms| (1..=SPAN_MS_MAX).contains(ms));
@@ -242,9 +244,9 @@ fn properties(cursor: &mut Cursor<'_>) -> Read<Vec<(Box<str>, Box<str>)>> {
     let mut properties: Vec<(Box<str>, Box<str>)> = Vec::new();
     loop {
         let at = cursor.next();
-        let name = bare(cursor, "the name of a property, such as `retain`")?;
+        let name = bare(cursor, "the name of a property, such as `history`")?;
         if properties.iter().any(|(known, _)| **known == *name) {
-            return Err(cursor.wrong(at, Problem::Twice(name.to_owned())));
+            return Err(cursor.wrong(at, Problem::Twice(shown_name(name))));
         }
         if properties.len() == PROPERTIES_MAX {
             let problem = Problem::TooMany { what: "properties", max: PROPERTIES_MAX };

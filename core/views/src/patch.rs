@@ -143,6 +143,10 @@ fn levels(text: &str) -> Result<Levels, &'static str> {
     let Some(text) = text.strip_prefix('/') else {
         return Err("its pointer does not begin with `/`");
     };
+    let odd = |(at, _): (usize, _)| !text.get(at + 1..).unwrap_or_default().starts_with(['0', '1']);
+    if text.match_indices('~').any(odd) {
+        return Err("in its pointer is a `~`: write `~0` for `~` and `~1` for `/`");
+    }
     let levels: Levels =
         text.split('/').map(|level| level.replace("~1", "/").replace("~0", "~").into()).collect();
     if levels.len() > POINTER_LEVELS_MAX {

@@ -57,6 +57,16 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("map a to b throttle 5", "view-ends-early", "", "`per`"),
     ("map a to b throttle 5 per 1y", "view-unexpected", "y", "unit of time"),
     ("map a to b delay 5", "view-ends-early", "", "unit of time"),
+    ("map a to b delay 500 ms", "view-unexpected", "ms", "right behind the number"),
+    ("map a to b delay 99999999999999999999s", "view-out-of-range", "9999", "between 1ms and 7d"),
+    ("map a to b throttle 99999999999999999999 per 1s", "view-out-of-range", "9999", "between 1"),
+    ("map a to <path(99999999999999999999)>", "view-out-of-range", "9999", "between"),
+    (
+        "map a to b patch [{\"op\":\"remove\",\"path\":\"/a~2\"}]",
+        "view-bad-patch",
+        "[{",
+        "`~1` for `/`",
+    ),
     ("map a to b delay 9d", "view-out-of-range", "9d", "between 1ms and 7d"),
     ("map a to b type text", "view-unexpected", "text", "`string`"),
     ("map a to b merge merge", "view-given-twice", "merge", "`merge` is given twice"),
@@ -81,6 +91,31 @@ fn mistakes_are_pointed_at() {
         assert_eq!(lines.len(), 3, "{shown}");
         let caret = lines[2].chars().position(|letter| letter == '^').unwrap();
         assert_eq!(caret, error.column + 1, "{shown}");
+    }
+}
+
+#[test]
+fn what_a_mistake_repeats_is_short_and_plain() {
+    let long = "x".repeat(5000);
+    for text in [
+        format!("map a to b as {{{long}: 1, {long}: 2}}"),
+        r#"map a to b as {"\n\u0007": 1, "\n\u0007": 2}"#.to_owned(),
+        format!("map a to b with {long} = 1, {long} = 2"),
+        format!("map a to b as {long}(1)"),
+        format!("map ?{long}( to b"),
+        format!("map [{long}/**/b,{long}] to b"),
+        format!("map a to b where /x matches \"({long}\""),
+        format!("map a to {long}"),
+        format!("map a to b patch [{{\"op\":\"{long}\"}}]"),
+        "map \"a\\u0007\\n\" to b".to_owned(),
+        "map a to \"b\\u0007\\n\"".to_owned(),
+        "map \"?a\\n(\" to b".to_owned(),
+        "map a to b where /x matches \"a\\n(\"".to_owned(),
+    ] {
+        let shown = View::parse(&text).unwrap_err().to_string();
+        assert_eq!(shown.lines().count(), 3, "{shown}");
+        assert!(shown.len() < 1024, "{shown}");
+        assert!(!shown.replace('\n', "").contains(char::is_control), "{shown:?}");
     }
 }
 
