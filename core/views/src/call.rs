@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use tiderace_value::JsonKind;
 
@@ -110,7 +111,7 @@ fn fold<'a>(
     let mut result: Option<Number> = None;
     for value in &values {
         budget.step()?;
-        let Some(Scalar::Number(next)) = value.scalar() else {
+        let Some(Scalar::Number(next)) = value.scalar(budget)? else {
             return Ok(None);
         };
         let so_far = result.unwrap_or(next);
@@ -141,10 +142,15 @@ fn length<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Bu
             if json.kind() == JsonKind::Array {
                 json.elements().count()
             } else {
-                json.fields().count()
+                let mut names = BTreeSet::new();
+                for (name, _) in json.fields() {
+                    budget.step()?;
+                    names.insert(name.as_text());
+                }
+                names.len()
             }
         }
-        other => match other.scalar() {
+        other => match other.scalar(budget)? {
             Some(Scalar::Text(text)) => {
                 budget.bytes(text.len())?;
                 text.chars().count()
@@ -167,13 +173,12 @@ fn join<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budg
     };
     let mut joined = String::new();
     for (number, element) in elements.iter().enumerate() {
-        let Some(scalar) = element.scalar() else {
+        let Some(piece) = element.text(budget)? else {
             return Ok(None);
         };
         if number > 0 {
             joined.push_str(&separator);
         }
-        let piece = scalar.into_text();
         budget.bytes(piece.len() + separator.len())?;
         joined.push_str(&piece);
         bounded(joined.len(), budget)?;
@@ -190,17 +195,16 @@ fn convert<'a>(
     let Some(found) = argument(arguments, 0, scene, budget)? else {
         return Ok(None);
     };
-    let scalar = found.scalar();
     if function == Function::Number {
-        return give(match scalar {
+        return give(match found.scalar(budget)? {
             Some(Scalar::Number(number)) => Some(number),
             Some(Scalar::Text(text)) => Number::parse(text.trim()),
             Some(Scalar::Bool(truth)) => Some(Number::Whole(i64::from(truth))),
             _ => None,
         });
     }
-    let text = match scalar {
-        Some(scalar) => scalar.into_text(),
+    let text = match found.text(budget)? {
+        Some(text) => text.into_owned(),
         None => {
             let mut out = Vec::new();
             found.write(&mut out, 0, budget)?;
@@ -294,7 +298,7 @@ fn text<'a>(
     let Some(found) = argument(arguments, at, scene, budget)? else {
         return Ok(None);
     };
-    let Some(Scalar::Text(text)) = found.scalar() else {
+    let Some(Scalar::Text(text)) = found.scalar(budget)? else {
         return Ok(None);
     };
     budget.bytes(text.len())?;

@@ -92,8 +92,11 @@ fn object<'a>(
         budget.piece()?;
         let name: Cow<'a, str> = match name {
             Expression::Text(name) => Cow::Borrowed(name),
-            name => match value(name, scene, budget)?.as_ref().and_then(Value::scalar) {
-                Some(scalar) => Cow::Owned(scalar.into_text()),
+            name => match value(name, scene, budget)? {
+                Some(name) => match name.text(budget)? {
+                    Some(name) => Cow::Owned(name.into_owned()),
+                    None => continue,
+                },
                 None => continue,
             },
         };
@@ -133,7 +136,10 @@ pub(crate) fn holds<'a>(
         }
         Expression::Matches(inner, regex) => {
             let found = value(inner, scene, budget)?;
-            let Some(Scalar::Text(text)) = found.as_ref().and_then(Value::scalar) else {
+            let Some(found) = found else {
+                return Ok(false);
+            };
+            let Some(Scalar::Text(text)) = found.scalar(budget)? else {
                 return Ok(false);
             };
             budget.bytes(text.len())?;
@@ -141,7 +147,10 @@ pub(crate) fn holds<'a>(
         }
         other => {
             let found = value(other, scene, budget)?;
-            Ok(matches!(found.as_ref().and_then(Value::scalar), Some(Scalar::Bool(true))))
+            Ok(match found {
+                Some(found) => matches!(found.scalar(budget)?, Some(Scalar::Bool(true))),
+                None => false,
+            })
         }
     }
 }
@@ -152,8 +161,10 @@ pub(crate) fn number<'a>(
     scene: Scene<'_, 'a>,
     budget: &mut Budget,
 ) -> Result<Option<Number>, Stop> {
-    let found = value(expression, scene, budget)?;
-    Ok(match found.as_ref().and_then(Value::scalar) {
+    let Some(found) = value(expression, scene, budget)? else {
+        return Ok(None);
+    };
+    Ok(match found.scalar(budget)? {
         Some(Scalar::Number(number)) => Some(number),
         _ => None,
     })
@@ -177,19 +188,18 @@ fn calculate<'a>(
     let (Some(left), Some(right)) = (left, right) else {
         return Ok(None);
     };
-    let (Some(left), Some(right)) = (left.scalar(), right.scalar()) else {
-        return Ok(None);
-    };
-    Ok(match (left, right) {
-        (Scalar::Number(left), Scalar::Number(right)) => {
+    Ok(match (left.scalar(budget)?, right.scalar(budget)?) {
+        (Some(Scalar::Number(left)), Some(Scalar::Number(right))) => {
             left.apply(arithmetic, right).map(Value::Number)
         }
-        (left @ Scalar::Text(_), right) | (left, right @ Scalar::Text(_))
+        (Some(Scalar::Text(_)), _) | (_, Some(Scalar::Text(_)))
             if arithmetic == Arithmetic::Add =>
         {
-            let mut text = left.into_text();
-            text.push_str(&right.into_text());
-            budget.bytes(text.len())?;
+            let (Some(left), Some(right)) = (left.text(budget)?, right.text(budget)?) else {
+                return Ok(None);
+            };
+            budget.bytes(left.len() + right.len())?;
+            let text = left.into_owned() + &right;
             if text.len() > budget.limits.output_bytes_max {
                 return Err(Stop::OutputBytes(budget.limits.output_bytes_max));
             }
@@ -212,7 +222,7 @@ fn compare(
     if equal || comparison == Comparison::Unequal {
         return Ok(left.equals(&right, budget)? == equal);
     }
-    let order = match (left.scalar(), right.scalar()) {
+    let order = match (left.scalar(budget)?, right.scalar(budget)?) {
         (Some(left @ Scalar::Number(_)), Some(right)) => left.order(&right),
         (Some(Scalar::Text(left)), Some(Scalar::Text(right))) => {
             budget.bytes(left.len().min(right.len()))?;
@@ -235,9 +245,10 @@ fn among(
     right: Option<Value<'_>>,
     budget: &mut Budget,
 ) -> Result<bool, Stop> {
-    let (Some(left), Some(mut right)) = (left, right) else {
+    let (Some(mut left), Some(mut right)) = (left, right) else {
         return Ok(false);
     };
+    left.read_text(budget)?;
     right.open(budget)?;
     match &right {
         Value::Array(elements) => {
@@ -249,7 +260,7 @@ fn among(
             Ok(false)
         }
         Value::Object(fields) => {
-            let Some(Scalar::Text(name)) = left.scalar() else {
+            let Some(Scalar::Text(name)) = left.scalar(budget)? else {
                 return Ok(false);
             };
             budget.bytes(fields.len() * 16)?;

@@ -175,8 +175,10 @@ impl<'a> Run<'_, 'a> {
                 self.budget.piece()?;
                 let mut name = Some(key.to_string());
                 if let Some(name_at) = name_at {
-                    let found = value.at(&name_at.0, &mut self.budget)?;
-                    name = found.as_ref().and_then(path_text);
+                    name = match value.at(&name_at.0, &mut self.budget)? {
+                        Some(found) => path_text(&found, &mut self.budget)?,
+                        None => None,
+                    };
                 }
                 if let Some(name) = name {
                     let path = format!("{path}{name}");
@@ -217,15 +219,21 @@ impl<'a> Run<'_, 'a> {
             Part::Expand(..) => None,
             Part::Scalar(expression, slash) => {
                 let scene = self.scene(element);
-                let found = value(expression, scene, &mut self.budget)?;
-                let text = found.as_ref().and_then(path_text);
-                if let Some(text) = &text {
-                    self.budget.bytes(text.len())?;
-                }
-                match (text, slash) {
-                    (Some(text), Some(slash)) => Some(Cow::Owned(text.replace('/', slash))),
-                    (text, _) => text.map(Cow::Owned),
-                }
+                let Some(found) = value(expression, scene, &mut self.budget)? else {
+                    return Ok(None);
+                };
+                let Some(text) = path_text(&found, &mut self.budget)? else {
+                    return Ok(None);
+                };
+                self.budget.bytes(text.len())?;
+                Some(Cow::Owned(match slash {
+                    Some(slash) => {
+                        let slashes = text.bytes().filter(|byte| *byte == b'/').count();
+                        self.budget.bytes(slashes.saturating_mul(slash.len()))?;
+                        text.replace('/', slash)
+                    }
+                    None => text,
+                }))
             }
         })
     }
@@ -376,7 +384,7 @@ impl<'a> Run<'_, 'a> {
     /// A value in the type of the view's outputs.
     fn written(&mut self, value: &Value<'a>) -> Result<Option<Vec<u8>>, Stop> {
         let kind = self.view.options().kind.unwrap_or(OutputType::Json);
-        match (kind, value.scalar()) {
+        match (kind, value.scalar(&mut self.budget)?) {
             (OutputType::Int64, Some(Scalar::Number(Number::Whole(whole)))) => {
                 Ok(Some(whole.to_string().into_bytes()))
             }
@@ -414,9 +422,9 @@ fn read(bytes: &[u8], form: Form) -> Option<Value<'_>> {
 }
 
 /// A scalar as part of a path.
-fn path_text(value: &Value<'_>) -> Option<String> {
-    match value.scalar()? {
-        Scalar::Null => None,
-        scalar => Some(scalar.into_text()),
+fn path_text(value: &Value<'_>, budget: &mut Budget) -> Result<Option<String>, Stop> {
+    if matches!(value.scalar(budget)?, Some(Scalar::Null)) {
+        return Ok(None);
     }
+    Ok(value.text(budget)?.map(Cow::into_owned))
 }

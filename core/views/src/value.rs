@@ -1,10 +1,12 @@
 //! A value while a view works on it: slices of JSON until a part of it is changed.
 //!
 //! Relies on `budget`. Invariant: whatever is built or passed over has been paid for; recursion is
-//! bounded by [`VALUE_DEPTH_MAX`] and by the levels that pointers of the view add.
+//! bounded by [`VALUE_DEPTH_MAX`] and by the levels that pointers of the view add; of an object's
+//! fields no two have one name.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use tiderace_value::{Json, JsonKind, append_text};
 
@@ -63,8 +65,17 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The scalar it is.
-    pub(crate) fn scalar(&self) -> Option<Scalar<'_>> {
+    /// The scalar it is. To read a text of JSON is to pass over it.
+    pub(crate) fn scalar(&self, budget: &mut Budget) -> Result<Option<Scalar<'_>>, Stop> {
+        if let Value::Json(json) = self
+            && json.kind() == JsonKind::Text
+        {
+            budget.bytes(json.text().len())?;
+        }
+        Ok(self.known_scalar())
+    }
+
+    fn known_scalar(&self) -> Option<Scalar<'_>> {
         Some(match self {
             Value::Null => Scalar::Null,
             Value::Bool(truth) => Scalar::Bool(*truth),
@@ -79,6 +90,23 @@ impl<'a> Value<'a> {
                 JsonKind::Array | JsonKind::Object => return None,
             },
         })
+    }
+
+    /// The text of a scalar, without quotes.
+    pub(crate) fn text(&self, budget: &mut Budget) -> Result<Option<Cow<'_, str>>, Stop> {
+        Ok(self.scalar(budget)?.map(Scalar::into_text))
+    }
+
+    /// Reads a text of JSON once, so that comparing it often costs no more than that.
+    pub(crate) fn read_text(&mut self, budget: &mut Budget) -> Result<(), Stop> {
+        let Value::Json(json) = self else {
+            return Ok(());
+        };
+        if let Some(text) = json.as_text() {
+            budget.bytes(json.text().len())?;
+            *self = Value::Text(text);
+        }
+        Ok(())
     }
 
     /// The part at a place, if there is one.
@@ -210,13 +238,8 @@ impl<'a> Value<'a> {
             },
             Value::Object(fields) => {
                 budget.bytes(fields.len() * FIELD_BYTES)?;
-                let mut taken = None;
-                // All of that name: of equal names the last counts.
-                while let Some(at) = fields.iter().position(|(name, _)| **name == **last) {
-                    budget.bytes(fields.len() * FIELD_BYTES)?;
-                    taken = Some(fields.remove(at).1);
-                }
-                Ok(taken)
+                let at = fields.iter().position(|(name, _)| **name == **last);
+                Ok(at.map(|at| fields.remove(at).1))
             }
             _ => Ok(None),
         }
@@ -229,13 +252,19 @@ impl<'a> Value<'a> {
         depth: usize,
         budget: &mut Budget,
     ) -> Result<(), Stop> {
-        if depth > VALUE_DEPTH_MAX {
+        budget.step()?;
+        let left = VALUE_DEPTH_MAX.saturating_sub(depth);
+        if left == 0 && matches!(self, Value::Array(_) | Value::Object(_)) {
             return Err(Stop::Depth);
         }
-        budget.step()?;
         match self {
             Value::Json(json) => {
                 budget.bytes(json.text().len())?;
+                // Each level has two brackets, so what is short needs no look.
+                let may_be_deep = depth > 0 && json.text().len() / 2 > left;
+                if may_be_deep && Json::parse(json.text().as_bytes(), left).is_err() {
+                    return Err(Stop::Depth);
+                }
                 out.extend_from_slice(json.text().as_bytes());
             }
             Value::Null => out.extend_from_slice(b"null"),
@@ -280,7 +309,7 @@ impl<'a> Value<'a> {
     /// fields.
     pub(crate) fn equals(&self, other: &Value<'_>, budget: &mut Budget) -> Result<bool, Stop> {
         budget.step()?;
-        match (self.scalar(), other.scalar()) {
+        match (self.scalar(budget)?, other.scalar(budget)?) {
             (Some(left), Some(right)) => {
                 if let (Scalar::Text(left), Scalar::Text(right)) = (&left, &right) {
                     budget.bytes(left.len().min(right.len()))?;
@@ -306,7 +335,8 @@ impl<'a> Value<'a> {
                 Ok(true)
             }
             (Value::Object(left), Value::Object(right)) => {
-                Ok(within(left, right, budget)? && within(right, left, budget)?)
+                // Without names that come twice, as many fields are the same fields.
+                Ok(left.len() == right.len() && within(left, right, budget)?)
             }
             // Numbers that are too long to calculate with.
             (Value::Json(left), Value::Json(right)) => Ok(left.text() == right.text()),
@@ -337,6 +367,7 @@ impl<'a> Value<'a> {
                     budget.piece()?;
                     fields.push((name.as_text().unwrap_or_default(), Value::Json(value)));
                 }
+                drop_superseded(&mut fields);
                 *self = Value::Object(fields);
             }
             _ => {}
@@ -375,16 +406,37 @@ impl<'a> Value<'a> {
 /// What comparing one name passes over; most differ in length or in the first bytes.
 const FIELD_BYTES: usize = 4;
 
+/// Of fields with equal names leaves the last, which counts.
+fn drop_superseded(fields: &mut Vec<Field<'_>>) {
+    let mut names = BTreeSet::new();
+    let mut superseded: Vec<usize> = Vec::new();
+    for (at, (name, _)) in fields.iter().enumerate().rev() {
+        if !names.insert(&**name) {
+            superseded.push(at);
+        }
+    }
+    if superseded.is_empty() {
+        return;
+    }
+    let mut at = 0;
+    fields.retain(|_| {
+        let goes = superseded.last() == Some(&at);
+        if goes {
+            superseded.pop();
+        }
+        at += 1;
+        !goes
+    });
+}
+
 /// Whether every field has an equal one on the other side.
 fn within(
     left: &[(Cow<'_, str>, Value<'_>)],
     right: &[(Cow<'_, str>, Value<'_>)],
     budget: &mut Budget,
 ) -> Result<bool, Stop> {
-    for (name, _) in left {
-        let (Some((_, mine)), Some((_, theirs))) =
-            (find(left, name, budget)?, find(right, name, budget)?)
-        else {
+    for (name, mine) in left {
+        let Some((_, theirs)) = find(right, name, budget)? else {
             return Ok(false);
         };
         if !mine.equals(theirs, budget)? {
@@ -396,7 +448,7 @@ fn within(
 
 type Field<'a> = (Cow<'a, str>, Value<'a>);
 
-/// The last field of a name.
+/// The field of a name.
 fn find<'v, 'a>(
     fields: &'v [Field<'a>],
     name: &str,
@@ -449,7 +501,7 @@ fn index(level: &str) -> Option<usize> {
     (digits && (level == "0" || !level.starts_with('0'))).then(|| level.parse().ok()).flatten()
 }
 
-impl Scalar<'_> {
+impl<'v> Scalar<'v> {
     /// Their order, if they are of one kind.
     pub(crate) fn order(&self, other: &Scalar<'_>) -> Option<Ordering> {
         match (self, other) {
@@ -462,12 +514,13 @@ impl Scalar<'_> {
     }
 
     /// It as text, without quotes.
-    pub(crate) fn into_text(self) -> String {
+    fn into_text(self) -> Cow<'v, str> {
         match self {
-            Scalar::Null => "null".to_owned(),
-            Scalar::Bool(truth) => truth.to_string(),
-            Scalar::Number(number) => number.to_string(),
-            Scalar::Text(text) => text.into_owned(),
+            Scalar::Null => Cow::Borrowed("null"),
+            Scalar::Bool(true) => Cow::Borrowed("true"),
+            Scalar::Bool(false) => Cow::Borrowed("false"),
+            Scalar::Number(number) => Cow::Owned(number.to_string()),
+            Scalar::Text(text) => text,
         }
     }
 }
