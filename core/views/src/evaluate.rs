@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use tiderace_topics::Path;
+use tiderace_value::Json;
 
 use crate::budget::{Budget, Stop};
 use crate::call;
@@ -40,6 +41,10 @@ pub(crate) fn value<'a>(
         Expression::Null => Some(Value::Null),
         Expression::Bool(truth) => Some(Value::Bool(*truth)),
         Expression::Number(number) => Some(Value::Number(*number)),
+        Expression::Exact(text) => {
+            budget.bytes(text.len())?;
+            Json::parse(text.as_bytes(), 0).ok().map(Value::Json)
+        }
         Expression::Text(text) => Some(Value::Text(Cow::Borrowed(text))),
         Expression::At(place) => return at(place, scene, budget),
         Expression::Key => scene.key.map(|key| Value::Text(Cow::Owned(key.to_owned()))),

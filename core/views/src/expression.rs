@@ -18,6 +18,8 @@ pub(crate) enum Expression {
     Null,
     Bool(bool),
     Number(Number),
+    /// A number that would be rounded if it were calculated with, as it was written.
+    Exact(Box<str>),
     Text(Box<str>),
     /// A part of a value.
     At(Place),
@@ -109,6 +111,7 @@ impl fmt::Display for Expression {
             Expression::Null => f.write_str("null"),
             Expression::Bool(truth) => truth.fmt(f),
             Expression::Number(number) => number.fmt(f),
+            Expression::Exact(text) => f.write_str(text),
             Expression::Text(text) => Quoted(text).fmt(f),
             Expression::At(place) => place.fmt(f),
             Expression::Key => f.write_str("key"),

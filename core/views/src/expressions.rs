@@ -4,6 +4,7 @@
 //! through [`Cursor::nested`] or takes a whole operand.
 
 use tiderace_topics::Regex;
+use tiderace_value::Json;
 
 use crate::cursor::Cursor;
 use crate::error::{Problem, ViewError};
@@ -273,13 +274,17 @@ fn number(cursor: &mut Cursor<'_>) -> Read<Expression> {
     let rest = cursor.rest();
     let end = rest.find(|letter| !in_number(letter)).unwrap_or(rest.len());
     let text = rest.get(..end).unwrap_or_default();
-    let number = tiderace_value::Json::parse(text.as_bytes(), 1).ok();
-    let Some(number) = number.and_then(|json| Number::parse(json.text())) else {
+    let json = Json::parse(text.as_bytes(), 0).ok();
+    let Some((json, number)) = json.and_then(|json| Some((json, Number::parse(json.text())?)))
+    else {
         return Err(cursor.wrong(start, Problem::Number));
     };
     cursor.pass(end);
     if text.starts_with('-') {
         cursor.node()?;
     }
-    Ok(Expression::Number(number))
+    Ok(match number.says(json) {
+        true => Expression::Number(number),
+        false => Expression::Exact(text.into()),
+    })
 }

@@ -1,10 +1,12 @@
 //! Exact and approximate numbers: from text, to text, order, arithmetic.
 //!
-//! Relies on nothing. Invariant: a [`Number`] is never NaN nor infinite, so numbers are totally
+//! Relies on the exact numbers of JSON. Invariant: a [`Number`] is never NaN nor infinite, so numbers are totally
 //! ordered; arithmetic without a finite result has no result. What is written is a number of JSON.
 
 use std::cmp::Ordering;
 use std::fmt;
+
+use tiderace_value::{Json, equal, scalar};
 
 /// A finite number: whole as long as it fits 64 bits, else a double.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +29,7 @@ pub(crate) enum Arithmetic {
 const TEXT_BYTES_MAX: usize = 400;
 
 impl Number {
-    /// Reads a number as JSON writes it; a point or an exponent makes it a double, unless it is
-    /// whole all the same.
+    /// Reads a number as JSON writes it; with a point or an exponent it may be whole all the same.
     pub(crate) fn parse(text: &str) -> Option<Number> {
         if text.len() > TEXT_BYTES_MAX || text.starts_with('+') {
             return None;
@@ -40,7 +41,28 @@ impl Number {
         if !text.bytes().all(numeric) {
             return None;
         }
+        if let Ok(whole) = scalar::int64(text.as_bytes()) {
+            return Some(Number::Whole(whole));
+        }
         Number::finite(text.parse().ok()?)
+    }
+
+    /// Whether it is exactly the number that JSON says.
+    pub(crate) fn says(self, json: Json<'_>) -> bool {
+        let text = self.to_string();
+        text == json.text()
+            || Json::parse(text.as_bytes(), 0).is_ok_and(|written| equal(written, json))
+    }
+
+    /// The whole number of 64 bits that it is, however large.
+    pub(crate) fn whole(self) -> Option<i64> {
+        match self {
+            Number::Whole(whole) => Some(whole),
+            Number::Double(double) => {
+                let fits = double.trunc() == double && (-TWO_TO_63..TWO_TO_63).contains(&double);
+                fits.then_some(double as i64)
+            }
+        }
     }
 
     /// The number, if the double is one. Whole doubles that a double holds exactly become whole.
@@ -111,7 +133,12 @@ impl Number {
         match self {
             Number::Whole(whole) if digits == 0 => whole.to_string(),
             Number::Whole(whole) => format!("{whole}.{:0<digits$}", ""),
-            Number::Double(double) => format!("{double:.digits$}"),
+            Number::Double(double) => {
+                let text = format!("{double:.digits$}");
+                // What is rounded to zero has no sign.
+                let zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
+                if zero { text.trim_start_matches('-').to_owned() } else { text }
+            }
         }
     }
 }
@@ -163,7 +190,7 @@ mod tests {
             ("6", Arithmetic::Divide, "3", "2"),
             ("7", Arithmetic::Divide, "2", "3.5"),
             ("9007199254740993", Arithmetic::Add, "0", "9007199254740993"),
-            ("9223372036854775807", Arithmetic::Add, "1", "9.223372036854775807e18"),
+            ("9223372036854775807", Arithmetic::Add, "1", "9223372036854775808"),
             ("0.1", Arithmetic::Add, "0.2", "0.30000000000000004"),
             ("1.5", Arithmetic::Multiply, "2", "3"),
             ("-7", Arithmetic::Remainder, "3", "-1"),

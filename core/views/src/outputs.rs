@@ -13,7 +13,6 @@ use crate::budget::{Budget, Stop};
 use crate::evaluate::{Scene, at, holds, value};
 use crate::limits::Limits;
 use crate::merge::merge_two;
-use crate::number::Number;
 use crate::template::{Part, Template};
 use crate::value::{Scalar, Value};
 use crate::view::{Insert, OutputType, Step, View};
@@ -385,8 +384,8 @@ impl<'a> Run<'_, 'a> {
     fn written(&mut self, value: &Value<'a>) -> Result<Option<Vec<u8>>, Stop> {
         let kind = self.view.options().kind.unwrap_or(OutputType::Json);
         match (kind, value.scalar(&mut self.budget)?) {
-            (OutputType::Int64, Some(Scalar::Number(Number::Whole(whole)))) => {
-                Ok(Some(whole.to_string().into_bytes()))
+            (OutputType::Int64, Some(Scalar::Number(number))) => {
+                Ok(number.whole().map(|whole| whole.to_string().into_bytes()))
             }
             (OutputType::Double, Some(Scalar::Number(number))) => {
                 Ok(Some(number.to_string().into_bytes()))

@@ -92,8 +92,20 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The text of a scalar, without quotes.
+    /// The text of a scalar, without quotes. Numbers are written in their shortest form, so that `1.0`
+    /// and `1` are one text; what that form would round stays as it was written, so that two numbers
+    /// are never one text.
     pub(crate) fn text(&self, budget: &mut Budget) -> Result<Option<Cow<'_, str>>, Stop> {
+        if let Value::Json(json) = self
+            && json.kind() == JsonKind::Number
+        {
+            budget.bytes(json.text().len())?;
+            let short = Number::parse(json.text()).filter(|number| number.says(*json));
+            return Ok(Some(match short {
+                Some(number) => Cow::Owned(number.to_string()),
+                None => Cow::Borrowed(json.text()),
+            }));
+        }
         Ok(self.scalar(budget)?.map(Scalar::into_text))
     }
 
