@@ -136,6 +136,14 @@ fn a_subscriber_hears_what_is_published() {
     assert_eq!(done(&["topics", "ls", "stock/*", "--values"], &server, &tls), "stock/a 7\n");
     done(&["views", "put", "half", "map stock/* to half/<path(1)>"], &server, &["--insecure"]);
     assert!(done(&["views", "ls"], &server, &tls).starts_with("half: "));
+
+    for address in ["tls://localhost", "https://localhost", "wss://localhost/"] {
+        let output =
+            command(&["topics", "get", "stock/a"], address, port, &tls[..]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "7\n", "{address}");
+    }
+    let output = command(&["pub", "a", "1"], "http://localhost", port, &tls).output().unwrap();
+    assert!(complaint(output).contains("http:// means plain text; write tls://"));
 }
 
 #[test]
@@ -183,8 +191,18 @@ fn plain_text_where_tls_is_spoken_and_the_reverse_say_which_option() {
     refused("localhost", port, &[], &words);
     let plain = files.serve("");
     let port = plain.address.port();
-    refused("localhost", port, &["--insecure"], &["speaks no TLS there", "leave out --tls"]);
-    refused("localhost", port, &["--ca", &authority.file], &["leave out --tls"]);
+    refused(
+        "localhost",
+        port,
+        &["--insecure"],
+        &["speaks no TLS there", "leave out tls:// and the like, --tls"],
+    );
+    refused(
+        "localhost",
+        port,
+        &["--ca", &authority.file],
+        &["leave out tls:// and the like, --tls"],
+    );
 }
 
 #[test]

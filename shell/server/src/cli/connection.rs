@@ -7,18 +7,20 @@ use tiderace_topics::{Pattern, Selector};
 
 use super::client::{Client, ClientError, Login};
 use super::native::NativeClient;
+use super::place::Place;
 use super::tls::TlsArgs;
 
 /// Where the server is and who logs in.
 #[derive(Debug, Clone, Args)]
 // `-h` is the host, as everywhere in messaging; help is `--help`.
 pub(crate) struct ConnectionArgs {
-    /// Host of the server.
+    /// Host of the server, or its address: tls://, https:// and wss:// speak TLS, tcp://, http:// and
+    /// ws:// plain text.
     #[arg(short = 'h', long, default_value = "127.0.0.1", env = "TIDERACE_HOST")]
-    host: String,
-    /// Port of the server.
-    #[arg(short, long, default_value_t = 7800, env = "TIDERACE_STOMP_PORT")]
-    port: u16,
+    host: Place,
+    /// Port of the server, unless its address has one [default: 7800, or that of https:// and the like].
+    #[arg(short, long, env = "TIDERACE_STOMP_PORT")]
+    port: Option<u16>,
     /// Login name.
     #[arg(short = 'u', long, value_name = "NAME", env = "TIDERACE_LOGIN")]
     login: Option<String>,
@@ -41,14 +43,37 @@ pub(crate) struct ConnectionArgs {
 impl ConnectionArgs {
     /// Connects and logs in.
     pub(crate) fn connect(&self) -> Result<Client, ClientError> {
-        let login = Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() };
-        Client::connect(&self.host, self.port, &self.tls, &login)
+        let (port, tls) = self.resolve()?;
+        Client::connect(&self.host.host, port, &tls, &self.login())
     }
 
     /// Connects by the native protocol and logs in.
     pub(crate) fn connect_native(&self) -> Result<NativeClient, ClientError> {
-        let login = Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() };
-        NativeClient::connect(&self.host, self.port, &self.tls, &login)
+        let (port, tls) = self.resolve()?;
+        NativeClient::connect(&self.host.host, port, &tls, &self.login())
+    }
+
+    fn login(&self) -> Login<'_> {
+        Login { login: self.login.as_deref(), passcode: self.passcode.as_deref() }
+    }
+
+    /// The port, and how the connection is secured.
+    fn resolve(&self) -> Result<(u16, TlsArgs), ClientError> {
+        let Place { host, port, scheme } = &self.host;
+        let usual = scheme.and_then(|scheme| scheme.port).unwrap_or(PORT);
+        let port = port.or(self.port).unwrap_or(usual);
+        match scheme {
+            Some(scheme) if scheme.is_secured => Ok((port, self.tls.clone().asked())),
+            // Whoever asks for TLS must not get plain text for a letter that is missing.
+            Some(scheme) if self.tls.is_asked() => Err(ClientError::Secure {
+                place: format!("{host}:{port}"),
+                reason: format!(
+                    "{}:// means plain text; write tls://, or leave out --tls, --ca, --insecure and --cert",
+                    scheme.name
+                ),
+            }),
+            _ => Ok((port, self.tls.clone())),
+        }
     }
 }
 
@@ -82,9 +107,48 @@ pub(crate) fn path(destination: &str) -> &str {
     stripped.unwrap_or(destination)
 }
 
+/// Where servers listen unless they are told otherwise.
+const PORT: u16 = 7800;
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Debug, Parser)]
+    #[command(disable_help_flag = true)]
+    struct Line {
+        #[command(flatten)]
+        connection: ConnectionArgs,
+    }
+
+    #[test]
+    fn an_address_says_which_port_and_whether_it_is_secured() {
+        let resolve = |line: &str| {
+            let words = ["x"].into_iter().chain(line.split(' '));
+            let resolved = Line::try_parse_from(words).unwrap().connection.resolve();
+            resolved.map(|(port, tls)| (port, tls.is_asked())).map_err(|error| error.to_string())
+        };
+        for (line, expected) in [
+            ("-h a", (7800, false)),
+            ("-h a -p 1", (1, false)),
+            ("-h a:2 -p 1", (2, false)),
+            ("-h a --ca f", (7800, true)),
+            ("-h tls://a", (7800, true)),
+            ("-h https://a", (443, true)),
+            ("-h https://a -p 1", (1, true)),
+            ("-h wss://a:2 -p 1 --ca f", (2, true)),
+            ("-h http://a", (80, false)),
+            ("-h tcp://a", (7800, false)),
+        ] {
+            assert_eq!(resolve(line), Ok(expected), "{line}");
+        }
+        let expected = "no secured connection with a:80: http:// means plain text; write tls://, \
+                        or leave out --tls, --ca, --insecure and --cert";
+        assert_eq!(resolve("-h http://a --ca f"), Err(expected.to_owned()));
+    }
 
     #[test]
     fn paths_become_destinations_and_back() {

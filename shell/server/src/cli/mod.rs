@@ -20,6 +20,7 @@ mod doctor;
 mod frame;
 mod native;
 mod password;
+mod place;
 mod publish;
 mod store;
 mod subscribe;

@@ -43,6 +43,11 @@ impl TlsArgs {
         self.tls || self.ca.is_some() || self.insecure || self.cert.is_some()
     }
 
+    /// The same, secured in any case.
+    pub(super) fn asked(self) -> TlsArgs {
+        TlsArgs { tls: true, ..self }
+    }
+
     /// What rustls is to know.
     pub(super) fn config(&self) -> Result<ClientConfig, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -243,7 +248,8 @@ const OF_CERTIFICATES: &[AlertDescription] = &[
     AlertDescription::UnknownCA,
     AlertDescription::UnsupportedCertificate,
 ];
-const PERHAPS_PLAIN: &str = "if it speaks plain text, leave out --tls, --ca, --insecure and --cert";
+const PERHAPS_PLAIN: &str =
+    "if it speaks plain text, leave out tls:// and the like, --tls, --ca, --insecure and --cert";
 
 #[cfg(test)]
 mod tests {
