@@ -148,6 +148,21 @@ fn rows() -> Vec<(&'static str, String, String, &'static str)> {
             "{\"x\":1}".into(),
             "view-depth",
         ),
+        (
+            "a value nested as deep as work allows",
+            format!(
+                "map a to b set {}",
+                vec![format!("{} = value", "/a".repeat(16)); 250].join(", ")
+            ),
+            "{}".into(),
+            "view-work",
+        ),
+        (
+            "an array nested as deep as operands allow",
+            steps(&format!("as {}value{}", "[".repeat(30), "]".repeat(30)), 15),
+            "{}".into(),
+            "view-depth",
+        ),
         ("30^4 expansions", expand4.into(), within(array(30)), "view-outputs"),
         ("100,000 elements", "map a to b/<expand(/l)>".into(), within(array(100_000)), "view-work"),
         (

@@ -1,4 +1,5 @@
-//! What values mean to a view where JSON leaves it open: numbers of any size, names that come twice.
+//! What values mean to a view where JSON leaves it open, and what counts as a problem: numbers of any
+//! size, names that come twice, paths that are none.
 #![allow(clippy::unwrap_used)]
 
 use tiderace_topics::Path;
@@ -91,4 +92,13 @@ fn of_equal_names_the_last_counts_everywhere() {
             .unwrap()
     };
     assert_eq!(merge(["{}", r#"{"x":{"p":1},"x":{"q":2}}"#]), r#"{"x":{"q":2}}"#);
+}
+
+#[test]
+fn an_insert_without_a_valid_path_leaves_no_output_out() {
+    let view = View::parse("map a to b insert c/<scalar(/x)> at /y or 1").unwrap();
+    let path = Path::parse("a").unwrap();
+    let source = Source { path: &path, value: Some(br#"{"x":""}"#), form: Form::Any };
+    let made = view.outputs(source, &|_| None, Limits::default());
+    assert_eq!((made.outputs.len(), made.invalid_paths), (1, 0));
 }
