@@ -1,7 +1,7 @@
 //! Strings of JSON: written and read.
 //!
-//! Relies on nothing. Invariant: what is written is valid JSON in any place, including inside a
-//! script of a page, and reading gives back what was written.
+//! Relies on nothing. Invariant: what is written is valid JSON on one line, and reading gives back what
+//! was written. Scripts and pages need more escapes than JSON: whoever writes those adds them.
 
 use std::borrow::Cow;
 
