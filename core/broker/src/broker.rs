@@ -89,6 +89,8 @@ pub struct Broker {
     /// Whether recoverable subscriptions began in the present call of [`Broker::handle`]: those that
     /// begin together count as one, so that no position passes what another of them has missed.
     pub(crate) recoveries_begun: bool,
+    /// Where among the replies the first of them was confirmed.
+    pub(crate) confirmed_at: Option<usize>,
     pub(crate) spares: Spares,
     pub(crate) backlog_bytes: usize,
     /// Bytes of the retained values of topics whose home this is.
@@ -153,6 +155,7 @@ impl Broker {
             next_sequence: 1,
             next_epoch: 0,
             recoveries_begun: false,
+            confirmed_at: None,
             spares: Spares::default(),
             backlog_bytes: 0,
             retained_bytes: 0,
@@ -212,9 +215,7 @@ impl Broker {
             self.command(now, session, command, effects);
         }
         drop(commands);
-        if std::mem::take(&mut self.recoveries_begun) {
-            self.end_recovering(session, effects);
-        }
+        self.end_beginning(session, effects);
         self.work_on_views(now, effects);
     }
 
@@ -542,6 +543,31 @@ mod tests {
         run(&mut broker, session, Command::Login(again));
         let names: Vec<&str> = broker.principals.iter().map(|known| &*known.name).collect();
         assert_eq!(names, ["bob"]);
+    }
+
+    #[test]
+    fn where_a_session_stands_is_told_before_it_hears_that_it_listens() {
+        let mut broker = broker();
+        let session = log_in(&mut broker, "");
+        let topic = |name| Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() };
+        let mut commands = Commands::new();
+        commands.message(&topic("busy"));
+        commands.publish(b"x", tiderace_wire::Meta::default(), Some(7));
+        for key in 0..2 {
+            let target = vec![Target::Exact(topic("quiet"))];
+            commands.push(Command::Subscribe(Box::new(Subscribe {
+                recoverable: true,
+                confirm: Some(key),
+                ..Subscribe::new(SubscriptionKey(key), target)
+            })));
+        }
+        let mut effects = Effects::default();
+        broker.handle(Now::default(), session, &mut commands, &mut effects);
+        let told: Vec<String> =
+            effects.replies.iter().map(|(_, _, reply)| format!("{reply:?}")).collect();
+        let told: Vec<&str> =
+            told.iter().map(|reply| reply.split(['(', ' ']).next().unwrap()).collect();
+        assert_eq!(told, ["Confirmed", "Reached", "Confirmed", "Confirmed"], "{effects:?}");
     }
 
     proptest! {

@@ -212,10 +212,7 @@ impl Broker {
         if owned {
             self.owners.owned.insert(id, ());
             self.begin_subscription(now, asker.session, asked.subscribe, effects);
-            if std::mem::take(&mut self.recoveries_begun) {
-                self.end_recovering(asker.session, effects);
-            }
-            return;
+            return self.end_beginning(asker.session, effects);
         }
         self.metrics.denied += 1;
         let token = asked.subscribe.confirm;

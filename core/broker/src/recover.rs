@@ -425,6 +425,22 @@ impl Broker {
         }
     }
 
+    /// The commands of a call have been handled: recoverable subscriptions that began in it count as one
+    /// no more. Where the session stands is told before the first of them is confirmed, since its client
+    /// may come back with what it knows by then.
+    pub(crate) fn end_beginning(&mut self, session: SessionId, effects: &mut Effects) {
+        if !std::mem::take(&mut self.recoveries_begun) {
+            return;
+        }
+        let before = effects.replies.len();
+        self.end_recovering(session, effects);
+        let told = effects.replies.len() - before;
+        let confirmed_at = self.confirmed_at.take();
+        if let Some(since) = confirmed_at.and_then(|at| effects.replies.get_mut(at..)) {
+            since.rotate_right(told);
+        }
+    }
+
     /// Everything of a home up to a number is in a session's backlog or was given to it.
     pub(crate) fn reach(
         &mut self,

@@ -417,6 +417,9 @@ impl Broker {
             self.end_recovering(asker.session, effects);
         }
         if let Some(token) = confirm {
+            if self.recoveries_begun {
+                self.confirmed_at.get_or_insert(effects.replies.len());
+            }
             self.reply(asker.session, Reply::Confirmed(Confirm::one(token)), effects);
         }
         self.ask_for_pages(asker.session, effects);
