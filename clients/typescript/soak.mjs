@@ -15,6 +15,10 @@ if (!target) {
   console.error("usage: node soak.mjs URL [minutes] [seconds between cuts]");
   process.exit(2);
 }
+if (typeof WebSocket === "undefined") {
+  console.error("this Node has no WebSocket: use Node 22, or node --experimental-websocket");
+  process.exit(2);
+}
 const TOPICS = 20;
 const RATE_MS = 25;
 const folder = `soak/${process.pid}`;
