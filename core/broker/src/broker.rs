@@ -545,31 +545,6 @@ mod tests {
         assert_eq!(names, ["bob"]);
     }
 
-    #[test]
-    fn where_a_session_stands_is_told_before_it_hears_that_it_listens() {
-        let mut broker = broker();
-        let session = log_in(&mut broker, "");
-        let topic = |name| Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() };
-        let mut commands = Commands::new();
-        commands.message(&topic("busy"));
-        commands.publish(b"x", tiderace_wire::Meta::default(), Some(7));
-        for key in 0..2 {
-            let target = vec![Target::Exact(topic("quiet"))];
-            commands.push(Command::Subscribe(Box::new(Subscribe {
-                recoverable: true,
-                confirm: Some(key),
-                ..Subscribe::new(SubscriptionKey(key), target)
-            })));
-        }
-        let mut effects = Effects::default();
-        broker.handle(Now::default(), session, &mut commands, &mut effects);
-        let told: Vec<String> =
-            effects.replies.iter().map(|(_, _, reply)| format!("{reply:?}")).collect();
-        let told: Vec<&str> =
-            told.iter().map(|reply| reply.split(['(', ' ']).next().unwrap()).collect();
-        assert_eq!(told, ["Confirmed", "Reached", "Confirmed", "Confirmed"], "{effects:?}");
-    }
-
     proptest! {
         #[test]
         fn plain_subscriptions_know_their_places(

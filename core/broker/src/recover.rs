@@ -483,3 +483,41 @@ impl Broker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::BrokerOptions;
+    use tiderace_topics::Path;
+    use tiderace_wire::{
+        Command, Commands, Credentials, Destination, Kind, Meta, Subscribe, SubscriptionKey, Target,
+    };
+
+    #[test]
+    fn where_a_session_stands_is_told_before_it_hears_that_it_listens() {
+        let mut broker = Broker::new(ShardId(0), Arc::new(BrokerOptions::default()));
+        let session = broker.open(Now::default(), 0);
+        let mut commands = Commands::new();
+        commands.push(Command::Login(Credentials::default()));
+        broker.handle(Now::default(), session, &mut commands, &mut Effects::default());
+        let topic = |name| Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() };
+        commands.message(&topic("busy"));
+        commands.publish(b"x", Meta::default(), Some(7));
+        for key in 0..2 {
+            let target = vec![Target::Exact(topic("quiet"))];
+            commands.push(Command::Subscribe(Box::new(Subscribe {
+                recoverable: true,
+                confirm: Some(key),
+                ..Subscribe::new(SubscriptionKey(key), target)
+            })));
+        }
+        let mut effects = Effects::default();
+        broker.handle(Now::default(), session, &mut commands, &mut effects);
+        let told: Vec<String> =
+            effects.replies.iter().map(|(_, _, reply)| format!("{reply:?}")).collect();
+        let told: Vec<&str> =
+            told.iter().map(|reply| reply.split(['(', ' ']).next().unwrap()).collect();
+        assert_eq!(told, ["Confirmed", "Reached", "Confirmed", "Confirmed"], "{effects:?}");
+    }
+}
