@@ -204,14 +204,12 @@ impl Broker {
         commands: &mut Commands,
         effects: &mut Effects,
     ) {
-        let (mut commands, mut expected) = (commands.drain(), 0);
-        loop {
-            if expected == 0 && commands.len() > 1 {
+        let mut commands = commands.drain();
+        for turn in 0usize.. {
+            if turn.is_multiple_of(AHEAD) && commands.len() > 1 {
                 self.expect_commands(commands.as_slice());
-                expected = AHEAD;
             }
             let Some(command) = commands.next() else { break };
-            expected = expected.saturating_sub(1);
             self.command(now, session, command, effects);
         }
         drop(commands);

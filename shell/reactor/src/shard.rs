@@ -305,15 +305,13 @@ impl<D: Driver> Shard<D> {
         let mut letters = Vec::new();
         self.post.receive(|from, letter| letters.push((from, letter)));
         let mut handled = 0;
-        let (mut letters, mut expected) = (letters.into_iter(), 0);
-        loop {
-            if expected == 0 && letters.len() > 1 {
+        let mut letters = letters.into_iter();
+        for turn in 0usize.. {
+            if turn.is_multiple_of(AHEAD) && letters.len() > 1 {
                 let mail = letters.as_slice().iter().filter_map(|(_, letter)| letter.mail());
                 self.broker.expect_mail(mail);
-                expected = AHEAD;
             }
             let Some((from, letter)) = letters.next() else { break };
-            expected = expected.saturating_sub(1);
             let weight = letter.weight();
             match letter {
                 Letter::Broker(mail) => {
