@@ -2,7 +2,7 @@
 //!
 //! Relies on `value`. Invariant: a patch applies as a whole or not at all.
 
-use tiderace_value::Json;
+use tiderace_value::{Json, Pointer, PointerError};
 
 use crate::budget::{Budget, Stop};
 use crate::error::Problem;
@@ -137,23 +137,20 @@ fn known<'a>(text: &'a str, budget: &mut Budget) -> Result<Option<Value<'a>>, St
 
 /// Reads a pointer as RFC 6901 writes it.
 fn levels(text: &str) -> Result<Levels, &'static str> {
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Some(text) = text.strip_prefix('/') else {
-        return Err("its pointer does not begin with `/`");
-    };
-    let odd = |(at, _): (usize, _)| !text.get(at + 1..).unwrap_or_default().starts_with(['0', '1']);
-    if text.match_indices('~').any(odd) {
-        return Err("in its pointer is a `~`: write `~0` for `~` and `~1` for `/`");
-    }
-    let levels: Levels =
-        text.split('/').map(|level| level.replace("~1", "/").replace("~0", "~").into()).collect();
+    let pointer = Pointer::parse(text).map_err(|error| match error {
+        PointerError::Start => "its pointer does not begin with `/`",
+        PointerError::Tilde(_) => "in its pointer is a `~`: write `~0` for `~` and `~1` for `/`",
+        PointerError::Bytes => "its pointer is too long",
+        PointerError::Tokens => TOO_DEEP,
+    })?;
+    let levels: Levels = pointer.tokens().map(Into::into).collect();
     if levels.len() > POINTER_LEVELS_MAX {
-        return Err("its pointer has more than 16 levels");
+        return Err(TOO_DEEP);
     }
     Ok(levels)
 }
+
+const TOO_DEEP: &str = "its pointer has more than 16 levels";
 
 #[cfg(test)]
 mod tests {
