@@ -239,6 +239,11 @@ impl<S> Post<S> {
         self.doors.iter().any(|door| door.under_way.load(Ordering::Relaxed) > UNDER_WAY_BYTES_MAX)
     }
 
+    /// Letters kept for the next [`Post::flush`].
+    pub(crate) fn kept(&self) -> usize {
+        self.unsent.iter().map(Vec::len).sum()
+    }
+
     /// Whether a ring was full.
     pub(crate) fn has_unsent(&self) -> bool {
         self.pending
@@ -407,9 +412,12 @@ mod tests {
             assert!(sent < 10_000, "rings are bounded");
         }
         assert!(posts[0].has_unsent());
+        assert_eq!(posts[0].kept(), 3);
         posts[0].send(ShardId(1), letter(sent));
+        assert_eq!(posts[0].kept(), 4);
         let mut received = numbers(&mut posts[1]);
         assert!(posts[0].flush());
+        assert_eq!(posts[0].kept(), 0);
         received.extend(numbers(&mut posts[1]));
         let expected: Vec<(u16, usize)> = (0..=sent).map(|number| (0, number)).collect();
         assert_eq!(received, expected);

@@ -45,7 +45,7 @@ impl<D: Driver> Shard<D> {
         let most = READ_BYTES.min(budget);
         let mut done = 0;
         for key in &list {
-            if budget == 0 {
+            if budget == 0 || self.post.kept() >= TURN_LETTERS {
                 break;
             }
             let count = self.read(*key, &mut buffer, most);
@@ -55,7 +55,7 @@ impl<D: Driver> Shard<D> {
         // What came by HTTP/2 has been taken apart and goes on.
         let mut inbox = std::mem::take(&mut self.lists.inbox);
         for key in inbox.drain(..) {
-            if budget == 0 {
+            if budget == 0 || self.post.kept() >= TURN_LETTERS {
                 self.lists.read.push(key);
                 continue;
             }
@@ -436,6 +436,10 @@ fn turn_read_bytes(shards: usize) -> usize {
     (2 * 1024 * 1024 / shards.max(1)).clamp(128 * 1024, 1024 * 1024)
 }
 
+/// Letters to other shards after which a shard reads nobody else in this turn. Requests of a few bytes
+/// make more mail than they are long: without this a turn's worth of them was more than may be under
+/// way, so that each shard in turn waited for the other to handle it.
+const TURN_LETTERS: usize = 1024;
 /// How long a shard reads on at most before it writes what that has brought.
 const READ_SPAN_MAX: Span = Span::from_millis(30);
 /// What a read costs at least: the system call takes as long as copying so many bytes.

@@ -137,6 +137,37 @@ fn websocket_frames_may_be_split_anywhere() {
 }
 
 #[test]
+fn small_requests_by_the_thousand_are_taken_in_by_portions() {
+    let mut world = World::new(1, Options { shards: 2, ..Options::default() });
+    let clients: Vec<Client> = (0..64).map(|_| world.network.connect(0)).collect();
+    for client in &clients {
+        world.network.send(*client, b"LINE\nL ann\n");
+    }
+    world.run_until("logins", |world| {
+        clients.iter().all(|client| world.text(*client).starts_with("OK"))
+    });
+    let lines: String = (0..500).map(|topic| format!("S topic{topic}\n")).collect();
+    for client in &clients {
+        world.network.send(*client, lines.as_bytes());
+    }
+    let received =
+        |world: &World| metric(&world.control.metrics(), "tiderace_bytes_received_total", &[]);
+    let (mut before, mut most) = (received(&world), 0);
+    world.run_until("all subscriptions", |world| {
+        let bytes = received(world);
+        most = most.max(bytes - before);
+        before = bytes;
+        let confirmed = |client| world.text(client).lines().count() == 501;
+        clients.iter().all(|client| confirmed(*client))
+    });
+    // Half of the topics have their home on the other shard; two shards may turn in a step, and the
+    // last connection that each of them reads may have brought all of its requests.
+    let portion = 2 * (2 * 1024 + 500) * "S topic000\n".len() as u64;
+    assert!(most <= portion, "{most} bytes in one step");
+    stop(&mut world);
+}
+
+#[test]
 fn a_slow_subscriber_holds_publishers_back_and_loses_nothing() {
     for seed in 0..20 {
         let mut world = World::new(seed, options(seed));
