@@ -420,6 +420,9 @@ pub struct SocketioArgs {
     /// Further levels of load, in deliveries per second.
     #[arg(long, value_delimiter = ',')]
     pub rate: Vec<f64>,
+    /// Flat out Tiderace publishes about so many bytes for each client at a time.
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
+    pub batch_bytes: usize,
     /// Leave out the bare writer at the end.
     #[arg(long)]
     pub no_bare: bool,

@@ -82,7 +82,9 @@ fn measure(
             rates: args.rate.clone(),
         },
     };
-    scenario::measure(&scenario, |user| topics(args, user), bar)
+    let counts = (args.topics, args.subscriptions);
+    let paths = |user| scenario::choice::topics(&args.prefix, counts, user);
+    scenario::measure(&scenario, paths, bar)
 }
 
 fn bare(args: &RubrisArgs, bar: &ProgressBar) -> anyhow::Result<Observation> {
@@ -151,24 +153,6 @@ fn publisher_spec(args: &RubrisArgs, address: SocketAddr) -> PublisherSpec {
     }
 }
 
-/// A user's topics: distinct, and spread like random ones.
-fn topics(args: &RubrisArgs, user: usize) -> Vec<String> {
-    let count = args.topics as u64;
-    // A step that shares no divisor with the count visits each topic once.
-    let mut step = (user as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) % count;
-    while divisor(step, count) != 1 {
-        step = (step + 1) % count.max(2);
-    }
-    let begin = (user as u64 + 7).wrapping_mul(0xbf58_476d_1ce4_e5b9) % count;
-    (0..args.subscriptions as u64)
-        .map(|at| format!("{}/{}", args.prefix, (begin + at * step) % count))
-        .collect()
-}
-
-fn divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { divisor(b, a % b) }
-}
-
 /// Rubris's own figures: the same workload, client and server on one machine.
 const PUBLISHED: [(&str, &str); 3] = [
     (
@@ -187,33 +171,3 @@ const PUBLISHED: [(&str, &str); 3] = [
 ];
 const PUBLISHED_RATES: [(&str, f64); 2] =
     [("Rubris, 16 vCPU", 1_779_948.0), ("Rubris, 32 vCPU", 1_953_369.0)];
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: RubrisArgs,
-    }
-
-    #[test]
-    fn users_have_distinct_topics_that_differ() {
-        for topics_count in ["1", "2", "10", "1000", "50000"] {
-            let line = ["x", "--topics", topics_count, "--subscriptions", "1"];
-            let mut args = Line::parse_from(line).args;
-            args.subscriptions = args.topics.min(1000);
-            for user in [0, 1, 2, 77, 999] {
-                let topics: HashSet<String> = topics(&args, user).into_iter().collect();
-                assert_eq!(topics.len(), args.subscriptions, "{topics_count} {user}");
-            }
-        }
-        let args = Line::parse_from(["x"]).args;
-        assert_ne!(topics(&args, 0), topics(&args, 1));
-    }
-}

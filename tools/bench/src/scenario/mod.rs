@@ -3,6 +3,7 @@
 //! Invariant: saturation and its shares are measured with the same clients and server, one after the
 //! other, so that they compare.
 
+pub mod choice;
 pub mod phases;
 pub mod report;
 

@@ -65,7 +65,7 @@ fn ours(
     bar: &ProgressBar,
 ) -> anyhow::Result<Outcome> {
     let counts = (args.topics, args.subscriptions);
-    let feed = scenario::feed("timed-text", PREFIX, args.size, counts, BATCH_BYTES);
+    let feed = scenario::feed("timed-text", PREFIX, args.size, counts, args.batch_bytes);
     let server = Server::start(args.server.as_ref(), &feed, &args.settings)?;
     let place = Place {
         authority: server.address.to_string(),
@@ -129,10 +129,8 @@ fn measure(
             rates: args.rate.clone(),
         },
     };
-    let topic = |client: usize, at: usize| (client + at) % args.topics;
-    let paths = |client| {
-        (0..args.subscriptions).map(|at| format!("{PREFIX}/{}", topic(client, at))).collect()
-    };
+    let counts = (args.topics, args.subscriptions);
+    let paths = |client| scenario::choice::topics(PREFIX, counts, client);
     scenario::measure(&scenario, paths, bar)
 }
 
@@ -141,7 +139,7 @@ fn bare_spec(args: &SocketioArgs) -> BareSpec {
     BareSpec {
         connections: args.clients,
         size: args.size.max(HEAD_BYTES),
-        write_bytes: BATCH_BYTES,
+        write_bytes: 65_536,
         rate: None,
         warm_up_s: 1,
         duration_s: args.duration.min(5),
@@ -163,7 +161,5 @@ fn client(transport: RubrisTransport, address: SocketAddr) -> ClientSpec {
     }
 }
 
-/// For each client at a time, flat out.
-const BATCH_BYTES: usize = 64 * 1024;
 /// What precedes the number of a topic.
 const PREFIX: &str = "bench";
