@@ -219,8 +219,8 @@ impl Backlog {
     pub(crate) fn look_ahead(&self) {
         let entries = &self.ordinary.entries;
         entries.iter().take(RECORD_AHEAD).for_each(|pending| prefetch(&*pending.run));
-        entries.iter().take(RUN_AHEAD).for_each(|pending| prefetch(pending.run.run()));
-        entries.iter().take(BODY_AHEAD).for_each(prefetch_body);
+        entries.iter().take(RUN_AHEAD).for_each(|pending| pending.run.expect());
+        entries.iter().take(BODY_AHEAD).for_each(Pending::expect_bytes);
     }
 
     /// An entry has been taken: asks for what others refer to that come a few later, each time one step
@@ -229,14 +229,19 @@ impl Backlog {
     fn look_further(&self) {
         let entries = &self.ordinary.entries;
         if let Some(pending) = entries.get(BODY_AHEAD) {
-            prefetch_body(pending);
+            pending.expect_bytes();
             if let Some(pending) = entries.get(RUN_AHEAD) {
-                prefetch(pending.run.run());
+                pending.run.expect();
             }
             if let Some(pending) = entries.get(RECORD_AHEAD) {
                 prefetch(&*pending.run);
             }
         }
+    }
+
+    /// Which subscription the delivery is for whose bytes have just been asked for.
+    pub(crate) fn upcoming(&self) -> Option<SubscriptionKey> {
+        self.ordinary.entries.get(BODY_AHEAD).map(|pending| pending.key)
     }
 
     /// What is taken next.
@@ -494,13 +499,6 @@ impl Backlog {
         if self.withheld == 0 && self.is_empty() {
             self.marks = None;
         }
-    }
-}
-
-fn prefetch_body(pending: &Pending) {
-    if let Some(message) = pending.run.run().message(pending.from as usize) {
-        prefetch(message.properties);
-        prefetch(message.body);
     }
 }
 

@@ -90,6 +90,11 @@ impl Broker {
         Some(pending.key)
     }
 
+    /// Deliveries are being taken: which subscription one is for that comes some steps later.
+    pub fn upcoming(&self, session: SessionId) -> Option<SubscriptionKey> {
+        self.session(session)?.backlog.as_ref()?.upcoming()
+    }
+
     /// Whether anything waits for the session's connection.
     pub fn has_backlog(&self, session: SessionId) -> bool {
         self.session(session).is_some_and(|record| record.has_deliveries())

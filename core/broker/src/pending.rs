@@ -77,6 +77,11 @@ impl Pending {
         }
     }
 
+    /// Asks memory for the bytes that its delivery will write.
+    pub(crate) fn expect_bytes(&self) {
+        self.run.expect_bytes(self.from as usize);
+    }
+
     /// How many messages.
     pub fn len(&self) -> u32 {
         self.to - self.from

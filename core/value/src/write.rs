@@ -10,7 +10,7 @@ pub fn append_text(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+    while let Some(at) = special(rest) {
         let (plain, special) = rest.split_at(at);
         out.extend_from_slice(plain);
         let Some((byte, tail)) = special.split_first() else { break };
@@ -24,6 +24,21 @@ pub fn append_text(out: &mut Vec<u8>, text: &str) {
 /// The same for bytes that may not be UTF-8; what is not is replaced.
 pub fn append_text_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
     append_text(out, &String::from_utf8_lossy(bytes));
+}
+
+/// Where the first byte stands that needs an escape. Most texts have few: blocks without any are passed
+/// over whole, which the compiler does with vectors.
+fn special(text: &[u8]) -> Option<usize> {
+    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    let mut passed = 0;
+    for block in text.chunks_exact(BLOCK_BYTES) {
+        if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            break;
+        }
+        passed += BLOCK_BYTES;
+    }
+    let rest = text.get(passed..).unwrap_or_default();
+    Some(passed + rest.iter().position(|byte| is_special(*byte))?)
 }
 
 fn escape(out: &mut Vec<u8>, byte: u8) {
@@ -86,6 +101,9 @@ fn unicode(rest: &mut &str) -> char {
     }
     char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
+
+/// How much is looked at together for bytes that need an escape.
+const BLOCK_BYTES: usize = 32;
 
 fn digits(rest: &mut &str) -> Option<u32> {
     let (four, tail) = rest.split_at_checked(4)?;

@@ -65,8 +65,13 @@ proptest! {
     }
 
     #[test]
-    fn texts_come_back(text in ".{0,30}", control in "[\u{0}-\u{1f}\"\\\\/é😀]{0,9}") {
-        for text in [&text, &control] {
+    fn texts_come_back(
+        text in ".{0,30}",
+        control in "[\u{0}-\u{1f}\"\\\\/é😀]{0,9}",
+        plain in "[a-zé]{0,99}",
+    ) {
+        let long = format!("{plain}{control}{plain}{text}");
+        for text in [&text, &control, &long] {
             let mut out = Vec::new();
             append_text(&mut out, text);
             let json = Json::parse(&out, 0).unwrap();

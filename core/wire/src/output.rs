@@ -50,6 +50,15 @@ impl OutQueue {
         self.blocks.push_back(block);
     }
 
+    /// The same for a block that somebody keeps.
+    pub fn share_of(&mut self, block: &Bytes) {
+        if block.len() < COPY_BYTES_MAX {
+            self.tail.extend_from_slice(block);
+        } else {
+            self.share(block.clone());
+        }
+    }
+
     /// Puts a block in front of everything.
     pub fn prepend(&mut self, block: impl Into<Bytes>) {
         let block = block.into();

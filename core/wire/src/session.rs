@@ -232,8 +232,8 @@ pub trait Session: Send {
         true
     }
 
-    /// Several sessions are about to be given deliveries, this one for that subscription: may read what
-    /// it will need, so that memory brings it for all of them at once.
+    /// A delivery for that subscription comes soon, after some others to this session or to other ones:
+    /// may ask memory for what it will need, so that it comes meanwhile.
     fn look_ahead(&self, _key: SubscriptionKey) {}
 
     /// The turn's deliveries have been given: writes what was kept back to be sent together.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tiderace_base::limits::ENCODINGS_PER_RUN_MAX;
+use tiderace_base::prefetch;
 
-use crate::{Message, Run};
+use crate::{Message, OutQueue, Run};
 
 /// Names one wire form of a run: subscribers whose keys are equal get the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,14 +176,48 @@ impl SharedRun {
         Some(data.slice_ref(body))
     }
 
-    /// The whole run in one wire form, encoded now if it is asked for the first time. `None` when
-    /// too many forms are kept already: then the caller encodes for itself alone.
+    /// Asks memory for what says where the bytes are of which [`SharedRun::expect_bytes`] speaks.
+    pub fn expect(&self) {
+        prefetch(&*self.run);
+        if let Ok(encodings) = self.encodings.try_borrow()
+            && let Some(encodings) = encodings.as_deref()
+        {
+            prefetch(encodings);
+        }
+    }
+
+    /// Asks memory for the bytes that will soon be written for somebody: those of the wire form made
+    /// first, or of a message if there is none yet.
+    pub fn expect_bytes(&self, index: usize) {
+        if let Ok(encodings) = self.encodings.try_borrow()
+            && let Some(encodings) = encodings.as_deref()
+        {
+            prefetch(&*encodings.first.block);
+        } else if let Some(message) = self.run.message(index) {
+            prefetch(message.properties);
+            prefetch(message.body);
+        }
+    }
+
+    /// Appends the whole run in one wire form to what is to be written, encoded now if it is asked for
+    /// the first time. False when too many forms are kept already: then the caller encodes for itself
+    /// alone.
+    pub fn write_encoded(
+        &self,
+        key: EncodingKey<'_>,
+        queue: &mut OutQueue,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        self.with_encoded(key, self.usual_room(), encode, |block| queue.share_of(block)).is_some()
+    }
+
+    /// The same as something to keep.
     pub fn encoded(
         &self,
         key: EncodingKey<'_>,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Bytes> {
-        self.encoded_within(key, self.run.bytes() + self.run.len() * 96, encode)
+        self.with_encoded(key, self.usual_room(), encode, Bytes::clone)
     }
 
     /// The same for a form that takes about `room` bytes.
@@ -192,11 +227,25 @@ impl SharedRun {
         room: usize,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Bytes> {
+        self.with_encoded(key, room, encode, Bytes::clone)
+    }
+
+    fn usual_room(&self) -> usize {
+        self.run.bytes() + self.run.len() * 96
+    }
+
+    fn with_encoded<T>(
+        &self,
+        key: EncodingKey<'_>,
+        room: usize,
+        encode: impl FnOnce(&mut Vec<u8>),
+        take: impl FnOnce(&Bytes) -> T,
+    ) -> Option<T> {
         let mut encodings = self.encodings.borrow_mut();
         if let Some(known) = encodings.as_deref() {
             let found = [&known.first].into_iter().chain(&known.others).find(|one| one.is(key));
             if let Some(found) = found {
-                return Some(found.block.clone());
+                return Some(take(&found.block));
             }
             if known.others.len() + 1 == ENCODINGS_PER_RUN_MAX {
                 return None;
@@ -205,11 +254,83 @@ impl SharedRun {
         let mut bytes = Vec::with_capacity(room);
         encode(&mut bytes);
         let block = Bytes::from(bytes);
-        let made = Encoding { form: key.form, variant: key.variant.into(), block: block.clone() };
+        let taken = take(&block);
+        let made = Encoding { form: key.form, variant: key.variant.into(), block };
         match encodings.as_deref_mut() {
             Some(known) => known.others.push(made),
             None => *encodings = Some(Box::new(Encodings { first: made, others: Vec::new() })),
         }
-        Some(block)
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tiderace_base::Time;
+    use tiderace_base::limits::COPY_BYTES_MAX;
+    use tiderace_topics::Path;
+
+    use super::*;
+    use crate::{Destination, Kind, Meta, RunBuilder};
+
+    fn shared() -> SharedRun {
+        let path = Path::parse("fx/a").unwrap();
+        let destination = Destination { kind: Kind::Topic, path };
+        let mut builder = RunBuilder::new(destination, Time::default());
+        builder.finish(b"body", Meta::default());
+        SharedRun::new(Arc::new(builder.build()))
+    }
+
+    fn key(variant: &[u8]) -> EncodingKey<'_> {
+        EncodingKey { form: EncodingKey::form(b'T', 0, 0), variant }
+    }
+
+    #[test]
+    fn a_wire_form_is_made_once_and_written_for_all_who_want_it() {
+        let shared = shared();
+        for bytes in [1, COPY_BYTES_MAX - 1, COPY_BYTES_MAX] {
+            let variant = bytes.to_string();
+            let mut made = 0;
+            for _ in 0..3 {
+                let mut queue = OutQueue::new();
+                queue.tail().extend_from_slice(b"before ");
+                let write = |out: &mut Vec<u8>| {
+                    made += 1;
+                    out.resize(bytes, b'x');
+                };
+                assert!(shared.write_encoded(key(variant.as_bytes()), &mut queue, write));
+                queue.tail().push(b'!');
+                let expected = [b"before ", &*vec![b'x'; bytes], b"!"].concat();
+                assert!(queue.take_bytes() == expected, "{bytes}");
+                shared.expect();
+                shared.expect_bytes(0);
+            }
+            assert_eq!(made, 1, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn beyond_the_limit_of_forms_everybody_encodes_for_himself() {
+        let shared = shared();
+        let mut queue = OutQueue::new();
+        for form in 0..ENCODINGS_PER_RUN_MAX {
+            let write = |out: &mut Vec<u8>| out.push(b'y');
+            assert!(shared.write_encoded(key(&[form as u8]), &mut queue, write));
+        }
+        let one_more = key(&[ENCODINGS_PER_RUN_MAX as u8]);
+        assert!(!shared.write_encoded(one_more, &mut queue, |_| panic!("it would not be kept")));
+        assert_eq!(queue.take_bytes(), vec![b'y'; ENCODINGS_PER_RUN_MAX]);
+    }
+
+    #[test]
+    fn an_encoding_may_be_expected_while_it_is_made() {
+        let shared = shared();
+        let block = shared.encoded(key(b""), |out| {
+            shared.expect();
+            shared.expect_bytes(0);
+            out.push(b'z');
+        });
+        assert_eq!(block.unwrap(), "z");
     }
 }

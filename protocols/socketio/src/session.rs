@@ -26,7 +26,7 @@ use std::sync::Arc;
 use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
 use tiderace_wire::{
     Bases, Context, Credentials, Delivery, ExchangeKey, Incoming, Opening, Output, Progress, Reply,
-    Session, Side, Token,
+    Session, Side, SubscriptionKey, Token,
 };
 
 use crate::options::SocketOptions;
@@ -340,6 +340,10 @@ impl Session for SocketSession {
             Some(_) => self.rare().held.keep(delivery),
             None => {}
         }
+    }
+
+    fn look_ahead(&self, key: SubscriptionKey) {
+        self.subscriptions.expect(key);
     }
 
     fn deadline(&self) -> Time {

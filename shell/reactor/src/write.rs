@@ -176,6 +176,9 @@ impl<D: Driver> Shard<D> {
                     flags.clear(Flags::BACKLOG);
                     break;
                 };
+                if let Some(subscription) = broker.upcoming(live.id) {
+                    session.look_ahead(subscription);
+                }
                 let delivery = pending.delivery();
                 metrics.messages_delivered.add((delivery.to - delivery.from) as u64);
                 metrics.latency.record(now.time.since(delivery.run.run().published()));

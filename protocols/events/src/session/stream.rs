@@ -96,13 +96,13 @@ impl Stream {
         if delivery.is_whole() {
             let form_key = EncodingKey::form(LETTER, form.id(), output.framing.id());
             let key = EncodingKey { form: form_key, variant: &[] };
-            let block = delivery.run.encoded(key, |out| {
+            let write = |out: &mut Vec<u8>| {
                 let mut events = Vec::with_capacity(out.capacity());
                 encode::run(form, run, 0, run.len(), &mut events);
                 output.framing.write(&events, true, out);
-            });
-            if let Some(block) = block {
-                return output.queue.share(block);
+            };
+            if delivery.run.write_encoded(key, output.queue, write) {
+                return;
             }
         }
         piece(output, |out| encode::run(form, run, delivery.from, delivery.to, out));

@@ -120,11 +120,10 @@ impl SocketSession {
 fn whole(form: Form<'_>, delivery: &Delivery<'_>, output: &mut Output<'_>) {
     let framing = output.framing;
     if delivery.is_whole() {
-        let block = delivery.run.encoded(form.key(WHOLE, framing), |out| {
-            write_all(form, delivery, framing, |_| None, out);
-        });
-        if let Some(block) = block {
-            return output.queue.share(block);
+        let key = form.key(WHOLE, framing);
+        let write = |out: &mut Vec<u8>| write_all(form, delivery, framing, |_| None, out);
+        if delivery.run.write_encoded(key, output.queue, write) {
+            return;
         }
     }
     write_all(form, delivery, framing, |_| None, output.queue.tail());
@@ -144,10 +143,9 @@ fn with_equal_offsets(
         Some(position.encode())
     };
     let key = form.key(WITH_OFFSET, framing);
-    let block = delivery.run.encoded(key, |out| write_all(form, delivery, framing, offset, out));
-    match block {
-        Some(block) => output.queue.share(block),
-        None => write_all(form, delivery, framing, offset, output.queue.tail()),
+    let write = |out: &mut Vec<u8>| write_all(form, delivery, framing, offset, out);
+    if !delivery.run.write_encoded(key, output.queue, write) {
+        write_all(form, delivery, framing, offset, output.queue.tail());
     }
 }
 
@@ -273,9 +271,11 @@ fn is_own(run: &Run, at: usize, sid: u64) -> bool {
 impl<'a> Form<'a> {
     fn key(self, which: u8, framing: Framing) -> EncodingKey<'a> {
         let which = which + if self.room { ROOM } else { 0 };
+        // What nearly all have is nothing, so that it need not be looked for.
+        let variant = if self.namespace == "/" { "" } else { self.namespace };
         EncodingKey {
             form: EncodingKey::form(LETTER, which, framing.id()),
-            variant: self.namespace.as_bytes(),
+            variant: variant.as_bytes(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use tiderace_base::prefetch;
 use tiderace_wire::{Replay, SubscriptionKey};
 
 /// What a subscription is to its client.
@@ -131,6 +132,13 @@ fn at(list: &[Option<Subscription>], key: u32) -> Option<&Subscription> {
 impl Subscriptions {
     pub(crate) fn get(&self, key: SubscriptionKey) -> Option<&Subscription> {
         at(&self.list, key.0)
+    }
+
+    /// Asks memory for one.
+    pub(crate) fn expect(&self, key: SubscriptionKey) {
+        if let Some(known) = self.list.get(key.0 as usize) {
+            prefetch(known);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

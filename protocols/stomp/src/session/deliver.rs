@@ -45,15 +45,14 @@ impl StompSession {
         }
         if is_auto && shareable && !is_large && delivery.is_whole() {
             let key = form_key(WHOLE, self.version, framing, subscription);
-            let block = delivery.run.encoded(key, |out| {
+            let write = |out: &mut Vec<u8>| {
                 let lines = subscription.lines();
                 let form = Form { prefix: &lines, ..form };
                 for message in run.messages() {
                     encode::message(&form, &message, None, out);
                 }
-            });
-            if let Some(block) = block {
-                output.queue.share(block);
+            };
+            if delivery.run.write_encoded(key, output.queue, write) {
                 return;
             }
         }
@@ -160,20 +159,16 @@ fn write_large(
     output: &mut Output<'_>,
 ) {
     let Some(message) = delivery.run.run().message(0) else { return };
-    let head = key.map(|key| {
-        delivery.run.encoded(key, |out| {
-            // The body, for which room was made, goes apart.
-            *out = Vec::new();
-            let text = is_text(form.framing, message.body);
-            encode::framed_head(form, &message, None, text, out);
-        })
-    });
-    match head.flatten() {
-        Some(head) => {
-            output.queue.share(head);
-            share_body(0, delivery, output);
-        }
-        None => write(form, 0, &message, None, delivery, output),
+    let head = |out: &mut Vec<u8>| {
+        // The body, for which room was made, goes apart.
+        *out = Vec::new();
+        let text = is_text(form.framing, message.body);
+        encode::framed_head(form, &message, None, text, out);
+    };
+    if key.is_some_and(|key| delivery.run.write_encoded(key, output.queue, head)) {
+        share_body(0, delivery, output);
+    } else {
+        write(form, 0, &message, None, delivery, output);
     }
 }
 

@@ -72,13 +72,13 @@ impl StompSession {
         let all = (delivery.from..delivery.to).all(|index| updates.delta(index).is_some());
         if shareable && all && delivery.is_whole() {
             let key = updates.key(subscription);
-            let block = delivery.run.encoded(key, |out| {
+            let write = |out: &mut Vec<u8>| {
                 for index in delivery.from..delivery.to {
                     updates.append_delta(index, out);
                 }
-            });
-            if let Some(block) = block {
-                return output.queue.share(block);
+            };
+            if delivery.run.write_encoded(key, output.queue, write) {
+                return;
             }
         }
         for index in delivery.from..delivery.to {
