@@ -102,11 +102,11 @@ fn unicode(rest: &mut &str) -> char {
     char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// How much is looked at together for bytes that need an escape.
-const BLOCK_BYTES: usize = 32;
-
 fn digits(rest: &mut &str) -> Option<u32> {
     let (four, tail) = rest.split_at_checked(4)?;
     *rest = tail;
     u32::from_str_radix(four, 16).ok()
 }
+
+/// How much is looked at together for bytes that need an escape.
+const BLOCK_BYTES: usize = 32;
