@@ -84,27 +84,35 @@ impl Framing {
         out.extend_from_slice(frame);
     }
 
-    /// Begins a binary frame whose length is not known yet: room for the header of one between 126
-    /// and 65,535 bytes is left, and where its bytes begin is returned.
-    pub fn open(self, out: &mut Vec<u8>) -> usize {
+    /// Begins a frame whose length is not known yet: room for the header of one between 126 and 65,535
+    /// bytes is left, and where its bytes begin is returned.
+    pub fn open(self, text: bool, out: &mut Vec<u8>) -> usize {
         if self.is_prefix() {
-            self.begin(USUAL_BYTES, false, out);
+            self.begin(USUAL_BYTES, text, out);
         }
         out.len()
     }
 
     /// Ends a frame begun by [`Framing::open`] at `start`, with nothing but its bytes behind that. A
     /// frame of an unusual length is moved.
-    pub fn close(self, start: usize, out: &mut Vec<u8>) {
+    pub fn close(self, start: usize, text: bool, out: &mut Vec<u8>) {
         if let Some(armour) = self.armour() {
-            return armour(out, start, false);
+            return armour(out, start, text);
         }
-        let mut room = Vec::new();
-        self.begin(USUAL_BYTES, false, &mut room);
-        let mut header = Vec::new();
-        self.begin(out.len().saturating_sub(start), false, &mut header);
-        let from = start.saturating_sub(room.len());
-        out.splice(from..start, header);
+        // Headers are written behind the frame, where nothing is in their way.
+        let end = out.len();
+        self.begin(USUAL_BYTES, text, out);
+        let room = start.saturating_sub(out.len() - end);
+        out.truncate(end);
+        self.begin(end.saturating_sub(start), text, out);
+        let header = end..out.len();
+        if header.len() == start - room {
+            out.copy_within(header, room);
+            out.truncate(end);
+        } else {
+            let header = out.split_off(end);
+            out.splice(room..start, header);
+        }
     }
 
     fn armour(self) -> Option<fn(&mut Vec<u8>, usize, bool)> {
@@ -146,8 +154,10 @@ mod tests {
             before in proptest::collection::vec(any::<u8>(), 0..20),
             frame in prop_oneof![
                 proptest::collection::vec(any::<u8>(), 0..300),
+                proptest::collection::vec(any::<u8>(), 1000..1300),
                 proptest::collection::vec(any::<u8>(), 70_000..70_001)
             ],
+            text in any::<bool>(),
         ) {
             for framing in [
                 Framing::Stream,
@@ -156,10 +166,10 @@ mod tests {
                 Framing::Packets(&LENGTHS, &PACKETS),
             ] {
                 let (mut whole, mut opened) = (before.clone(), before.clone());
-                framing.write(&frame, false, &mut whole);
-                let start = framing.open(&mut opened);
+                framing.write(&frame, text, &mut whole);
+                let start = framing.open(text, &mut opened);
                 opened.extend_from_slice(&frame);
-                framing.close(start, &mut opened);
+                framing.close(start, text, &mut opened);
                 prop_assert_eq!(whole, opened);
             }
         }

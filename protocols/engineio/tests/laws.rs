@@ -60,15 +60,18 @@ proptest! {
     fn a_frame_of_unknown_length_is_what_a_whole_one_is(
         before in proptest::collection::vec(any::<u8>(), 0..20),
         frame in proptest::collection::vec(any::<u8>(), 0..5000),
+        letters in "\\PC{0,3000}",
     ) {
         for form in FORMS {
             let framing = tiderace_wire::Framing::Messages(form.framing());
-            let (mut whole, mut opened) = (before.clone(), before.clone());
-            framing.write(&frame, false, &mut whole);
-            let start = framing.open(&mut opened);
-            opened.extend_from_slice(&frame);
-            framing.close(start, &mut opened);
-            prop_assert_eq!(whole, opened);
+            for (frame, text) in [(frame.as_slice(), false), (letters.as_bytes(), true)] {
+                let (mut whole, mut opened) = (before.clone(), before.clone());
+                framing.write(frame, text, &mut whole);
+                let start = framing.open(text, &mut opened);
+                opened.extend_from_slice(frame);
+                framing.close(start, text, &mut opened);
+                prop_assert_eq!(whole, opened);
+            }
         }
     }
 

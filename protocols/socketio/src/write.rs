@@ -24,10 +24,21 @@ impl Text {
     /// An event with so many attachments, up to the name.
     pub(crate) fn event(attachments: usize, namespace: &str, ack: Option<u64>, name: &str) -> Text {
         let mut text = Text(Vec::with_capacity(128));
-        text.begin(if attachments > 0 { b'5' } else { b'2' }, attachments, namespace, ack);
-        text.0.push(b'[');
-        append_text(&mut text.0, name);
+        text.begin_event(attachments, namespace, ack, name);
         text
+    }
+
+    /// The same at the end of what is there.
+    pub(crate) fn begin_event(
+        &mut self,
+        attachments: usize,
+        namespace: &str,
+        ack: Option<u64>,
+        name: &str,
+    ) {
+        self.begin(if attachments > 0 { b'5' } else { b'2' }, attachments, namespace, ack);
+        self.0.push(b'[');
+        self.text(name);
     }
 
     /// An answer that says `ok` and so far nothing else.
@@ -99,6 +110,28 @@ impl Text {
     /// The text so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Writes text behind other bytes, without a place of its own.
+    pub(crate) fn behind(out: &mut Vec<u8>, write: impl FnOnce(&mut Text)) {
+        let mut text = Text(std::mem::take(out));
+        write(&mut text);
+        *out = text.0;
+    }
+
+    /// Appends a packet written where it goes, and its attachments, framed.
+    pub(crate) fn framed(
+        attachments: &[&[u8]],
+        framing: Framing,
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&mut Text),
+    ) {
+        let start = framing.open(true, out);
+        Text::behind(out, write);
+        framing.close(start, true, out);
+        for attachment in attachments {
+            framing.write(attachment, false, out);
+        }
     }
 
     /// Appends the packet and its attachments, framed.

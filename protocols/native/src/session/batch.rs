@@ -72,7 +72,7 @@ impl Batch {
             self.close(output);
         }
         if !self.is_open() {
-            self.frame = output.framing.open(output.queue.tail()) as u32;
+            self.frame = output.framing.open(false, output.queue.tail()) as u32;
         }
         output.queue.tail()
     }
@@ -97,7 +97,7 @@ impl Batch {
     pub(super) fn close(&mut self, output: &mut Output<'_>) {
         self.end_message(output);
         if self.is_open() {
-            output.framing.close(self.frame as usize, output.queue.tail());
+            output.framing.close(self.frame as usize, false, output.queue.tail());
             self.frame = NOWHERE;
         }
     }

@@ -28,9 +28,9 @@ impl Frame<'_> {
         if framing.is_prefix() {
             return self.write_head(0, framing, out);
         }
-        let start = framing.open(out);
+        let start = framing.open(false, out);
         self.write_bare(out);
-        framing.close(start, out);
+        framing.close(start, false, out);
     }
 
     /// Appends it but for the last `following` bytes of its data, which are not in `self` and follow

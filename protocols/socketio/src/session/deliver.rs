@@ -167,10 +167,12 @@ fn with_own_offsets(
         let suffix = format!(",\"{}\"]", position.encode());
         let block = shared.then(|| {
             delivery.run.encoded(form.key(UP_TO_OFFSET, Framing::Stream), |out| {
-                let (text, shown) = event(form, run, index as u64, &message);
+                let shown = form.shown(&message);
                 // Attachments would have to follow the offset: such events are written apart.
                 if shown.attachments().is_empty() {
-                    out.extend_from_slice(text.bytes());
+                    Text::behind(out, |text| {
+                        event(form, run, index as u64, &message, &shown, text)
+                    });
                 }
             })
         });
@@ -182,9 +184,11 @@ fn with_own_offsets(
                 tail.extend_from_slice(suffix.as_bytes());
             }
             _ => {
-                let (mut text, shown) = event(form, run, index as u64, &message);
-                text.raw(&suffix);
-                text.write(shown.attachments(), framing, tail);
+                let shown = form.shown(&message);
+                Text::framed(shown.attachments(), framing, tail, |text| {
+                    event(form, run, index as u64, &message, &shown, text);
+                    text.raw(&suffix);
+                });
             }
         }
     }
@@ -201,28 +205,35 @@ fn write_all(
     let run = delivery.run.run();
     for index in delivery.from..delivery.to {
         let Some(message) = run.message(index) else { continue };
-        let (mut text, shown) = event(form, run, index as u64, &message);
-        if let Some(offset) = offset(message.sequence) {
-            text.raw(",");
-            text.text(&offset);
-        }
-        text.raw("]");
-        text.write(shown.attachments(), framing, out);
+        let shown = form.shown(&message);
+        Text::framed(shown.attachments(), framing, out, |text| {
+            event(form, run, index as u64, &message, &shown, text);
+            if let Some(offset) = offset(message.sequence) {
+                text.raw(",");
+                text.text(&offset);
+            }
+            text.raw("]");
+        });
     }
 }
 
-/// The text of one event up to the place of its offset.
-fn event<'a>(form: Form<'_>, run: &Run, index: u64, message: &Message<'a>) -> (Text, Shown<'a>) {
-    let shown = Shown::of(message.properties, message.body, form.bounds);
-    let attachments = shown.attachments().len();
+/// Writes one event up to the place of its offset.
+fn event(
+    form: Form<'_>,
+    run: &Run,
+    index: u64,
+    message: &Message<'_>,
+    shown: &Shown<'_>,
+    text: &mut Text,
+) {
     if form.room {
-        return (room_event(form, message, &shown, attachments), shown);
+        return room_event(form, message, shown, text);
     }
-    let mut text = Text::event(attachments, form.namespace, None, "message");
+    text.begin_event(shown.attachments().len(), form.namespace, None, "message");
     text.raw(",");
     text.text(run.destination().path.as_str());
     text.raw(",");
-    text.value(&shown);
+    text.value(shown);
     text.raw(",{\"version\":");
     text.number(run.version() + index);
     if message.flags.contains(Flags::RETAIN) {
@@ -230,20 +241,14 @@ fn event<'a>(form: Form<'_>, run: &Run, index: u64, message: &Message<'a>) -> (T
     }
     text.properties(message.properties, &["version", "retained"]);
     text.raw("}");
-    (text, shown)
 }
 
 /// An event of a room: its name and arguments as somebody emitted or published them.
-fn room_event(
-    form: Form<'_>,
-    message: &Message<'_>,
-    shown: &Shown<'_>,
-    attachments: usize,
-) -> Text {
+fn room_event(form: Form<'_>, message: &Message<'_>, shown: &Shown<'_>, text: &mut Text) {
     let name = properties::find(message.properties, "event");
     // Clients end the connection over a name that only they themselves may raise.
     let name = name.as_deref().filter(|name| !is_reserved(name)).unwrap_or("message");
-    let mut text = Text::event(attachments, form.namespace, None, name);
+    text.begin_event(shown.attachments().len(), form.namespace, None, name);
     let list = properties::find(message.properties, "arguments").as_deref() == Some("list");
     match shown.array().filter(|_| list) {
         Some(array) => {
@@ -257,7 +262,6 @@ fn room_event(
             text.value(shown);
         }
     }
-    text
 }
 
 /// Whether a run was emitted by that socket; all messages of a run are of one publisher.
@@ -269,6 +273,10 @@ fn is_own(run: &Run, at: usize, sid: u64) -> bool {
 }
 
 impl<'a> Form<'a> {
+    fn shown<'m>(&self, message: &Message<'m>) -> Shown<'m> {
+        Shown::of(message.properties, message.body, self.bounds)
+    }
+
     fn key(self, which: u8, framing: Framing) -> EncodingKey<'a> {
         let which = which + if self.room { ROOM } else { 0 };
         // What nearly all have is nothing, so that it need not be looked for.
