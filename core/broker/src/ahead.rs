@@ -53,6 +53,10 @@ impl Broker {
             if let Some(previous) = &topic.previous {
                 prefetch(&**previous);
             }
+            topic.subscribers.expect();
+        }
+        for topic in slots.into_iter().flatten().filter_map(|slot| self.topics.at(slot)) {
+            prefetch(topic.subscribers.as_slice());
         }
     }
 }

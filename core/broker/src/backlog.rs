@@ -30,6 +30,8 @@ pub(crate) struct Backlog {
     ordinary: Line,
     /// What goes before and after that; allocated when it is first needed.
     ranked: Option<Box<Ranked>>,
+    /// No delivery of the ordinary line has reached more of a home, by the home's number.
+    highest: [u64; HOMES],
     bytes: usize,
     /// Of them, those of exchanges.
     exchange_bytes: usize,
@@ -58,6 +60,24 @@ struct Ranked {
     low: Line,
 }
 
+impl Line {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn pop(&mut self) -> Option<Pending> {
+        let pending = self.entries.pop_front()?;
+        self.taken += 1;
+        Some(pending)
+    }
+}
+
+impl Ranked {
+    fn pop_around(&mut self, ordinary: &mut Line) -> Option<Pending> {
+        self.high.pop().or_else(|| ordinary.pop()).or_else(|| self.low.pop())
+    }
+}
+
 /// Where the newest entry of a topic is.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
@@ -83,7 +103,8 @@ impl Backlog {
 
     /// Whether nothing can be taken.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines().all(|line| line.entries.is_empty())
+        let ranked = |ranked: &Ranked| ranked.high.is_empty() && ranked.low.is_empty();
+        self.ordinary.is_empty() && self.ranked.as_deref().is_none_or(ranked)
     }
 
     /// Whether it can be forgotten.
@@ -166,6 +187,7 @@ impl Backlog {
     }
 
     /// Appends; `topic` is where it comes from, if from a topic.
+    #[inline]
     pub(crate) fn push(&mut self, pending: Pending, topic: Option<Key>, priority: Priority) {
         if priority != Priority::Default {
             self.marks();
@@ -175,6 +197,7 @@ impl Backlog {
         if self.marks.is_none() {
             self.vouch_no_further(&pending);
         }
+        self.note_reached(pending.run.run().home(), pending.reached);
         let line = self.line(priority);
         let place = line.taken + line.entries.len() as u64;
         let key = pending.key;
@@ -188,22 +211,36 @@ impl Backlog {
     /// The same messages for another subscription: they have not been given before both are.
     fn vouch_no_further(&mut self, pending: &Pending) {
         let (home, first) = (pending.run.run().home(), pending.first());
+        let vouches = |waiting: &Pending| {
+            waiting.reached >= first
+                && waiting.source == Source::Topic
+                && waiting.run.run().home() == home
+        };
+        let newest = self.ordinary.entries.iter_mut().rev().take(REACH_WITHIN);
+        if self.highest.get(slot(home)).is_some_and(|highest| *highest < first) {
+            debug_assert!(!newest.into_iter().any(|waiting| vouches(waiting)));
+            return;
+        }
         let conflates = self.newest.is_some();
         // They were put there just before, or are vouched for by one of the newest.
         let before = |waiting: &&mut Pending| conflates || waiting.reached >= first;
-        for waiting in self.ordinary.entries.iter_mut().rev().take(REACH_WITHIN).take_while(before)
-        {
-            let same = waiting.source == Source::Topic && waiting.run.run().home() == home;
-            if same && waiting.reached >= first {
-                waiting.reached = first.saturating_sub(1);
-            }
+        for waiting in newest.take_while(before).filter(|waiting| vouches(waiting)) {
+            waiting.reached = first.saturating_sub(1);
         }
     }
 
+    fn note_reached(&mut self, home: ShardId, number: u64) {
+        if let Some(highest) = self.highest.get_mut(slot(home)) {
+            *highest = number.max(*highest);
+        }
+    }
+
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Pending> {
-        let line = self.lines_mut().find(|line| !line.entries.is_empty())?;
-        let mut pending = line.entries.pop_front()?;
-        line.taken += 1;
+        let mut pending = match &mut self.ranked {
+            None => self.ordinary.pop()?,
+            Some(ranked) => ranked.pop_around(&mut self.ordinary)?,
+        };
         self.look_further();
         self.discount(&pending);
         if let Some(marks) = self.marks.as_mut().filter(|_| pending.source == Source::Topic) {
@@ -372,6 +409,7 @@ impl Backlog {
         }
         self.count(&pending);
         self.mark(&pending, true);
+        self.note_reached(home, number.max(pending.reached));
         let line = self.line(priority);
         let Some(waiting) = line.entries.get_mut(index) else { return };
         let before = std::mem::replace(waiting, pending);
@@ -385,6 +423,7 @@ impl Backlog {
     /// Everything of a home up to a number has been given once all that waits has been; whether
     /// anything of that home waits.
     pub(crate) fn reach(&mut self, home: ShardId, number: u64) -> bool {
+        self.note_reached(home, number);
         match &mut self.marks {
             Some(marks) => marks.offer(home, number),
             None => raise(self.ordinary.entries.iter_mut().rev(), home, number),
@@ -511,9 +550,16 @@ const BODY_AHEAD: usize = 4;
 const RUN_AHEAD: usize = 8;
 /// How many ahead the shared record is asked for, which says where the run is.
 const RECORD_AHEAD: usize = 12;
+/// Homes that are told apart in the quick look at whether anything of a home has been reached.
+const HOMES: usize = 4;
 /// How many of the newest entries are looked at for one that can tell how far a client has come;
 /// if there is none, a client that comes back gets some messages twice.
 const REACH_WITHIN: usize = 64;
+
+/// A home's place among those that are told apart.
+fn slot(home: ShardId) -> usize {
+    home.index() % HOMES
+}
 
 /// Lets the first of these entries that is of a home vouch for a number; whether there is one.
 fn raise<'a>(

@@ -199,6 +199,7 @@ impl Broker {
         }
     }
 
+    #[inline(always)]
     fn offer(
         &mut self,
         now: Now,
@@ -266,7 +267,31 @@ impl Broker {
     }
 
     /// Puts messages of a topic into a backlog, or does what the topic's policy says.
+    #[inline]
     pub(crate) fn push_now(
+        &mut self,
+        now: Now,
+        topic: Key,
+        session: Key,
+        pending: Pending,
+        effects: &mut Effects,
+    ) {
+        let mark = self.mark();
+        let Some(record) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let held = record.backlog_bytes();
+        if held > 0 && held + pending.bytes() > mark {
+            return self.push_above_mark(now, topic, session, pending, effects);
+        }
+        let spec = self.topics.get(topic).map(|topic| &*topic.spec);
+        let priority = spec.map_or(Priority::Default, |spec| spec.priority);
+        self.push(session, pending, Some(topic), priority, effects);
+    }
+
+    /// The same where the backlog is longer than it should be.
+    #[cold]
+    fn push_above_mark(
         &mut self,
         now: Now,
         topic: Key,
@@ -280,11 +305,7 @@ impl Broker {
         };
         let spec = self.topics.get(topic).map(|topic| &*topic.spec);
         let priority = spec.map_or(Priority::Default, |spec| spec.priority);
-        let bytes = pending.bytes();
-        let held = record.backlog_bytes();
-        if held == 0 || held + bytes <= mark {
-            return self.push(session, pending, Some(topic), priority, effects);
-        }
+        let (held, bytes) = (record.backlog_bytes(), pending.bytes());
         let lagging = record.slow().is_some_and(|slow| slow.lagging);
         let policy = spec.map_or(SlowConsumer::DropOldest, |spec| spec.slow_consumer);
         let merge = spec.is_some_and(|spec| spec.conflation.merge);
@@ -386,6 +407,7 @@ impl Broker {
         self.push_segment(key_of(session), pending, false, effects);
     }
 
+    #[inline]
     pub(crate) fn push(
         &mut self,
         session: Key,

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a topic that one subscription listens to needs no memory for it beside its record.
 
+use tiderace_base::prefetch;
+
 use crate::topic::Subscriber;
 
 /// Subscribers, each in its place.
@@ -23,6 +25,13 @@ impl Listeners {
             Listeners::None => &[],
             Listeners::One(one) => std::slice::from_ref(one),
             Listeners::Many(many) => many,
+        }
+    }
+
+    /// Asks memory for what says where they are.
+    pub(crate) fn expect(&self) {
+        if let Listeners::Many(many) = self {
+            prefetch(&**many);
         }
     }
 
