@@ -36,6 +36,7 @@ pub mod driver;
 mod hand_over;
 mod http;
 mod hub;
+mod later;
 mod log;
 mod mailbox;
 mod metrics;

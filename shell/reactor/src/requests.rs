@@ -95,6 +95,7 @@ impl<D: Driver> Shard<D> {
             }
         }
         self.after_call(session, outcome);
+        self.answer_known(session);
         self.end_lost(session);
         self.rearm(session);
         self.drain_effects();
@@ -242,7 +243,14 @@ impl<D: Driver> Shard<D> {
         let before = requests.pending.replace(Pending { connection: key, held });
         if holds {
             record.flags.set(Flags::WRITABLE);
-            self.lists.write(session, &mut record.flags);
+            let speaks = record.outgoing.as_ref().is_some_and(|out| !out.queue.is_empty());
+            let id = record.live().map(|live| live.id);
+            if speaks {
+                self.lists.write(session, &mut record.flags);
+            } else if id.is_some_and(|id| self.broker.has_backlog(id)) {
+                // It may wait for more to go along with it, as it would if it came now.
+                self.list_deliveries(session);
+            }
         } else {
             record.flags.clear(Flags::WRITABLE);
         }

@@ -60,9 +60,7 @@ impl<D: Driver> Shard<D> {
             let Some(key) = self.residents.get(at).copied() else { return };
             let deadline = self.resident_deadline(key);
             // Who wants every turn gets those in which what it published before has been written.
-            if deadline == Time::ZERO
-                && !(self.lists.write.is_empty() && self.lists.later.is_empty())
-            {
+            if deadline == Time::ZERO && self.has_to_write() {
                 continue;
             }
             if deadline <= self.now.time {
@@ -78,8 +76,15 @@ impl<D: Driver> Shard<D> {
         if self.residents.is_empty() || self.post.is_behind() {
             return Span::MAX;
         }
-        let next = self.residents.iter().map(|key| self.resident_deadline(*key)).min();
+        let waits = self.has_to_write();
+        let deadlines = self.residents.iter().map(|key| self.resident_deadline(*key));
+        // Those that want every turn have none until all is written.
+        let next = deadlines.filter(|deadline| !waits || *deadline > Time::ZERO).min();
         next.map_or(Span::MAX, |next| next.since(self.idle_since()))
+    }
+
+    fn has_to_write(&self) -> bool {
+        !(self.lists.write.is_empty() && self.lists.later.is_empty())
     }
 
     fn resident_deadline(&self, key: Key) -> Time {

@@ -17,6 +17,7 @@ use crate::connection::{Connection, Flags};
 use crate::date::Dates;
 use crate::detached::Detached;
 use crate::driver::{Driver, Event};
+use crate::later::Later;
 use crate::log::EndLog;
 use crate::mailbox::{Letter, Notice, Post};
 use crate::metrics::ShardMetrics;
@@ -80,9 +81,7 @@ pub(crate) struct Lists {
     /// To be written.
     pub(crate) write: Vec<Key>,
     /// To be written once deliveries have waited for others to go along with them.
-    pub(crate) later: Vec<Key>,
-    /// When that is.
-    pub(crate) later_at: Time,
+    pub(crate) later: Later,
     /// To have their kept input handled again.
     pub(crate) again: Vec<Key>,
     /// Carried by HTTP/2, to be read after those who may bring them something.
@@ -249,8 +248,8 @@ impl<D: Driver> Shard<D> {
             return Span::ZERO;
         }
         let mut tick = self.tick_at.since(self.idle_since);
-        if !lists.later.is_empty() {
-            tick = tick.min(lists.later_at.since(self.idle_since));
+        if let Some(end) = lists.later.next() {
+            tick = tick.min(end.since(self.idle_since));
         }
         let wheel = self.wheel.patience(self.idle_since).unwrap_or(tick);
         tick.min(wheel).min(self.residents_patience())

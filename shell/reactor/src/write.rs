@@ -85,21 +85,12 @@ impl<D: Driver> Shard<D> {
         if self.shared.options.batch_delay.is_zero() {
             return self.lists.write(key, &mut connection.flags);
         }
-        if self.lists.later.is_empty() {
-            let soonest = self.now.time + self.shared.options.batch_delay;
-            self.lists.later_at = self.lists.later_at.max(self.now.time).min(soonest);
-        }
-        self.lists.later.push(key);
+        self.lists.later.add(key);
     }
 
-    /// Lists what has waited long enough. One interval for all: whoever has something is written once
-    /// in it, and those that come after a quiet time are not held up at all.
+    /// Lists what has waited long enough.
     fn end_waiting(&mut self) {
-        if self.lists.later.is_empty() || self.now.time < self.lists.later_at {
-            return;
-        }
-        self.lists.later_at = self.now.time + self.shared.options.batch_delay;
-        for key in std::mem::take(&mut self.lists.later) {
+        for key in self.lists.later.end_rounds(self.now.time, self.shared.options.batch_delay) {
             if let Some(connection) = self.connections.get_mut(key)
                 && connection.flags.has(Flags::BACKLOG)
             {

@@ -134,6 +134,52 @@ fn any_connection_may_carry_any_request() {
     }
 }
 
+/// How many polls it takes to hear of messages that are published one after the other for 20 s.
+fn polls_of_a_steady_stream(seed: u64, batch_delay: Span) -> usize {
+    let options = Options { shards: 1 + (seed % 3) as usize, batch_delay, ..Options::default() };
+    let mut world =
+        World::with(seed, options, |services| services.protocols.push(postbox_protocol()));
+    let mut poll = Http::connect(&world);
+    let target = open_box(&mut world, &mut poll, "t");
+    let mut post = Http::connect(&world);
+    let (mut heard, mut answers) = (Vec::new(), 0);
+    let mut hear = |world: &World, poll: &mut Http| {
+        let Some((status, text)) = poll.answer(world) else { return };
+        assert_eq!(status, 200, "seed {seed}");
+        heard.extend(text.lines().map(str::to_owned));
+        answers += 1;
+        poll.send(world, "GET", &target, "");
+    };
+    poll.send(&world, "GET", &target, "");
+    let until = world.network.now() + Span::from_secs(20);
+    let mut sent = 0;
+    while world.network.now() < until {
+        let (status, _) = post.ask(&mut world, "POST", &target, &format!("P t {sent}\n"));
+        assert_eq!(status, 200, "seed {seed}");
+        sent += 1;
+        hear(&world, &mut poll);
+    }
+    for _ in 0..100 {
+        world.run_for(Span::from_millis(100));
+        hear(&world, &mut poll);
+    }
+    let expected: Vec<String> = (0..sent).map(|number| format!("M {number}")).collect();
+    assert_eq!(heard, expected, "seed {seed}");
+    stop(world);
+    answers
+}
+
+#[test]
+fn polls_wait_for_more_to_go_along() {
+    for seed in 0..30 {
+        let with_delay = polls_of_a_steady_stream(seed, Span::from_secs(1));
+        // Once a second, and where the session moves to another shard.
+        assert!(with_delay <= 40, "seed {seed}: {with_delay} polls answered in 20 s");
+        let without = polls_of_a_steady_stream(seed, Span::ZERO);
+        assert!(without > 10 * with_delay, "seed {seed}: {without} beside {with_delay}");
+    }
+}
+
 #[test]
 fn a_held_request_is_answered_when_its_session_ends() {
     for seed in 0..100 {
