@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   end ──▶ Closing: write what is left ──▶ shut our side ──▶ discard until the peer shuts its side
-//!              │ flush deadline                                   │ linger deadline, 1 MiB
+//!              │ flush deadline                                   │ linger deadline, soon after 1 MiB
 //!              └───────────────────────▶ forget ◀─────────────────┘
 //!   broken ─────────────────────────────▶ forget
 //! ```

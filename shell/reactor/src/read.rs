@@ -349,14 +349,17 @@ impl<D: Driver> Shard<D> {
     }
 
     /// A connection that ends reads on, so that its last words are not lost to a reset, but not for
-    /// ever.
+    /// ever. Who goes on sending is held back then: the kernel may still have the words to send, which
+    /// it paces, and would throw them away if the socket were closed at once.
     fn discard_input(&mut self, key: Key, bytes: &[u8]) -> Step {
         if let Some(connection) = self.connections.get_mut(key)
             && let Stage::Closing { discarded } = &mut connection.stage
         {
-            *discarded += bytes.len() as u32;
-            if *discarded > DISCARD_BYTES_MAX {
-                self.forget(key);
+            *discarded = discarded.saturating_add(bytes.len() as u32);
+            if *discarded > DISCARD_BYTES_MAX && connection.flags.raise(Flags::HELD) {
+                let soon = self.now.time + LAST_WORDS_PAUSE;
+                connection.deadline = connection.deadline.min(soon);
+                self.rearm(key);
             }
         }
         Step::Wait(bytes.len())
@@ -452,3 +455,5 @@ const KEPT_COPIED_MAX: usize = 32 * 1024;
 pub(crate) const BUFFER_BYTES: usize = READ_BYTES + KEPT_COPIED_MAX;
 /// What a connection that ends may still send.
 const DISCARD_BYTES_MAX: u32 = 1024 * 1024;
+/// How long the last words have to leave when no more is read.
+const LAST_WORDS_PAUSE: Span = Span::from_millis(200);
