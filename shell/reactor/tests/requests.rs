@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::metric;
 use common::postbox::{BODY_BYTES_MAX, postbox_protocol};
 use common::world::World;
 use tiderace_base::Span;
@@ -177,6 +178,29 @@ fn polls_wait_for_more_to_go_along() {
         assert!(with_delay <= 40, "seed {seed}: {with_delay} polls answered in 20 s");
         let without = polls_of_a_steady_stream(seed, Span::ZERO);
         assert!(without > 10 * with_delay, "seed {seed}: {without} beside {with_delay}");
+    }
+}
+
+#[test]
+fn who_floods_on_still_hears_why_it_ended() {
+    for seed in 0..100 {
+        let mut world = world(seed);
+        let client = world.network.connect(0);
+        let bad = [b"GET /page HTTP/1.1\r\nno field\r\n\r\n".as_slice(), &[b'x'; 4 << 20]].concat();
+        // Its last words have not left when it has sent more than is discarded.
+        world.network.stall(client, true);
+        world.network.send(client, &bad);
+        world.run_until("the flood", |world| {
+            let samples = world.control.metrics();
+            metric(&samples, "tiderace_bytes_received_total", &[]) > 1 << 20
+        });
+        world.run_for(Span::from_millis(1));
+        world.network.stall(client, false);
+        world.run_until("the end", |world| world.network.is_ended(client));
+        let text = String::from_utf8_lossy(&world.network.received(client)).into_owned();
+        assert!(text.starts_with("HTTP/1.1 400 "), "seed {seed}: {text}");
+        world.run_until("the record's end", |world| world.control.connections() == 0);
+        stop(world);
     }
 }
 

@@ -364,29 +364,6 @@ fn silence_ends_by_its_deadline() {
 }
 
 #[test]
-fn who_floods_on_still_hears_why_it_ended() {
-    for seed in 0..100 {
-        let mut world = World::new(seed, options(seed));
-        let client = world.network.connect(0);
-        let bad = [b"GET /page HTTP/1.1\r\nno field\r\n\r\n".as_slice(), &[b'x'; 4 << 20]].concat();
-        // Its last words have not left when it has sent more than is discarded.
-        world.network.stall(client, true);
-        world.network.send(client, &bad);
-        world.run_until("the flood", |world| {
-            let samples = world.control.metrics();
-            metric(&samples, "tiderace_bytes_received_total", &[]) > 1 << 20
-        });
-        world.run_for(Span::from_millis(1));
-        world.network.stall(client, false);
-        world.run_until("the end", |world| world.network.is_ended(client));
-        let text = world.text(client);
-        assert!(text.starts_with("HTTP/1.1 400 "), "seed {seed}: {text}");
-        world.run_until("the record's end", |world| world.control.connections() == 0);
-        stop(&mut world);
-    }
-}
-
-#[test]
 fn a_trickle_of_bytes_does_not_move_a_deadline() {
     let mut world = World::new(1, options(1));
     let client = world.network.connect(0);
