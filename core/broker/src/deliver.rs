@@ -284,9 +284,11 @@ impl Broker {
         if held > 0 && held + pending.bytes() > mark {
             return self.push_above_mark(now, topic, session, pending, effects);
         }
-        let spec = self.topics.get(topic).map(|topic| &*topic.spec);
-        let priority = spec.map_or(Priority::Default, |spec| spec.priority);
-        self.push(session, pending, Some(topic), priority, effects);
+        self.push(session, pending, Some(topic), self.priority_of(topic), effects);
+    }
+
+    fn priority_of(&self, topic: Key) -> Priority {
+        self.topics.get(topic).map_or(Priority::Default, |topic| topic.spec.priority)
     }
 
     /// The same where the backlog is longer than it should be.
@@ -299,12 +301,9 @@ impl Broker {
         pending: Pending,
         effects: &mut Effects,
     ) {
-        let mark = self.mark();
-        let Some(record) = self.sessions.get_mut(session) else {
-            return;
-        };
+        let (mark, priority) = (self.mark(), self.priority_of(topic));
+        let Some(record) = self.sessions.get_mut(session) else { return };
         let spec = self.topics.get(topic).map(|topic| &*topic.spec);
-        let priority = spec.map_or(Priority::Default, |spec| spec.priority);
         let (held, bytes) = (record.backlog_bytes(), pending.bytes());
         let lagging = record.slow().is_some_and(|slow| slow.lagging);
         let policy = spec.map_or(SlowConsumer::DropOldest, |spec| spec.slow_consumer);

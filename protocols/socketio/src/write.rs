@@ -129,16 +129,18 @@ impl Text {
         let start = framing.open(true, out);
         Text::behind(out, write);
         framing.close(start, true, out);
-        for attachment in attachments {
-            framing.write(attachment, false, out);
-        }
+        attach(attachments, framing, out);
     }
 
     /// Appends the packet and its attachments, framed.
     pub(crate) fn write(&self, attachments: &[&[u8]], framing: Framing, out: &mut Vec<u8>) {
         framing.write(&self.0, true, out);
-        for attachment in attachments {
-            framing.write(attachment, false, out);
-        }
+        attach(attachments, framing, out);
+    }
+}
+
+fn attach(attachments: &[&[u8]], framing: Framing, out: &mut Vec<u8>) {
+    for attachment in attachments {
+        framing.write(attachment, false, out);
     }
 }

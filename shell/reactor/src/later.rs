@@ -1,9 +1,9 @@
 //! Connections that wait for more to go along with what they are to be written.
 //!
-//! With an interval, each is written at most once in it. They take turns in rounds, whose ends are spread
-//! over the interval: if all ended at once, the last client would be written, and would read, long after
-//! the first. Invariant: whoever is added comes out within an interval, and a round in which nobody was
-//! written lately holds nobody up.
+//! Each is written once in an interval, and once more at most if it begins after a quiet time. They take
+//! turns in rounds, whose ends are spread over the interval: if all ended at once, the last client would
+//! be written, and would read, long after the first. Invariant: whoever is added comes out within an
+//! interval, and a round in which nobody was written lately holds nobody up.
 
 use tiderace_base::{Key, Span, Time};
 

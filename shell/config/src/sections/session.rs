@@ -28,7 +28,7 @@ section! {
         "detached_timeout" detached_timeout: Duration = Is("5m"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) };
         /// Bytes after which one client has had its turn, by one write or one answered poll; the others come before it gets more.
         "block_bytes" block_bytes: usize = Is("256 KiB"), Kind::Bytes { min: 4 * KIB, max: 256 * KIB };
-        /// How long messages may wait so that more of them go out in one write: a connection is then written, or its poll answered, at most once in that time. The connections take turns, spread over it. Worth it where every client gets very many messages, because fewer writes cost less on both ends.
+        /// How long messages may wait so that more of them go out in one write: a connection is then written, or its poll answered, once in that time, or twice if it comes after a quiet one. The connections take turns, spread over it. Worth it where every client gets very many messages, because fewer writes cost less on both ends.
         "batch_delay" batch_delay: Duration = Is("0s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(1) };
         /// Bytes not yet sent that the kernel takes for one connection (`TCP_NOTSENT_LOWAT`); the rest waits in the session, where it can still be conflated or dropped.
         "unsent_bytes_max" unsent_bytes_max: usize = Is("256 KiB"), Kind::Bytes { min: 16 * KIB, max: GIB };
