@@ -16,11 +16,8 @@
 
 use std::sync::Arc;
 
-use tiderace_base::Close;
 use tiderace_topics::{Level, Path, Pattern};
-use tiderace_wire::{Kind, Target};
-
-use crate::publish::denied;
+use tiderace_wire::Kind;
 
 /// Something an identity may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,6 +116,11 @@ impl Principal {
             }
             _ => None,
         }
+    }
+
+    /// Whether the path is private to others.
+    pub(crate) fn is_kept_from(&self, path: &Path) -> bool {
+        self.owns_path(path) == Some(false)
     }
 
     fn owns_path(&self, path: &Path) -> Option<bool> {
@@ -303,38 +305,6 @@ impl Rules {
             let Some(rules) = &self.0 else { return true };
             rules.iter().any(|rule| rule.allow && rule.concerns(principal, action))
         })
-    }
-}
-
-impl Rules {
-    /// Whether the principal may listen to that.
-    pub(crate) fn authorise_target(
-        &self,
-        principal: &Principal,
-        target: &Target,
-    ) -> Result<(), Close> {
-        let (kind, name) = match target {
-            Target::Exact(destination) => (destination.kind, destination.path.as_str()),
-            Target::Pattern(kind, pattern) => (*kind, pattern.as_str()),
-        };
-        let action = match kind {
-            Kind::Queue => Action::Receive,
-            Kind::Service => Action::Serve,
-            Kind::Topic => Action::Subscribe,
-        };
-        let allowed = match target {
-            Target::Exact(destination) => {
-                self.authorise(principal, action, kind, &destination.path)
-            }
-            // A pattern on queues or services takes from others: it must be allowed as a whole.
-            Target::Pattern(Kind::Queue | Kind::Service, pattern) => {
-                self.authorise_all(principal, action, kind, pattern)
-            }
-            Target::Pattern(Kind::Topic, pattern) => {
-                self.authorise_somewhere(principal, action, pattern)
-            }
-        };
-        if allowed { Ok(()) } else { Err(denied(&principal.name, action, kind, name)) }
     }
 }
 

@@ -11,6 +11,7 @@ use tiderace_queues::{Segment, Settlement, is_private};
 use tiderace_topics::Path;
 use tiderace_wire::{Flags, Kind, Priority, Run, SharedRun, SubscriptionKey, Target, TopicSpec};
 
+use crate::access::Caller;
 use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::effects::{Effects, Mail};
@@ -465,14 +466,16 @@ impl Broker {
         }
         topic.patterns_at = at;
         topic.by_pattern = Listeners::None;
-        let (path, found, sessions, rules) =
-            (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options.rules);
-        let private = is_private(path);
+        let (path, found, sessions, options) =
+            (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options);
+        let (private, shard) = (is_private(path), self.shard);
         self.patterns.matches(path, &mut |subscriber| {
             let record = sessions.get(subscriber.session);
             let principal = record.and_then(|record| record.principal.as_ref());
             let allowed = principal.is_some_and(|principal| {
-                rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
+                let Key { slot, generation } = subscriber.session;
+                let session = SessionId { shard, slot, generation };
+                options.may(Caller { session, principal }, Action::Subscribe, Kind::Topic, path)
             });
             // Either question is asked of the subscription only where it matters.
             let asked = private || subscriber.extras.several();

@@ -11,6 +11,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Fetch, Kind, Page, TopicEntry};
 
 use crate::Action;
+use crate::access::is_owned_by;
 use crate::broker::Broker;
 use crate::operate::Operator;
 use crate::topic::Topic;
@@ -68,11 +69,9 @@ impl Broker {
     }
 
     fn may_see(&self, operator: &Operator, topic: &Topic) -> bool {
-        let principal = &operator.principal;
-        let own = topic.spec.owner.as_deref() == Some(&*principal.name);
-        let rules = &self.options.rules;
-        own && !principal.anonymous
-            || rules.authorise(principal, Action::Subscribe, Kind::Topic, &topic.path)
+        let (path, caller) = (&topic.path, operator.caller());
+        is_owned_by(&topic.spec, &operator.principal, path)
+            || self.options.may(caller, Action::Subscribe, Kind::Topic, path)
     }
 }
 

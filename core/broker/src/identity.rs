@@ -10,6 +10,7 @@ use tiderace_base::{Close, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
+use crate::access::Caller;
 use crate::broker::{Broker, key_of};
 use crate::effects::Effects;
 use crate::subscriptions::Entry;
@@ -92,7 +93,7 @@ impl Broker {
         let Some(record) = self.session(session) else {
             return Ok(());
         };
-        let rules = &self.options.rules;
+        let caller = Caller { session, principal };
         for key in record.subscriptions.keys() {
             match record.subscriptions.get(key) {
                 None => {}
@@ -103,15 +104,14 @@ impl Broker {
                     };
                     let path = topic.path.clone();
                     let target = Target::Exact(Destination { kind: Kind::Topic, path });
-                    rules.authorise_target(principal, &target)?;
+                    self.options.may_listen(caller, &target)?;
                 }
                 Some(Entry::Full(subscription)) => {
                     for listening in subscription.targets.as_slice() {
                         if matches!(listening.target, Target::Pattern(Kind::Topic, _)) {
                             continue;
                         }
-                        let Err(close) = rules.authorise_target(principal, &listening.target)
-                        else {
+                        let Err(close) = self.options.may_listen(caller, &listening.target) else {
                             continue;
                         };
                         let Target::Exact(destination) = &listening.target else {

@@ -55,7 +55,10 @@ impl Broker {
         }
         if let Some(Ask { asker, first, .. }) = interest.ask {
             self.report_unknown(now, key, asker.session, effects);
-            let answer = self.beginning(now, self.topics.get(key).into_iter(), first, |_| 0);
+            let path = self.topics.get(key).map(|topic| topic.path.clone());
+            let given = path.is_some_and(|path| self.is_as_expected(&asker, &path));
+            let topic = self.topics.get(key).filter(|_| given);
+            let answer = self.beginning(now, topic.into_iter(), first, |_| 0);
             self.answer(now, from, asker, answer, effects);
         }
     }

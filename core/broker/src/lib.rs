@@ -15,6 +15,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod access;
 mod ahead;
 mod answering;
 mod authorise;

@@ -90,8 +90,7 @@ impl Broker {
         patience: Span,
         effects: &mut Effects,
     ) {
-        let spec = self.options.topic(&name).clone();
-        if let Err(close) = self.may_operate(&operator, Action::Publish, &name, &spec) {
+        if let Err(close) = self.may_operate(&operator, Action::Publish, &name) {
             return self.answer_operation(&operator, Err(close), effects);
         }
         let until = now.time + patience;
@@ -203,9 +202,7 @@ impl Broker {
 
     /// At a topic's home: the session is the only one that publishes there from now on.
     pub(crate) fn claim(&mut self, now: Now, operator: &Operator, path: &Path) -> Operated {
-        let known = self.find_topic(path).and_then(|key| self.topics.get(key));
-        let spec = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec).clone();
-        self.may_operate(operator, Action::Publish, path, &spec)?;
+        self.may_operate(operator, Action::Publish, path)?;
         let key = self.ensure_topic(now, path);
         let Some(topic) = self.topics.get_mut(key) else { return Ok(Outturn::Done) };
         let floor = || Home::starting(self.history.floor_of(path));

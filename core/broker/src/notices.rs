@@ -17,6 +17,7 @@ use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex, is_at_or_below};
 use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec};
 
+use crate::access::{Caller, is_owned_by};
 use crate::broker::{Broker, Map, key_of};
 use crate::effects::{Asker, Effects};
 use crate::server_topics::ServerMail;
@@ -229,7 +230,7 @@ impl Broker {
             Noticer { session: key_of(asker.session), key: asker.key, target: asker.target };
         for (path, spec) in topics {
             self.notices.topics.insert(path.clone(), spec.clone());
-            if self.is_shown(&noticer, &path) {
+            if self.is_shown(&noticer, &path, &spec) {
                 self.say_joined(&noticer, path, spec, effects);
             }
         }
@@ -254,13 +255,10 @@ impl Broker {
             return;
         }
         for noticer in concerned {
-            if !self.is_shown(&noticer, path) {
-                continue;
-            }
-            if before.is_some() {
+            if before.as_ref().is_some_and(|spec| self.is_shown(&noticer, path, spec)) {
                 self.say_left(&noticer, path.clone(), LeaveReason::Removed, effects);
             }
-            if let Some(spec) = &spec {
+            if let Some(spec) = spec.as_ref().filter(|spec| self.is_shown(&noticer, path, spec)) {
                 self.say_joined(&noticer, path.clone(), spec.clone(), effects);
             }
         }
@@ -285,12 +283,8 @@ impl Broker {
                 let noticer = Noticer { session: key_of(session), key, target };
                 for (path, spec) in self.notices.named(pattern) {
                     let may = |principal| {
-                        self.options.rules.authorise(
-                            principal,
-                            Action::Subscribe,
-                            Kind::Topic,
-                            path,
-                        )
+                        let caller = Caller { session, principal };
+                        self.options.may(caller, Action::Subscribe, Kind::Topic, path)
                     };
                     if may(before) != may(after)
                         && self.notices.is_live(&noticer, self.home(path))
@@ -310,14 +304,12 @@ impl Broker {
     }
 
     /// Whether a subscription gets the topic by that target.
-    fn is_shown(&self, noticer: &Noticer, path: &Path) -> bool {
+    fn is_shown(&self, noticer: &Noticer, path: &Path, spec: &TopicSpec) -> bool {
         let Some(record) = self.sessions.get(noticer.session) else { return false };
-        let exact = self.notices.live.get(&(noticer.session, noticer.key));
-        let target = exact.and_then(|targets| targets.get(usize::from(noticer.target)));
-        let exact = target.is_some_and(|(pattern, _)| pattern.as_path().is_some());
-        // An exact one was allowed when it began.
+        let session = self.id_of(noticer.session);
         let may = |principal: &std::rc::Rc<Principal>| {
-            exact || self.options.rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
+            self.options.may(Caller { session, principal }, Action::Subscribe, Kind::Topic, path)
+                || self.is_owned(session, noticer.key) && is_owned_by(spec, principal, path)
         };
         record.principal.as_ref().is_some_and(may)
             && record.brings(noticer.key, noticer.target, path)

@@ -14,6 +14,7 @@ use tiderace_queues::is_private;
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, Run, Subscribe, SubscriptionKey, Target, Token};
 
+use crate::access::{Caller, is_owned_by};
 use crate::broker::{Broker, Map};
 use crate::effects::{Asker, Effects};
 use crate::operate::is_reserved;
@@ -38,6 +39,9 @@ pub(crate) struct Owners {
     asked: Map<(SessionId, SubscriptionKey), Asked>,
     /// Subscriptions that are there because their sessions own what the rules would refuse.
     owned: Map<(SessionId, SubscriptionKey), ()>,
+    /// As a home: under whose name the next request for messages of such a subscription is made. It
+    /// follows at once.
+    expected: Map<Asker, Arc<str>>,
 }
 
 impl Owners {
@@ -89,8 +93,11 @@ impl Broker {
 
     /// Whether a session may be the owner of a destination.
     pub(crate) fn may_own(&self, session: SessionId, destination: &Destination) -> bool {
-        let is_topic = destination.kind == Kind::Topic && !is_reserved(&destination.path);
-        is_topic && self.owner_name(session).is_some()
+        let path = &destination.path;
+        destination.kind == Kind::Topic
+            && !is_reserved(path)
+            && !is_private(path)
+            && self.owner_name(session).is_some()
     }
 
     /// The name under which a session may own topics.
@@ -109,7 +116,7 @@ impl Broker {
     ) {
         let Publication { run, origin, author, confirm, blame } = publication;
         let path = &run.destination().path;
-        if self.is_owner(&author, path) {
+        if self.owner_of(Action::Publish, path) == Some(&*author) {
             self.metrics.messages_received += run.len() as u64;
             let (origin, author) = (Some(origin), Some(author));
             return self.publish_at_home(now, from, run, origin, author, confirm, effects);
@@ -117,12 +124,6 @@ impl Broker {
         self.metrics.denied += 1;
         let close = denied(&author, Action::Publish, Kind::Topic, path.as_str());
         self.refuse_run(Some(origin), confirm, blame, &close, effects);
-    }
-
-    pub(crate) fn is_owner(&self, name: &str, path: &Path) -> bool {
-        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
-        let spec = topic.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
-        spec.owner.as_deref() == Some(name)
     }
 
     /// On the session's shard: the rules refuse a subscription; given back if nobody is asked.
@@ -141,10 +142,11 @@ impl Broker {
         else {
             return Some((subscribe, close));
         };
+        let caller = Caller { session, principal: &principal };
         let mut refused = Vec::new();
         for target in &subscribe.targets {
             match target {
-                _ if self.options.rules.authorise_target(&principal, target).is_ok() => {}
+                _ if self.options.may_listen(caller, target).is_ok() => {}
                 Target::Exact(Destination { kind: Kind::Topic, path })
                     if !is_private(path) && !is_reserved(path) =>
                 {
@@ -184,8 +186,44 @@ impl Broker {
         path: &Path,
         effects: &mut Effects,
     ) {
-        let owned = self.is_owner(name, path);
+        let owned = self.owner_of(Action::Subscribe, path) == Some(name);
         self.send_server_mail(now, from, ServerMail::Owned { asker, owned }, effects);
+    }
+
+    /// On the session's shard: a topic is about to be asked for messages for its owner. Somebody else may
+    /// own it by the time that its home hears of it.
+    pub(crate) fn announce_owner(
+        &mut self,
+        now: Now,
+        asker: Asker,
+        path: &Path,
+        effects: &mut Effects,
+    ) {
+        if !self.is_owned(asker.session, asker.key) {
+            return;
+        }
+        let Some(principal) = self.principal_of(asker.session) else { return };
+        let caller = Caller { session: asker.session, principal: &principal };
+        if self.options.may(caller, Action::Subscribe, Kind::Topic, path) {
+            return;
+        }
+        let (home, name) = (self.home(path), principal.name.clone());
+        self.send_server_mail(now, home, ServerMail::AsOwner { asker, name }, effects);
+    }
+
+    /// At a topic's home: the next request of that subscription is for the topic's owner.
+    pub(crate) fn expect_owner(&mut self, asker: Asker, name: Arc<str>) {
+        self.owners.expected.insert(asker, name);
+    }
+
+    /// At a topic's home: whether a request may be given what the topic has, which it may not if it is
+    /// for an owner and somebody else owns the topic by now.
+    pub(crate) fn is_as_expected(&mut self, asker: &Asker, path: &Path) -> bool {
+        if self.owners.expected.is_empty() {
+            return true;
+        }
+        let name = self.owners.expected.remove(asker);
+        name.is_none_or(|name| self.owner_of(Action::Subscribe, path) == Some(&*name))
     }
 
     /// On the session's shard: a home has said whether it is the owner.
@@ -258,9 +296,9 @@ impl Broker {
         else {
             return true;
         };
-        let owner = topic.spec.owner.as_deref() == Some(&*principal.name);
-        let rules = &self.options.rules;
-        !owner && !rules.authorise(&principal, Action::Subscribe, Kind::Topic, &topic.path)
+        let caller = Caller { session, principal: &principal };
+        !is_owned_by(&topic.spec, &principal, &topic.path)
+            && !self.options.may(caller, Action::Subscribe, Kind::Topic, &topic.path)
     }
 
     /// Whether a session that is somebody else now keeps a subscription that the rules refuse.
@@ -272,7 +310,7 @@ impl Broker {
         path: &Path,
     ) -> bool {
         let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
-        let owner = topic.and_then(|topic| topic.spec.owner.as_deref());
-        self.is_owned(session, key) && owner == Some(&*principal.name)
+        self.is_owned(session, key)
+            && topic.is_some_and(|topic| is_owned_by(&topic.spec, principal, path))
     }
 }

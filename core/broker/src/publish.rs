@@ -7,12 +7,12 @@ use tiderace_topics::{Path, PatternIndex};
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Run, Token, TopicSpec};
 
 use crate::Action;
+use crate::access::Caller;
 use crate::broker::{Broker, key_of};
 use crate::condition::check_value;
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::lock::claimed_by_another;
-use crate::operate::is_reserved;
 use crate::retire::Retirement;
 use crate::series::{holds_messages, keeps};
 use crate::topic::{Home, Topic, bit, members};
@@ -266,7 +266,7 @@ impl Broker {
         session: SessionId,
         destination: &Destination,
     ) -> Result<(), Close> {
-        let rules = &self.options.rules;
+        let options = &self.options;
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return Ok(());
         };
@@ -284,8 +284,8 @@ impl Broker {
             Kind::Service => Action::Call,
             Kind::Topic => Action::Publish,
         };
-        let reserved = is_reserved(&destination.path) && !principal.is_server();
-        if reserved || !rules.authorise(principal, action, destination.kind, &destination.path) {
+        let caller = Caller { session, principal };
+        if !options.may(caller, action, destination.kind, &destination.path) {
             return Err(denied(
                 &principal.name,
                 action,

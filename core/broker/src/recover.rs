@@ -15,6 +15,7 @@ use tiderace_topics::Pattern;
 use tiderace_wire::{Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Token};
 
 use crate::Action;
+use crate::access::Caller;
 use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::conflate::conflated;
@@ -297,7 +298,12 @@ impl Broker {
         let principal = record.and_then(|record| record.principal.as_ref());
         let allowed = principal.is_some_and(|principal| {
             self.is_owned(asker.session, asker.key)
-                || self.options.rules.authorise(principal, Action::Subscribe, Kind::Topic, path)
+                || self.options.may(
+                    Caller { session: asker.session, principal },
+                    Action::Subscribe,
+                    Kind::Topic,
+                    path,
+                )
         });
         // Another target of the same subscription may have brought them, or will.
         let brings = record.is_some_and(|record| record.brings(asker.key, asker.target, path));

@@ -74,7 +74,7 @@ impl Broker {
             };
             let path = topic.path.clone();
             let read_only = topic.is_read_only();
-            match self.may_operate(&removal.operator, Action::Create, &path, &topic.spec) {
+            match self.may_operate(&removal.operator, Action::Create, &path) {
                 Ok(()) if !read_only => {
                     removal.removed += 1;
                     self.remove_topic(now, key, effects);

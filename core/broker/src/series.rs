@@ -276,7 +276,7 @@ impl Broker {
         let key = self.names.find(path.as_str(), &self.topics);
         let topic = key.and_then(|key| self.topics.get(key)).filter(|topic| topic.is_known());
         let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
-        self.may_operate(operator, Action::Subscribe, path, &spec)?;
+        self.may_operate(operator, Action::Subscribe, path)?;
         let topic = topic.filter(|topic| keeps(&topic.spec)).ok_or_else(unknown)?;
         if let Some(key) = key.filter(|_| !spec.history.age.is_zero()) {
             let _ = topic;
@@ -330,7 +330,8 @@ impl Broker {
         let key = self.names.find(path.as_str(), &self.topics);
         let topic = key.and_then(|key| self.topics.get(key)).filter(|topic| topic.is_known());
         let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
-        self.may_operate(operator, Action::Publish, path, &spec)?;
+        self.may_operate(operator, Action::Publish, path)?;
+        self.may_depend_on(operator, path, None)?;
         let known = topic.and_then(|topic| topic.home.as_ref()?.series()?.event(version));
         let (Some(key), Some(event), true) = (key, known, spec.series) else {
             let reason = format!("{path} is no time series, or has no event {version} any more");

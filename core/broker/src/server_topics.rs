@@ -85,7 +85,14 @@ pub enum ServerMail {
         /// Of which topic.
         path: Path,
     },
-    /// The answer.
+    /// To a home: the request for messages that follows is made as the topic's owner.
+    AsOwner {
+        /// Who asks.
+        asker: Asker,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// The answer to [`ServerMail::Owns`].
     Owned {
         /// Who asked.
         asker: Asker,
@@ -149,6 +156,7 @@ impl Broker {
             ServerMail::Owns { asker, name, path } => {
                 self.answer_owner(now, from, asker, &name, &path, effects);
             }
+            ServerMail::AsOwner { asker, name } => self.expect_owner(asker, name),
             ServerMail::Owned { asker, owned } => self.owner_answered(now, asker, owned, effects),
         }
     }

@@ -11,6 +11,7 @@ use tiderace_wire::{
     Confirm, Destination, Kind, Reply, Subscribe, SubscriptionKey, Target, Token, Window,
 };
 
+use crate::access::Caller;
 use crate::broker::{Broker, key_of};
 use crate::credit::{Credit, Credited};
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
@@ -254,8 +255,9 @@ impl Broker {
         if asked || record.subscriptions.get(subscribe.key).is_some() {
             return Err(CloseCode::DuplicateSubscription.into());
         }
+        let caller = Caller { session, principal };
         for target in &subscribe.targets {
-            self.options.rules.authorise_target(principal, target)?;
+            self.options.may_listen(caller, target)?;
         }
         self.may_hold_regexes(record, subscribe)
     }
@@ -346,6 +348,7 @@ impl Broker {
         }
         self.set_topic(entry, topic);
         self.arrive(now, path, entry.session, effects);
+        self.announce_owner(now, ask.asker, path, effects);
         let home = self.home(path);
         let interest = Interest { on: true, recorded, ask: Some(ask) };
         if home == self.shard {

@@ -18,8 +18,8 @@ use crate::Action;
 use crate::broker::Broker;
 use crate::condition::{JSON_DEPTH_MAX, check_value};
 use crate::effects::Effects;
-use crate::operate::{Operated, Operator, is_reserved};
-use crate::publish::{Publisher, admit, denied};
+use crate::operate::{Operated, Operator};
+use crate::publish::{Publisher, admit};
 use crate::series::keeps;
 use crate::topic::{Home, Topic};
 
@@ -46,8 +46,7 @@ impl Broker {
         let known = self.find_topic(path).and_then(|key| self.topics.get(key));
         let existing = known.filter(|topic| topic.is_known());
         if let Some(topic) = existing {
-            let whose = Action::Create;
-            self.may_operate(operator, whose, path, &topic.spec)?;
+            self.may_operate(operator, Action::Create, path)?;
             if topic.spec != spec {
                 let reason = format!(
                     "the topic {path} is there with another specification; remove it first, or create it with the same"
@@ -57,7 +56,10 @@ impl Broker {
         }
         let existed = existing.is_some();
         if !existed {
-            self.may_operate(operator, Action::Create, path, &spec)?;
+            self.may_operate(operator, Action::Create, path)?;
+            if value.is_some() {
+                self.may_operate_on(operator, Action::Publish, path, Some(&spec))?;
+            }
             self.check_persistence(&spec)?;
         } else if spec.persistent {
             self.check_store(&spec)?;
@@ -97,12 +99,15 @@ impl Broker {
         };
         let known = self.find_topic(path).and_then(|key| self.topics.get(key));
         if let Some(spec) = &created {
-            self.may_operate(operator, Action::Create, path, spec)?;
+            self.may_operate(operator, Action::Create, path)?;
             self.check_persistence(spec)?;
+        }
+        self.may_operate_on(operator, Action::Publish, path, created.as_deref())?;
+        if depends_on_value(update) {
+            self.may_depend_on(operator, path, created.as_deref())?;
         }
         let policy = self.options.topic(path);
         let spec = created.as_ref().or(known.map(|topic| &topic.spec)).unwrap_or(policy).clone();
-        self.may_operate(operator, Action::Publish, path, &spec)?;
         let value = known.and_then(|topic| topic.value(now));
         if let Some(condition) = &update.condition {
             self.check_condition(operator, path, value.as_deref(), condition)?;
@@ -158,10 +163,8 @@ impl Broker {
         }
         let base = &base.clone();
         let spec = TopicSpec::parse(text, base)?;
-        if let Some(owner) = &spec.owner
-            && **owner != *operator.principal.name
-        {
-            self.may_operate(operator, Action::Admin, path, base)?;
+        if spec.owner != base.owner {
+            self.may_name_owner(operator, path, &spec)?;
         }
         if spec == **base {
             return Ok(base.clone());
@@ -174,25 +177,48 @@ impl Broker {
         Ok(spec)
     }
 
-    /// Whether somebody may do that to a topic: by the rules, or as its owner.
-    pub(crate) fn may_operate(
+    /// Whether somebody may have done what depends on a topic's value: whoever learns whether it was done
+    /// learns something of the value, and any value can be found out with some such questions.
+    pub(crate) fn may_depend_on(
         &self,
         operator: &Operator,
-        action: Action,
+        path: &Path,
+        made: Option<&TopicSpec>,
+    ) -> Result<(), Close> {
+        self.may_operate_on(operator, Action::Subscribe, path, made).map_err(|refused| {
+            let reason = format!(
+                "a condition, a patch, a merge, a delta or an amendment depends on what is there, which takes the right to subscribe: {}",
+                refused.reason
+            );
+            Close::new(refused.code, reason)
+        })
+    }
+
+    /// Whether somebody may have a specification name that owner: itself, or anybody by the right to
+    /// administer; on a private path nobody but those it is private to.
+    fn may_name_owner(
+        &self,
+        operator: &Operator,
         path: &Path,
         spec: &TopicSpec,
     ) -> Result<(), Close> {
+        let Some(owner) = &spec.owner else { return Ok(()) };
         let principal = &operator.principal;
-        let own = !principal.anonymous && spec.owner.as_deref() == Some(&*principal.name);
-        let reserved = is_reserved(path) && action != Action::Subscribe;
-        if reserved && !principal.is_server() {
-            let reason = format!("{path} is the server's own; nobody else writes below $sys");
-            return Err(Close::new(CloseCode::TopicReadOnly, reason));
+        let is_self = !principal.anonymous && **owner == *principal.name;
+        if !is_self {
+            self.may_operate(operator, Action::Admin, path)?;
         }
-        if own || self.options.rules.authorise(principal, action, Kind::Topic, path) {
+        let is_private = match path.levels().next() {
+            Some("user") => path.levels().nth(1).is_some_and(|name| *name != **owner),
+            _ => is_self && principal.is_kept_from(path),
+        };
+        if !is_private {
             return Ok(());
         }
-        Err(denied(&principal.name, action, Kind::Topic, path.as_str()))
+        let reason = format!(
+            "{owner} cannot own {path}, which is private to others; create it without an owner"
+        );
+        Err(Close::new(CloseCode::NotAuthorised, reason))
     }
 
     /// The topic, with a specification of its own.
@@ -298,6 +324,11 @@ fn json_of<'a>(path: &Path, body: &'a [u8]) -> Result<Json<'a>, Close> {
 
 fn bad_patch(path: &Path, wrong: &dyn std::fmt::Display) -> Close {
     Close::new(CloseCode::BadPatch, format!("{path} was not changed: {wrong}"))
+}
+
+/// Whether it depends on a topic's value what comes of an update.
+fn depends_on_value(update: &Update) -> bool {
+    update.condition.is_some() || !matches!(update.change, Change::Value(_))
 }
 
 /// The new body.

@@ -5,13 +5,12 @@
 //! it. Invariant: a session has one will at most, and it is the one that was accepted last.
 
 use tiderace_base::{Close, Now, SessionId};
-use tiderace_wire::{Kind, Operation, Outturn, Run, Token};
+use tiderace_wire::{Operation, Outturn, Run, Token};
 
 use crate::Action;
 use crate::broker::{Broker, key_of};
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator};
-use crate::publish::denied;
 
 /// A will that its topic's home is asked about.
 #[derive(Debug)]
@@ -56,11 +55,8 @@ impl Broker {
     /// At a topic's home: whether a session may leave a will there as the topic's owner.
     pub(crate) fn check_will(&self, operator: &Operator, will: Option<&Run>) -> Operated {
         let Some(run) = will else { return Ok(Outturn::Done) };
-        let (path, name) = (&run.destination().path, &operator.principal.name);
-        if self.is_owner(name, path) {
-            return Ok(Outturn::Done);
-        }
-        Err(denied(name, Action::Publish, Kind::Topic, path.as_str()))
+        self.may_operate(operator, Action::Publish, &run.destination().path)?;
+        Ok(Outturn::Done)
     }
 
     /// On the session's shard: a home has said whether the will that it was asked about may be left.

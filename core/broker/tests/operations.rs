@@ -12,8 +12,8 @@ use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Change, Comparison, Condition, Destination, Fetch, Flags, Kind, Meta, Operation, Outturn, Page,
-    Run, Token, Update, ValueType,
+    Change, Comparison, Condition, Destination, Fetch, Flags, Kind, Meta, NewValue, Operation,
+    Outturn, Page, Run, Token, Update, ValueType,
 };
 
 fn world(seed: u64) -> World {
@@ -495,4 +495,65 @@ fn topics_are_removed_when_their_specification_says_so() {
         let heard = &world.clients[bob].received;
         assert!(!heard.iter().any(|message| message.path == "a/both" && message.body.is_empty()));
     });
+}
+
+#[test]
+fn what_depends_on_a_value_needs_the_right_to_subscribe() {
+    let rule = |actions: &[Action], who: &str, place: &str| Rule {
+        allow: true,
+        actions: actions.iter().copied().collect(),
+        who: vec![Who::User(who.into())],
+        paths: vec![Pattern::parse(place).unwrap()],
+        kind: None,
+    };
+    let every = [Action::Create, Action::Publish, Action::Subscribe];
+    let rules = Rules::new(vec![
+        rule(&every, "ann", "**"),
+        rule(&[Action::Create, Action::Publish], "mal", "**"),
+    ]);
+    let mut world = World::new(3, BrokerOptions { shards: 2, rules, ..BrokerOptions::default() });
+    let (ann, mal) = (world.connect(0, "ann"), world.connect(1, "mal"));
+    tell(&mut world, ann, create("price", "", Some(r#"{"price":7}"#))).unwrap();
+    tell(&mut world, ann, create("log", r#"{"type":"timeseries"}"#, Some("1"))).unwrap();
+    for client in [ann, mal] {
+        let lock = Operation::Lock { name: path("lock"), patience: Span::ZERO };
+        tell(&mut world, client, lock).unwrap();
+        let place = |value: &str| Condition::Place {
+            pointer: "/price".into(),
+            comparison: Comparison::Greater,
+            value: value.as_bytes().into(),
+        };
+        let conditions = [
+            Condition::Absent,
+            Condition::Present,
+            Condition::Version(1),
+            Condition::Value(b"{\"price\":7}"[..].into()),
+            place("1"),
+            place("9"),
+            Condition::Locked(path("lock")),
+            Condition::All(vec![place("1")]),
+            Condition::Any(vec![Condition::Absent]),
+        ];
+        let changes = [
+            Change::Patch(br#"[{"op":"test","path":"/none","value":0}]"#[..].into()),
+            Change::Patch(br#"[{"op":"remove","path":"/none"}]"#[..].into()),
+            Change::Merge(b"{}"[..].into()),
+            Change::Delta { codec: 1, base: 1, delta: b""[..].into() },
+        ];
+        let conditional = conditions.into_iter().map(|it| update("price", "{}", Some(it)));
+        let changed = changes.into_iter().map(|change| {
+            let Operation::Update(mut update) = update("price", "", None) else { panic!() };
+            update.change = change;
+            Operation::Update(update)
+        });
+        let value = NewValue { body: b"2"[..].into(), ..NewValue::default() };
+        let amend = Operation::Amend { path: path("log"), version: 99, value };
+        for operation in conditional.chain(changed).chain([amend]) {
+            let said = tell(&mut world, client, operation.clone());
+            let refused = matches!(said, Err(CloseCode::NotAuthorised));
+            assert_eq!(refused, client == mal, "{operation:?}: {said:?}");
+        }
+        tell(&mut world, client, Operation::Unlock { name: path("lock") }).unwrap();
+        assert!(tell(&mut world, client, update("price", r#"{"price":7}"#, None)).is_ok());
+    }
 }

@@ -9,6 +9,7 @@ use support::{Wish, World, for_seeds};
 use tiderace_base::CloseCode;
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;
+use tiderace_wire::Operation;
 
 fn world(seed: u64) -> World {
     let create = Rule {
@@ -197,5 +198,157 @@ fn credit_counts_while_the_owner_is_asked_for() {
             world.publish(ann, "topic:fx/1", body);
         }
         assert_eq!(bodies(&mut world, ann), ["1", "2", "3"]);
+    });
+}
+
+fn allow(actions: &[Action], who: &str, paths: &str) -> Rule {
+    Rule {
+        allow: true,
+        actions: actions.iter().copied().collect(),
+        who: vec![Who::User(who.into())],
+        paths: vec![Pattern::parse(paths).unwrap()],
+        kind: None,
+    }
+}
+
+/// Ann may do everything below `priv` and `user`; mal may publish and subscribe below `m`, and create
+/// below `user` and `make`.
+fn guarded(seed: u64) -> World {
+    let every = [Action::Create, Action::Publish, Action::Subscribe];
+    let rules = Rules::new(vec![
+        allow(&every, "ann", "priv/**"),
+        allow(&every, "ann", "user/**"),
+        allow(&every, "ann", "make/**"),
+        allow(&every, "mal", "m/**"),
+        allow(&[Action::Create], "mal", "user/**"),
+        allow(&[Action::Create], "mal", "make/**"),
+    ]);
+    let shards = 1 + (seed % 3) as usize;
+    World::new(seed, BrokerOptions { shards, rules, ..BrokerOptions::default() })
+}
+
+fn made_with(path: &str, spec: &str, body: &str) -> Operation {
+    let Operation::Update(mut update) = asking::update(path, body, None) else { panic!() };
+    update.spec = Some(spec.as_bytes().into());
+    Operation::Update(update)
+}
+
+#[test]
+fn naming_an_owner_is_no_way_around_the_rules() {
+    for_seeds(0..12, |seed| {
+        let mut world = guarded(seed);
+        let (ann, mal) = (connect(&mut world, "ann"), connect(&mut world, "mal"));
+        let mine = r#"{"owner":"mal"}"#;
+        let tries = || {
+            [
+                asking::create("priv/new", mine, None),
+                asking::create("priv/new", mine, Some("forged")),
+                made_with("priv/new", mine, "forged"),
+                asking::create("user/ann/new", mine, None),
+                made_with("user/ann/new", mine, "forged"),
+            ]
+        };
+        // Never known, known to a subscriber alone, published to, and removed again.
+        for step in 0..4 {
+            match step {
+                1 => drop(world.subscribe(ann, 7, Wish::to("topic:priv/new"))),
+                2 => drop(world.publish(ann, "topic:priv/new", "CONFIDENTIAL")),
+                3 => remove(&mut world, ann, "priv/new"),
+                _ => {}
+            }
+            world.quiesce();
+            for attempt in tries() {
+                let refused = tell(&mut world, mal, attempt.clone());
+                assert_eq!(refused.unwrap_err(), CloseCode::NotAuthorised, "{step} {attempt:?}");
+            }
+        }
+        // All at once, without waiting for answers.
+        for attempt in tries() {
+            asking::ask(&mut world, mal, attempt);
+        }
+        world.publish(mal, "topic:priv/new", "forged");
+        world.subscribe(mal, 0, Wish::to("topic:priv/new"));
+        asking::ask(&mut world, mal, Operation::Claim { path: asking::path("priv/new") });
+        world.quiesce();
+        bodies(&mut world, ann);
+        world.publish(ann, "topic:priv/new", "CONFIDENTIAL");
+        assert_eq!(bodies(&mut world, ann), ["CONFIDENTIAL"]);
+        assert_eq!(bodies(&mut world, mal), [""; 0]);
+        world.end();
+    });
+}
+
+#[test]
+fn nobody_owns_what_is_private_to_others() {
+    for_seeds(0..12, |seed| {
+        let mut world = guarded(seed);
+        let (ann, mal) = (connect(&mut world, "ann"), connect(&mut world, "mal"));
+        // Mal may create there. What it made, ann then uses.
+        create(&mut world, mal, "user/mal/x", "mal");
+        tell(&mut world, mal, asking::create("user/ann/x", "", None)).unwrap();
+        let theirs = asking::create("user/ann/y", r#"{"owner":"mal"}"#, None);
+        assert_eq!(tell(&mut world, mal, theirs).unwrap_err(), CloseCode::NotAuthorised);
+        // However a specification came to be there, such as by an administrator's mistake.
+        let history = r#"{"owner":"ann","history":5}"#;
+        tell(&mut world, ann, asking::create("user/mal/z", history, None)).unwrap_err();
+        tell(&mut world, ann, asking::create("user/ann/z", history, None)).unwrap();
+        world.publish(ann, "topic:user/ann/z", "CONFIDENTIAL");
+        world.quiesce();
+        let query = || {
+            Operation::History(Box::new(tiderace_wire::HistoryQuery {
+                path: asking::path("user/ann/z"),
+                from: tiderace_wire::Replay::Last(5),
+                to: None,
+                limit: 0,
+                amended: false,
+            }))
+        };
+        assert!(tell(&mut world, ann, query()).is_ok());
+        assert_eq!(tell(&mut world, mal, query()).unwrap_err(), CloseCode::NotAuthorised);
+        world.end();
+    });
+}
+
+#[test]
+fn a_first_value_is_published_by_those_who_may_publish() {
+    for_seeds(0..6, |seed| {
+        let mut world = guarded(seed);
+        let mal = connect(&mut world, "mal");
+        let forged = asking::create("make/a", "", Some("forged"));
+        assert_eq!(tell(&mut world, mal, forged).unwrap_err(), CloseCode::NotAuthorised);
+        tell(&mut world, mal, asking::create("make/a", "", None)).unwrap();
+        let own = r#"{"owner":"mal"}"#;
+        tell(&mut world, mal, asking::create("make/b", own, Some("mine"))).unwrap();
+        tell(&mut world, mal, made_with("make/c", own, "mine")).unwrap();
+        world.end();
+    });
+}
+
+#[test]
+fn a_topic_that_changes_hands_under_way_is_not_shown_to_who_owned_it() {
+    for_seeds(0..48, |seed| {
+        let mut world = guarded(seed);
+        let (ann, mal) = (connect(&mut world, "ann"), connect(&mut world, "mal"));
+        create(&mut world, mal, "make/a", "mal");
+        // All under way at once; the seed decides which shard hears of what when.
+        let recoverable = seed % 2 == 0;
+        let wish = Wish { recoverable, notices: true, ..Wish::to("topic:make/a") };
+        world.subscribe(mal, 0, wish);
+        for _ in 0..seed % 7 {
+            world.deliver_mail();
+        }
+        asking::ask(&mut world, ann, asking::remove("make/a"));
+        for _ in 0..seed % 5 {
+            world.deliver_mail();
+        }
+        let theirs = asking::create("make/a", r#"{"owner":"ann"}"#, Some("CONFIDENTIAL"));
+        asking::ask(&mut world, ann, theirs);
+        world.publish(ann, "topic:make/a", "CONFIDENTIAL");
+        let heard = bodies(&mut world, mal);
+        assert!(!heard.iter().any(|body| body == "CONFIDENTIAL"), "{heard:?}");
+        let joined: Vec<_> =
+            world.clients[mal].notices.iter().filter_map(|it| it.joined.as_ref()).collect();
+        assert!(joined.iter().all(|spec| spec.owner.as_deref() != Some("ann")), "{joined:?}");
+        world.end();
     });
 }

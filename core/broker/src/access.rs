@@ -1,0 +1,143 @@
+//! Whether a session may do something there: the question that every command and operation of every
+//! protocol asks, and asks here alone.
+//!
+//! ```text
+//!   rules of the configuration ─┐
+//!   private paths ──────────────┼─▶ may (by path; on any shard)
+//!   server's own paths ─────────┘        └─ refused ─▶ may_operate (at the home: who owns what is there)
+//! ```
+//! Creating a topic is decided by the rules alone. The owner that a specification names counts once a
+//! topic with that specification is there, and never on a private path. Relies on [`Rules`] for the rules and private paths. Invariant: nothing is
+//! published, kept, shown or changed for a session unless one of these functions has allowed it.
+
+use tiderace_base::{Close, CloseCode, SessionId};
+use tiderace_queues::is_private;
+use tiderace_topics::Path;
+use tiderace_wire::{Kind, Target, TopicSpec};
+
+use crate::broker::Broker;
+use crate::operate::{Operator, is_reserved};
+use crate::publish::denied;
+use crate::{Action, BrokerOptions, Principal};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'a> {
+    /// The session.
+    #[allow(dead_code, reason = "what belongs to a session alone is about to be asked for")]
+    pub(crate) session: SessionId,
+    /// Who it is logged in as.
+    pub(crate) principal: &'a Principal,
+}
+
+impl Operator {
+    /// The same, as the one who asks.
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller { session: self.session, principal: &self.principal }
+    }
+}
+
+impl BrokerOptions {
+    /// Whether somebody may do that there, as far as the path tells.
+    pub(crate) fn may(&self, caller: Caller<'_>, action: Action, kind: Kind, path: &Path) -> bool {
+        let writes =
+            matches!(action, Action::Call | Action::Create | Action::Publish | Action::Send);
+        if writes && is_reserved(path) && !caller.principal.is_server() {
+            return false;
+        }
+        self.rules.authorise(caller.principal, action, kind, path)
+    }
+
+    /// Whether somebody may listen to that, as far as its name tells.
+    ///
+    /// # Errors
+    /// Says what is not allowed.
+    pub(crate) fn may_listen(&self, caller: Caller<'_>, target: &Target) -> Result<(), Close> {
+        let (kind, name) = match target {
+            Target::Exact(destination) => (destination.kind, destination.path.as_str()),
+            Target::Pattern(kind, pattern) => (*kind, pattern.as_str()),
+        };
+        let action = match kind {
+            Kind::Queue => Action::Receive,
+            Kind::Service => Action::Serve,
+            Kind::Topic => Action::Subscribe,
+        };
+        let (rules, principal) = (&self.rules, caller.principal);
+        let allowed = match target {
+            Target::Exact(destination) => self.may(caller, action, kind, &destination.path),
+            // A pattern on queues or services takes from others: it must be allowed as a whole.
+            Target::Pattern(Kind::Queue | Kind::Service, pattern) => {
+                rules.authorise_all(principal, action, kind, pattern)
+            }
+            Target::Pattern(Kind::Topic, pattern) => {
+                rules.authorise_somewhere(principal, action, pattern)
+            }
+        };
+        if allowed { Ok(()) } else { Err(denied(&principal.name, action, kind, name)) }
+    }
+}
+
+/// Whether a principal has what a specification gives to its owner, on a path.
+pub(crate) fn is_owned_by(spec: &TopicSpec, principal: &Principal, path: &Path) -> bool {
+    !principal.anonymous && spec.owner.as_deref() == Some(&*principal.name) && !is_private(path)
+}
+
+impl Broker {
+    /// At a topic's home: whether somebody may do that there, by the rules or as the owner of the topic
+    /// that is there.
+    ///
+    /// # Errors
+    /// Says what is not allowed.
+    pub(crate) fn may_operate(
+        &self,
+        operator: &Operator,
+        action: Action,
+        path: &Path,
+    ) -> Result<(), Close> {
+        self.may_operate_on(operator, action, path, None)
+    }
+
+    /// The same where the topic is about to be made with a specification, which the rules have allowed
+    /// already: its owner counts as if the topic were there.
+    pub(crate) fn may_operate_on(
+        &self,
+        operator: &Operator,
+        action: Action,
+        path: &Path,
+        made: Option<&TopicSpec>,
+    ) -> Result<(), Close> {
+        let principal = &operator.principal;
+        let reserved = is_reserved(path) && action != Action::Subscribe;
+        if reserved && !principal.is_server() {
+            let reason = format!("{path} is the server's own; nobody else writes below $sys");
+            return Err(Close::new(CloseCode::TopicReadOnly, reason));
+        }
+        let own = match made {
+            Some(spec) => is_owned_by(spec, principal, path),
+            None => self.is_owner(principal, action, path),
+        };
+        if own || self.options.may(operator.caller(), action, Kind::Topic, path) {
+            return Ok(());
+        }
+        Err(denied(&principal.name, action, Kind::Topic, path.as_str()))
+    }
+
+    /// At a topic's home: whether a principal owns the topic that is there. Where none is, the owner that
+    /// the configuration names may publish and subscribe, but not create it.
+    pub(crate) fn is_owner(&self, principal: &Principal, action: Action, path: &Path) -> bool {
+        !principal.anonymous && self.owner_of(action, path) == Some(&*principal.name)
+    }
+
+    /// The name that may do that there as the owner.
+    pub(crate) fn owner_of(&self, action: Action, path: &Path) -> Option<&str> {
+        if is_private(path) {
+            return None;
+        }
+        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        match topic.filter(|topic| topic.is_known()) {
+            Some(topic) => topic.spec.owner.as_deref(),
+            None if action == Action::Create => None,
+            None => self.options.topic(path).owner.as_deref(),
+        }
+    }
+}
