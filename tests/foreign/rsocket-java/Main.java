@@ -27,7 +27,7 @@ public final class Main {
   private static final long MANY = Long.MAX_VALUE;
   private static int serial = 0;
 
-  private interface Conversation {
+  interface Conversation {
     void hold(String transport) throws Exception;
   }
 
@@ -361,6 +361,7 @@ public final class Main {
     conversations.put("resumed requests", Main::resumedRequests);
     conversations.put("a resumed service", Main::resumedService);
     conversations.put("fifty clients", Main::fiftyClients);
+    conversations.putAll(Transports.conversations());
     String only = arguments.length > 0 ? arguments[0] : "";
     int passed = 0;
     int failed = 0;

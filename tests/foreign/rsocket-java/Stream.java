@@ -41,7 +41,7 @@ final class Stream extends BaseSubscriber<Payload> {
 
   Payload next() throws Exception {
     Payload found = items.poll(Peer.WAIT.toMillis(), TimeUnit.MILLISECONDS);
-    if (found == null) throw new AssertionError("no item in " + Peer.WAIT + "; " + end);
+    if (found == null) throw new AssertionError("no item in " + Peer.WAIT + "; the end: " + end.getNow("none"));
     return found;
   }
 
