@@ -27,6 +27,11 @@ pub const REGEX_BYTES_PER_SHARD_MAX: usize = 32 * 1024 * 1024;
 pub const SELECTOR_BYTES_MAX: usize = 8 * 1024;
 /// Members of one set.
 pub const SELECTOR_MEMBERS_MAX: usize = 64;
+/// Bytes of a value that conditions look into, and of one that a patch or a merge changes: it is parsed
+/// and walked by the shard that all others wait for. Some milliseconds.
+pub const CHANGED_VALUE_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a value that a delta makes; it is copied by the shard that all others wait for.
+pub const DELTA_VALUE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes at which a run of messages is closed and the next begun: half a typical L2 share, large
 /// enough that per-run costs vanish, small enough that a run is still cached when it is written.
 pub const RUN_BYTES_TARGET: usize = 64 * 1024;

@@ -33,6 +33,7 @@ use crate::topic::{Subscriber, Topic};
 use crate::update::ReadSpec;
 use crate::views::Views;
 use crate::windows::Windows;
+use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
 type Set<K> = HashSet<K, foldhash::fast::RandomState>;
@@ -120,6 +121,7 @@ pub struct Broker {
     pub(crate) missing: Box<Missing>,
     pub(crate) notices: Box<Notices>,
     pub(crate) owners: Box<Owners>,
+    pub(crate) work: Work,
     queues_due: Time,
     sweep_due: Time,
     /// The slot at which the sweep of topics goes on; zero between two of them.
@@ -176,6 +178,7 @@ impl Broker {
             missing: Box::default(),
             notices: Box::default(),
             owners: Box::default(),
+            work: Work::default(),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
             sweep_at: 0,
@@ -264,6 +267,7 @@ impl Broker {
             Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
             Mail::Pause { destination, on } => self.hold(destination, on, effects),
             Mail::Wait { session, destination } => self.wait_for(session, destination, effects),
+            Mail::Deferred { session, on } => self.pause_for_work(session, on, effects),
             Mail::View(mail) => self.view_mail(now, from, *mail, effects),
             Mail::Server(mail) => self.server_mail(now, from, *mail, effects),
             Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
@@ -331,6 +335,7 @@ impl Broker {
         self.end_waiting(now, effects);
         self.view_tick(now, effects);
         self.retry_store(now);
+        self.work.unblock();
         self.spares.tick();
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
@@ -366,6 +371,9 @@ impl Broker {
         metrics.views = views as u64;
         metrics.store_waiting = self.answers_waiting() as u64;
         metrics.view_outputs = outputs as u64;
+        metrics.work = self.work.spent_total;
+        metrics.work_deferred = self.work.deferred_total;
+        (metrics.work_waiting, metrics.work_waiting_bytes) = self.work.depth();
         metrics.history_messages = self.history.messages as u64;
         metrics.history_bytes = self.history.bytes as u64;
         metrics

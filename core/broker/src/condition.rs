@@ -1,13 +1,16 @@
 //! Conditions of updates, and what the values of a topic have to be.
 //!
 //! Looked at by the topic's home just before it writes. Relies on conditions being bounded where they
-//! are read from the wire; here nesting is bounded once more.
+//! are read from the wire; here nesting is bounded once more. Invariant: a value is parsed and walked
+//! once for an operation, however many of its conditions look into it.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
+use tiderace_base::limits::CHANGED_VALUE_BYTES_MAX;
 use tiderace_base::{Close, CloseCode};
 use tiderace_topics::Path;
-use tiderace_value::{Json, Pointer, equal, is_binary_content, scalar_order};
+use tiderace_value::{Json, Pointer, equal, is_binary_content, resolve_all, scalar_order};
 use tiderace_wire::{Comparison, Condition, Flags, Run, TopicSpec, ValueType, properties};
 
 use crate::broker::Broker;
@@ -26,7 +29,10 @@ impl Broker {
         value: Option<&Run>,
         condition: &Condition,
     ) -> Result<(), Close> {
-        if self.holds(operator, path, value, condition, 0)? {
+        let body = value.and_then(|run| run.message(0)).map(|message| message.body);
+        let places = places_of(path, body, condition)?;
+        let subject = Subject { operator, path, value, body, places: &places };
+        if self.holds(&subject, condition, 0)? {
             return Ok(());
         }
         let state = value.map_or_else(
@@ -39,28 +45,26 @@ impl Broker {
 
     fn holds(
         &self,
-        operator: &Operator,
-        path: &Path,
-        value: Option<&Run>,
+        subject: &Subject<'_>,
         condition: &Condition,
         depth: usize,
     ) -> Result<bool, Close> {
         if depth > NESTING_MAX {
             return Err(CloseCode::TooMuchWork.into());
         }
-        let body = value.and_then(|run| run.message(0)).map(|message| message.body);
+        let &Subject { operator, path, value, body, places } = subject;
         Ok(match condition {
             Condition::Absent => value.is_none(),
             Condition::Present => value.is_some(),
             Condition::Version(version) => value.is_some_and(|run| run.version() == *version),
             Condition::Value(wanted) => body == Some(wanted),
             Condition::Place { pointer, comparison, value } => {
-                compares(body, pointer, *comparison, value)?
+                compares(places.get(&**pointer).copied().flatten(), *comparison, value)?
             }
             Condition::Locked(name) => self.fence_holds(path, name, operator.fence),
             Condition::All(all) => {
                 for condition in all {
-                    if !self.holds(operator, path, value, condition, depth + 1)? {
+                    if !self.holds(subject, condition, depth + 1)? {
                         return Ok(false);
                     }
                 }
@@ -68,7 +72,7 @@ impl Broker {
             }
             Condition::Any(any) => {
                 for condition in any {
-                    if self.holds(operator, path, value, condition, depth + 1)? {
+                    if self.holds(subject, condition, depth + 1)? {
                         return Ok(true);
                     }
                 }
@@ -76,6 +80,66 @@ impl Broker {
             }
         })
     }
+}
+
+/// What a condition is about.
+struct Subject<'a> {
+    operator: &'a Operator,
+    path: &'a Path,
+    value: Option<&'a Run>,
+    body: Option<&'a [u8]>,
+    places: &'a Places<'a>,
+}
+
+/// By pointer, what stands at the places of a value that a condition names.
+type Places<'a> = BTreeMap<&'a str, Option<Json<'a>>>;
+
+/// Finds all places of a value that a condition names, in one pass over the value. Nothing stands
+/// anywhere in a value that is not JSON.
+fn places_of<'a>(
+    path: &Path,
+    body: Option<&'a [u8]>,
+    condition: &'a Condition,
+) -> Result<Places<'a>, Close> {
+    let mut places = Places::new();
+    note_places(condition, 0, &mut places);
+    let Some(body) = body.filter(|_| !places.is_empty()) else { return Ok(places) };
+    may_look_into(path, body)?;
+    let pointers: Result<Vec<Pointer>, _> =
+        places.keys().map(|text| Pointer::parse(text)).collect();
+    let pointers =
+        pointers.map_err(|wrong| Close::new(CloseCode::BadOperation, wrong.to_string()))?;
+    if let Ok(json) = Json::parse(body, JSON_DEPTH_MAX) {
+        for (place, found) in places.values_mut().zip(resolve_all(json, &pointers)) {
+            *place = found;
+        }
+    }
+    Ok(places)
+}
+
+fn note_places<'a>(condition: &'a Condition, depth: usize, places: &mut Places<'a>) {
+    match condition {
+        Condition::Place { pointer, .. } => {
+            places.insert(pointer, None);
+        }
+        Condition::All(parts) | Condition::Any(parts) if depth <= NESTING_MAX => {
+            parts.iter().for_each(|part| note_places(part, depth + 1, places));
+        }
+        _ => {}
+    }
+}
+
+/// Whether a value is small enough to be looked into, patched or merged.
+pub(crate) fn may_look_into(path: &Path, body: &[u8]) -> Result<(), Close> {
+    if body.len() <= CHANGED_VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    let reason = format!(
+        "the value of {path} has {} bytes; patches, merges and conditions on places are for values of at \
+         most {CHANGED_VALUE_BYTES_MAX}: ask for a version instead, and give the value whole or as a delta",
+        body.len()
+    );
+    Err(Close::new(CloseCode::TooMuchWork, reason))
 }
 
 /// Whether all messages of a run may be values of a topic.
@@ -117,16 +181,8 @@ fn fits_schema(spec: &TopicSpec, body: &[u8]) -> Result<(), String> {
 
 /// Whether a place of a value compares so. What is not there, and a value that is not JSON, equals
 /// nothing.
-fn compares(
-    body: Option<&[u8]>,
-    pointer: &str,
-    comparison: Comparison,
-    value: &[u8],
-) -> Result<bool, Close> {
+fn compares(found: Option<Json<'_>>, comparison: Comparison, value: &[u8]) -> Result<bool, Close> {
     let bad = |wrong: String| Close::new(CloseCode::BadOperation, wrong);
-    let pointer = Pointer::parse(pointer).map_err(|wrong| bad(wrong.to_string()))?;
-    let json = body.and_then(|body| Json::parse(body, JSON_DEPTH_MAX).ok());
-    let found = json.and_then(|json| pointer.resolve(json));
     let wanted = match comparison {
         Comparison::Exists => return Ok(found.is_some()),
         Comparison::Missing => return Ok(found.is_none()),

@@ -201,6 +201,14 @@ pub enum Mail {
         /// What it waits for.
         destination: Destination,
     },
+    /// From a home to the shard of a session of which operations are deferred: whether they are so
+    /// many that it is not to be read.
+    Deferred {
+        /// Whose.
+        session: SessionId,
+        /// Whether they are too many.
+        on: bool,
+    },
     /// About presence, missing topics, notices and owners.
     Server(Box<ServerMail>),
     /// About services and exchanges.

@@ -68,6 +68,11 @@ impl Broker {
         page
     }
 
+    /// Topics that are looked at for one page, at most.
+    pub(crate) fn topics_of_page(&self) -> usize {
+        self.topics.len().min(LOOKED_AT_MAX)
+    }
+
     fn may_see(&self, operator: &Operator, topic: &Topic) -> bool {
         let (path, caller) = (&topic.path, operator.caller());
         is_owned_by(&topic.spec, &operator.principal, path)

@@ -48,6 +48,7 @@ mod paging;
 mod pending;
 mod presence;
 mod pressure;
+mod price;
 mod publish;
 mod queueing;
 mod recover;
@@ -68,6 +69,7 @@ mod update;
 mod views;
 mod will;
 mod windows;
+mod work;
 
 pub use ahead::AHEAD;
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};

@@ -82,6 +82,10 @@ broker_metrics! {
     history_bytes false "tiderace_history_bytes" "" "Bytes of recent messages kept for clients that come back.";
     queue_messages false "tiderace_queue_messages" "" "Messages ready in queues.";
     queue_bytes false "tiderace_queue_bytes" "" "Bytes of messages in queues, ready and in flight.";
+    work true "tiderace_work_total" "" "Units of work done for operations; one is about three nanoseconds.";
+    work_deferred true "tiderace_work_deferred_total" "" "Operations and publications that had to wait for the next turn's budget.";
+    work_waiting false "tiderace_work_waiting" "" "Operations and publications that wait for their turn now.";
+    work_waiting_bytes false "tiderace_work_waiting_bytes" "" "Bytes of operations and publications that wait for their turn now.";
     windows false "tiderace_conflation_windows" "" "Pairs of a subscription and a topic that get no further update for a while.";
     backlog_bytes false "tiderace_backlog_bytes" "" "Bytes of messages waiting in sessions' backlogs, shared ones counted for each session.";
 }

@@ -14,6 +14,7 @@ use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::faring::merge_sessions;
 use crate::fetch::merge_pages;
+use crate::work::Deferred;
 
 /// Who asks for an operation.
 #[derive(Clone, Debug)]
@@ -159,8 +160,24 @@ impl Broker {
         }
     }
 
-    /// At a home: does it, and answers unless that takes longer.
+    /// At a home: does it if it fits into the turn, or lets it wait for the next.
     pub(crate) fn operate_at_home(
+        &mut self,
+        now: Now,
+        operator: Operator,
+        operation: Operation,
+        effects: &mut Effects,
+    ) {
+        let (session, price) = (operator.session, self.price_of_operation(&operation));
+        if self.must_catch_up(&operation) || !self.may_run(now, session, price) {
+            let what = Deferred::Operation(Box::new((operator, operation)));
+            return self.defer(session, what, effects);
+        }
+        self.do_operation(now, operator, operation, effects);
+    }
+
+    /// At a home: does it, and answers unless that takes longer.
+    pub(crate) fn do_operation(
         &mut self,
         now: Now,
         operator: Operator,

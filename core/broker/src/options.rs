@@ -93,6 +93,8 @@ pub struct BrokerOptions {
     /// Bytes of messages in backlogs and queues of one shard; above it every session's mark is the
     /// low one and all queues are full.
     pub messages_bytes_max: usize,
+    /// Bytes of one message; also of a value that a delta, a patch, a merge or a view makes.
+    pub message_bytes_max: usize,
     /// Subscriptions one session may have.
     pub subscriptions_max: usize,
     /// Topic options, by pattern.
@@ -152,6 +154,7 @@ impl Default for BrokerOptions {
             backlog_bytes_low: 1 << 20,
             withheld_bytes_max: 64 << 20,
             messages_bytes_max: 1 << 30,
+            message_bytes_max: 16 << 20,
             subscriptions_max: 100_000,
             topic_policies: Vec::new(),
             topic_default: Arc::new(TopicSpec::default()),

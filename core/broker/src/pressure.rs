@@ -143,6 +143,9 @@ impl Broker {
         if (before == 0) == (after == 0) {
             return;
         }
+        if after == 0 {
+            self.work.unblock();
+        }
         // Who publishes is not known; a shard without publishers has nobody to hold.
         let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
         let destination = Destination { kind: Kind::Topic, path: path.clone() };

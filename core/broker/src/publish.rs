@@ -16,6 +16,7 @@ use crate::lock::claimed_by_another;
 use crate::retire::Retirement;
 use crate::series::{holds_messages, keeps};
 use crate::topic::{Home, Topic, bit, members};
+use crate::work::{Deferred, Publication};
 
 impl Broker {
     /// On the publisher's shard.
@@ -70,6 +71,42 @@ impl Broker {
     /// On the home shard: numbers the messages and passes them on.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn publish_at_home(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        run: Run,
+        origin: Option<SessionId>,
+        author: Option<Arc<str>>,
+        confirm: Option<Confirm>,
+        effects: &mut Effects,
+    ) {
+        if !self.work.is_calm()
+            && let Some(origin) = origin
+            && self.is_publication_deferred(now, origin, &run)
+        {
+            let what = Publication { from, run, origin, author, confirm };
+            return self.defer(origin, Deferred::Publication(Box::new(what)), effects);
+        }
+        self.number_and_pass(now, from, run, origin, author, confirm, effects);
+    }
+
+    /// Whether a publication has to wait: behind what is deferred of its session, or because its
+    /// values have to be checked against a schema and the turn's budget is spent.
+    #[cold]
+    fn is_publication_deferred(&mut self, now: Now, origin: SessionId, run: &Run) -> bool {
+        if self.work.has(origin) {
+            return true;
+        }
+        let destination = run.destination();
+        let topic = self.find_topic(&destination.path).and_then(|key| self.topics.get(key));
+        let spec = topic.map_or_else(|| self.options.topic(&destination.path), |it| &it.spec);
+        let is_checked = destination.kind == Kind::Topic && spec.schema.is_some();
+        self.work.left(now) == 0 && is_checked
+    }
+
+    /// The same, now.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn number_and_pass(
         &mut self,
         now: Now,
         from: ShardId,

@@ -19,6 +19,7 @@ use crate::broker::Broker;
 use crate::durable::first_kept;
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator};
+use crate::price::{EVENT, EVENT_PASSED};
 use crate::publish::{Publisher, copy_of};
 
 /// Events of one answer, if nobody says how many, and at most.
@@ -28,6 +29,8 @@ const ANSWER_MAX: usize = 10_000;
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Bytes of what a new subscription is given of one topic.
 const REPLAY_BYTES_MAX: usize = 1 << 20;
+/// What a message counts for in a replay besides its bytes, so that empty ones are bounded as well.
+const REPLAYED_BYTES: usize = 16;
 /// The property of an event that replaces another: the version of that.
 const AMENDS: &str = "amends";
 
@@ -156,15 +159,22 @@ impl Series {
 
     /// The events from a beginning on, oldest first.
     fn from(&self, from: Replay) -> impl Iterator<Item = Event> {
+        self.places(from).map(|(kept, place)| kept.event(place))
+    }
+
+    /// The same, each as the messages it was kept with and its place among them.
+    fn places(&self, from: Replay) -> impl DoubleEndedIterator<Item = (&Kept, usize)> {
         let (start, skip) = match from {
             Replay::Last(count) => {
-                let mut skip = self.messages.saturating_sub(count as usize);
-                let start = self.kept.iter().take_while(|kept| {
-                    let passed = kept.len() <= skip;
-                    skip -= if passed { kept.len() } else { 0 };
-                    passed
+                let mut left = count as usize;
+                let last = self.kept.iter().rev().take_while(|kept| {
+                    let wanted = left > 0;
+                    left = left.saturating_sub(kept.len());
+                    wanted
                 });
-                (start.count(), skip)
+                let start = self.kept.len() - last.count();
+                let here: usize = self.kept.range(start..).map(Kept::len).sum();
+                (start, here.saturating_sub(count as usize))
             }
             Replay::Version(version) => {
                 let start = self.kept.partition_point(|kept| kept.end() <= version);
@@ -173,9 +183,12 @@ impl Series {
             }
             Replay::Time(time_ms) => (self.kept.partition_point(|kept| kept.time_ms < time_ms), 0),
         };
-        let events = self.kept.range(start.min(self.kept.len())..);
-        let events = events.flat_map(|kept| (kept.from..kept.run.len()).map(|at| kept.event(at)));
-        events.skip(skip)
+        // What is skipped is all of the first: so a walk from the end need not visit the others.
+        let first = start.min(self.kept.len());
+        self.kept.range(first..).enumerate().flat_map(move |(at, kept)| {
+            let from = kept.from + if at == 0 { skip } else { 0 };
+            (from..kept.run.len()).map(move |place| (kept, place))
+        })
     }
 
     fn event(&self, version: u64) -> Option<Event> {
@@ -191,19 +204,23 @@ impl Series {
     pub(crate) fn replay(&self, from: Replay) -> Vec<Arc<Run>> {
         let mut bytes = 0;
         let mut runs: Vec<Arc<Run>> = Vec::new();
-        let events: Vec<Event> = self.from(from).collect();
-        for event in events.into_iter().rev() {
-            let Some(message) = event.run.message(event.place) else { continue };
-            bytes += message.body.len() + message.properties.len();
+        for (kept, place) in self.places(from).rev() {
+            let Some(message) = kept.run.message(place) else { continue };
+            bytes += message.body.len() + message.properties.len() + REPLAYED_BYTES;
             if bytes > REPLAY_BYTES_MAX && !runs.is_empty() {
                 break;
             }
-            let alone = event.run.len() == 1;
-            runs.push(if alone { event.run } else { copy_of(&event.run, &message) });
+            let alone = kept.run.len() == 1;
+            runs.push(if alone { kept.run.clone() } else { copy_of(&kept.run, &message) });
         }
         runs.reverse();
         runs
     }
+}
+
+/// How many messages an answer has at most of which so many are wanted; zero: as many as is usual.
+fn answer_size(wanted: u32) -> usize {
+    if wanted == 0 { ANSWER_DEFAULT } else { (wanted as usize).min(ANSWER_MAX) }
 }
 
 /// Whether a run has anything else than removals.
@@ -258,6 +275,15 @@ impl Broker {
         home.tidy();
     }
 
+    /// What reading so many of a topic's messages costs at most.
+    pub(crate) fn price_of_history(&self, path: &tiderace_topics::Path, limit: u32) -> u64 {
+        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let series = topic.and_then(|topic| topic.home.as_ref()?.series());
+        let (kept, messages) = series.map_or((0, 0), |series| (series.kept.len(), series.messages));
+        let given = messages.min(answer_size(limit));
+        EVENT * given as u64 + EVENT_PASSED * kept as u64
+    }
+
     /// At its home: reads what a topic keeps.
     pub(crate) fn read_history(
         &mut self,
@@ -287,19 +313,18 @@ impl Broker {
         let Some(series) = home.and_then(|home| home.series()) else {
             return Ok(Outturn::Events(Box::new(events)));
         };
-        let limit = match query.limit as usize {
-            0 => ANSWER_DEFAULT,
-            limit => limit.min(ANSWER_MAX),
-        };
+        let limit = answer_size(query.limit);
         let mut bytes = 0;
-        for mut event in series.from(query.from) {
+        for (kept, place) in series.places(query.from) {
+            // Passed over before anything is made of it: there may be very many.
+            if !query.amended && kept.amends.is_some() {
+                continue;
+            }
+            let mut event = kept.event(place);
             if query.to.is_some_and(|to| event.version > to) {
                 break;
             }
             if !query.amended {
-                if event.amends.is_some() {
-                    continue;
-                }
                 if let Some(newer) = series.replacement(event.version).filter(|_| spec.series) {
                     let version = event.version;
                     event = Event { version, amends: None, ..newer };

@@ -7,21 +7,24 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tiderace_base::limits::{CHANGED_VALUE_BYTES_MAX, DELTA_VALUE_BYTES_MAX};
 use tiderace_base::{Close, CloseCode, Key, Now};
 use tiderace_topics::Path;
-use tiderace_value::{Json, Limits, Patch};
+use tiderace_value::{Budget, Json, Limits, Patch};
 use tiderace_wire::{
     Change, Destination, Flags, Kind, Meta, NewValue, Outturn, Run, TopicSpec, Update,
 };
 
 use crate::Action;
 use crate::broker::Broker;
-use crate::condition::{JSON_DEPTH_MAX, check_value};
+use crate::condition::{JSON_DEPTH_MAX, check_value, may_look_into};
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator};
+use crate::price;
 use crate::publish::{Publisher, admit};
 use crate::series::keeps;
 use crate::topic::{Home, Topic};
+use crate::work::PRICE_MAX;
 
 /// A specification's text and what it says: topics of one kind are created one after the other.
 #[derive(Debug)]
@@ -114,7 +117,14 @@ impl Broker {
         }
         let run = {
             let present = value.as_ref().and_then(|run| run.message(0));
-            let body = changed(present.map(|message| message.body), value.as_deref(), update)?;
+            let body = present.map(|message| message.body);
+            let mut steps = Budget::new(CHANGE_STEPS_MAX);
+            let bytes_max = self.options.message_bytes_max;
+            let made = changed(body, value.as_deref(), update, bytes_max, &mut steps);
+            let charged = price::STEP * (CHANGE_STEPS_MAX - steps.left()) as u64;
+            let body = made.inspect_err(|_| self.work.charge(charged))?;
+            let before = present.map_or(0, |message| message.body.len());
+            self.work.charge(charged + price::of_growth(update, before, body.len()));
             let properties = match (&update.properties, present) {
                 (Some(properties), _) => properties.as_ref(),
                 (None, Some(present)) if !matches!(update.change, Change::Value(_)) => {
@@ -308,8 +318,16 @@ impl Broker {
 /// are in use.
 const SPECS_KEPT: usize = 64;
 
-/// Bytes of a value that is made of a change.
-const VALUE_BYTES_MAX: usize = 16 << 20;
+/// Steps of one patch or merge: some six milliseconds.
+const CHANGE_STEPS_MAX: usize = 500_000;
+
+const _: () = assert!(
+    (price::LOOKED_INTO + price::CHANGED) * CHANGED_VALUE_BYTES_MAX as u64
+        + price::STEP * CHANGE_STEPS_MAX as u64
+        <= PRICE_MAX,
+    "a patch with conditions of the largest value is one operation"
+);
+const _: () = assert!(DELTA_VALUE_BYTES_MAX as u64 / price::COPIED_BYTES <= PRICE_MAX);
 
 fn text_bytes(text: String) -> Cow<'static, [u8]> {
     Cow::Owned(text.into_bytes())
@@ -331,13 +349,16 @@ fn depends_on_value(update: &Update) -> bool {
     update.condition.is_some() || !matches!(update.change, Change::Value(_))
 }
 
-/// The new body.
+/// The new body, of no more bytes than a message may have.
 fn changed<'a>(
     present: Option<&[u8]>,
     value: Option<&Run>,
     update: &'a Update,
+    bytes_max: usize,
+    steps: &mut Budget,
 ) -> Result<Cow<'a, [u8]>, Close> {
     let path = &update.path;
+    let limits = Limits::default().with_bytes(bytes_max.min(CHANGED_VALUE_BYTES_MAX));
     let present = || {
         present.ok_or_else(|| {
             let reason =
@@ -356,20 +377,25 @@ fn changed<'a>(
                 );
                 return Err(Close::new(CloseCode::ConditionFailed, reason));
             }
-            let made = tiderace_delta::apply(u64::from(*codec), present, delta, VALUE_BYTES_MAX);
+            let most = bytes_max.min(DELTA_VALUE_BYTES_MAX);
+            let made = tiderace_delta::apply(u64::from(*codec), present, delta, most);
             made.map(Cow::Owned).map_err(|wrong| bad_patch(path, &wrong))
         }
         Change::Patch(patch) => {
-            let json = json_of(path, present()?)?;
+            let present = present()?;
+            may_look_into(path, present)?;
+            let json = json_of(path, present)?;
             let patch = Patch::parse(patch).map_err(|wrong| bad_patch(path, &wrong))?;
-            let made = patch.apply(json, Limits::default());
+            let made = patch.apply_within(json, limits, steps);
             made.map(text_bytes).map_err(|wrong| bad_patch(path, &wrong))
         }
         Change::Merge(patch) => {
-            let json = json_of(path, present()?)?;
+            let present = present()?;
+            may_look_into(path, present)?;
+            let json = json_of(path, present)?;
             let patch =
                 Json::parse(patch, JSON_DEPTH_MAX).map_err(|wrong| bad_patch(path, &wrong))?;
-            let made = tiderace_value::merge::apply(json, patch, Limits::default());
+            let made = tiderace_value::merge::apply_within(json, patch, limits, steps);
             made.map(text_bytes).map_err(|wrong| bad_patch(path, &wrong))
         }
     }

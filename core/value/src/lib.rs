@@ -27,6 +27,7 @@ pub mod merge;
 mod number;
 mod objects;
 mod patch;
+mod places;
 mod pointer;
 pub mod scalar;
 mod scan;
@@ -39,11 +40,12 @@ pub use content::is_binary_content;
 pub use edit::EditError;
 pub use json::{Json, JsonKind};
 pub use limits::{
-    Limits, PATCH_BYTES_MAX, PATCH_OPERATIONS_MAX, POINTER_BYTES_MAX, POINTER_TOKENS_MAX,
+    Budget, Limits, PATCH_BYTES_MAX, PATCH_OPERATIONS_MAX, POINTER_BYTES_MAX, POINTER_TOKENS_MAX,
 };
 pub use look::{Elements, Fields};
 pub use merge::{MergeDepth, MergeError};
 pub use patch::{Patch, PatchError, PatchProblem};
+pub use places::resolve_all;
 pub use pointer::{Pointer, PointerError};
 pub use scalar::{BodyError, BodyType};
 pub use scan::{DEPTH_MAX, JsonError, JsonProblem};

@@ -44,9 +44,9 @@ impl Default for Limits {
     }
 }
 
-/// Steps that are left.
+/// Steps that are left of what some work may cost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     left: usize,
 }
 
@@ -55,8 +55,14 @@ pub(crate) struct Budget {
 pub(crate) struct Spent;
 
 impl Budget {
-    pub(crate) fn new(steps_max: usize) -> Budget {
+    /// So many.
+    pub fn new(steps_max: usize) -> Budget {
         Budget { left: steps_max }
+    }
+
+    /// How many are left.
+    pub fn left(&self) -> usize {
+        self.left
     }
 
     /// A budget for trusted work, which never ends.

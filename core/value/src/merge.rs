@@ -43,7 +43,20 @@ pub enum MergeDepth {
 /// # Errors
 /// If the result or the work is too much.
 pub fn apply(json: Json<'_>, patch: Json<'_>, limits: Limits) -> Result<String, MergeError> {
-    merged(json, patch, Mode::Apply, limits).map(|text| text.unwrap_or_default())
+    apply_within(json, patch, limits, &mut Budget::new(limits.steps_max))
+}
+
+/// The same, paid from a budget.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_within(
+    json: Json<'_>,
+    patch: Json<'_>,
+    limits: Limits,
+    budget: &mut Budget,
+) -> Result<String, MergeError> {
+    merged_within(json, patch, Mode::Apply, limits, budget).map(|text| text.unwrap_or_default())
 }
 
 /// The one merge patch that does what `first` and then `second` do, whatever they are applied to. There
@@ -101,7 +114,16 @@ fn merged(
     mode: Mode,
     limits: Limits,
 ) -> Result<Option<String>, MergeError> {
-    let budget = Budget::new(limits.steps_max);
+    merged_within(older, newer, mode, limits, &mut Budget::new(limits.steps_max))
+}
+
+fn merged_within(
+    older: Json<'_>,
+    newer: Json<'_>,
+    mode: Mode,
+    limits: Limits,
+    budget: &mut Budget,
+) -> Result<Option<String>, MergeError> {
     let mut merge = Merge { out: String::new(), bytes_max: limits.bytes_max, budget };
     let result = match mode {
         Mode::Compose if newer.kind() == JsonKind::Object && older.kind() != JsonKind::Object => {
@@ -122,16 +144,16 @@ fn merged(
     }
 }
 
-struct Merge {
+struct Merge<'b> {
     out: String,
     bytes_max: usize,
-    budget: Budget,
+    budget: &'b mut Budget,
 }
 
 /// The fields of the newer side by name; each is taken when the older side has it too.
 type Named<'a> = BTreeMap<Cow<'a, str>, (Json<'a>, bool)>;
 
-impl Merge {
+impl Merge<'_> {
     /// Writes what becomes of a value, if there is one, and what is to be merged into it. Recurses no
     /// more deeply than values are nested.
     fn pair(&mut self, older: Option<Json<'_>>, newer: Json<'_>, mode: Mode) -> Result<(), Stop> {

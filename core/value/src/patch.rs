@@ -128,11 +128,23 @@ impl<'a> Patch<'a> {
     /// # Errors
     /// Says which operation cannot be made and why; then none is.
     pub fn apply(&self, json: Json<'_>, limits: Limits) -> Result<String, PatchError> {
-        let mut budget = Budget::new(limits.steps_max);
+        self.apply_within(json, limits, &mut Budget::new(limits.steps_max))
+    }
+
+    /// The same, paid from a budget.
+    ///
+    /// # Errors
+    /// As [`Patch::apply`].
+    pub fn apply_within(
+        &self,
+        json: Json<'_>,
+        limits: Limits,
+        budget: &mut Budget,
+    ) -> Result<String, PatchError> {
         let mut root = Part::Text(json.text());
         for (number, operation) in self.operations.iter().enumerate() {
             operation
-                .apply(&mut root, &mut budget)
+                .apply(&mut root, budget)
                 .and_then(|()| check(&root, limits))
                 .map_err(|problem| PatchError { operation: Some(number), problem })?;
         }

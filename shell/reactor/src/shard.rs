@@ -207,6 +207,7 @@ impl<D: Driver> Shard<D> {
         self.post.flush();
         self.hand_over();
         self.write_all();
+        self.run_deferred();
         self.post.flush();
         self.end_turn();
         Ok(self.finished())
@@ -214,7 +215,7 @@ impl<D: Driver> Shard<D> {
 
     fn poll(&mut self) -> std::io::Result<()> {
         let mut timeout = self.patience();
-        if !timeout.is_zero() && !self.post.doze(self.lists.has_reads()) {
+        if !timeout.is_zero() && !self.post.doze(self.reads_wait()) {
             timeout = Span::ZERO;
         }
         let mut events = std::mem::take(&mut self.events);
@@ -244,7 +245,7 @@ impl<D: Driver> Shard<D> {
         if self.post.has_unsent() {
             return FULL_RING_PAUSE;
         }
-        if lists.has_reads() && !self.post.is_behind() {
+        if self.reads_wait() && !self.post.is_behind() {
             return Span::ZERO;
         }
         let mut tick = self.tick_at.since(self.idle_since);
@@ -359,6 +360,21 @@ impl<D: Driver> Shard<D> {
             self.broker.work(self.now, &mut self.effects);
             self.drain_effects();
         }
+    }
+
+    /// Operations that did not fit into the turns in which they came, within the budget of this one:
+    /// after everything was written, so that nobody waits for them who can be given something. Like
+    /// reading, they make mail, and wait while there is too much of that.
+    fn run_deferred(&mut self) {
+        if self.broker.has_deferred() && !self.post.is_behind() {
+            self.broker.run_deferred(self.now, &mut self.effects);
+            self.drain_effects();
+        }
+    }
+
+    /// Whether there is something to read, or operations to do that were read before.
+    fn reads_wait(&self) -> bool {
+        self.lists.has_reads() || self.broker.has_deferred()
     }
 
     /// When the last turn ended.

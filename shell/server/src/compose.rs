@@ -51,6 +51,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         backlog_bytes_high: config.session.outbox_bytes_max,
         backlog_bytes_low: config.session.outbox_bytes_low,
         withheld_bytes_max: config.session.withheld_bytes_max,
+        message_bytes_max: config.limits.message_bytes_max,
         messages_bytes_max: usize::try_from(budget).unwrap_or(usize::MAX) / shards,
         subscriptions_max: config.limits.subscriptions_per_session_max,
         topic_policies,

@@ -206,6 +206,7 @@ impl Broker {
             return None;
         }
         durable.bytes = 0;
+        self.work.unblock();
         let (said, records) = (durable.said, std::mem::take(&mut durable.records));
         let holding = std::mem::take(&mut durable.holding);
         if let Some(destination) = store_destination().filter(|_| holding != 0) {
@@ -355,6 +356,11 @@ impl Broker {
             return;
         }
         self.answer_operation(operator, result, effects);
+    }
+
+    /// Whether so much waits for the store that publishers wait as well.
+    pub(crate) fn store_is_behind(&self) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.bytes > RECORDS_BYTES_MAX)
     }
 
     /// Holds a publisher back if too much waits for the store.

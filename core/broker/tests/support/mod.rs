@@ -334,7 +334,7 @@ impl World {
             .flat_map(|from| (0..shards).map(move |to| (from, to)))
             .filter(|(from, to)| !self.mail[*from][*to].is_empty())
             .collect();
-        let busy: Vec<usize> = (0..shards).filter(|it| self.brokers[*it].has_work()).collect();
+        let busy: Vec<usize> = (0..shards).filter(|it| self.is_busy(*it)).collect();
         if pairs.is_empty() && busy.is_empty() {
             return false;
         }
@@ -348,9 +348,15 @@ impl World {
         true
     }
 
+    /// Whether a shard has something to do that takes longer.
+    fn is_busy(&self, shard: usize) -> bool {
+        self.brokers[shard].has_work() || self.brokers[shard].has_deferred()
+    }
+
     /// Lets a shard do a slice of what takes longer.
-    fn work(&mut self, shard: usize) {
+    pub fn work(&mut self, shard: usize) {
         self.brokers[shard].work(self.now, &mut self.effects);
+        self.brokers[shard].run_deferred(self.now, &mut self.effects);
         self.absorb(shard);
     }
 
@@ -385,7 +391,7 @@ impl World {
 
     pub fn has_mail(&self) -> bool {
         let waits = self.mail.iter().flatten().any(|box_| !box_.is_empty());
-        waits || self.brokers.iter().any(Broker::has_work)
+        waits || (0..self.brokers.len()).any(|shard| self.is_busy(shard))
     }
 
     /// Lets time pass and every shard do its housekeeping.

@@ -225,6 +225,19 @@ pub enum Condition {
     Any(Vec<Condition>),
 }
 
+impl Condition {
+    /// Whether it depends on what is inside the value, which is then parsed.
+    pub fn looks_into(&self) -> bool {
+        match self {
+            Condition::Place { .. } => true,
+            Condition::All(parts) | Condition::Any(parts) => {
+                parts.iter().any(Condition::looks_into)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// How two values compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {

@@ -1,0 +1,333 @@
+//! The work budget: what one shard does for its sessions in a turn, and what waits for the next.
+//!
+//! Every operation has a price (see [`crate::price`]), known before it runs or charged afterwards. A
+//! turn has [`TURN_WORK`] units to spend. An operation that is cheap and fits runs at once. All others
+//! are deferred: they wait in a queue of their session and are run by [`Broker::run_deferred`], once a
+//! turn, the sessions taking turns. So the dearest thing between two rounds of reading and writing is
+//! one turn's budget and one operation of at most [`PRICE_MAX`].
+//!
+//! How to use it, at a home, for something new that may be dear:
+//! 1. give it a line in the price list,
+//! 2. if it belongs to a session: add a variant to [`Deferred`], ask [`Broker::may_run`] before doing
+//!    it and call [`Broker::defer`] if the answer is no,
+//! 3. if it belongs to no session (a clean-up, a grant): do a slice of it in [`Broker::work`], and
+//!    [`Work::charge`] what the slice has cost,
+//! 4. if the price is known only afterwards, [`Work::charge`] the rest then: whatever is left to do in
+//!    this turn waits that much earlier.
+//!
+//! Invariants: operations and publications of one session to one home are done in the order in which
+//! they came, because whatever comes while something of the session is deferred waits behind it; an
+//! ordinary publication pays one comparison; a session with [`PAUSE_AT`] deferred operations is not
+//! read until half of them are done; deferred operations of a session that has ended are still done.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tiderace_base::{Now, SessionId, ShardId, Time};
+use tiderace_wire::{Confirm, Operation, Run};
+
+use crate::broker::{Broker, Map, key_of};
+use crate::effects::{Effects, Mail};
+use crate::operate::Operator;
+
+/// Units that one turn may spend: about six milliseconds. One unit is one byte of JSON that is parsed,
+/// about three nanoseconds.
+pub(crate) const TURN_WORK: u64 = 2 << 20;
+/// The price up to which an operation counts as cheap: about a tenth of a millisecond. Cheap
+/// operations run at once if the turn's budget allows, and before dear ones if it does not.
+pub(crate) const CHEAP: u64 = 32 << 10;
+/// The most that one operation may cost: some twenty milliseconds. What would cost more is refused
+/// ([`tiderace_base::CloseCode::TooMuchWork`]) or done in slices.
+pub(crate) const PRICE_MAX: u64 = 8 << 20;
+/// Deferred operations of one session at one home at which its connection is no longer read.
+pub(crate) const PAUSE_AT: usize = 8;
+
+const _: () = assert!(CHEAP * 16 <= TURN_WORK, "a turn must fit many cheap operations");
+const _: () = assert!(PRICE_MAX <= 4 * TURN_WORK, "a turn with one dear operation must stay short");
+
+/// Something of a session that waits for its turn at a home.
+#[derive(Debug)]
+pub(crate) enum Deferred {
+    /// An operation.
+    Operation(Box<(Operator, Operation)>),
+    /// A publication that came after a deferred operation of its session, or whose values have to be
+    /// checked against a schema.
+    Publication(Box<Publication>),
+}
+
+/// The arguments of [`Broker::publish_at_home`].
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) from: ShardId,
+    pub(crate) run: Run,
+    pub(crate) origin: SessionId,
+    pub(crate) author: Option<Arc<str>>,
+    pub(crate) confirm: Option<Confirm>,
+}
+
+impl Deferred {
+    /// Bytes that it keeps in memory.
+    fn bytes(&self) -> usize {
+        size_of::<Deferred>()
+            + match self {
+                Deferred::Operation(asked) => size_of::<(Operator, Operation)>() + asked.1.bytes(),
+                Deferred::Publication(publication) => {
+                    size_of::<Publication>() + publication.run.bytes()
+                }
+            }
+    }
+}
+
+/// A shard's budget, and what is deferred.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// Units left of this turn's budget.
+    left: u64,
+    /// The turn that the budget is of.
+    turn: Time,
+    /// By session; none of them is empty.
+    queues: Map<SessionId, SessionQueue>,
+    /// Sessions whose first deferred operation is cheap, in the order of their turns.
+    cheap: VecDeque<SessionId>,
+    /// Sessions whose first deferred operation is dear.
+    dear: VecDeque<SessionId>,
+    /// Sessions whose first deferred operation cannot be done at present, because its topic's
+    /// subscribers or the store have to catch up.
+    blocked: Vec<SessionId>,
+    bytes: usize,
+    /// Units charged since the start.
+    pub(crate) spent_total: u64,
+    /// Operations deferred since the start.
+    pub(crate) deferred_total: u64,
+    /// Operations deferred now.
+    deferred: usize,
+}
+
+/// What is deferred of one session.
+#[derive(Debug, Default)]
+struct SessionQueue {
+    waiting: VecDeque<Deferred>,
+    /// Whether the session's shard was told not to read it.
+    paused: bool,
+}
+
+/// What became of a session's turn.
+enum Step {
+    Done,
+    /// The operation turned out to be dear.
+    Dear,
+    Blocked,
+}
+
+impl Default for Work {
+    fn default() -> Work {
+        Work {
+            left: TURN_WORK,
+            turn: Time::ZERO,
+            queues: Map::default(),
+            cheap: VecDeque::new(),
+            dear: VecDeque::new(),
+            blocked: Vec::new(),
+            bytes: 0,
+            spent_total: 0,
+            deferred_total: 0,
+            deferred: 0,
+        }
+    }
+}
+
+impl Work {
+    /// Charges units to the present turn.
+    pub(crate) fn charge(&mut self, price: u64) {
+        self.spent_total += price;
+        self.left = self.left.saturating_sub(price);
+    }
+
+    /// Units left of the present turn.
+    pub(crate) fn left(&mut self, now: Now) -> u64 {
+        if self.turn != now.time {
+            self.turn = now.time;
+            self.left = TURN_WORK;
+        }
+        self.left
+    }
+
+    /// Whether nothing is deferred and this turn has something left to spend: the one question that
+    /// ordinary publications ask.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.deferred == 0 && self.left > 0
+    }
+
+    /// Whether something of the session is deferred.
+    pub(crate) fn has(&self, session: SessionId) -> bool {
+        self.deferred > 0 && self.queues.contains_key(&session)
+    }
+
+    /// Operations that are deferred, and their bytes.
+    pub(crate) fn depth(&self) -> (u64, u64) {
+        (self.deferred as u64, self.bytes as u64)
+    }
+
+    fn list(&mut self, session: SessionId, price: u64) {
+        if price <= CHEAP {
+            self.cheap.push_back(session);
+        } else {
+            self.dear.push_back(session);
+        }
+    }
+
+    /// Sessions that were blocked are looked at again.
+    pub(crate) fn unblock(&mut self) {
+        self.dear.extend(self.blocked.drain(..));
+    }
+}
+
+impl Broker {
+    /// Whether something of a session may be done at once; then it has been charged. Otherwise it is
+    /// to be deferred.
+    pub(crate) fn may_run(&mut self, now: Now, session: SessionId, price: u64) -> bool {
+        if price > CHEAP || self.work.has(session) || self.work.left(now) < price {
+            return false;
+        }
+        self.work.charge(price);
+        true
+    }
+
+    /// Lets something of a session wait for its turn, behind what waits of it already.
+    pub(crate) fn defer(&mut self, session: SessionId, what: Deferred, effects: &mut Effects) {
+        let price = self.price_of(&what);
+        let work = &mut self.work;
+        work.deferred += 1;
+        work.deferred_total += 1;
+        work.bytes += what.bytes();
+        let queue = work.queues.entry(session).or_default();
+        queue.waiting.push_back(what);
+        let count = queue.waiting.len();
+        let pauses = count >= PAUSE_AT && !std::mem::replace(&mut queue.paused, count >= PAUSE_AT);
+        if count == 1 {
+            work.list(session, price);
+        }
+        if pauses {
+            self.tell_deferred(session, true, effects);
+        }
+    }
+
+    /// Whether something is deferred that can be done.
+    pub fn has_deferred(&self) -> bool {
+        !self.work.cheap.is_empty() || !self.work.dear.is_empty()
+    }
+
+    /// Runs deferred operations within the turn's budget: cheap ones first, then dear ones, of which
+    /// one is always run. To be called once a turn while [`Broker::has_deferred`], but not while mail
+    /// to other shards is behind.
+    pub fn run_deferred(&mut self, now: Now, effects: &mut Effects) {
+        self.work.turn = now.time;
+        self.work.left = TURN_WORK;
+        while self.work.left > 0 {
+            let Some(session) = self.work.cheap.pop_front() else { break };
+            self.run_first(now, session, CHEAP, effects);
+        }
+        // Each of them at most once, for one that is blocked costs nothing.
+        for _ in 0..self.work.dear.len() {
+            let Some(session) = self.work.dear.pop_front() else { break };
+            let ran = self.run_first(now, session, u64::MAX, effects);
+            if ran && self.work.left == 0 {
+                break;
+            }
+        }
+        self.work_on_views(now, effects);
+    }
+
+    /// Gives a session its turn: whether something was done.
+    fn run_first(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        most: u64,
+        effects: &mut Effects,
+    ) -> bool {
+        let Some(first) = self.work.queues.get(&session).and_then(|queue| queue.waiting.front())
+        else {
+            return false;
+        };
+        let price = self.price_of(first);
+        let step = match first {
+            _ if self.is_blocked(first) => Step::Blocked,
+            _ if price > most => Step::Dear,
+            _ => Step::Done,
+        };
+        match step {
+            Step::Blocked => self.work.blocked.push(session),
+            Step::Dear => self.work.dear.push_back(session),
+            Step::Done => {
+                self.work.charge(price);
+                let what = self.work.queues.get_mut(&session).and_then(|it| it.waiting.pop_front());
+                if let Some(what) = what {
+                    self.work.deferred -= 1;
+                    self.work.bytes -= what.bytes();
+                    self.do_deferred(now, what, effects);
+                    self.end_turn_of(session, effects);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// A session's turn is over: lists it for the next one if it has more.
+    fn end_turn_of(&mut self, session: SessionId, effects: &mut Effects) {
+        let Some(queue) = self.work.queues.get_mut(&session) else { return };
+        let resumes = queue.paused && queue.waiting.len() <= PAUSE_AT / 2;
+        queue.paused &= !resumes;
+        if queue.waiting.is_empty() {
+            self.work.queues.remove(&session);
+        }
+        if resumes {
+            self.tell_deferred(session, false, effects);
+        }
+        let next = self.work.queues.get(&session).and_then(|queue| queue.waiting.front());
+        if let Some(price) = next.map(|next| self.price_of(next)) {
+            self.work.list(session, price);
+        }
+    }
+
+    fn do_deferred(&mut self, now: Now, what: Deferred, effects: &mut Effects) {
+        match what {
+            Deferred::Operation(asked) => {
+                let (operator, operation) = *asked;
+                self.do_operation(now, operator, operation, effects);
+            }
+            Deferred::Publication(publication) => {
+                let Publication { from, run, origin, author, confirm } = *publication;
+                self.number_and_pass(now, from, run, Some(origin), author, confirm, effects);
+            }
+        }
+    }
+
+    /// Tells a session's shard that so much of it is deferred here that it is not to be read, or that
+    /// it is to be read again.
+    fn tell_deferred(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
+        if session.shard == self.shard {
+            self.pause_for_work(session, on, effects);
+        } else {
+            effects.mail.push((session.shard, Mail::Deferred { session, on }));
+        }
+    }
+
+    /// On the session's shard.
+    pub(crate) fn pause_for_work(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        if on {
+            record.blocked_by += 1;
+            if record.blocked_by == 1 {
+                self.metrics.publishers_paused += 1;
+                effects.pause.push((record.link, session));
+            }
+        } else {
+            record.blocked_by = record.blocked_by.saturating_sub(1);
+            if record.blocked_by == 0 {
+                effects.resume.push((record.link, session));
+            }
+        }
+    }
+}

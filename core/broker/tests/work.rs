@@ -1,0 +1,184 @@
+//! The work budget: dear operations are done a few a turn, in order, and sessions take turns. Counted
+//! is work and turns, not time.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod support;
+
+use support::asking::{answer, ask, path, tell, update};
+use support::{Outgoing, World, for_seeds};
+use tiderace_base::Span;
+use tiderace_broker::{BrokerMetrics, BrokerOptions};
+use tiderace_wire::{
+    Change, Command, Commands, Comparison, Condition, Flags, Operation, Outturn, Token, Update,
+};
+
+/// The budget of a turn and the price of the dearest operation.
+const TURN_UNITS_MAX: u64 = (2 << 20) + (8 << 20);
+
+fn world(shards: usize) -> World {
+    World::new(1, BrokerOptions { shards, ..BrokerOptions::default() })
+}
+
+/// JSON of about so many bytes, with a place at its end.
+fn large(bytes: usize) -> String {
+    format!("{{\"text\":\"{}\",\"n\":1}}", "x".repeat(bytes))
+}
+
+fn at(pointer: &str, comparison: Comparison, value: &str) -> Condition {
+    Condition::Place { pointer: pointer.into(), comparison, value: value.as_bytes().into() }
+}
+
+/// An update that looks into the value with so many conditions, which do not hold.
+fn dear(name: &str, conditions: usize) -> Operation {
+    let parts = (0..conditions).map(|it| at(&format!("/p{it}"), Comparison::Exists, "")).collect();
+    update(name, "{}", Some(Condition::Any(parts)))
+}
+
+fn ask_all(world: &mut World, client: usize, operations: Vec<Operation>) -> Vec<Token> {
+    let mut commands = Commands::new();
+    let mut tokens = Vec::new();
+    for operation in operations {
+        let token = world.token(client);
+        tokens.push(token);
+        commands.push(Command::Operate { token, operation: Box::new(operation) });
+    }
+    world.commands(client, &mut commands);
+    tokens
+}
+
+fn metrics(world: &World) -> BrokerMetrics {
+    world.brokers[0].metrics()
+}
+
+/// Delivers the mail that waits for one shard.
+fn settle_mail_to(world: &mut World, shard: usize) {
+    while (0..world.brokers.len()).any(|from| world.deliver_mail_between(from, shard)) {}
+}
+
+#[test]
+fn many_dear_operations_take_many_short_turns() {
+    let mut world = world(1);
+    let ann = world.connect(0, "ann");
+    let body = large(1_000_000);
+    tell(&mut world, ann, update("m/large", &body, None)).unwrap();
+    let before = metrics(&world);
+    let tokens = ask_all(&mut world, ann, (0..40).map(|_| dear("m/large", 60)).collect());
+    let after = metrics(&world);
+    assert_eq!(after.work, before.work, "nothing of it is done while it is read");
+    assert_eq!(after.work_waiting, 40);
+    let mut turns = 0;
+    while world.has_mail() {
+        let before = metrics(&world).work;
+        world.work(0);
+        let spent = metrics(&world).work - before;
+        assert!(spent <= TURN_UNITS_MAX, "one turn spent {spent} units");
+        turns += 1;
+    }
+    assert!(turns >= 20, "{turns} turns");
+    for token in tokens {
+        assert!(answer(&world, ann, token).is_some(), "every operation is answered");
+    }
+    // One value parsed and walked once for each operation, not for each condition.
+    let spent = metrics(&world).work - before.work;
+    assert!(spent < 40 * 3 * body.len() as u64, "{spent} units");
+}
+
+#[test]
+fn a_cheap_operation_of_another_session_waits_for_one_turn_at_most() {
+    for shards in 1..=2 {
+        let mut world = world(shards);
+        let bob = world.connect(0, "bob");
+        tell(&mut world, bob, update("m/large", &large(1_000_000), None)).unwrap();
+        let mut attackers = Vec::new();
+        for number in 0..50 {
+            attackers.push(world.connect(number % shards, "mal"));
+        }
+        for attacker in attackers {
+            ask_all(&mut world, attacker, (0..4).map(|_| dear("m/large", 60)).collect());
+        }
+        while (0..shards).any(|from| world.deliver_mail_between(from, 0)) {}
+        world.work(0);
+        let token = ask(&mut world, bob, update("m/small", "1", None));
+        if answer(&world, bob, token).is_none() {
+            world.work(0);
+            for shard in 0..shards {
+                world.deliver_mail_between(0, shard);
+                world.deliver_mail_between(shard, 0);
+            }
+        }
+        assert!(answer(&world, bob, token).is_some(), "over {shards} shards");
+        assert!(metrics(&world).work_waiting > 100, "the others still wait");
+        world.quiesce();
+    }
+}
+
+#[test]
+fn operations_and_publications_of_a_session_keep_their_order() {
+    for_seeds(0..20, |seed| {
+        let shards = 1 + (seed % 3) as usize;
+        let mut world = World::new(seed, BrokerOptions { shards, ..BrokerOptions::default() });
+        let ann = world.connect(0, "ann");
+        tell(&mut world, ann, update("m/large", &large(500_000), None)).unwrap();
+        let patch = |place: &str| {
+            let patch = format!(r#"[{{"op":"add","path":"/{place}","value":1}}]"#);
+            let change = Change::Patch(patch.as_bytes().into());
+            let (path, flags) = (path("m/large"), Flags::NONE);
+            let made =
+                Update { path, change, properties: None, flags, condition: None, spec: None };
+            Operation::Update(Box::new(made))
+        };
+        let mut tokens: Vec<Token> = Vec::new();
+        for round in 0..5 {
+            tokens.push(ask(&mut world, ann, patch(&format!("r{round}"))));
+        }
+        let empty = Outgoing { flags: Flags::RETAIN, ..Outgoing::new("{}") };
+        let published = world.publish_all(ann, "topic:m/large", &[empty]);
+        let last = ask(&mut world, ann, patch("last"));
+        // What the session has asked for is done although it ends.
+        if seed % 2 == 0 {
+            world.close(ann);
+        }
+        world.quiesce();
+        let reader = world.connect(0, "bob");
+        let exists = |place: &str| at(place, Comparison::Exists, "");
+        let missing = |place: &str| at(place, Comparison::Missing, "");
+        let all = Condition::All(vec![exists("/last"), missing("/r0"), missing("/text")]);
+        let right = tell(&mut world, reader, update("m/large", "{}", Some(all)));
+        assert!(right.is_ok(), "{right:?}");
+        if seed % 2 == 1 {
+            assert!(world.is_confirmed(ann, published));
+            let versions: Vec<u64> = tokens
+                .iter()
+                .chain([&last])
+                .map(|token| match answer(&world, ann, *token) {
+                    Some(Ok(Outturn::Updated { version })) => version,
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            assert!(versions.windows(2).all(|two| two[0] < two[1]), "{versions:?}");
+        }
+        assert_eq!(world.metrics().work_waiting, 0);
+        assert_eq!(world.metrics().work_waiting_bytes, 0);
+    });
+}
+
+#[test]
+fn a_session_with_many_deferred_operations_is_not_read_until_half_are_done() {
+    for shards in 1..=2 {
+        let mut world = world(shards);
+        let ann = world.connect(shards - 1, "ann");
+        tell(&mut world, ann, update("m/large", &large(1_000_000), None)).unwrap();
+        ask_all(&mut world, ann, (0..7).map(|_| dear("m/large", 2)).collect());
+        settle_mail_to(&mut world, 0);
+        assert!(!world.clients[ann].paused);
+        ask(&mut world, ann, dear("m/large", 2));
+        settle_mail_to(&mut world, 0);
+        settle_mail_to(&mut world, shards - 1);
+        assert!(world.clients[ann].paused, "over {shards} shards");
+        world.quiesce();
+        assert!(!world.clients[ann].paused);
+        world.advance(Span::from_millis(50));
+        world.end();
+    }
+}
