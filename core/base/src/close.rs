@@ -124,7 +124,7 @@ close_codes! {
     602 TransactionTooLarge "transaction-too-large" 1009 false "Open transactions hold more bytes, frames or names than the limit.";
     603 SlowConsumer "slow-consumer" 1013 true "The client did not read its messages fast enough and the topic's policy is to disconnect.";
     604 TooManyReceipts "too-many-receipts" 1008 false "More answers were asked for than the client reads.";
-    605 MemoryFull "memory-full" 1013 true "The server's memory for messages is used up by retained values; remove some, or raise memory.messages_bytes_max.";
+    605 MemoryFull "memory-full" 1013 true "The server's memory for messages is used up; remove retained values or topics, read what waits, or raise memory.messages_bytes_max.";
     606 TooManyTopics "too-many-topics" 1013 true "The server has reached its limit of topics, views, locks or the like.";
     607 TooMuchWork "too-much-work" 1008 false "What was asked takes more steps or memory than one request may.";
     608 StoreUnavailable "store-unavailable" 1013 true "The store cannot take persistent messages now: the disk is full or has failed.";

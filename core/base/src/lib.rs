@@ -1,4 +1,5 @@
-//! Ids, time as a value, close codes, limits, slabs, timer wheel: what every layer shares.
+//! Ids, time as a value, close codes, limits, the memory budget, slabs, timer wheel: what every layer
+//! shares.
 //!
 //! Nothing here reads a clock, opens a socket or starts a thread; every layer may rely on it and
 //! it relies on none of them.
@@ -9,6 +10,7 @@ mod close;
 mod counter;
 mod id;
 pub mod limits;
+mod memory;
 mod prefetch;
 mod rate;
 mod slab;
@@ -19,6 +21,7 @@ mod wheel;
 pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow};
 pub use counter::Counter;
 pub use id::{SessionId, ShardId};
+pub use memory::{CountedBlock, Memory, MemoryUse};
 pub use prefetch::prefetch;
 pub use rate::RateLimiter;
 pub use slab::{Key, Slab};

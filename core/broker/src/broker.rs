@@ -5,13 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId, Slab, Span, Time};
+use tiderace_base::{
+    Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId, Slab, Span, Time,
+};
 use tiderace_queues::Queues;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec};
 
 use crate::ahead::AHEAD;
 use crate::backlog::Source;
+use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
 use crate::effects::{Asker, Effects, Mail};
 use crate::exchange::Exchanges;
@@ -29,7 +32,7 @@ use crate::serving::Inbox;
 use crate::session::Session;
 use crate::snapshot::Snapshots;
 use crate::spares::Spares;
-use crate::topic::{Subscriber, Topic};
+use crate::topic::{Subscriber, Topic, price_of_topic};
 use crate::update::ReadSpec;
 use crate::views::Views;
 use crate::windows::Windows;
@@ -94,8 +97,10 @@ pub struct Broker {
     pub(crate) confirmed_at: Option<usize>,
     pub(crate) spares: Spares,
     pub(crate) backlog_bytes: usize,
-    /// Bytes of the retained values of topics whose home this is.
-    pub(crate) retained_bytes: usize,
+    /// What is kept here in all, and whether there is room for more.
+    pub(crate) memory: Rc<Memory>,
+    /// Large values that were replaced while somebody still had them.
+    pub(crate) displaced: Displaced,
     pub(crate) metrics: BrokerMetrics,
     /// Specifications that topics were created with, each once.
     pub(crate) specs: Set<Arc<TopicSpec>>,
@@ -131,6 +136,7 @@ pub struct Broker {
 impl Broker {
     /// The broker of a shard.
     pub fn new(shard: ShardId, options: Arc<BrokerOptions>) -> Broker {
+        let memory = Rc::new(Memory::new(options.messages_bytes_max));
         Broker {
             shard,
             sessions: Slab::new(),
@@ -145,8 +151,8 @@ impl Broker {
             remote_patterns_at: 1,
             snapshots: Snapshots::default(),
             own_pages: VecDeque::new(),
-            history: History::default(),
-            queues: Queues::new(options.messages_bytes_max),
+            history: History::new(memory.clone()),
+            queues: Queues::new(memory.clone()),
             services: Services::default(),
             exchanges: Exchanges::default(),
             inbox: Inbox::default(),
@@ -160,7 +166,8 @@ impl Broker {
             confirmed_at: None,
             spares: Spares::default(),
             backlog_bytes: 0,
-            retained_bytes: 0,
+            memory: memory.clone(),
+            displaced: Displaced::default(),
             metrics: BrokerMetrics::default(),
             specs: Set::default(),
             specs_swept_at: 0,
@@ -295,7 +302,8 @@ impl Broker {
             return;
         };
         let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
-        let will = record.rare.as_mut().and_then(|rare| rare.will.take());
+        let memory = &self.memory;
+        let will = record.rare.as_mut().and_then(|rare| rare.take_will(memory));
         let keys = record.subscriptions.keys();
         // All at once, and not for each subscription.
         self.close_windows(key_of(session), None);
@@ -337,6 +345,7 @@ impl Broker {
         self.retry_store(now);
         self.work.unblock();
         self.spares.tick();
+        self.displaced.sweep(&self.memory);
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
             self.queue_tick(now, effects);
@@ -366,7 +375,7 @@ impl Broker {
         metrics.queue_bytes = queue_bytes as u64;
         metrics.windows = self.windows.len() as u64;
         metrics.backlog_bytes = self.backlog_bytes as u64;
-        metrics.retained_bytes = self.retained_bytes as u64;
+        metrics.retained_bytes = self.memory.used_for(MemoryUse::Values) as u64;
         let (views, outputs) = self.views.counts();
         metrics.views = views as u64;
         metrics.store_waiting = self.answers_waiting() as u64;
@@ -375,7 +384,7 @@ impl Broker {
         metrics.work_deferred = self.work.deferred_total;
         (metrics.work_waiting, metrics.work_waiting_bytes) = self.work.depth();
         metrics.history_messages = self.history.messages as u64;
-        metrics.history_bytes = self.history.bytes as u64;
+        metrics.history_bytes = self.history.bytes() as u64;
         metrics
     }
 
@@ -442,7 +451,7 @@ impl Broker {
             let first = first_kept(home);
             let bytes = home.retained_bytes();
             home.retained = None;
-            self.retained_bytes = self.retained_bytes.saturating_sub(bytes);
+            self.memory.refund(MemoryUse::Values, bytes);
             self.metrics.retained -= 1;
             self.note_expired(key);
             self.write_trim(key, first);
@@ -463,6 +472,8 @@ impl Broker {
         }
         self.names.remove(key, &self.topics);
         let topic = self.topics.remove(key);
+        let price = topic.as_ref().map_or(0, |topic| price_of_topic(&topic.path));
+        self.memory.refund(MemoryUse::Names, price);
         if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {
             self.history.forget(&path, &home);
         }
@@ -479,6 +490,7 @@ impl Broker {
             return key;
         }
         let topic = Topic::new(path.clone(), self.options.topic(path).clone(), now.time);
+        self.memory.charge(MemoryUse::Names, price_of_topic(path));
         let key = self.topics.insert(topic);
         self.names.insert(key, self.home(path) == self.shard, &self.topics);
         key

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Call, Destination, ExchangeKey, Flags, Kind, Meta, Priority, Reply, Run, SharedRun, Side,
@@ -74,6 +74,7 @@ impl Broker {
         let open = record.rare.get_or_insert_default().exchanges.get_or_insert_default();
         open.insert(key, end);
         open.untaken_bytes += bytes;
+        self.memory.charge(MemoryUse::Calls, bytes);
         self.exchanges.renew(end, now.time);
         let caller = Address { shard: self.shard, key: end };
         let home = self.home(&service);
@@ -107,11 +108,13 @@ impl Broker {
                 *bytes += run.bytes();
                 let added = run.bytes();
                 kept.push((run, speak.last));
+                let room = self.memory.has_room(MemoryUse::Calls, added);
+                self.memory.charge(MemoryUse::Calls, added);
                 let Some(open) = self.open_mut(session) else {
                     return;
                 };
                 open.untaken_bytes += added;
-                if open.untaken_bytes > most {
+                if open.untaken_bytes > most || !room {
                     let reason = "too much was said before anybody had taken the call";
                     let close = Close::new(CloseCode::ServiceBusy, reason);
                     self.end_exchange(now, key, close, Tell::Both, effects);
@@ -212,6 +215,7 @@ impl Broker {
         match other {
             Some((Other::Unknown { kept, bytes }, session)) => {
                 let session = self.id_of(session);
+                self.memory.refund(MemoryUse::Calls, bytes);
                 if let Some(open) = self.open_mut(session) {
                     open.untaken_bytes = open.untaken_bytes.saturating_sub(bytes);
                 }
@@ -405,6 +409,9 @@ impl Broker {
         let Some(end) = self.exchanges.get(key) else {
             return;
         };
+        if let Other::Unknown { bytes, .. } = end.other {
+            self.memory.refund(MemoryUse::Calls, bytes);
+        }
         let record = self.sessions.get_mut(end.session);
         let Some(rare) = record.and_then(|record| record.rare.as_mut()) else {
             return;
@@ -430,7 +437,7 @@ impl Broker {
         source: Source,
         effects: &mut Effects,
     ) {
-        let run = Rc::new(SharedRun::new(run));
+        let run = Rc::new(SharedRun::new(run).counted(&self.memory));
         let pending =
             Pending { key, run, from: 0, to: 1, redeliveries: number, reached: 0, source };
         self.push(session, pending, None, Priority::Default, effects);
@@ -449,6 +456,7 @@ impl Broker {
     fn may_call(&mut self, session: SessionId, service: &Path, bytes: usize) -> Result<(), Close> {
         let destination = Destination { kind: Kind::Service, path: service.clone() };
         self.may_publish(session, &destination).inspect_err(|_| self.metrics.denied += 1)?;
+        self.check_room(MemoryUse::Calls, bytes)?;
         let options = &self.options.services;
         let (calls_max, bytes_max) = (options.calls_open_max, options.calls_bytes_max);
         let Some(open) = self.open_mut(session) else {

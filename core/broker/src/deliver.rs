@@ -27,6 +27,9 @@ use crate::{Action, SlowConsumer};
 /// back but what they sent before is still under way.
 pub(crate) const OVERSHOOT: usize = 4;
 
+/// What a session may have waiting when the shard's memory is exhausted.
+const EXHAUSTED_BYTES_MAX: usize = 64 * 1024;
+
 impl Broker {
     /// Takes the session's next delivery out of its backlog.
     pub fn next(&mut self, now: Now, session: SessionId, effects: &mut Effects) -> Option<Pending> {
@@ -186,10 +189,10 @@ impl Broker {
         let by_pattern = std::mem::take(&mut topic.by_pattern);
         let shared = if wants_deltas {
             let previous = topic.previous.replace(newest(&run));
-            Rc::new(SharedRun::after(run, previous))
+            Rc::new(SharedRun::after(run, previous).counted(&self.memory))
         } else {
             topic.previous = None;
-            Rc::new(SharedRun::new(run))
+            Rc::new(SharedRun::new(run).counted(&self.memory))
         };
         for subscriber in subscribers.iter().chain(by_pattern.iter()) {
             self.offer(now, key, *subscriber, paced, &shared, effects);
@@ -282,7 +285,7 @@ impl Broker {
             return;
         };
         let held = record.backlog_bytes();
-        if held > 0 && held + pending.bytes() > mark {
+        if held + pending.bytes() > mark && (held > 0 || mark == 0) {
             return self.push_above_mark(now, topic, session, pending, effects);
         }
         self.push(session, pending, Some(topic), self.priority_of(topic), effects);
@@ -303,6 +306,9 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let (mark, priority) = (self.mark(), self.priority_of(topic));
+        if mark == 0 {
+            return self.push_exhausted(now, topic, session, pending, effects);
+        }
         let Some(record) = self.sessions.get_mut(session) else { return };
         let spec = self.topics.get(topic).map(|topic| &*topic.spec);
         let (held, bytes) = (record.backlog_bytes(), pending.bytes());
@@ -352,6 +358,39 @@ impl Broker {
         for (key, count) in refunds {
             self.refund(session, key, count);
         }
+    }
+
+    /// The same when the shard's memory is exhausted: there is no grace, and no policy by which a backlog
+    /// may grow. A session keeps a little, so that those that read go on.
+    #[cold]
+    fn push_exhausted(
+        &mut self,
+        now: Now,
+        topic: Key,
+        session: Key,
+        pending: Pending,
+        effects: &mut Effects,
+    ) {
+        let priority = self.priority_of(topic);
+        let policy =
+            self.topics.get(topic).map_or(SlowConsumer::DropOldest, |it| it.spec.slow_consumer);
+        let Some(record) = self.sessions.get_mut(session) else { return };
+        let (held, bytes) = (record.backlog_bytes(), pending.bytes());
+        if held + bytes <= EXHAUSTED_BYTES_MAX {
+            self.press(now, topic, session, effects);
+            return self.push(session, pending, Some(topic), priority, effects);
+        }
+        if matches!(policy, SlowConsumer::DropOldest | SlowConsumer::DropNewest) {
+            let (of, count) = (pending.key, u64::from(pending.len()));
+            self.metrics.dropped_newest += count;
+            self.note_given_up(session, 0, count);
+            return self.refund(session, of, count);
+        }
+        let reason = format!(
+            "the server's memory for messages is used up, and {held} bytes of them were waiting for this client; read faster or subscribe to less"
+        );
+        let close = Close::new(CloseCode::SlowConsumer, reason);
+        effects.close.push((record.link, self.id_of(session), close));
     }
 
     /// A session gets newer messages in the place of some, or does not get some at all.
@@ -444,15 +483,6 @@ impl Broker {
         let after = record.backlog_bytes();
         self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
         (taken, after)
-    }
-
-    /// Bytes above which a session counts as slow.
-    pub(crate) fn mark(&self) -> usize {
-        if self.backlog_bytes > self.options.messages_bytes_max {
-            self.options.backlog_bytes_low
-        } else {
-            self.options.backlog_bytes_high
-        }
     }
 
     /// Looks up anew which pattern subscriptions the topic has, if patterns have changed.

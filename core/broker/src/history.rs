@@ -6,9 +6,10 @@
 //! floors are not below any number of a topic that was forgotten.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId, Span, Time};
+use tiderace_base::{Key, Memory, MemoryUse, Now, ShardId, Span, Time};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::Run;
@@ -22,13 +23,14 @@ const LINGERING_MAX: usize = 10_000;
 const RECENT_MAX: usize = 65_536;
 
 /// What a shard remembers as a home.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct History {
+    /// Counts the bytes of its runs.
+    memory: Rc<Memory>,
     /// First numbers of recorded runs and their topics, rising. Those that a topic gave up for
     /// itself stay until they are met.
     order: VecDeque<(u64, Key)>,
     runs: usize,
-    pub(crate) bytes: usize,
     pub(crate) messages: usize,
     /// The highest number that was in a history which is empty now.
     emptied: u64,
@@ -94,6 +96,26 @@ impl TopicHistory {
 }
 
 impl History {
+    pub(crate) fn new(memory: Rc<Memory>) -> History {
+        History {
+            memory,
+            order: VecDeque::new(),
+            runs: 0,
+            messages: 0,
+            emptied: 0,
+            forgotten: 0,
+            forgotten_recorded: 0,
+            patterns: Map::default(),
+            index: PatternIndex::default(),
+            lingering: 0,
+        }
+    }
+
+    /// Bytes of all its runs.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.used_for(MemoryUse::Histories)
+    }
+
     /// The number up to which nothing is known of a topic that is new.
     pub(crate) fn floor_of(&self, path: &Path) -> u64 {
         let mut from = self.forgotten;
@@ -183,7 +205,7 @@ impl History {
         if let Some((_, run)) = topic.runs.pop_front() {
             topic.bytes -= run.bytes();
             topic.boundary = last_of(&run);
-            self.bytes -= run.bytes();
+            self.memory.refund(MemoryUse::Histories, run.bytes());
             self.messages -= run.len();
             self.runs -= 1;
             if topic.runs.is_empty() {
@@ -221,13 +243,16 @@ impl Broker {
         topic.bytes += run.bytes();
         topic.runs.push_back((now.time, run.clone()));
         self.history.order.push_back((run.first(), key));
-        self.history.bytes += run.bytes();
+        self.memory.charge(MemoryUse::Histories, run.bytes());
         self.history.messages += run.len();
         self.history.runs += 1;
         while topic.bytes > self.options.history_bytes_per_topic {
             self.history.shorten(topic);
         }
-        while self.history.bytes > self.options.history_bytes_max && self.evict_oldest(|_| true) {}
+        // Nobody is refused anything for lack of what is kept here, so it is given up first.
+        while (self.history.bytes() > self.options.history_bytes_max || self.memory.is_full())
+            && self.evict_oldest(|_| true)
+        {}
         if self.history.order.len() > 2 * self.history.runs + 64 {
             self.compact_history();
         }

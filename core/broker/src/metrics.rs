@@ -70,7 +70,7 @@ broker_metrics! {
     store_refusals true "tiderace_persistent_refused_total" "" "Batches of persistent changes that the store has refused.";
     store_waiting false "tiderace_persistent_waiting" "" "Answers to publishers of persistent topics that wait for the store.";
     retained false "tiderace_topics_retained" "" "Topics that hold a retained value.";
-    retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values and of their topics.";
+    retained_bytes false "tiderace_topics_retained_bytes" "" "Bytes of retained values, and of what topics keep besides.";
     views false "tiderace_views" "" "Topic views, counted on every shard.";
     view_outputs false "tiderace_view_outputs" "" "Topics that views publish.";
     view_problems true "tiderace_view_problems_total" "" "Outputs of views that could not be published; see $sys/views/.";

@@ -90,8 +90,9 @@ pub struct BrokerOptions {
     /// Bytes of the newest values of topics that may wait for a session which has not asked for more
     /// messages.
     pub withheld_bytes_max: usize,
-    /// Bytes of messages in backlogs and queues of one shard; above it every session's mark is the
-    /// low one and all queues are full.
+    /// Bytes that one shard may keep of messages, names and unfinished input together; see
+    /// [`tiderace_base::Memory`]. Above it every session's mark is the low one, all queues are full, and
+    /// nothing new is kept.
     pub messages_bytes_max: usize,
     /// Bytes of one message; also of a value that a delta, a patch, a merge or a view makes.
     pub message_bytes_max: usize,

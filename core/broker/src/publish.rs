@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
 use tiderace_topics::{Path, PatternIndex};
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Run, Token, TopicSpec};
 
@@ -13,6 +13,7 @@ use crate::condition::check_value;
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::lock::claimed_by_another;
+use crate::operate::is_reserved;
 use crate::retire::Retirement;
 use crate::series::{holds_messages, keeps};
 use crate::topic::{Home, Topic, bit, members};
@@ -120,6 +121,11 @@ impl Broker {
         self.next_sequence += run.len() as u64;
         let said = self.begin_saying();
         match run.destination().kind {
+            Kind::Queue if origin.is_some() && !self.queues.may_have(&run.destination().path) => {
+                let (blame, close) =
+                    (confirm.map(|confirm| confirm.from), CloseCode::MemoryFull.into());
+                return self.refuse_run(origin, confirm, blame, &close, effects);
+            }
             Kind::Queue => self.enqueue(now, from, Arc::new(run), effects),
             Kind::Service => {
                 let blame = confirm.map(|confirm| confirm.from);
@@ -128,7 +134,18 @@ impl Broker {
                 return self.refuse_run(origin, confirm, blame, &close, effects);
             }
             Kind::Topic => {
-                let key = self.ensure_topic(now, &run.destination().path);
+                let path = &run.destination().path;
+                let key = match origin {
+                    Some(_) => self.admit_topic(now, path),
+                    None => Ok(self.ensure_topic(now, path)),
+                };
+                let key = match key {
+                    Ok(key) => key,
+                    Err(close) => {
+                        let blame = confirm.map(|confirm| confirm.from);
+                        return self.refuse_run(origin, confirm, blame, &close, effects);
+                    }
+                };
                 if origin.is_none() && run.any(Flags::RETAIN_REMOVE) {
                     if self.topics.get(key).is_some_and(Topic::is_known) {
                         self.remove_topic(now, key, effects);
@@ -196,7 +213,7 @@ impl Broker {
         let retires = topic.spec.removal.is_some();
         // Taking away needs no room.
         let grows = keeps && holds_messages(&run);
-        if grows && self.retained_bytes + run.bytes() > self.options.messages_bytes_max {
+        if grows && !self.memory.has_room(MemoryUse::Values, run.bytes()) {
             return Err(CloseCode::MemoryFull.into());
         }
         topic.touch(now.time);
@@ -265,7 +282,11 @@ impl Broker {
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
     ) {
-        for shard in members(shards & !bit(self.shard)) {
+        let others = shards & !bit(self.shard);
+        if others != 0 && run.bytes() >= LARGE_BYTES {
+            self.memory.charge(MemoryUse::Mail, run.bytes() * others.count_ones() as usize);
+        }
+        for shard in members(others) {
             effects.mail.push((shard, Mail::Fanout { run: run.clone(), spec: spec.clone() }));
         }
         if shards & bit(self.shard) != 0 {
@@ -285,15 +306,19 @@ impl Broker {
         let before = home.retained_bytes();
         let after = retain(home.retained.clone(), run, always);
         let bytes = after.as_ref().map_or(0, |value| Home::bytes_with(value));
-        let total = (self.retained_bytes + bytes).saturating_sub(before);
-        if bytes > before && total > self.options.messages_bytes_max {
-            return Err(CloseCode::MemoryFull.into());
+        if bytes > before && !self.memory.has_room(MemoryUse::Values, bytes - before) {
+            // What the server says of itself is needed most when memory is short.
+            let own = is_reserved(&topic.path);
+            if !own || !self.memory.has_room(MemoryUse::Names, bytes - before) {
+                return Err(CloseCode::MemoryFull.into());
+            }
         }
-        self.retained_bytes = total;
+        self.memory.change(MemoryUse::Values, before, bytes);
         self.metrics.retained += u64::from(after.is_some());
         self.metrics.retained -= u64::from(home.retained.is_some());
         let stays = same(&home.retained, &after);
-        home.retained = after;
+        let before = std::mem::replace(&mut home.retained, after);
+        self.displaced.note(before, &self.memory);
         Ok(stays)
     }
 
@@ -388,6 +413,9 @@ fn shards_of(patterns: &PatternIndex<ShardId>, path: &Path) -> u64 {
 fn same(one: &Option<Arc<Run>>, other: &Option<Arc<Run>>) -> bool {
     matches!((one, other), (Some(one), Some(other)) if Arc::ptr_eq(one, other))
 }
+
+/// Runs that are large enough to count while they are on their way to another shard.
+const LARGE_BYTES: usize = 64 * 1024;
 
 /// The topic's retained value after the run's retain marks.
 pub(crate) fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Arc<Run>> {

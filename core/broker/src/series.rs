@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
 use tiderace_wire::{
     Event, Events, Flags, HistoryQuery, HistorySpec, NewValue, Outturn, Replay, Run, TopicSpec,
     properties,
@@ -250,7 +250,7 @@ impl Broker {
             amends: publisher.amends,
         });
         series.trim(spec.history, now.wall_ms);
-        self.retained_bytes = (self.retained_bytes + series.bytes()).saturating_sub(before);
+        self.memory.change(MemoryUse::Values, before, series.bytes());
     }
 
     /// At its home: gives up what has become too old.
@@ -261,7 +261,7 @@ impl Broker {
         let Some(series) = topic.home.as_mut().and_then(|home| home.series_mut()) else { return };
         let before = series.bytes();
         series.trim(spec, now.wall_ms);
-        self.retained_bytes = (self.retained_bytes + series.bytes()).saturating_sub(before);
+        self.memory.change(MemoryUse::Values, before, series.bytes());
         self.write_trim(key, first);
     }
 
@@ -270,7 +270,7 @@ impl Broker {
         let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
         let Some(home) = home.filter(|home| home.series().is_some()) else { return };
         if let Some(series) = home.rare_mut().series.take() {
-            self.retained_bytes = self.retained_bytes.saturating_sub(series.bytes());
+            self.memory.refund(MemoryUse::Values, series.bytes());
         }
         home.tidy();
     }

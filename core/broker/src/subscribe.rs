@@ -4,7 +4,7 @@
 //! then on sends everything. Until its home has answered, a topic's messages that reach this shard
 //! for other subscribers are not for this one, so there is neither a gap nor a repetition.
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
 use tiderace_queues::{Consume, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
@@ -13,7 +13,7 @@ use tiderace_wire::{
 
 use crate::access::Caller;
 use crate::broker::{Broker, key_of};
-use crate::credit::{Credit, Credited};
+use crate::credit::Credit;
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
 use crate::missing::widen;
 use crate::recover::Recovery;
@@ -94,7 +94,9 @@ impl Broker {
             let first = !std::mem::replace(&mut self.recoveries_begun, true);
             record.rare.get_or_insert_default().recovering += 1 + u32::from(first);
         }
-        record.subscriptions.insert(key, Entry::Full(Box::new(subscription)));
+        let entry = Entry::Full(Box::new(subscription));
+        self.memory.charge(MemoryUse::Names, entry.bytes());
+        record.subscriptions.insert(key, entry);
         self.metrics.subscriptions += 1;
         self.hold_regexes(key_of(session), &subscribe.targets);
         self.begin_notices(now, session, epoch, &subscribe, effects);
@@ -125,6 +127,7 @@ impl Broker {
         let Some(mut subscription) = record.subscriptions.remove(key) else {
             return self.confirm(session, confirm, effects);
         };
+        self.memory.refund(MemoryUse::Names, subscription.bytes());
         self.close_windows_of(key_of(session), key, &subscription);
         // What is said in exchanges ends with them, which may be later.
         let (unsent, _) =
@@ -259,6 +262,7 @@ impl Broker {
         for target in &subscribe.targets {
             self.options.may_listen(caller, target)?;
         }
+        self.check_subscription_room(subscribe)?;
         self.may_hold_regexes(record, subscribe)
     }
 
@@ -503,26 +507,6 @@ impl Broker {
                 }
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {}
-        }
-    }
-
-    /// A complete subscription to one topic needs to know no more than its place there.
-    fn make_plain(&mut self, asker: Asker, plain: Plain) {
-        let record = self.sessions.get_mut(key_of(asker.session));
-        if let Some(entry) = record.and_then(|record| record.subscriptions.get_mut(asker.key)) {
-            *entry = Entry::Plain(plain);
-        }
-    }
-
-    /// The same of one with credit.
-    fn make_credited(&mut self, asker: Asker, plain: Plain) {
-        let record = self.sessions.get_mut(key_of(asker.session));
-        let entry = record.and_then(|record| record.subscriptions.get_mut(asker.key));
-        if let Some(entry) = entry
-            && let Entry::Full(subscription) = entry
-            && let Some(credit) = subscription.credit.take()
-        {
-            *entry = Entry::Credited(Box::new(Credited { plain, credit: *credit }));
         }
     }
 

@@ -3,11 +3,13 @@
 //! Relies on keys being small and used again. Invariants: a single subscription under the first key
 //! needs no memory of its own once its homes have answered; no key holds two entries.
 
-use tiderace_base::Key;
-use tiderace_wire::SubscriptionKey;
+use tiderace_base::{Key, MemoryUse};
+use tiderace_wire::{SubscriptionKey, Target};
 
+use crate::broker::{Broker, key_of};
 use crate::credit::Credited;
-use crate::session::Subscription;
+use crate::effects::Asker;
+use crate::session::{Listening, Subscription};
 
 /// A subscription as its session keeps it.
 #[derive(Debug)]
@@ -29,13 +31,64 @@ pub(crate) struct Plain {
     pub(crate) place: u32,
 }
 
+/// Bytes of a subscription that is a record of its own, beside its texts: its places in a session, in
+/// indexes, and perhaps at homes.
+pub(crate) const SUBSCRIPTION_BYTES: usize = size_of::<Subscription>() + 256;
+/// Bytes of one that is hardly more than an entry in a list.
+const PLAIN_BYTES: usize = size_of::<Option<Entry>>() + 32;
+/// What is made of a text, in bytes for each of its own: a compiled selector, levels in an index.
+pub(crate) const TEXT_BYTES: usize = 4;
+
+/// Bytes that a target of a subscription takes.
+pub(crate) fn target_bytes(target: &Target) -> usize {
+    match target {
+        Target::Exact(destination) => destination.path.as_str().len(),
+        Target::Pattern(_, pattern) => TEXT_BYTES * pattern.as_str().len(),
+    }
+}
+
 impl Entry {
+    /// Bytes that it takes, in the session and where it is listed.
+    pub(crate) fn bytes(&self) -> usize {
+        let Entry::Full(subscription) = self else { return PLAIN_BYTES };
+        let targets = subscription.targets.as_slice();
+        let texts: usize =
+            targets.iter().map(|it| size_of::<Listening>() + target_bytes(&it.target)).sum();
+        let selector = subscription.selector.as_ref().map_or(0, |it| TEXT_BYTES * it.text().len());
+        SUBSCRIPTION_BYTES + texts + selector
+    }
+
     /// Its place, if it is nothing but an entry in a topic's list.
     pub(crate) fn plain(&self) -> Option<Plain> {
         match self {
             Entry::Plain(plain) => Some(*plain),
             Entry::Credited(credited) => Some(credited.plain),
             Entry::Full(_) => None,
+        }
+    }
+}
+
+impl Broker {
+    /// A complete subscription to one topic needs to know no more than its place there.
+    pub(crate) fn make_plain(&mut self, asker: Asker, plain: Plain) {
+        let record = self.sessions.get_mut(key_of(asker.session));
+        if let Some(entry) = record.and_then(|record| record.subscriptions.get_mut(asker.key)) {
+            let full = std::mem::replace(entry, Entry::Plain(plain));
+            self.memory.change(MemoryUse::Names, full.bytes(), entry.bytes());
+        }
+    }
+
+    /// The same of one with credit.
+    pub(crate) fn make_credited(&mut self, asker: Asker, plain: Plain) {
+        let record = self.sessions.get_mut(key_of(asker.session));
+        let entry = record.and_then(|record| record.subscriptions.get_mut(asker.key));
+        if let Some(entry) = entry
+            && let Entry::Full(subscription) = entry
+            && let Some(credit) = subscription.credit.take()
+        {
+            let credited = Entry::Credited(Box::new(Credited { plain, credit: *credit }));
+            let full = std::mem::replace(entry, credited);
+            self.memory.change(MemoryUse::Names, full.bytes(), entry.bytes());
         }
     }
 }

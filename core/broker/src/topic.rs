@@ -95,9 +95,14 @@ pub(crate) struct Topic {
 const _: () = assert!(size_of::<Topic>() <= 96, "there may be millions of them");
 const _: () = assert!(size_of::<Home>() <= 64, "there may be millions of them");
 
-/// What a topic costs besides its value: its records, the text of its name, and its places in the
-/// tables, which are half empty after they have grown. As long as it has a value it is kept.
+/// What a topic costs besides its value and the text of its name: its records, and its places in the tables,
+/// which are half empty after they have grown.
 const TOPIC_BYTES: usize = size_of::<Topic>() + size_of::<Home>() + 128;
+
+/// Bytes that a topic of that name takes on a shard, whatever is kept of it.
+pub(crate) fn price_of_topic(path: &Path) -> usize {
+    TOPIC_BYTES + path.as_str().len()
+}
 
 /// What a topic's home keeps.
 #[derive(Debug, Default)]
@@ -164,14 +169,14 @@ impl RareHome {
 }
 
 impl Home {
-    /// What its value costs in memory, the topic that it keeps included.
+    /// What its value costs in memory.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.retained.as_ref().map_or(0, |value| Home::bytes_with(value))
     }
 
     /// The same for a value that is to be kept.
     pub(crate) fn bytes_with(value: &Run) -> usize {
-        value.bytes() + TOPIC_BYTES
+        value.bytes()
     }
 
     /// A home that knows nothing of messages up to a number.

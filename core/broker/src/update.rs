@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tiderace_base::limits::{CHANGED_VALUE_BYTES_MAX, DELTA_VALUE_BYTES_MAX};
-use tiderace_base::{Close, CloseCode, Key, Now};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
 use tiderace_topics::Path;
 use tiderace_value::{Budget, Json, Limits, Patch};
 use tiderace_wire::{
@@ -58,6 +58,9 @@ impl Broker {
             }
         }
         let existed = existing.is_some();
+        if known.is_none() {
+            self.check_topic_room(path)?;
+        }
         if !existed {
             self.may_operate(operator, Action::Create, path)?;
             if value.is_some() {
@@ -101,6 +104,9 @@ impl Broker {
             _ => None,
         };
         let known = self.find_topic(path).and_then(|key| self.topics.get(key));
+        if known.is_none() {
+            self.check_topic_room(path)?;
+        }
         if let Some(spec) = &created {
             self.may_operate(operator, Action::Create, path)?;
             self.check_persistence(spec)?;
@@ -138,6 +144,10 @@ impl Broker {
             Run::single(destination, now.time, properties, &body, meta)
         };
         check_value(&spec, &run)?;
+        if !matches!(update.change, Change::Value(_)) && self.memory.is_full() {
+            // It was made here of a few bytes: reading less would not hold it back.
+            return Err(CloseCode::MemoryFull.into());
+        }
         let key = match created {
             Some(spec) => {
                 self.check_first(operator, path, &spec, &run)?;
@@ -148,7 +158,7 @@ impl Broker {
                 }
                 key
             }
-            None => self.ensure_topic(now, path),
+            None => self.admit_topic(now, path)?,
         };
         let version = self.publish_here(now, operator, key, run, None, effects)?;
         self.note_fence(path, update.condition.as_ref(), operator.fence);
@@ -288,7 +298,7 @@ impl Broker {
         }
         let kept = if keeps(spec) { run.bytes() } else { 0 };
         let bytes = kept.max(Home::bytes_with(run));
-        if self.retained_bytes + bytes > self.options.messages_bytes_max {
+        if !self.memory.has_room(MemoryUse::Values, bytes) {
             return Err(CloseCode::MemoryFull.into());
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! end. Where the rules refuse to publish there, the topic's home is asked whether the session owns
 //! it. Invariant: a session has one will at most, and it is the one that was accepted last.
 
-use tiderace_base::{Close, Now, SessionId};
+use tiderace_base::{Close, MemoryUse, Now, SessionId};
 use tiderace_wire::{Operation, Outturn, Run, Token};
 
 use crate::Action;
@@ -30,13 +30,18 @@ impl Broker {
     ) {
         let (session, token) = (operator.session, operator.token);
         let may = will.as_ref().map_or(Ok(()), |run| self.may_publish(session, run.destination()));
+        let room =
+            will.as_ref().map_or(Ok(()), |run| self.check_room(MemoryUse::Wills, run.bytes()));
+        if let Err(close) = room {
+            return self.answer_operation(&operator, Err(close), effects);
+        }
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let rare = record.rare.get_or_insert_default();
         // Whatever is still being asked is not the last word.
         rare.asked_will = None;
         match (may, will) {
             (Ok(()), will) => {
-                rare.will = will;
+                rare.set_will(will, &self.memory);
                 self.answer_operation(&operator, Ok(Outturn::Done), effects);
             }
             (Err(_), Some(run)) if self.may_own(session, run.destination()) => {
@@ -70,7 +75,7 @@ impl Broker {
         let Some(rare) = record.and_then(|record| record.rare.as_mut()) else { return };
         let asked = rare.asked_will.take_if(|asked| asked.token == token);
         if let (Some(asked), Ok(_)) = (asked, result) {
-            rare.will = Some(asked.run);
+            rare.set_will(Some(asked.run), &self.memory);
         }
     }
 }

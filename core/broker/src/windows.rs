@@ -214,9 +214,10 @@ impl Broker {
         let after = backlog.withheld_bytes();
         self.backlog_bytes = (self.backlog_bytes + after).saturating_sub(before);
         self.note_given_up(session, given_up, 0);
-        if has_credit && after > self.options.backlog_bytes_high {
+        let scarce = self.memory.is_exhausted() && after > before;
+        if has_credit && (after > self.options.backlog_bytes_high || scarce) {
             self.let_go(now, topic, window, effects);
-        } else if !has_credit && after > self.options.withheld_bytes_max {
+        } else if !has_credit && (after > self.options.withheld_bytes_max || scarce) {
             self.overfill(topic, session, key, window, effects);
         }
     }

@@ -43,7 +43,8 @@ impl Run {
         options.queue_default.redeliveries_max = REDELIVERIES_MAX;
         options.queue_default.window = Window { messages: 5, bytes: 0 };
         if seed.is_multiple_of(3) {
-            options.messages_bytes_max = 900;
+            // Of it most goes to the queues and consumers themselves.
+            options.messages_bytes_max = 22_000;
         }
         Run { world: World::new(seed, options), model: Model::default() }
     }

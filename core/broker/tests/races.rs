@@ -225,7 +225,7 @@ fn a_full_queue_pauses_publishers_of_all_shards_even_as_some_end() {
 #[test]
 fn the_budget_of_all_queues_fills_each_and_is_given_back() {
     let mut options = options(1);
-    options.messages_bytes_max = 2_000;
+    options.messages_bytes_max = 20_000;
     let mut world = World::new(1, options);
     let (writer, reader) = (world.connect(0, "writer"), world.connect(0, "reader"));
     for _ in 0..20 {
@@ -236,7 +236,7 @@ fn the_budget_of_all_queues_fills_each_and_is_given_back() {
         assert!(!world.clients[writer].paused, "what was consumed does not count");
     }
     let other = world.connect(0, "other");
-    world.publish(writer, "queue:a", &"x".repeat(2_100));
+    world.publish(writer, "queue:a", &"x".repeat(20_100));
     world.publish(other, "queue:b", "x");
     world.publish(other, "queue:b", "x");
     assert!(world.clients[other].paused, "no queue may grow now");

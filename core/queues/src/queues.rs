@@ -1,9 +1,10 @@
 //! All queues of one home shard and their consumers.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use tiderace_base::{Key, Now, SessionId, Slab};
+use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Run, SubscriptionKey, Target, Window};
 
@@ -54,17 +55,15 @@ pub struct Queues {
     subscriptions: Map<(SessionId, SubscriptionKey), Key>,
     patterns: Vec<(Pattern, Key)>,
     expired: u64,
-    /// Bytes of messages in all queues, and how many there may be.
-    bytes: usize,
-    bytes_max: usize,
+    /// Counts the bytes of messages in all queues, and of the queues themselves.
+    memory: Rc<Memory>,
     /// The time of the call, in milliseconds since 1970.
     wall_ms: u64,
 }
 
 impl Queues {
-    /// No queues yet. Together they may hold so many bytes of messages; above that all that have
-    /// any are full.
-    pub fn new(bytes_max: usize) -> Queues {
+    /// No queues yet. When the memory is full, all that have any messages are full.
+    pub fn new(memory: Rc<Memory>) -> Queues {
         Queues {
             queues: Slab::new(),
             names: Map::default(),
@@ -72,8 +71,7 @@ impl Queues {
             subscriptions: Map::default(),
             patterns: Vec::new(),
             expired: 0,
-            bytes: 0,
-            bytes_max,
+            memory,
             wall_ms: 0,
         }
     }
@@ -100,6 +98,11 @@ impl Queues {
         })
     }
 
+    /// Whether the queue is there, or there is memory for one of that name.
+    pub fn may_have(&self, path: &Path) -> bool {
+        self.names.contains_key(path) || self.memory.has_room(MemoryUse::Names, price_of(path))
+    }
+
     /// Whether the queue asks its publishers to wait.
     pub fn is_full(&self, path: &Path) -> bool {
         self.queue(path).is_some_and(|queue| queue.full)
@@ -121,7 +124,7 @@ impl Queues {
         let segment = Segment::whole(run);
         queue.used = now.time;
         queue.bytes += segment.bytes();
-        self.bytes += segment.bytes();
+        self.memory.charge(MemoryUse::Queues, segment.bytes());
         queue.put(segment);
         self.dispatch(key, effects);
     }
@@ -271,7 +274,7 @@ impl Queues {
             if let Some(queue) = self.queues.get_mut(key) {
                 let before = queue.bytes;
                 self.expired += queue.expire(now.wall_ms) as u64;
-                self.bytes = self.bytes.saturating_sub(before - queue.bytes);
+                self.memory.refund(MemoryUse::Queues, before - queue.bytes);
             }
             self.dispatch(key, effects);
         }
@@ -314,6 +317,7 @@ impl Queues {
             .filter(|(pattern, _)| reaches(pattern, &path))
             .map(|(_, consumer)| *consumer)
             .collect();
+        self.memory.charge(MemoryUse::Names, price_of(&path));
         self.names.insert(path, key);
         for consumer in waiting {
             self.attach(key, consumer);
@@ -346,14 +350,14 @@ impl Queues {
         };
         if settlement == Settlement::Accept {
             queue.bytes = queue.bytes.saturating_sub(segment.bytes());
-            self.bytes = self.bytes.saturating_sub(segment.bytes());
+            self.memory.refund(MemoryUse::Queues, segment.bytes());
             return;
         }
         if settlement == Settlement::Reject {
             segment.redeliveries += 1;
             if queue.redeliveries_max > 0 && segment.redeliveries > queue.redeliveries_max {
                 queue.bytes = queue.bytes.saturating_sub(segment.bytes());
-                self.bytes = self.bytes.saturating_sub(segment.bytes());
+                self.memory.refund(MemoryUse::Queues, segment.bytes());
                 let (from, to) = (queue.path.clone(), queue.dead_letter.clone());
                 effects.push(Effect::DeadLetter { from, to, segment });
                 return;
@@ -373,14 +377,14 @@ impl Queues {
         let before = queue.bytes;
         let expired = dispatch(key, queue, &mut self.consumers, except, self.wall_ms, effects);
         self.expired += expired as u64;
-        self.bytes = self.bytes.saturating_sub(before - queue.bytes);
+        self.memory.refund(MemoryUse::Queues, before - queue.bytes);
         let (level, max) = (queue.bytes, queue.bytes_max);
-        let (total, total_max) = (self.bytes, self.bytes_max);
         // Once full, a queue stays so until a quarter has gone: publishers move in long strides.
         let full = if queue.full {
-            level > max / 4 * 3 || (level > 0 && total > total_max / 4 * 3)
+            let room = self.memory.max() / 4;
+            level > max / 4 * 3 || (level > 0 && !self.memory.has_room(MemoryUse::Queues, room))
         } else {
-            level > max || (level > 0 && total > total_max)
+            level > max || (level > 0 && self.memory.is_full())
         };
         if full != queue.full {
             queue.full = full;
@@ -393,9 +397,19 @@ impl Queues {
             return;
         };
         self.names.remove(&queue.path);
-        self.bytes = self.bytes.saturating_sub(queue.bytes);
+        self.memory.refund(MemoryUse::Queues, queue.bytes);
+        self.memory.refund(MemoryUse::Names, price_of(&queue.path));
         if queue.full {
             effects.push(Effect::Full { path: queue.path, on: false });
         }
     }
 }
+
+/// Bytes that a queue takes, whatever is in it: its record, its name and its places in maps.
+fn price_of(path: &Path) -> usize {
+    // Its name, and that of its queue of dead letters.
+    QUEUE_BYTES + 2 * path.as_str().len()
+}
+
+/// The record with its share of the tables.
+const QUEUE_BYTES: usize = 2 * size_of::<Queue>() + 128;

@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tiderace_base::{Now, SessionId, ShardId, Span, Time};
+use tiderace_base::{Memory, Now, SessionId, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_queues::{Consume, Effect, QueueOptions, Queues, Settlement};
 use tiderace_topics::Path;
@@ -121,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn every_message_is_in_exactly_one_place(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut queues = Queues::new(1 << 20);
+        let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
         let mut model = Model::default();
         let key = SubscriptionKey(0);
         let now = Now::default();
@@ -217,7 +218,7 @@ proptest! {
 
 #[test]
 fn two_idle_consumers_share_two_messages() {
-    let mut queues = Queues::new(1 << 20);
+    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
     let mut effects = Vec::new();
     for consumer in 0..2 {
         let consume = Consume {
@@ -240,7 +241,7 @@ fn two_idle_consumers_share_two_messages() {
 
 #[test]
 fn expired_messages_are_dropped_and_idle_queues_removed() {
-    let mut queues = Queues::new(1 << 20);
+    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
     let mut effects = Vec::new();
     let meta = Meta { expires_ms: Some(100), ..Meta::default() };
     let run = Run::single(destination(), Time::ZERO, b"", b"x", meta);
@@ -255,7 +256,7 @@ fn expired_messages_are_dropped_and_idle_queues_removed() {
 
 #[test]
 fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
-    let mut queues = Queues::new(1 << 20);
+    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
     let mut effects = Vec::new();
     let fixed = |path: &Path| QueueOptions { dead_letter: "jobs".into(), ..options(path) };
     queues.publish(Now::default(), run(0, 1), fixed, &mut effects);
@@ -280,7 +281,7 @@ fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
 
 #[test]
 fn stretches_that_make_no_sense_settle_nothing() {
-    let mut queues = Queues::new(1 << 20);
+    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
     let mut effects = Vec::new();
     queues.publish(Now::default(), run(5, 3), options, &mut effects);
     let consume = Consume {
@@ -329,7 +330,7 @@ fn receivers(effects: Vec<Effect>) -> Vec<u32> {
 
 #[test]
 fn a_rejected_message_goes_to_another_consumer() {
-    let mut queues = Queues::new(1 << 20);
+    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
     let mut effects = Vec::new();
     consume(&mut queues, 1, &mut effects);
     queues.publish(Now::default(), run(0, 1), options, &mut effects);
@@ -342,7 +343,7 @@ fn a_rejected_message_goes_to_another_consumer() {
 
 #[test]
 fn all_that_is_rejected_at_once_goes_to_another_consumer() {
-    let mut queues = Queues::new(1 << 20);
+    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
     let mut effects = Vec::new();
     let wide = |consumer| Consume {
         session: session(consumer),
@@ -371,7 +372,7 @@ fn all_that_is_rejected_at_once_goes_to_another_consumer() {
 
 #[test]
 fn an_expired_message_is_never_delivered() {
-    let mut queues = Queues::new(1 << 20);
+    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
     let mut effects = Vec::new();
     let mut builder = RunBuilder::new(destination(), Time::ZERO);
     for expires_ms in [Some(50), None, Some(150), Some(60)] {

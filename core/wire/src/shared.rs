@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tiderace_base::limits::ENCODINGS_PER_RUN_MAX;
-use tiderace_base::prefetch;
+use tiderace_base::{CountedBlock, Memory, MemoryUse, prefetch};
 
 use crate::{Message, OutQueue, Run};
 
@@ -56,7 +56,27 @@ pub struct SharedRun {
     previous: Option<Arc<Run>>,
     encodings: RefCell<Option<Box<Encoding>>>,
     rare: OnceCell<Box<Rare>>,
+    /// Where the run and its encodings count, if they do.
+    memory: Option<Rc<Memory>>,
 }
+
+impl Drop for SharedRun {
+    fn drop(&mut self) {
+        let Some(memory) = &self.memory else { return };
+        let mut bytes = self.run.bytes();
+        let mut next = self.encodings.get_mut().as_deref();
+        while let Some(encoding) = next {
+            bytes +=
+                if encoding.block.len() < COUNTED_BLOCK_BYTES { encoding.block.len() } else { 0 };
+            next = encoding.next.as_deref();
+        }
+        memory.refund(MemoryUse::Backlogs, bytes);
+    }
+}
+
+/// Blocks of this size count by themselves: a socket may take long to take them, longer than the run
+/// lives that they were made of.
+const COUNTED_BLOCK_BYTES: usize = 128 * 1024;
 
 const _: () = assert!(size_of::<SharedRun>() <= 64 - 2 * size_of::<usize>(), "one cache line");
 
@@ -108,14 +128,25 @@ impl SharedRun {
     pub fn after(run: Arc<Run>, previous: Option<Arc<Run>>) -> SharedRun {
         let previous =
             previous.filter(|previous| previous.version() + previous.len() as u64 == run.version());
-        SharedRun { run, previous, encodings: RefCell::new(None), rare: OnceCell::new() }
+        let (encodings, rare) = (RefCell::new(None), OnceCell::new());
+        SharedRun { run, previous, encodings, rare, memory: None }
     }
 
     /// Wraps a run of one message whose value was put together of several; `from` is the number of the
     /// oldest.
     pub fn merged(run: Arc<Run>, from: u64) -> SharedRun {
         let rare = Box::new(Rare { merged_from: Some(from), ..Rare::default() });
-        SharedRun { rare: OnceCell::from(rare), ..SharedRun::new(run) }
+        let encodings = RefCell::new(None);
+        SharedRun { run, previous: None, encodings, rare: OnceCell::from(rare), memory: None }
+    }
+
+    /// The run and its encodings count in that budget for as long as this lives.
+    #[must_use]
+    pub fn counted(mut self, memory: &Rc<Memory>) -> SharedRun {
+        debug_assert!(self.memory.is_none() && self.encodings.get_mut().is_none(), "counts once");
+        memory.charge(MemoryUse::Backlogs, self.run.bytes());
+        self.memory = Some(memory.clone());
+        self
     }
 
     /// Whether its value was put together of several. Then it is nothing that the next value of the
@@ -145,7 +176,11 @@ impl SharedRun {
         {
             return known.result.clone();
         }
-        let result = make().map(Rc::new);
+        let counted = |made: SharedRun| match &self.memory {
+            Some(memory) => made.counted(memory),
+            None => made,
+        };
+        let result = make().map(counted).map(Rc::new);
         *last = Some(Merge { older: weak, parts, result: result.clone() });
         result
     }
@@ -172,7 +207,12 @@ impl SharedRun {
     pub fn body_bytes(&self, index: usize) -> Option<Bytes> {
         let body = self.run.message(index)?.body;
         let data = &self.rare.get_or_init(Box::default).data;
-        let data = data.get_or_init(|| Bytes::from_owner(Data(self.run.clone())));
+        let data = data.get_or_init(|| match &self.memory {
+            Some(memory) if self.run.data().len() >= COUNTED_BLOCK_BYTES => {
+                Bytes::from_owner(CountedBlock::new(Data(self.run.clone()), memory))
+            }
+            _ => Bytes::from_owner(Data(self.run.clone())),
+        });
         Some(data.slice_ref(body))
     }
 
@@ -256,7 +296,18 @@ impl SharedRun {
         let mut bytes = Vec::with_capacity(room);
         encode(&mut bytes);
         // Without room to spare, the block needs no record beside it until somebody keeps it as well.
-        let block = Bytes::from(bytes.into_boxed_slice());
+        let block = match &self.memory {
+            Some(memory) if bytes.len() >= COUNTED_BLOCK_BYTES => {
+                bytes.shrink_to_fit();
+                Bytes::from_owner(CountedBlock::new(bytes, memory))
+            }
+            memory => {
+                if let Some(memory) = memory {
+                    memory.charge(MemoryUse::Backlogs, bytes.len());
+                }
+                Bytes::from(bytes.into_boxed_slice())
+            }
+        };
         let taken = take(&block);
         let variant = key.variant.into();
         *place = Some(Box::new(Encoding { form: key.form, variant, block, next: None }));
@@ -321,6 +372,27 @@ mod tests {
         let one_more = key(&[ENCODINGS_PER_RUN_MAX as u8]);
         assert!(!shared.write_encoded(one_more, &mut queue, |_| panic!("it would not be kept")));
         assert_eq!(queue.take_bytes(), vec![b'y'; ENCODINGS_PER_RUN_MAX]);
+    }
+
+    #[test]
+    fn a_run_and_its_wire_forms_count_once_and_as_long_as_they_live() {
+        let memory = Rc::new(Memory::new(1 << 20));
+        let shared = Rc::new(shared().counted(&memory));
+        let run = shared.run().bytes();
+        let (first, second) = (shared.clone(), shared.clone());
+        assert_eq!(memory.used_for(MemoryUse::Backlogs), run);
+        let small = |form: &SharedRun| form.encoded(key(b"s"), |out| out.resize(1000, b'x'));
+        let large =
+            |form: &SharedRun| form.encoded(key(b"l"), |out| out.resize(COUNTED_BLOCK_BYTES, b'x'));
+        for of in [&first, &second] {
+            let _ = (small(of), large(of));
+            assert_eq!(memory.used(), run + 1000 + COUNTED_BLOCK_BYTES);
+        }
+        let on_its_way = large(&first).unwrap();
+        drop((shared, first, second));
+        assert_eq!(memory.used(), COUNTED_BLOCK_BYTES, "a socket has not taken it yet");
+        drop(on_its_way);
+        assert_eq!(memory.used(), 0);
     }
 
     #[test]

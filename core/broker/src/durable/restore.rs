@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, Span};
+use tiderace_base::{MemoryUse, Now, Span};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, SpecError, TopicSpec};
 
@@ -209,7 +209,7 @@ impl Broker {
         }
         self.metrics.retained += u64::from(home.retained.is_some());
         self.metrics.topics_restored += 1;
-        self.retained_bytes += home.retained_bytes() + bytes;
+        self.memory.charge(MemoryUse::Values, home.retained_bytes() + bytes);
         topic.home = Some(home);
         if !spec.persistent {
             // The configuration does not say so any more.
@@ -265,7 +265,7 @@ impl Broker {
         self.drop_series(key);
         let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
         if let Some(home) = home {
-            self.retained_bytes = self.retained_bytes.saturating_sub(home.retained_bytes());
+            self.memory.refund(MemoryUse::Values, home.retained_bytes());
             self.metrics.retained -= u64::from(home.retained.take().is_some());
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, Span, Time};
+use tiderace_base::{Key, MemoryUse, Now, Span, Time};
 use tiderace_topics::Path;
 use tiderace_value::Json;
 use tiderace_views::{Throttle, merge};
@@ -36,8 +36,6 @@ pub(super) struct Outputs {
     /// By rank, in the order in which they came.
     delayed: Map<u32, VecDeque<Delayed>>,
     delayed_bytes: usize,
-    /// Bytes of values that are given but not shown.
-    held_bytes: usize,
     /// Outputs held back, and until when: those alone that are there.
     paced: BTreeSet<(Time, Key)>,
 }
@@ -243,8 +241,7 @@ impl Broker {
         let Some(output) = self.views.outputs.ensure(key) else { return };
         output.hops = hops;
         let (before, after) = output.give(rank, source, value);
-        let outputs = &mut self.views.outputs;
-        outputs.held_bytes = (outputs.held_bytes + after).saturating_sub(before);
+        self.memory.change(MemoryUse::Views, before, after);
         self.show_soon(now, key, effects);
     }
 
@@ -252,7 +249,7 @@ impl Broker {
     fn has_memory(&self, key: Key, rank: u32, source: &Path, value: Option<&[u8]>) -> bool {
         let outputs = &self.views.outputs;
         let bytes = value.map_or(0, <[u8]>::len);
-        if outputs.held_bytes + self.retained_bytes + bytes <= self.options.messages_bytes_max {
+        if self.memory.has_room(MemoryUse::Views, bytes) {
             return true;
         }
         let shown = || {
@@ -272,7 +269,6 @@ impl Broker {
             return Some(key);
         }
         let bytes = value?.len();
-        let most = self.options.messages_bytes_max;
         let topic = known.and_then(|key| self.topics.get(key));
         let taken = topic.and_then(|topic| topic.home.as_ref()).is_some_and(|home| {
             let claimed = home.guard().is_some_and(|guard| guard.claimed.is_some());
@@ -285,7 +281,7 @@ impl Broker {
             );
         } else if taken {
             self.view_problem(rank, format!("{path} is a topic of its own already"));
-        } else if self.views.outputs.held_bytes + self.retained_bytes + bytes > most {
+        } else if !self.memory.has_room(MemoryUse::Views, bytes) {
             self.view_problem(rank, format!("{path}: there is no memory for more values"));
         } else {
             return Some(self.ensure_topic(now, path));
@@ -395,14 +391,13 @@ impl Broker {
         let body: Box<[u8]> = body.unwrap_or_default().into();
         let bytes = body.len();
         given.value = Some(body);
-        self.views.outputs.held_bytes += bytes;
+        self.memory.charge(MemoryUse::Views, bytes);
     }
 
     /// The value of one giver, which goes into the topic.
     fn taken(&mut self, key: Key, at: Option<usize>) -> Option<Box<[u8]>> {
         let value = self.views.outputs.output_mut(key)?.given.get_mut(at?)?.value.take()?;
-        let outputs = &mut self.views.outputs;
-        outputs.held_bytes = outputs.held_bytes.saturating_sub(value.len());
+        self.memory.refund(MemoryUse::Views, value.len());
         Some(value)
     }
 
@@ -500,7 +495,7 @@ impl Broker {
         let held = outputs.output(key).map_or(0, |output| {
             output.given.iter().filter_map(|given| given.value.as_ref()).map(|v| v.len()).sum()
         });
-        outputs.held_bytes = outputs.held_bytes.saturating_sub(held);
+        self.memory.refund(MemoryUse::Views, held);
         outputs.remove(key);
         if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             if let Some(guard) = home.guard_mut() {
@@ -538,7 +533,7 @@ impl Broker {
                 stays
             });
         }
-        self.views.outputs.held_bytes = self.views.outputs.held_bytes.saturating_sub(freed);
+        self.memory.refund(MemoryUse::Views, freed);
         let work = looked_at + LOOK_WORK * u32::try_from(touched.len()).unwrap_or(u32::MAX);
         for key in touched {
             // What held it back may have been this view's throttle; another's does so again.

@@ -1,6 +1,6 @@
 //! Operations, as clients ask for them.
 
-use tiderace_base::CloseCode;
+use tiderace_base::{CloseCode, MemoryUse, Span};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Change, Command, Condition, Flags, NewValue, Operation, Outturn, Token, Update,
@@ -57,4 +57,29 @@ pub fn update(name: &str, body: &str, condition: Option<Condition>) -> Operation
 
 pub fn remove(selector: &str) -> Operation {
     Operation::Remove { selector: vec![Pattern::parse(selector).unwrap()] }
+}
+
+impl World {
+    /// Nothing is left of what counted as these.
+    pub fn check_memory(&self, uses: &[MemoryUse]) {
+        for what in uses {
+            let left = self.brokers.iter().map(|broker| broker.memory().used_for(*what));
+            assert_eq!(left.sum::<usize>(), 0, "{what:?}");
+        }
+    }
+
+    /// After [`World::end`]: topics without a retained value and empty queues are forgotten.
+    pub fn sweep(&mut self) {
+        for _ in 0..3 {
+            self.advance(Span::from_secs(100));
+            self.settle_mail();
+        }
+        let metrics = self.metrics();
+        assert_eq!(metrics.topics, metrics.retained, "idle topics are forgotten");
+        let empty = metrics.queue_bytes == 0;
+        assert!(!empty || metrics.queues == 0, "idle queues are forgotten");
+        if metrics.topics == 0 && metrics.queues == 0 {
+            self.check_memory(&[MemoryUse::Names, MemoryUse::Values, MemoryUse::Queues]);
+        }
+    }
 }

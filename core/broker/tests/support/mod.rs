@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use tiderace_base::{CloseCode, Now, SessionId, ShardId, Span};
+use tiderace_base::{CloseCode, MemoryUse, Now, SessionId, ShardId, Span};
 use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Mail, Principal};
 use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
@@ -423,18 +423,7 @@ impl World {
         assert_eq!((metrics.backlog_bytes, metrics.snapshots, metrics.windows), (0, 0, 0));
         assert_eq!((metrics.services, metrics.responders, metrics.calls_waiting), (0, 0, 0));
         assert_eq!((metrics.exchanges, metrics.exchanges_served), (0, 0));
-    }
-
-    /// After [`World::end`]: topics without a retained value and empty queues are forgotten.
-    pub fn sweep(&mut self) {
-        for _ in 0..3 {
-            self.advance(Span::from_secs(100));
-            self.settle_mail();
-        }
-        let metrics = self.metrics();
-        assert_eq!(metrics.topics, metrics.retained, "idle topics are forgotten");
-        let empty = metrics.queue_bytes == 0;
-        assert!(!empty || metrics.queues == 0, "idle queues are forgotten");
+        self.check_memory(&[MemoryUse::Backlogs, MemoryUse::Wills, MemoryUse::Calls]);
     }
 
     fn absorb(&mut self, shard: usize) {

@@ -132,7 +132,9 @@ section! {
 section! {
     /// Memory of the whole server.
     "memory" TABLE MemoryConfig {
-        /// Messages in queues, outboxes and retained values together; beyond it producers are slowed.
+        /// Everything kept for clients together: queues, outboxes, values and what topics keep, views, names,
+        /// subscriptions, and what clients have begun to send. Beyond it producers are slowed, and what is
+        /// new is refused. Each shard has its part.
         "messages_bytes_max" messages_bytes_max: MemoryAmount = Is("25 %"), Kind::Memory, flag("memory");
     }
 }

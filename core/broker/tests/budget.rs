@@ -1,0 +1,246 @@
+//! One memory budget: whatever is kept counts in it, and what would be too much is refused.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod support;
+
+use std::sync::Arc;
+
+use support::asking::{connect, create, path, tell};
+use support::{Outgoing, Wish, World};
+use tiderace_base::{CloseCode, MemoryUse};
+use tiderace_broker::{BrokerOptions, SlowConsumer};
+use tiderace_wire::{Change, Flags, Operation, Update};
+
+const MAX: usize = 1 << 20;
+
+/// One shard with a small budget, on which a subscriber that does not read may hold everybody back.
+fn world() -> World {
+    let mut options = BrokerOptions { messages_bytes_max: MAX, ..BrokerOptions::default() };
+    Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Block;
+    options.subscriptions_max = 1_000_000;
+    World::new(1, options)
+}
+
+fn used(world: &World) -> usize {
+    world.brokers[0].memory().used()
+}
+
+fn retained(body: &str) -> Outgoing {
+    Outgoing { flags: Flags::RETAIN, ..Outgoing::new(body) }
+}
+
+/// The code of the refusal of what was asked last, if it was refused.
+fn refused(world: &World, client: usize) -> Option<CloseCode> {
+    let client = &world.clients[client];
+    client.refused.iter().find(|(token, _)| *token == Some(client.tokens)).map(|(_, code)| *code)
+}
+
+#[test]
+fn what_one_use_takes_the_others_have_not() {
+    let large = "x".repeat(MAX / 3);
+    for filled in ["topic:backlog", "queue:q", "topic:value"] {
+        let mut world = world();
+        let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+        world.subscribe(bob, 0, Wish::to("topic:backlog"));
+        world.settle_mail();
+        for place in 0..3 {
+            let to =
+                if filled == "topic:value" { format!("{filled}/{place}") } else { filled.into() };
+            let message = if place < 2 || filled != "topic:value" { &large } else { "x" };
+            let message =
+                if filled == "topic:value" { retained(message) } else { Outgoing::new(message) };
+            world.publish_all(ann, &to, &[message]);
+        }
+        assert!(used(&world) > MAX / 2, "{filled}");
+        let value = retained(&large);
+        world.publish_all(bob, "topic:other/value", &[value.clone()]);
+        assert_eq!(refused(&world, bob), Some(CloseCode::MemoryFull), "{filled}");
+        if filled != "topic:value" {
+            if filled == "queue:q" {
+                world.subscribe(ann, 1, Wish::to("queue:q"));
+            }
+            world.quiesce();
+            world.publish_all(bob, "topic:other/value", &[value]);
+            assert_eq!(refused(&world, bob), None, "{filled}");
+        }
+        world.end();
+    }
+}
+
+#[test]
+fn a_message_counts_once_however_many_wait_for_it() {
+    let mut world = world();
+    let ann = connect(&mut world, "ann");
+    for _ in 0..50 {
+        let reader = connect(&mut world, "reader");
+        world.subscribe(reader, 0, Wish::to("topic:t"));
+    }
+    let before = used(&world);
+    world.publish(ann, "topic:t", &"x".repeat(100_000));
+    let bytes = used(&world) - before;
+    assert!((100_000..110_000).contains(&bytes), "{bytes}");
+    world.end();
+}
+
+#[test]
+fn names_have_a_price() {
+    for kind in ["topic", "queue"] {
+        let mut world = world();
+        let ann = connect(&mut world, "ann");
+        let name = "n".repeat(900);
+        let accepted = (0..5_000).take_while(|number| {
+            world.publish(ann, &format!("{kind}:{number}/{name}"), "");
+            refused(&world, ann).is_none()
+        });
+        let accepted = accepted.count();
+        assert!((200..1_300).contains(&accepted), "{kind}: {accepted}");
+        assert_eq!(refused(&world, ann), Some(CloseCode::MemoryFull));
+        assert!(used(&world) <= MAX + MAX / 8);
+        world.publish(ann, &format!("{kind}:0/{name}"), "");
+        assert_eq!(refused(&world, ann), None, "{kind}: one that is there already");
+    }
+}
+
+#[test]
+fn subscriptions_have_a_price() {
+    for target in ["topic:a/*b*/", "topic:b/", "queue:c/"] {
+        let mut world = world();
+        let ann = connect(&mut world, "ann");
+        let accepted = (0..5_000u32).take_while(|number| {
+            world.subscribe(ann, *number, Wish::to(&format!("{target}{number}")));
+            world.settle_mail();
+            refused(&world, ann).is_none()
+        });
+        let accepted = accepted.count();
+        assert!((300..4_500).contains(&accepted), "{target}: {accepted}");
+        assert_eq!(refused(&world, ann), Some(CloseCode::MemoryFull));
+        assert!(used(&world) <= MAX + MAX / 4, "{}", used(&world));
+        world.close(ann);
+        let bob = connect(&mut world, "bob");
+        world.subscribe(bob, 0, Wish::to("topic:b/0"));
+        world.settle_mail();
+        assert_eq!(refused(&world, bob), None, "what has ended does not count");
+        world.end();
+    }
+}
+
+#[test]
+fn wills_leave_room_for_others() {
+    let mut world = world();
+    let run = |bytes: usize| {
+        let destination = support::destination("topic:w");
+        let body = vec![0; bytes];
+        let meta = tiderace_wire::Meta::default();
+        Box::new(tiderace_wire::Run::single(
+            destination,
+            tiderace_base::Time::ZERO,
+            b"",
+            &body,
+            meta,
+        ))
+    };
+    let mut refused = 0;
+    let clients: Vec<usize> = (0..20).map(|_| connect(&mut world, "ann")).collect();
+    for client in &clients {
+        let told = tell(&mut world, *client, Operation::Will(Some(run(50_000))));
+        refused += usize::from(told.err() == Some(CloseCode::MemoryFull));
+    }
+    assert_eq!(refused, 10);
+    for client in &clients {
+        tell(&mut world, *client, Operation::Will(None)).unwrap();
+    }
+    tell(&mut world, clients[19], Operation::Will(Some(run(50_000)))).unwrap();
+    world.end();
+}
+
+#[test]
+fn calls_that_nobody_takes_have_a_price() {
+    let mut world = world();
+    let server = connect(&mut world, "server");
+    let wish = Wish { credit: Some(1), ..Wish::to("service:s") };
+    world.subscribe(server, 0, wish);
+    world.settle_mail();
+    let body = "x".repeat(100_000);
+    for _ in 0..30 {
+        let caller = connect(&mut world, "caller");
+        world.call(caller, 1, "s", &body, true);
+        world.settle_mail();
+    }
+    let full =
+        |client: &support::Client| client.ended.iter().any(|end| end.1 == CloseCode::MemoryFull);
+    let ends: Vec<_> = world.clients.iter().map(|client| &client.ended).collect();
+    assert!(world.clients.iter().any(full), "{ends:?} {:?}", world.brokers[0].memory());
+    assert!(used(&world) <= MAX + MAX / 8 + 110_000, "{}", used(&world));
+    world.end();
+}
+
+#[test]
+fn values_made_of_a_few_bytes_obey_the_budget_within_a_turn() {
+    for slow_consumer in ["block", "drop-oldest", "conflate"] {
+        let mut world = world();
+        let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
+        let value = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
+        let spec = format!(r#"{{"slow_consumer":"{slow_consumer}","retain":true}}"#);
+        tell(&mut world, ann, create("t", &spec, Some(&value))).unwrap();
+        world.subscribe(bob, 0, Wish::to("topic:t"));
+        world.settle_mail();
+        let mut commands = tiderace_wire::Commands::new();
+        for number in 0..300u32 {
+            let merge = format!(r#"{{"b":{number}}}"#);
+            let update = Update {
+                path: path("t"),
+                change: Change::Merge(merge.into_bytes().into()),
+                properties: None,
+                flags: Flags::NONE,
+                condition: None,
+                spec: None,
+            };
+            let operation = Box::new(Operation::Update(Box::new(update)));
+            commands.push(tiderace_wire::Command::Operate { token: 1_000 + number, operation });
+        }
+        world.commands(ann, &mut commands);
+        assert!(used(&world) <= MAX + MAX / 8 + 110_000, "{slow_consumer}: {}", used(&world));
+        let refused = &world.clients[ann].refused;
+        assert!(refused.iter().all(|(_, code)| *code == CloseCode::MemoryFull));
+        assert!(slow_consumer != "block" || refused.len() > 200, "{}", refused.len());
+        world.quiesce();
+        assert_eq!(world.brokers[0].memory().used_for(MemoryUse::Backlogs), 0);
+        world.end();
+    }
+}
+
+#[test]
+fn when_memory_is_exhausted_no_backlog_grows_and_readers_go_on() {
+    for slow_consumer in [
+        SlowConsumer::Block,
+        SlowConsumer::Conflate,
+        SlowConsumer::DropOldest,
+        SlowConsumer::DropNewest,
+        SlowConsumer::Disconnect,
+    ] {
+        let mut options = BrokerOptions { messages_bytes_max: MAX, ..BrokerOptions::default() };
+        Arc::make_mut(&mut options.topic_default).slow_consumer = slow_consumer;
+        let mut world = World::new(1, options);
+        let ann = connect(&mut world, "ann");
+        let slow: Vec<usize> = (0..60).map(|_| connect(&mut world, "slow")).collect();
+        for (client, number) in slow.iter().zip(0..) {
+            world.subscribe(*client, 0, Wish::to(&format!("topic:t/{number}")));
+        }
+        world.settle_mail();
+        for round in 0..3 {
+            for number in 0..60 {
+                world.publish(ann, &format!("topic:t/{number}"), &"x".repeat(100_000 + round));
+            }
+        }
+        assert!(used(&world) <= MAX + MAX / 8 + 110_000, "{slow_consumer:?}: {}", used(&world));
+        let reader = connect(&mut world, "reader");
+        world.subscribe(reader, 0, Wish::to("topic:small"));
+        for number in 0..10 {
+            world.publish(ann, "topic:small", &number.to_string());
+            world.drain(reader);
+        }
+        assert_eq!(world.clients[reader].received.len(), 10, "{slow_consumer:?}");
+        world.end();
+    }
+}
