@@ -133,6 +133,7 @@ impl<D: Driver> Shard<D> {
 
     /// Handles the body or the request that the bytes begin with.
     pub(crate) fn http(&mut self, key: Key, bytes: &[u8]) -> Step {
+        let keep_alive = self.shared.options.deadlines.keep_alive;
         let Some(connection) = self.connections.get_mut(key) else {
             return Step::Wait(bytes.len());
         };
@@ -151,6 +152,8 @@ impl<D: Driver> Shard<D> {
                     Ok(Taken { consumed, over }) => {
                         if over {
                             stage.work = Work::Idle;
+                            connection.flags.clear(Flags::HEAD_BEGUN);
+                            connection.deadline = self.now.time + keep_alive;
                         }
                         if consumed == 0 { Step::Wait(0) } else { Step::Next(consumed) }
                     }

@@ -43,6 +43,7 @@ mod metrics;
 mod migrate;
 mod node;
 mod options;
+mod pause;
 mod pool;
 mod read;
 mod relay;

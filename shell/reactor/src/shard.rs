@@ -21,6 +21,7 @@ use crate::later::Later;
 use crate::log::EndLog;
 use crate::mailbox::{Letter, Notice, Post};
 use crate::metrics::ShardMetrics;
+use crate::pause::Pause;
 use crate::pool::Pool;
 use crate::secure::Secure;
 use crate::session::Wishes;
@@ -65,6 +66,8 @@ pub struct Shard<D: Driver> {
     events: Vec<Event>,
     due: Vec<Key>,
     tick_at: Time,
+    /// Keeps deadlines from being judged before sockets were read.
+    pub(crate) pause: Pause,
     /// When the last turn ended.
     idle_since: Time,
     /// When the turn began.
@@ -171,6 +174,7 @@ impl<D: Driver> Shard<D> {
             events: Vec::new(),
             due: Vec::new(),
             tick_at: now.time + TICK,
+            pause: Pause::new(now.time),
             idle_since: now.time,
             began: now.time,
             wrote: Span::ZERO,
@@ -199,9 +203,15 @@ impl<D: Driver> Shard<D> {
             self.read_all();
         }
         self.take_mail();
-        self.expire_timers();
+        let has_unread = self.lists.has_reads() || self.accepting.has_work(self.now.time);
+        let judges = self.pause.may_judge(self.now.time, has_unread);
+        if judges {
+            self.expire_timers();
+        }
         self.run_residents();
-        self.tick();
+        if judges {
+            self.tick();
+        }
         self.work();
         self.stop_some();
         self.post.flush();
@@ -224,6 +234,7 @@ impl<D: Driver> Shard<D> {
         self.now = self.driver.now();
         self.began = self.now.time;
         self.commands.begin_turn(self.now.time);
+        self.pause.begin_turn(self.now.time, events.len());
         for event in events.drain(..) {
             self.note(event);
         }
@@ -248,12 +259,12 @@ impl<D: Driver> Shard<D> {
         if self.reads_wait() && !self.post.is_behind() {
             return Span::ZERO;
         }
-        let mut tick = self.tick_at.since(self.idle_since);
-        if let Some(end) = lists.later.next() {
-            tick = tick.min(end.since(self.idle_since));
-        }
-        let wheel = self.wheel.patience(self.idle_since).unwrap_or(tick);
-        tick.min(wheel).min(self.residents_patience())
+        let later = lists.later.next().map_or(Span::MAX, |end| end.since(self.idle_since));
+        let timers = self.pause.timeout().unwrap_or_else(|| {
+            let tick = self.tick_at.since(self.idle_since);
+            self.wheel.patience(self.idle_since).map_or(tick, |wheel| tick.min(wheel))
+        });
+        timers.min(later).min(self.residents_patience())
     }
 
     fn note(&mut self, event: Event) {

@@ -54,8 +54,9 @@ impl<D: Driver> Shard<D> {
 
     /// The patience with a connection's stage has run out.
     fn run_out(&mut self, key: Key) {
-        let Deadlines { ping, frame, .. } = self.shared.options.deadlines;
+        let Deadlines { ping, frame, login, .. } = self.shared.options.deadlines;
         let is_handshaking = self.is_handshaking(key);
+        let pause = &self.pause;
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -80,6 +81,10 @@ impl<D: Driver> Shard<D> {
                     return connection.deadline = self.now.time + frame;
                 }
                 CloseCode::FrameTimeout
+            }
+            Stage::Live(live) if live.verifying && pause.hid(connection.deadline) => {
+                // The password lies with the server, which was paused itself.
+                return connection.deadline = self.now.time + login;
             }
             Stage::Live(_) => CloseCode::LoginTimeout,
             Stage::Closing { .. } => return self.forget(key),

@@ -1,6 +1,7 @@
 //! Heartbeats: from the server with revision 4, from the client with revision 3.
 //!
-//! Whatever carries the session, they go on. Silence of a client that is held back is no fault of it.
+//! Whatever carries the session, they go on. Silence of a client that is held back is no fault of it, and only the
+//! timer judges it: a request that comes late says that its client is there, and the server itself may have paused.
 
 use tiderace_base::{Close, CloseCode, Now, Span, Time};
 use tiderace_wire::Context;
@@ -62,11 +63,6 @@ impl EngineSession {
         self.due = self.silence_ends(from);
         self.write(PacketType::Ping, "", &mut context.output);
         Ok(())
-    }
-
-    /// Whether a heartbeat of the client's is overdue.
-    pub(super) fn is_silent(&self, now: Now) -> bool {
-        self.waits() && now.time >= self.due
     }
 
     /// Whether the next heartbeat is the client's.

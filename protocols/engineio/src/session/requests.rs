@@ -21,11 +21,6 @@ impl EngineSession {
         request: &Request<'_>,
         context: &mut Context<'_>,
     ) -> Answer {
-        if !self.is_closing() && self.is_silent(now) && !context.reading_paused {
-            // The timer is just about to find out.
-            self.stop(CloseCode::HeartBeatTimeout.into(), context);
-            return Answer::Respond(Refusal::SessionUnknown.answer(None, request, &self.options));
-        }
         let Carrier::Polling(polling) = &mut self.carrier else {
             return Answer::Respond(Refusal::BadRequest.answer(None, request, &self.options));
         };

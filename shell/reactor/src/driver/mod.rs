@@ -96,6 +96,9 @@ pub enum Accepted<S> {
     Failed,
 }
 
+/// Events that one poll tells of at most; more wait for the next turn, which follows at once.
+pub(crate) const EVENTS_PER_POLL: usize = 1024;
+
 /// Ends another shard's [`Driver::poll`].
 pub trait Wake: Send + Sync {
     /// Makes the present poll return, or the next one if the shard is not polling.

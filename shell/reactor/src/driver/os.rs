@@ -15,7 +15,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tiderace_base::{Key, Now, Span, Time};
 
-use super::{Accepted, Driver, Event, Wake};
+use super::{Accepted, Driver, EVENTS_PER_POLL, Event, Wake};
 
 /// How sockets are set up. Absent values leave the choice to the operating system, whose
 /// autotuning is usually better than a guess.
@@ -269,7 +269,4 @@ const NO_SLOT: u32 = u32::MAX;
 const WAKER: Token = Token(usize::MAX);
 /// Probes sent before a silent peer is given up.
 const KEEPALIVE_PROBES: u32 = 4;
-/// Events taken per poll; more wait for the next turn, which follows at once.
-const EVENTS_PER_POLL: usize = 1024;
-
 const _: () = assert!(usize::BITS == 64, "a token holds slot and generation");

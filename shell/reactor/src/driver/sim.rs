@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tiderace_base::{Key, Now, Span, Time};
 
-use super::{Accepted, Driver, Event, Wake};
+use super::{Accepted, Driver, EVENTS_PER_POLL, Event, Wake};
 
 /// A client of the simulated network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +54,8 @@ struct Place {
     woken: Arc<AtomicBool>,
     /// Until when it sleeps unless something happens.
     sleeps_until: Time,
+    /// Its next poll is interrupted, and tells of nothing.
+    is_interrupted: bool,
 }
 
 /// One connection.
@@ -89,8 +91,12 @@ enum Parcel {
 impl Network {
     /// A network of a number of shards.
     pub fn new(seed: u64, shards: usize) -> Network {
-        let place =
-            |_| Place { events: Vec::new(), woken: Arc::default(), sleeps_until: Time::ZERO };
+        let place = |_| Place {
+            events: Vec::new(),
+            woken: Arc::default(),
+            sleeps_until: Time::ZERO,
+            is_interrupted: false,
+        };
         Network(Rc::new(RefCell::new(World {
             random: Random(seed),
             now: Time::from_nanos(1),
@@ -173,6 +179,18 @@ impl Network {
     /// A number below `bound`, for decisions of the test.
     pub fn random(&self, bound: usize) -> usize {
         self.0.borrow_mut().random.below(bound)
+    }
+
+    /// The server's process stands still for a time, as by SIGSTOP, while its sockets take what comes. The
+    /// poll in which it was stopped is interrupted, as Linux does it.
+    pub fn pause(&self, span: Span) {
+        let mut world = self.0.borrow_mut();
+        world.now = world.now + span;
+        world.carry();
+        for place in &mut world.shards {
+            place.is_interrupted = true;
+            place.sleeps_until = Time::ZERO;
+        }
     }
 
     /// Lets bytes move, and says which shards have a reason to run, in the order of the seed. If
@@ -312,7 +330,11 @@ impl Driver for SimDriver {
         if let Some(place) = world.shards.get_mut(self.shard) {
             place.sleeps_until = world.now + timeout;
             place.woken.store(false, Ordering::Relaxed);
-            events.append(&mut place.events);
+            if std::mem::take(&mut place.is_interrupted) {
+                return Ok(());
+            }
+            let told = place.events.len().min(EVENTS_PER_POLL);
+            events.extend(place.events.drain(..told));
         }
         Ok(())
     }
