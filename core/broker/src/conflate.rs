@@ -147,7 +147,16 @@ mod tests {
         let run = Rc::new(SharedRun::new(Arc::new(run)));
         let (to, reached) = (bodies.len() as u32, first + bodies.len() as u64 - 1);
         let key = SubscriptionKey(0);
-        Pending { key, run, from: 0, to, redeliveries: 0, reached, source: Source::Topic }
+        Pending {
+            key,
+            run,
+            from: 0,
+            to,
+            redeliveries: 0,
+            reached,
+            source: Source::Topic,
+            is_past: false,
+        }
     }
 
     fn body(pending: &Pending) -> String {

@@ -438,8 +438,16 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let run = Rc::new(SharedRun::new(run).counted(&self.memory));
-        let pending =
-            Pending { key, run, from: 0, to: 1, redeliveries: number, reached: 0, source };
+        let pending = Pending {
+            key,
+            run,
+            from: 0,
+            to: 1,
+            redeliveries: number,
+            reached: 0,
+            source,
+            is_past: false,
+        };
         self.push(session, pending, None, Priority::Default, effects);
     }
 

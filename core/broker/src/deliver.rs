@@ -221,6 +221,7 @@ impl Broker {
             redeliveries: 0,
             reached: last_of(run.run()),
             source: Source::Topic,
+            is_past: false,
         };
         if to.plain && !paced && !run.run().any(Flags::EXPIRES) {
             return self.push_now(now, topic, to.session, whole, effects);
@@ -442,6 +443,7 @@ impl Broker {
             reached: 0,
             run: Rc::new(SharedRun::new(segment.run)),
             source,
+            is_past: false,
         };
         self.push_segment(key_of(session), pending, false, effects);
     }

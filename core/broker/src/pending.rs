@@ -49,9 +49,19 @@ pub struct Pending {
     /// that is not known.
     pub(crate) reached: u64,
     pub(crate) source: Source,
+    /// It was published before the subscriber asked for it: a value, a history, what was missed.
+    pub(crate) is_past: bool,
 }
 
+const _: () = assert!(size_of::<Pending>() <= 40, "backlogs are made of these");
+
 impl Pending {
+    /// Whether it was published before the subscriber asked for it: then its age says nothing about the
+    /// server's latency.
+    pub fn is_past(&self) -> bool {
+        self.is_past
+    }
+
     /// As a session wants it.
     pub fn delivery(&self) -> Delivery<'_> {
         let exchange = self.exchange();

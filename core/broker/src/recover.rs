@@ -330,6 +330,7 @@ impl Broker {
                 redeliveries: 0,
                 reached: first + u64::from(to) - 1,
                 source: Source::Topic,
+                is_past: true,
             })
             .collect()
     }

@@ -124,7 +124,7 @@ metrics! {
     turn_seconds TURN_SECONDS Histogram "tiderace_turn_seconds" []
         "How long turns took, without waiting.";
     latency LATENCY Histogram "tiderace_publish_to_deliver_seconds" []
-        "From reading a publisher's bytes to writing them for a subscriber, per delivery.";
+        "From reading a publisher's bytes to writing them for a subscriber, per delivery; without values, histories and what was missed, which are older than the wish for them.";
 }
 
 /// Why a connection was closed as soon as it came.

@@ -172,7 +172,9 @@ impl<D: Driver> Shard<D> {
                 }
                 let delivery = pending.delivery();
                 metrics.messages_delivered.add((delivery.to - delivery.from) as u64);
-                metrics.latency.record(now.time.since(delivery.run.run().published()));
+                if !pending.is_past() {
+                    metrics.latency.record(now.time.since(delivery.run.run().published()));
+                }
                 session.deliver(now, &delivery, &mut Output { framing, queue });
             }
             session.flush(now, &mut Output { framing, queue });

@@ -99,7 +99,8 @@ fn cases() -> Vec<Case> {
         Some([0; 4]),
     );
     let connect = "CONNECT\naccept-version:1.2\nhost:a\nheart-beat:1000,0\n\n\0";
-    let case = |what, before, silence, during, reason| Case { what, before, silence, during, reason };
+    let case =
+        |what, before, silence, during, reason| Case { what, before, silence, during, reason };
     vec![
         case("first bytes", vec![], 9, text("ECHO\nhello"), "first-byte-timeout"),
         case(
@@ -248,9 +249,8 @@ fn many_sockets_are_all_read_before_deadlines_are_judged() {
     for client in &all {
         world.network.send(*client, connect);
     }
-    world.run_until("all", |world| {
-        all.iter().all(|client| world.network.received_len(*client) > 0)
-    });
+    world
+        .run_until("all", |world| all.iter().all(|client| world.network.received_len(*client) > 0));
     for client in &all {
         world.network.send(*client, b"\n");
     }

@@ -17,7 +17,7 @@ fn pending(first: u64, count: u32, source: Source) -> Pending {
     run.number(ShardId(0), first);
     let run = Rc::new(SharedRun::new(Arc::new(run)));
     let (key, reached) = (SubscriptionKey(0), first + u64::from(count) - 1);
-    Pending { key, run, from: 0, to: count, redeliveries: 0, reached, source }
+    Pending { key, run, from: 0, to: count, redeliveries: 0, reached, source, is_past: false }
 }
 
 fn reached(backlog: &Backlog) -> Vec<u64> {
