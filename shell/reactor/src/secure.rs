@@ -83,6 +83,12 @@ impl Secure {
         self.table.get(&key.slot).is_some_and(|secured| secured.is_ended || secured.is_failed)
     }
 
+    /// Whether client and server have agreed on HTTP/2 in the handshake.
+    pub(crate) fn agreed_http2(&self, key: Key) -> bool {
+        let secured = self.table.get(&key.slot);
+        secured.is_some_and(|secured| secured.session.alpn() == Some(b"h2"))
+    }
+
     pub(crate) fn put(&mut self, key: Key, secured: Option<Box<Secured>>) {
         if let Some(secured) = secured {
             self.table.insert(key.slot, secured);

@@ -68,7 +68,12 @@ pub(crate) fn sniff(bytes: &[u8], pin: Pin, http2: bool, protocols: &[Protocol])
         let text = format!("HTTP/2 is not spoken here; spoken here: {}\n", spoken(pin, protocols));
         return Sniffed::Refused(refusal(CloseCode::UnknownProtocol), text.into_bytes());
     }
-    let http = HTTP_METHODS.iter().any(|method| consider(prefix(bytes, method)));
+    let may_be = |mark| prefix(bytes, mark) == Detect::More;
+    if pin == Pin::Http && !may_be(TLS_HANDSHAKE) && !may_be(HTTP2_PREFACE) {
+        // Nothing else can be meant, so that whatever is wrong with it gets an answer of HTTP.
+        return Sniffed::Http;
+    }
+    let http = !may_be(HTTP2_PREFACE) && consider(request(bytes));
     if http && !matches!(pin, Pin::Protocol(_)) {
         return Sniffed::Http;
     }
@@ -127,6 +132,31 @@ fn prefix(bytes: &[u8], mark: &[u8]) -> Detect {
     }
 }
 
+/// Whether the bytes begin as a request of HTTP/1 does: a method, a space and what targets begin with, behind
+/// the empty lines that a server ignores (RFC 9112 section 2.2). A method that nobody knows is a matter of
+/// HTTP, too (RFC 9110 section 15.6.2).
+fn request(bytes: &[u8]) -> Detect {
+    let mut rest = bytes;
+    for _ in 0..EMPTY_LINES_MAX {
+        rest = rest.strip_prefix(b"\r\n").unwrap_or(rest);
+    }
+    if HTTP_METHODS.iter().any(|method| rest.starts_with(method)) {
+        return Detect::Yes;
+    }
+    if rest.is_empty() || rest == b"\r" {
+        return Detect::More;
+    }
+    let is_method = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'-';
+    let method = rest.iter().take_while(|byte| is_method(byte)).count();
+    match rest.get(method..).unwrap_or_default() {
+        _ if method == 0 || method > METHOD_BYTES_MAX => Detect::No,
+        [] | [b' '] => Detect::More,
+        [b' ', b'/' | b'*', ..] => Detect::Yes,
+        [b' ', target @ ..] => prefix(target, b"http"),
+        _ => Detect::No,
+    }
+}
+
 /// A TLS record of type handshake and any version 3 (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: &[u8] = &[0x16, 0x03];
 /// A record holding the fatal alert `protocol_version` (RFC 8446 section 6.2): clients show it as
@@ -145,6 +175,10 @@ const HTTP_METHODS: &[&[u8]] = &[
     b"PUT ",
     b"TRACE ",
 ];
+/// Empty lines before a request that are ignored.
+const EMPTY_LINES_MAX: usize = 2;
+/// The longest method that anybody has registered has 17 bytes.
+const METHOD_BYTES_MAX: usize = 32;
 /// No protocol needs more to be told apart.
 const SNIFF_BYTES_MAX: usize = 1024;
 
@@ -172,11 +206,23 @@ mod tests {
             (b"GET", "More"),
             (b"GET ", "Http"),
             (b"OPTIONS * HTTP/1.1", "Http"),
+            (b"CONNECT a:443 HTTP/1.1", "Http"),
+            (b"PROPFIND", "More"),
+            (b"PROPFIND ", "More"),
+            (b"PROPFIND /", "Http"),
+            (b"M-SEARCH * HTTP/1.1", "Http"),
+            (b"BREW http://a/pot", "Http"),
+            (b"HELO example.org", "unknown-protocol"),
+            (b"\r\n", "More"),
+            (b"\r\n\r\nGET /", "Http"),
+            (b"\r\n\r\n\r\nGET /", "unknown-protocol"),
+            (b"\r\nPROPFIND /", "Http"),
             (b"P", "More"),
             (b"PRI * HTTP/2.", "More"),
             (b"PRI * HTTP/2.0\r\n", "Http2"),
             (b"EC", "More"),
             (b"ECHO\nabc", "Protocol(0)"),
+            (b"ECHO", "More"),
             (b"LINE\n", "Protocol(1)"),
             (b"\x16", "More"),
             (b"\x16\x03\x01\x02\x00", "tls-not-supported"),
@@ -193,10 +239,14 @@ mod tests {
             (&b"GET / HTTP/1.1"[..], Pin::Protocol(0), "protocol-not-allowed"),
             (b"LINE\n", Pin::Protocol(0), "protocol-not-allowed"),
             (b"ECHO\n", Pin::Protocol(0), "Protocol(0)"),
-            (b"ECHO\n", Pin::Http, "protocol-not-allowed"),
+            (b"ECHO\n", Pin::Http, "Http"),
             (b"GET ", Pin::Http, "Http"),
+            (b"\r\n", Pin::Http, "Http"),
+            (b"P", Pin::Http, "More"),
+            (b"PROPFIND", Pin::Http, "Http"),
             (b"\x16\x03\x01", Pin::Protocol(0), "tls-not-supported"),
-            (b"nonsense", Pin::Http, "unknown-protocol"),
+            (b"nonsense", Pin::Http, "Http"),
+            (b"\r\nGET /", Pin::Protocol(0), "protocol-not-allowed"),
             (b"PRI * HTTP/2.0", Pin::Http, "Http2"),
             (b"PRI * HTTP/2.0", Pin::Protocol(0), "unknown-protocol"),
         ] {
