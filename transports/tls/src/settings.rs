@@ -205,6 +205,8 @@ impl Settings {
         // A ticket holds the state of its session, encrypted: coming back costs the server no memory.
         config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(library)?;
         config.send_tls13_tickets = 1;
+        // Without this rustls keeps sessions of TLS 1.2 for clients that take no ticket.
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(Settings(Arc::new(config)))
     }
 

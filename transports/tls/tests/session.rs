@@ -69,6 +69,17 @@ fn who_comes_back_is_known() {
 }
 
 #[test]
+fn the_server_keeps_no_session_for_who_takes_no_ticket() {
+    let settings = settings();
+    let mut first = Peer::without_tickets(&settings);
+    first.shake_hands();
+    first.answer(b"hello");
+    let mut second = first.again(&settings);
+    second.shake_hands();
+    assert!(!second.session.established().unwrap().is_resumed);
+}
+
+#[test]
 fn half_a_message_and_then_something_else_ends_it() {
     // rustls has seen the half and counts on being shown it again, also when it says why it ends.
     let mut peer = Peer::new(&settings(), &VERSIONS);

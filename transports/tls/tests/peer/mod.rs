@@ -86,6 +86,15 @@ impl Peer {
         Peer { session, client, heard, client_heard, sent: 0, config, out }
     }
 
+    /// A client of TLS 1.2 that takes no ticket and asks for its session by its number.
+    pub fn without_tickets(settings: &Settings) -> Peer {
+        let config = Arc::clone(&Peer::new(settings, &[&rustls::version::TLS12]).config);
+        let mut config = Arc::unwrap_or_clone(config);
+        config.resumption = rustls::client::Resumption::in_memory_sessions(4)
+            .tls12_resumption(rustls::client::Tls12Resumption::SessionIdOnly);
+        Peer::with(settings, Arc::new(config))
+    }
+
     /// Another connection of the same client.
     pub fn again(&self, settings: &Settings) -> Peer {
         Peer::with(settings, Arc::clone(&self.config))
