@@ -10,6 +10,8 @@ use std::io::{self, ErrorKind, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::watch::Watch;
+
 /// A directory of files.
 pub trait Disk: fmt::Debug + Send + 'static {
     /// One of its files.
@@ -50,6 +52,13 @@ pub trait Disk: fmt::Debug + Send + 'static {
     /// # Errors
     /// When that is not certain.
     fn sync_names(&mut self) -> io::Result<()>;
+
+    /// Whether the directory is still in its place, with its lock and every file that was made or opened. Asked
+    /// for each commit, so it must cost little when nothing has changed.
+    ///
+    /// # Errors
+    /// What was removed or replaced.
+    fn verify(&mut self) -> io::Result<()>;
 }
 
 /// A file that is open.
@@ -100,12 +109,18 @@ pub struct Directory {
     names: File,
     /// Holds the lock until it is dropped.
     _lock: File,
+    watch: Watch,
 }
 
 /// The file whose lock says that the directory is in use.
 pub(crate) const LOCK: &str = "lock";
 
 impl Directory {
+    #[cfg(test)]
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
     /// Opens the directory, making it if it does not exist, and locks it.
     ///
     /// # Errors
@@ -125,7 +140,9 @@ impl Directory {
             Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        Ok(Directory { path: path.to_owned(), names: File::open(path)?, _lock: lock })
+        let names = File::open(path)?;
+        let watch = Watch::begin(&names, &lock)?;
+        Ok(Directory { path: path.to_owned(), names, _lock: lock, watch })
     }
 }
 
@@ -145,25 +162,37 @@ impl Disk for Directory {
     fn create(&mut self, name: &str) -> io::Result<OpenFile> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
-        Ok(OpenFile(options.open(self.path.join(name))?))
+        let file = options.open(self.path.join(name))?;
+        self.watch.add(name, &file)?;
+        Ok(OpenFile(file))
     }
 
     fn open(&mut self, name: &str) -> io::Result<OpenFile> {
         let mut file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
         file.seek(SeekFrom::End(0))?;
+        self.watch.add(name, &file)?;
         Ok(OpenFile(file))
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path.join(from), self.path.join(to))
+        fs::rename(self.path.join(from), self.path.join(to))?;
+        self.watch.remove(from);
+        let renamed = File::open(self.path.join(to))?;
+        self.watch.add(to, &renamed)
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path.join(name))
+        fs::remove_file(self.path.join(name))?;
+        self.watch.remove(name);
+        Ok(())
     }
 
     fn sync_names(&mut self) -> io::Result<()> {
         self.names.sync_all()
+    }
+
+    fn verify(&mut self) -> io::Result<()> {
+        self.watch.verify(&self.path)
     }
 }
 

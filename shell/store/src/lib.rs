@@ -37,6 +37,7 @@ mod disk;
 mod error;
 mod frame;
 mod header;
+mod high_water;
 mod index;
 mod inspect;
 mod log;
@@ -52,6 +53,7 @@ mod scan;
 mod store;
 mod streams;
 mod varint;
+mod watch;
 
 pub use batch::{BATCH_BYTES_MAX, Batch, TooLarge};
 pub use committer::{Committer, Done, Notice, Refused, RefusedReason, Submitter};

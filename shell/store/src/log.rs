@@ -13,6 +13,7 @@ use crate::disk::{Disk, DiskFile, is_full};
 use crate::error::CommitError;
 use crate::frame::{self, FRAME_HEADER_BYTES, Seed};
 use crate::header::{HEADER_BYTES, Header, segment_name};
+use crate::high_water::{HighWaterFile, not_marked};
 use crate::index::Index;
 use crate::messages::Place;
 use crate::record::Record;
@@ -51,6 +52,7 @@ pub(crate) struct Log<D: Disk> {
     /// From the oldest to the head.
     pub(crate) segments: VecDeque<Segment>,
     pub(crate) head: Head<D::File>,
+    pub(crate) high_water: HighWaterFile<D::File>,
     /// Batches that are written and not yet in the index.
     pub(crate) written: Vec<(Place, Batch)>,
     pub(crate) is_broken: bool,
@@ -76,6 +78,8 @@ impl<D: Disk> Log<D> {
         if self.is_broken {
             return Err(broken("write", io::Error::other("an earlier write or sync has failed")));
         }
+        // Whoever has the directory now must find nothing of ours in it.
+        self.verify()?;
         let bytes: usize = batches.iter().map(Batch::bytes).sum();
         let is_begun = self.head.bytes as usize > HEADER_BYTES;
         if is_begun && self.head.bytes as usize + bytes > self.segment_bytes.0 as usize {
@@ -120,9 +124,21 @@ impl<D: Disk> Log<D> {
         match self.head.file.sync() {
             Ok(()) => {
                 self.head.synced = self.head.bytes;
+                self.high_water.rise(self.head_number(), self.head.bytes);
                 Ok(())
             }
             Err(error) => Err(self.fail("sync the log", error)),
+        }
+    }
+
+    /// Makes sure that what is written can be found again: the directory and all its files are where they were.
+    ///
+    /// # Errors
+    /// When they are not; then nothing is acknowledged any more.
+    pub(crate) fn verify(&mut self) -> Result<(), CommitError> {
+        match self.disk.verify() {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.fail("find the files of the store", error)),
         }
     }
 
@@ -177,7 +193,8 @@ impl<D: Disk> Log<D> {
         self.sync()?;
         // The mark written now says that everything before it, the first one too, is on disk.
         self.append(&mut Vec::new())?;
-        self.sync()
+        self.sync()?;
+        self.high_water.sync().map_err(not_marked)
     }
 
     /// Ends the head and begins the next segment.
@@ -210,6 +227,7 @@ impl<D: Disk> Log<D> {
         self.sync()?;
         self.segments.push_back(Segment { bytes: HEADER_BYTES as u64, live: 0 });
         self.head = next;
+        self.high_water.rise(number, HEADER_BYTES as u32);
         Ok(())
     }
 

@@ -60,6 +60,13 @@ store_metrics! {
     is_broken false false "tiderace_store_broken" "1 after the disk has failed; nothing is acknowledged until the server is started again.";
 }
 
+impl StoreMetrics {
+    /// Whether the store has failed for good: nothing is acknowledged until it is opened again.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed) != 0
+    }
+}
+
 pub(crate) fn add(counter: &AtomicU64, amount: u64) {
     // Not `fetch_add`: with one writer a plain store is as good and costs no bus lock.
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);

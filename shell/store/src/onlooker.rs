@@ -88,6 +88,10 @@ impl Disk for Onlooker {
     fn sync_names(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    fn verify(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file as it is, or as it would be.

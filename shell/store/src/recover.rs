@@ -13,6 +13,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, DamageKind, OpenError};
 use crate::frame::{FrameError, Seed};
 use crate::header::{HEADER_BYTES, Header, segment_name, segment_number};
+use crate::high_water::{self, HighWater, HighWaterFile};
 use crate::index::Index;
 use crate::log::{Head, Log, Segment, SegmentBytes, begin, segment_of};
 use crate::messages::Place;
@@ -55,6 +56,7 @@ pub(crate) fn open<D: Disk>(
         contents: Contents::default(),
         report: Report::default(),
         streams_below: 1,
+        high_water: None,
     }
     .open()
 }
@@ -74,6 +76,8 @@ struct Reader<D: Disk> {
     contents: Contents,
     report: Report,
     streams_below: u64,
+    /// What was on disk for certain when the log was written to last.
+    high_water: Option<HighWater>,
 }
 
 /// A segment that has been read.
@@ -88,12 +92,18 @@ struct Read<F> {
 impl<D: Disk> Reader<D> {
     fn open(mut self) -> Result<Opened<D>, OpenError> {
         let mut numbers = self.list()?;
+        let high_water = high_water::read(&mut self.disk);
+        self.high_water =
+            high_water.map_err(|error| self.refused("read the mark of the log's end", error))?;
         if numbers.is_empty() {
+            if let Some(mark) = self.high_water {
+                self.damaged(mark.segment, 0, 0, DamageKind::Missing)?;
+            }
             let header = Header { salt: self.opening.salt, number: 1, oldest: 1 };
             let head = begin(&mut self.disk, &header);
             let head = head.map_err(|error| self.refused("begin the log", error))?;
             self.segments.push_back(Segment { bytes: HEADER_BYTES as u64, live: 0 });
-            return Ok(self.finish(head, header.salt));
+            return self.finish(head, header.salt);
         }
         self.leave_out_old(&mut numbers)?;
         let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
@@ -280,6 +290,7 @@ impl<D: Disk> Reader<D> {
             }
             self.skip_damage(&mut tail, DamageKind::Record(error))?;
         }
+        self.check_high_water(&tail)?;
         if tail.end.ended {
             self.damaged(tail.number + 1, 0, 0, DamageKind::Missing)?;
         }
@@ -297,10 +308,28 @@ impl<D: Disk> Reader<D> {
             segment.bytes = u64::from(bytes);
         }
         let head = Head { file: tail.file, seed, bytes, synced: bytes };
-        let mut opened = self.finish(head, salt);
+        let mut opened = self.finish(head, salt)?;
         // What cannot be removed now is only in the way of nobody; the next start tries again.
         let _ = opened.log.remove_old();
         Ok(opened)
+    }
+
+    /// What was synced must be there: behind a torn end there were only bytes that were not.
+    fn check_high_water(&mut self, tail: &Read<D::File>) -> Result<(), OpenError> {
+        let salt = self.salt;
+        let Some(mark) = self.high_water.filter(|mark| Some(mark.salt) == salt) else {
+            return Ok(());
+        };
+        let (number, whole) = (tail.number, tail.end.whole);
+        if mark.segment == number && mark.bytes > whole {
+            let missing = u64::from(mark.bytes - whole);
+            self.damaged(number, u64::from(whole), missing, DamageKind::Short)?;
+        }
+        if mark.segment > number && !tail.end.ended {
+            self.damaged(number, u64::from(whole), 0, DamageKind::Short)?;
+            self.damaged(mark.segment, 0, 0, DamageKind::Missing)?;
+        }
+        Ok(())
     }
 
     /// Cuts a torn end off and makes sure that what was read is on disk, with its name.
@@ -348,7 +377,7 @@ impl<D: Disk> Reader<D> {
         let head = head.map_err(|error| self.refused("begin a new segment", error))?;
         self.segments.push_back(Segment { bytes: HEADER_BYTES as u64, live: 0 });
         let directory = self.directory.clone();
-        let mut opened = self.finish(head, salt);
+        let mut opened = self.finish(head, salt)?;
         match opened.log.write_again(&opened.recovered) {
             Ok(()) => Ok(opened),
             Err(error) => Err(OpenError::System {
@@ -359,7 +388,12 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    fn finish(self, head: Head<D::File>, salt: u64) -> Opened<D> {
+    fn finish(mut self, head: Head<D::File>, salt: u64) -> Result<Opened<D>, OpenError> {
+        let number = self.first + (self.segments.len() as u32 - 1);
+        let end = (salt, number, head.bytes);
+        let high_water = HighWaterFile::open(&mut self.disk, self.high_water, end);
+        let high_water =
+            high_water.map_err(|error| self.refused("mark the end of the log", error))?;
         let index = self.index;
         let needed_from = self.oldest;
         let log = Log {
@@ -370,13 +404,14 @@ impl<D: Disk> Reader<D> {
             oldest: self.first,
             segments: self.segments,
             head,
+            high_water,
             written: Vec::new(),
             is_broken: false,
             needed_from,
             cleaning: None,
         };
         let recovered = assemble(&log.index, self.contents, self.report);
-        Opened { log, recovered, streams_below: self.streams_below }
+        Ok(Opened { log, recovered, streams_below: self.streams_below })
     }
 
     /// Whether a segment has its header and nothing else.

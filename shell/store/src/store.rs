@@ -161,8 +161,16 @@ impl<D: Disk> Store<D> {
         {
             problem = Some(error);
         }
+        // What is acknowledged must be where the next start looks for it.
+        if outcomes.contains(&Outcome::Committed)
+            && !matches!(problem, Some(CommitError::Broken { .. }))
+            && let Err(error) = self.log.verify()
+        {
+            problem = Some(error);
+        }
         if matches!(problem, Some(CommitError::Broken { .. })) {
             outcomes.fill(Outcome::Broken);
+            set(&self.metrics.is_broken, 1);
         }
         let refused = outcomes.iter().filter(|outcome| **outcome != Outcome::Committed).count();
         add(&self.metrics.refused, refused as u64);

@@ -79,8 +79,9 @@ fn every_flipped_bit_of_a_closed_log_is_noticed_or_harmless() {
 }
 
 #[test]
-fn after_a_crash_at_most_the_last_commit_can_be_taken_for_torn() {
+fn without_its_mark_at_most_the_last_commit_can_be_taken_for_torn() {
     let (disk, states) = written(2, false);
+    tiderace_store::Disk::remove(&mut disk.clone(), "high-water").unwrap();
     let last = &states[states.len() - 2..];
     for (damaged, place) in flipped(&disk) {
         match open(&damaged, false) {
@@ -151,6 +152,67 @@ fn missing_and_shortened_and_exchanged_files_are_noticed() {
             }
         }
     }
+}
+
+#[test]
+fn a_last_segment_that_was_cut_short_is_noticed() {
+    for is_closed in [true, false] {
+        let (disk, states) = written(6, is_closed);
+        let last = segments(&disk).pop().unwrap();
+        let content = disk.content(&last);
+        for length in 0..content.len() {
+            let damaged = disk.copy();
+            damaged.replace(&last, content[..length].to_vec());
+            let opened = open(&damaged, false).map(drop);
+            assert!(matches!(opened, Err(OpenError::Damaged { .. })), "{is_closed} {length}");
+            // It is told once, and writing goes on.
+            drop(open(&damaged, true).unwrap());
+            damaged.lose_power();
+            open(&damaged, false).unwrap_or_else(|error| panic!("{is_closed} {length}: {error}"));
+        }
+        let (_, recovered) = open(&disk, false).unwrap();
+        assert_eq!(Model::of(&recovered), *states.last().unwrap());
+    }
+}
+
+#[test]
+fn after_a_kill_every_flipped_bit_of_what_was_synced_is_noticed_or_harmless() {
+    let (disk, states) = written(7, false);
+    for (damaged, place) in flipped(&disk) {
+        match open(&damaged, false) {
+            Err(OpenError::Damaged { .. }) => {}
+            Err(error) => panic!("{place}: {error}"),
+            Ok((_, recovered)) => {
+                assert_eq!(Model::of(&recovered), *states.last().unwrap(), "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_without_any_segment_is_no_new_store_if_there_was_one() {
+    let (disk, _) = written(8, true);
+    for name in segments(&disk) {
+        tiderace_store::Disk::remove(&mut disk.clone(), &name).unwrap();
+    }
+    assert!(matches!(open(&disk, false), Err(OpenError::Damaged { .. })));
+    drop(open(&disk, true).unwrap());
+    open(&disk, false).unwrap();
+}
+
+#[test]
+fn a_mark_that_is_gone_or_damaged_or_of_an_earlier_version_keeps_nobody_from_starting() {
+    let (disk, states) = written(9, true);
+    let marks = disk.content("high-water");
+    for content in [vec![0; 64], marks[..10].to_vec(), vec![0xa7; 64]] {
+        let other = disk.copy();
+        other.replace("high-water", content);
+        let (_, recovered) = open(&other, false).unwrap();
+        assert_eq!(Model::of(&recovered), *states.last().unwrap());
+        assert!(other.content("high-water").len() >= 64, "there is one again");
+    }
+    tiderace_store::Disk::remove(&mut disk.clone(), "high-water").unwrap();
+    open(&disk, false).unwrap();
 }
 
 #[test]

@@ -45,6 +45,8 @@ struct State {
     syncs_left: Option<u64>,
     /// Bytes all files may have together.
     capacity: Option<usize>,
+    /// Looks at the directory that find it there; then somebody has removed it.
+    looks_left: Option<u32>,
 }
 
 /// The file system; clones are the same one.
@@ -62,6 +64,7 @@ impl SimulatedDisk {
             left: None,
             syncs_left: None,
             capacity: None,
+            looks_left: None,
         })))
     }
 
@@ -77,6 +80,11 @@ impl SimulatedDisk {
     /// A sync fails after so many others.
     pub(crate) fn fail_sync_after(&self, syncs: Option<u64>) {
         self.state().syncs_left = syncs;
+    }
+
+    /// Somebody removes the directory behind the next look at it, which is the one before writing.
+    pub(crate) fn vanish_after_write(&self) {
+        self.state().looks_left = Some(1);
     }
 
     pub(crate) fn limit(&self, bytes: Option<usize>) {
@@ -117,6 +125,7 @@ impl SimulatedDisk {
             left: None,
             syncs_left: None,
             capacity: None,
+            looks_left: None,
         })))
     }
 
@@ -272,6 +281,17 @@ impl Disk for SimulatedDisk {
         state.pending_names.clear();
         state.durable_names = state.names.clone();
         Ok(())
+    }
+
+    fn verify(&mut self) -> io::Result<()> {
+        match &mut self.state().looks_left {
+            None => Ok(()),
+            Some(0) => Err(ErrorKind::NotFound.into()),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
     }
 }
 

@@ -1,0 +1,140 @@
+//! Whether a directory and its files are still those that were opened.
+//!
+//! A file that is open can be written to and synced after its name is gone: whoever removes or replaces the
+//! directory of a running server would lose what is acknowledged from then on, and whoever removes its lock lets a
+//! second server in. Names are looked at again when the directory's time of change says that some of them
+//! have changed; otherwise a look costs one system call. Relies on the file system keeping that time, as all
+//! local ones do. Invariant: a change is noticed by the first look after it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use crate::disk::LOCK;
+use crate::header::segment_number;
+
+/// A file, whatever its name: device and inode.
+type Identity = (u64, u64);
+
+/// What was opened, by which it is known again.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    directory: Identity,
+    files: BTreeMap<String, Identity>,
+    /// The directory's time of change when all names were looked at last.
+    looked: Option<SystemTime>,
+    /// Times that all names were looked at.
+    #[cfg(test)]
+    looks: u32,
+}
+
+impl Watch {
+    pub(crate) fn begin(directory: &File, lock: &File) -> io::Result<Watch> {
+        let mut watch = Watch {
+            directory: identity(&directory.metadata()?),
+            files: BTreeMap::new(),
+            looked: None,
+            #[cfg(test)]
+            looks: 0,
+        };
+        watch.add(LOCK, lock)?;
+        Ok(watch)
+    }
+
+    /// A file was made or opened. Only the lock and segments count: without the others nothing is lost.
+    pub(crate) fn add(&mut self, name: &str, file: &File) -> io::Result<()> {
+        if name == LOCK || segment_number(name).is_some() {
+            self.files.insert(name.to_owned(), identity(&file.metadata()?));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.files.remove(name);
+    }
+
+    /// Looks whether all is as it was.
+    ///
+    /// # Errors
+    /// What was removed or replaced.
+    pub(crate) fn verify(&mut self, path: &Path) -> io::Result<()> {
+        let shown = path.display();
+        let found = fs::metadata(path).map_err(|error| gone(&shown, &error))?;
+        if identity(&found) != self.directory {
+            return Err(replaced(&shown));
+        }
+        let changed = found.modified()?;
+        if self.looked == Some(changed) {
+            return Ok(());
+        }
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
+        for (name, known) in &self.files {
+            let file = path.join(name);
+            let found = fs::metadata(&file).map_err(|error| gone(&file.display(), &error))?;
+            if identity(&found) != *known {
+                return Err(replaced(&file.display()));
+            }
+        }
+        // Two changes within one step of the file system's clock have the same time.
+        let is_settled = changed.elapsed().map_or(true, |age| age > clock_step(&found));
+        self.looked = is_settled.then_some(changed);
+        Ok(())
+    }
+}
+
+/// The longest step of the file system's clock: that of the kernel's ticks, or seconds if it keeps no more.
+fn clock_step(found: &Metadata) -> Duration {
+    match found.mtime_nsec() {
+        0 => Duration::from_secs(2),
+        _ => Duration::from_millis(20),
+    }
+}
+
+fn identity(data: &Metadata) -> Identity {
+    (data.dev(), data.ino())
+}
+
+fn gone(what: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
+    let was = "was removed, or cannot be read any more";
+    io::Error::new(error.kind(), format!("{what} {was}: {error}"))
+}
+
+fn replaced(what: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!("{what} was replaced by another while the server ran"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Directory, Disk};
+
+    #[test]
+    fn names_are_looked_at_only_when_some_have_changed() {
+        let path = std::env::temp_dir().join(format!("tiderace-watch-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        let mut disk = Directory::open(&path).unwrap();
+        let file = disk.create("0000000001.log").unwrap();
+        // As if it was long ago.
+        let past = SystemTime::now() - Duration::from_secs(60);
+        File::open(&path).unwrap().set_modified(past).unwrap();
+        for _ in 0..100 {
+            disk.verify().unwrap();
+        }
+        assert_eq!(disk.watch().looks, 1);
+        fs::write(path.join("b"), "").unwrap();
+        disk.verify().unwrap();
+        disk.verify().unwrap();
+        assert!(disk.watch().looks >= 3, "a change of just now may hide another one");
+        fs::remove_file(path.join("0000000001.log")).unwrap();
+        let error = disk.verify().unwrap_err().to_string();
+        assert!(error.contains("0000000001.log was removed"), "{error}");
+        drop(file);
+        fs::remove_dir_all(&path).unwrap();
+    }
+}
