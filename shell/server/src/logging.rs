@@ -1,9 +1,23 @@
 //! Logs on standard error: text for people on a terminal, JSON lines otherwise.
+//!
+//! Lines are written by a thread of their own. A thread that has something to say puts the line into a
+//! bounded queue and goes on; what does not fit, or cannot be written, is dropped and counted. Invariant: no
+//! shard ever waits for whoever reads the log, and nothing that happens to standard error ends the process.
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use tiderace_config::{LogConfig, LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The log of this process, once it has begun.
+static LOG: OnceLock<LogQueue> = OnceLock::new();
 
 /// Starts logging. `RUST_LOG` overrides the configured level.
 pub(crate) fn start(config: &LogConfig) {
@@ -16,15 +30,223 @@ pub(crate) fn start(config: &LogConfig) {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let json = match config.format {
-        LogFormat::Auto => !std::io::stderr().is_terminal(),
+        LogFormat::Auto => !io::stderr().is_terminal(),
         LogFormat::Json => true,
         LogFormat::Text => false,
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let queue = LOG.get_or_init(|| {
+        let (queue, lines) = LogQueue::new();
+        let writer = queue.clone();
+        let thread = std::thread::Builder::new().name("log".to_owned());
+        // Not `io::stderr()`: its lock would be held as long as a write waits for a reader.
+        let to = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+        // Without file or thread all lines are dropped and counted, and the server runs.
+        let _ = to.and_then(|to| thread.spawn(move || writer.write_lines(&lines, to)));
+        queue
+    });
+    // A queue takes everything, so there are no errors to tell; telling them would write to standard error.
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(queue.clone())
+        .log_internal_errors(false);
     // A second start, as in tests, keeps the first one's settings.
     let _ = if json {
         builder.json().flatten_event(true).try_init()
     } else {
         builder.with_target(false).try_init()
     };
+    log_panics();
+}
+
+/// Waits until what was logged is written, but not for a reader that does not read; says whether all is. To be
+/// called before the process ends.
+pub(crate) fn finish() -> bool {
+    LOG.get().is_none_or(|queue| queue.wait(FINISH_TIMEOUT))
+}
+
+/// Appends the metrics.
+pub(crate) fn render(out: &mut String) {
+    let dropped = LOG.get().map_or(0, |queue| queue.shared.dropped.load(Ordering::Relaxed));
+    let name = "tiderace_log_lines_dropped_total";
+    // Writing to a String cannot fail.
+    let _ = std::fmt::Write::write_fmt(
+        out,
+        format_args!(
+            "# HELP {name} {DROPPED_HELP}\n# TYPE {name} counter\n{name} {dropped}\n"
+        ),
+    );
+}
+
+const DROPPED_HELP: &str =
+    "Lines of the log that were dropped because standard error was not read, or could not be written to.";
+
+/// A panic is a line of the log like any other: the default hook would write to standard error itself, and
+/// wait if nobody reads.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let thread = thread.name().unwrap_or("unnamed");
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let message = panic.payload_as_str().unwrap_or("a panic without a message");
+        tracing::error!(event = "panic", thread, place, message, "a defect of the server");
+    }));
+}
+
+/// Takes lines without waiting.
+#[derive(Clone)]
+struct LogQueue {
+    lines: SyncSender<Vec<u8>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Bytes of lines that wait, the one that is being written included.
+    waiting_bytes: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+impl LogQueue {
+    fn new() -> (LogQueue, Receiver<Vec<u8>>) {
+        let (lines, receiver) = sync_channel(LINES_MAX);
+        (LogQueue { lines, shared: Arc::default() }, receiver)
+    }
+
+    /// Takes a line, or drops and counts it.
+    fn push(&self, line: Vec<u8>) {
+        let bytes = line.len();
+        let waiting = self.shared.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let refused = if waiting.saturating_add(bytes) > BYTES_MAX {
+            true
+        } else {
+            match self.lines.try_send(line) {
+                Ok(()) => false,
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => true,
+            }
+        };
+        if refused {
+            self.shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes lines as long as there are any senders; tells of lost ones as soon as a line was written again.
+    fn write_lines(&self, lines: &Receiver<Vec<u8>>, mut to: impl Write) {
+        let mut told = 0;
+        for line in lines {
+            let written = to.write_all(&line).and_then(|()| to.flush());
+            self.shared.waiting_bytes.fetch_sub(line.len(), Ordering::Relaxed);
+            if written.is_err() {
+                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            let dropped = self.shared.dropped.load(Ordering::Relaxed);
+            if dropped > told {
+                let lines = dropped - told;
+                told = dropped;
+                tracing::warn!(
+                    event = "log-lines-dropped",
+                    lines,
+                    "lines of the log were dropped: standard error was not read, or could not be written to"
+                );
+            }
+        }
+    }
+
+    /// Waits until nothing waits, at most so long; says whether that is so.
+    fn wait(&self, timeout: Duration) -> bool {
+        let begun = Instant::now();
+        let waits = || self.shared.waiting_bytes.load(Ordering::Relaxed) > 0;
+        while waits() && begun.elapsed() < timeout {
+            std::thread::sleep(FINISH_STEP);
+        }
+        !waits()
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogQueue {
+    type Writer = QueuedLine<'a>;
+
+    fn make_writer(&'a self) -> QueuedLine<'a> {
+        QueuedLine { queue: self, bytes: Vec::new() }
+    }
+}
+
+/// One line, which is queued when it is whole.
+struct QueuedLine<'a> {
+    queue: &'a LogQueue,
+    bytes: Vec<u8>,
+}
+
+impl Write for QueuedLine<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for QueuedLine<'_> {
+    fn drop(&mut self) {
+        if !self.bytes.is_empty() {
+            self.queue.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// Lines that may wait to be written.
+const LINES_MAX: usize = 8192;
+/// Bytes of lines that may wait to be written.
+const BYTES_MAX: usize = 4 << 20;
+/// How long a process that ends waits for its log to be written.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often it looks.
+const FINISH_STEP: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_dropped_and_counted() {
+        let (queue, lines) = LogQueue::new();
+        for _ in 0..LINES_MAX + 3 {
+            queue.push(b"line\n".to_vec());
+        }
+        let dropped = || queue.shared.dropped.load(Ordering::Relaxed);
+        assert_eq!(dropped(), 3);
+        assert_eq!(queue.shared.waiting_bytes.load(Ordering::Relaxed), LINES_MAX * 5);
+        while lines.try_recv().is_ok() {}
+        queue.shared.waiting_bytes.store(0, Ordering::Relaxed);
+        queue.push(vec![b'x'; BYTES_MAX]);
+        queue.push(b"y".to_vec());
+        assert_eq!(dropped(), 4, "bytes are bounded as well");
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted() {
+        struct FullDevice;
+        impl Write for FullDevice {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (queue, lines) = LogQueue::new();
+        queue.push(b"one\n".to_vec());
+        queue.push(b"two\n".to_vec());
+        let shared = Arc::clone(&queue.shared);
+        let LogQueue { lines: sender, .. } = queue;
+        let (other, _) = LogQueue::new();
+        let writer = LogQueue { shared: Arc::clone(&shared), lines: other.lines };
+        drop(sender);
+        writer.write_lines(&lines, FullDevice);
+        assert_eq!(shared.dropped.load(Ordering::Relaxed), 2);
+        assert_eq!(shared.waiting_bytes.load(Ordering::Relaxed), 0);
+    }
 }

@@ -16,6 +16,7 @@ mod page;
 mod persistence;
 mod process;
 mod serve;
+mod signals;
 mod socketio;
 mod specs;
 mod tls;

@@ -15,6 +15,7 @@ use tiderace_rsocket::RSocketMetrics;
 use tiderace_topics::Path;
 use tiderace_wire::{Credentials, Kind, Request, Response};
 
+use crate::logging;
 use crate::login::principal;
 use crate::persistence::Persistence;
 use crate::process;
@@ -60,10 +61,18 @@ impl Monitor {
     }
 
     fn readiness(&self) -> Response {
-        if self.ready.load(Ordering::Relaxed) {
-            return text(200, "ready\n".to_owned());
+        if !self.ready.load(Ordering::Relaxed) {
+            return error(503, "stopping", "the server is stopping; connect to another one");
         }
-        error(503, "stopping", "the server is stopping; connect to another one")
+        let persistence = self.persistence.get().and_then(Option::as_ref);
+        if persistence.is_some_and(|persistence| persistence.has_failed()) {
+            return error(
+                503,
+                "store-failed",
+                "the store has failed and keeps nothing from now on; the log says why; start the server again",
+            );
+        }
+        text(200, "ready\n".to_owned())
     }
 
     fn metrics(&self) -> Response {
@@ -76,6 +85,7 @@ impl Monitor {
             body: {
                 let mut body = render(&self.name, node);
                 process::render(&mut body);
+                logging::render(&mut body);
                 if let Some(state) = self.tls.get() {
                     state.render(&mut body);
                 }

@@ -92,6 +92,11 @@ impl Persistence {
         &self.metrics
     }
 
+    /// Whether nothing persistent is acknowledged any more, until the server is started again.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.metrics.is_broken()
+    }
+
     /// Commits what waits and closes the log; to be called when the shards have ended.
     pub(crate) fn finish(&self) {
         drop(lock(&self.committer).take());

@@ -3,8 +3,8 @@
 //! Order of birth: logging, identities, login worker, store, event loops. Order of death: readiness, new
 //! connections, sessions (paced over the grace period), event loops, store, login worker.
 
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
@@ -20,6 +20,7 @@ use crate::cli::{ServeRequest, development_banner};
 use crate::login::Logins;
 use crate::monitor::Monitor;
 use crate::persistence::Persistence;
+use crate::signals::Signals;
 use crate::tls::{self, TlsState};
 use crate::{compose, events, logging, page, socketio};
 
@@ -33,6 +34,7 @@ const LOGINS_WAITING_MAX: usize = 64;
 pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
     let config = &request.loaded.config;
     logging::start(&config.log);
+    let signals = Signals::take(config.tls.is_on(&config.certificates))?;
     let files_max = raise_file_limit();
     let verifier = Arc::new(compose::verifier(&config.auth)?);
     let worker = AuthWorker::start(
@@ -106,20 +108,20 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         keeper: persistence.clone().map(|persistence| persistence as Arc<dyn Keeper>),
     };
     let secured = tls::read(config)?;
-    let (stop, hang_up) = signals(secured.is_some())?;
     let expiry = secured.as_ref().map(|read| read.not_after);
     let settings = secured.map(|read| read.settings);
     let node = spawn(compose::reactor(config, files_max, settings)?, services)
         .context("the server cannot start; `tiderace doctor` may tell more")?;
+    signals.serving();
     // Nobody else sets it.
     let _ = monitor.node.set(node.control());
     if let Some(expiry) = expiry {
         let state = Arc::new(TlsState::new(expiry));
         let _ = monitor.tls.set(state.clone());
-        tls::watch(config, node.control(), hang_up, state)?;
+        tls::watch(config, node.control(), signals.hang_up, state)?;
     }
     announce(&request, config, &node.addresses);
-    let signal = stop.recv().context("the signal thread ended")?;
+    let signal = signals.stop.recv().context("the signal thread ended")?;
     info!(
         event = "server-stopping",
         signal,
@@ -157,10 +159,8 @@ fn announce(request: &ServeRequest, config: &Config, addresses: &[std::net::Sock
     info!(event = "server-started", version = env!("CARGO_PKG_VERSION"), shards, "started");
     if request.development {
         let program = std::env::args().next().unwrap_or_else(|| "tiderace".to_owned());
-        #[allow(clippy::print_stdout, reason = "the banner is for the person at the terminal")]
-        {
-            print!("{}", development_banner(&program, &listeners));
-        }
+        // A closed or full standard output ends no server.
+        let _ = write!(io::stdout(), "{}", development_banner(&program, &listeners));
     }
 }
 
@@ -170,39 +170,6 @@ fn epoch() -> anyhow::Result<u64> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).context("the operating system has no random numbers")?;
     Ok(u64::from_ne_bytes(bytes))
-}
-
-/// Sends the name of each signal that asks for an end; the second one ends the process at once. If
-/// somebody listens for SIGHUP, says each; else it keeps its usual meaning.
-fn signals(with_hang_up: bool) -> anyhow::Result<(Receiver<&'static str>, Receiver<()>)> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let (sender, receiver) = channel();
-    let (hang_up, hung_up) = channel();
-    let numbers: &[i32] =
-        if with_hang_up { &[SIGINT, SIGTERM, SIGHUP] } else { &[SIGINT, SIGTERM] };
-    let mut signals =
-        signal_hook::iterator::Signals::new(numbers).context("signals cannot be received")?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            let mut is_stopping = false;
-            for signal in signals.forever() {
-                if signal == SIGHUP {
-                    // While the server starts or stops nobody listens.
-                    let _ = hang_up.send(());
-                    continue;
-                }
-                if std::mem::replace(&mut is_stopping, true) {
-                    std::process::exit(130);
-                }
-                let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
-                if sender.send(name).is_err() {
-                    return;
-                }
-            }
-        })
-        .context("the signal thread could not be started")?;
-    Ok((receiver, hung_up))
 }
 
 /// Raises the limit of open files as far as this process may; what it is then.

@@ -28,7 +28,7 @@ mod tls;
 mod topics;
 mod views;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -104,7 +104,11 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         // Whoever read our output has seen enough: `tiderace sub … | head -1`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tiderace: {error:#}");
+            // Nobody would see it behind a log that nobody reads, and writing it would wait for ever. A closed
+            // or full standard error must not hide the exit code behind a panic.
+            if crate::logging::finish() {
+                let _ = writeln!(io::stderr(), "tiderace: {error:#}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -116,7 +120,9 @@ fn run_server(
     serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let loaded = args.load(development)?;
-    serve(ServeRequest { loaded, development })
+    serve(ServeRequest { loaded, development })?;
+    crate::logging::finish();
+    Ok(())
 }
 
 /// Standard output was closed, as opposed to a network connection.

@@ -1,4 +1,5 @@
 //! The real program as a server, for tests that talk to it over sockets.
+#![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -41,7 +42,6 @@ impl Server {
     }
 
     /// SIGKILL: nothing of it runs any more.
-    #[allow(dead_code, reason = "not every test that starts a server kills it")]
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -39,6 +39,13 @@ const OTHERS: &[Line] = &[
         labels: String::new(),
         help: "Times that changed certificates were read, by `outcome`: done or failed.",
     },
+    // This is of shell/server/src/logging.rs.
+    Line {
+        name: "tiderace_log_lines_dropped_total",
+        kind: "counter",
+        labels: String::new(),
+        help: "Lines of the log that were dropped because standard error was not read, or could not be written to.",
+    },
     // The rest is of shell/server/src/process.rs.
     Line {
         name: "process_cpu_seconds_total",
