@@ -2,6 +2,8 @@
 //!
 //! Relies on `client` and `native`. Invariant: a path without prefix means a topic unless `--queue` says otherwise.
 
+use std::borrow::Cow;
+
 use clap::{ArgAction, Args};
 use tiderace_topics::{Pattern, Selector};
 
@@ -89,22 +91,30 @@ pub(crate) fn destination(path: &str, is_queue: bool) -> String {
     match path.starts_with(['?', '[']).then(|| Selector::parse(path)) {
         // A set is a composite destination; dots and commas are not separators there.
         Some(Ok(selector)) => {
-            let spelled = |pattern: &Pattern| {
-                let name = pattern.as_str().replace('%', "%25").replace('.', "%2E");
-                format!("/{kind}/{}", name.replace(',', "%2C"))
-            };
+            let spelled = |pattern: &Pattern| format!("/{kind}/{}", escaped(pattern.as_str()));
             selector.patterns().iter().map(spelled).collect::<Vec<_>>().join(",")
         }
         // The server says what is wrong with it.
-        Some(Err(_)) | None => format!("/{kind}/{}", path.trim_start_matches('/')),
+        Some(Err(_)) | None => format!("/{kind}/{}", escaped(path.trim_start_matches('/'))),
     }
 }
 
-/// The path of a STOMP destination, as `pub` and `sub` take it.
-pub(crate) fn path(destination: &str) -> &str {
+/// What separates nothing in a path, in the spelling in which it separates nothing in a destination either.
+fn escaped(path: &str) -> String {
+    path.replace('%', "%25").replace('.', "%2E").replace(',', "%2C")
+}
+
+/// The path of a STOMP destination, as all commands take it.
+pub(crate) fn path(destination: &str) -> Cow<'_, str> {
     let stripped =
         destination.strip_prefix("/topic/").or_else(|| destination.strip_prefix("/queue/"));
-    stripped.unwrap_or(destination)
+    match stripped {
+        Some(name) if name.contains('%') => {
+            name.replace("%2E", ".").replace("%2C", ",").replace("%25", "%").into()
+        }
+        Some(name) => name.into(),
+        None => destination.into(),
+    }
 }
 
 /// Where servers listen unless they are told otherwise.
@@ -158,6 +168,10 @@ mod tests {
             ("jobs", true, "/queue/jobs"),
             ("fx/**", false, "/topic/fx/**"),
             ("fx/#", false, "/topic/fx/#"),
+            ("v1.0/price", false, "/topic/v1%2E0/price"),
+            ("a,b/100%", true, "/queue/a%2Cb/100%25"),
+            ("10.0.0.1/load", false, "/topic/10%2E0%2E0%2E1/load"),
+            ("/topic/fx.EUR-USD", false, "/topic/fx.EUR-USD"),
             ("?fx/[A-Z]{3,4}-USD/.*", false, "/topic/?fx/[A-Z]{3%2C4}-USD/%2E*"),
             ("[a/b, c.d/**]", true, "/queue/a/b,/queue/c%2Ed/**"),
             ("/queue/jobs", false, "/queue/jobs"),
@@ -165,6 +179,9 @@ mod tests {
         ];
         for (typed, is_queue, expected) in cases {
             assert_eq!(destination(typed, is_queue), expected, "{typed}");
+        }
+        for typed in ["v1.0/price", "a,b/100%", "100%2E/x", "fx/EUR-USD"] {
+            assert_eq!(path(&destination(typed, false)), typed);
         }
         assert_eq!(path("/topic/fx/EUR-USD"), "fx/EUR-USD");
         assert_eq!(path("/queue/jobs"), "jobs");

@@ -2,6 +2,7 @@
 //!
 //! Relies on `client`. Invariant: exits with 0 only after the server has confirmed every message.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,6 +49,9 @@ pub(crate) struct PublishArgs {
     /// Add a header to the messages.
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// What the messages are, such as text/plain. Without it: JSON if they are JSON.
+    #[arg(short = 't', long = "type", value_name = "CONTENT-TYPE")]
+    content_type: Option<String>,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -59,6 +63,9 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<()> {
         bail!("{:?} has a wildcard; name one topic to publish to", args.path);
     }
     let mut headers = args.headers.clone();
+    if let Some(content_type) = &args.content_type {
+        headers.push((CONTENT_TYPE.to_owned(), content_type.clone()));
+    }
     if args.retain {
         headers.push(("retain".to_owned(), "set".to_owned()));
     }
@@ -67,6 +74,7 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<()> {
     let mut client = args.connection.connect()?;
     match body {
         Some(body) => {
+            let headers = with_type(&headers, &body);
             for turn in 0..args.repeat {
                 if let Some(delay) = args.repeat_delay.filter(|_| turn > 0) {
                     client.confirm()?;
@@ -97,12 +105,29 @@ fn publish_lines(
             return Ok(());
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        client.send(destination, headers, text)?;
+        client.send(destination, &with_type(headers, text), text)?;
         if input.buffer().is_empty() {
             client.confirm()?;
         }
     }
 }
+
+/// Subscribers are to see what `topics set` would show them: without a type JSON would be a text to them.
+fn with_type<'a>(headers: &'a [(String, String)], body: &[u8]) -> Cow<'a, [(String, String)]> {
+    let is_told = headers.iter().any(|(name, _)| name == CONTENT_TYPE);
+    if is_told || !is_json(body) {
+        return headers.into();
+    }
+    let json = (CONTENT_TYPE.to_owned(), "application/json".to_owned());
+    headers.iter().cloned().chain([json]).collect::<Vec<_>>().into()
+}
+
+/// Whether bytes are one JSON value.
+pub(super) fn is_json(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(body).is_ok()
+}
+
+const CONTENT_TYPE: &str = "content-type";
 
 fn body(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
     if let Some(message) = &args.message {
@@ -129,5 +154,28 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write a header as NAME:VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_are_json_say_so_unless_they_are_said_to_be_something_else() {
+        let told = vec![(CONTENT_TYPE.to_owned(), "text/plain".to_owned())];
+        let type_of = |headers: &[(String, String)], body: &[u8]| {
+            let headers = with_type(headers, body);
+            let found = headers.iter().find(|(name, _)| name == CONTENT_TYPE);
+            found.map(|(_, value)| value.clone())
+        };
+        let json = Some("application/json".to_owned());
+        for body in [&br#"{"bid":1.09}"#[..], b"1.1", b"[]", b"null", b"\"text\""] {
+            assert_eq!(type_of(&[], body), json);
+            assert_eq!(type_of(&told, body).as_deref(), Some("text/plain"));
+        }
+        for body in [&b"hello"[..], b"", b"{\"bid\":", b"1 2", &[0xff]] {
+            assert_eq!(type_of(&[], body), None);
+        }
     }
 }

@@ -85,7 +85,7 @@ fn print(
 fn render(message: &Frame, verbose: bool, is_json: bool) -> Vec<u8> {
     let topic = path(message.header("destination").unwrap_or_default());
     let mut line = match (is_json, verbose) {
-        (true, _) => to_json(topic, message).to_string().into_bytes(),
+        (true, _) => to_json(&topic, message).to_string().into_bytes(),
         (false, true) => [topic.as_bytes(), b" ", &message.body].concat(),
         (false, false) => message.body.clone(),
     };

@@ -13,6 +13,7 @@ use serde_json::{Map, Value as Json, json};
 use super::connection::ConnectionArgs;
 use super::native::{Answer, NativeClient, Value};
 use super::output_error;
+use super::publish::is_json;
 
 /// `tiderace topics`.
 #[derive(Debug, Args)]
@@ -286,7 +287,7 @@ impl ValueArgs {
         };
         let content_type = match &self.content_type {
             Some(content_type) => content_type,
-            None if serde_json::from_slice::<Json>(&body).is_ok() => "application/json",
+            None if is_json(&body) => "application/json",
             None if std::str::from_utf8(&body).is_ok() => "text/plain",
             None => "application/octet-stream",
         };
