@@ -95,7 +95,8 @@ fn play(request: &Request<'_>, refuses: bool) {
             check(response);
             answers += 1;
         }
-        streams |= context.stream.is_some();
+        // HEAD gets the head of a stream, and that is its end.
+        streams |= context.stream.is_some() && context.finished.is_none();
         if began {
             replies.extend(commands.drain().filter_map(|command| answered(&command, refuses)));
         }

@@ -9,6 +9,8 @@ use tiderace_base::{Close, CloseCode};
 use tiderace_value::append_text;
 use tiderace_wire::Response;
 
+use crate::natural::PATCH_TYPES;
+
 /// Why a request is not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -50,6 +52,8 @@ impl Fault {
             // Browsers would ask people for a password if Basic were offered here.
             401 => response.with("WWW-Authenticate", "Bearer realm=\"tiderace\""),
             429 | 503 => response.with("Retry-After", "5"),
+            // RFC 5789 section 2.2. Nothing but patches is refused for its type.
+            415 => response.with("Accept-Patch", PATCH_TYPES),
             _ => response,
         }
     }

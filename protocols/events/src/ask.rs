@@ -8,6 +8,7 @@ use tiderace_topics::{Path, Selector, SelectorError};
 use tiderace_value::Json;
 use tiderace_wire::{Credentials, Flags, Kind, Meta, Position, Replay, Request, properties};
 
+use crate::accept::form;
 use crate::answer::Fault;
 use crate::batch::{self, Item};
 use crate::content::{CONTENT_TYPE, essence, is_field_value};
@@ -32,8 +33,9 @@ pub(crate) struct Asked {
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Tell a retained value.
-    Value { name: String, known: Option<String> },
+    /// Tell a retained value: unless the client knows it (`If-None-Match`), and only if it is the one it
+    /// wants (`If-Match`).
+    Value { name: String, known: Option<String>, wanted: Option<String> },
     /// Tell the retained values of a pattern.
     List { pattern: String, limit: usize },
     /// Publish or send; a removal is answered without a body.
@@ -45,7 +47,7 @@ pub(crate) enum Task {
     /// Something with topics.
     Operate(Operating),
     /// Stream what is published.
-    Listen { names: Vec<String>, since: Since, form: Option<Form>, wishes: Wishes },
+    Listen { names: Vec<String>, since: Since, form: Option<Form>, wishes: Wishes, is_head: bool },
 }
 
 /// How a stream wants its topics.
@@ -193,8 +195,9 @@ fn task(
                     natural::history(&name, request).map(Task::Operate)
                 }
                 (Kind::Topic, "GET" | "HEAD") => {
-                    let known = request.text_field("if-none-match").map(str::to_owned);
-                    Ok(Task::Value { name, known })
+                    let tags = |field| request.text_field(field).map(str::to_owned);
+                    let (known, wanted) = (tags("if-none-match"), tags("if-match"));
+                    Ok(Task::Value { name, known, wanted })
                 }
                 (Kind::Topic, "DELETE") => {
                     natural::unconditional(request)?;
@@ -324,7 +327,8 @@ fn listen(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault>
         Some(text) if text.is_empty() => Since::Beginning,
         Some(text) => Position::decode(&text).map_or(Since::Unknown, Since::Position),
     };
-    Ok(Task::Listen { names, since, form: form(request)?, wishes: wishes(request)? })
+    let (form, wishes, is_head) = (form(request)?, wishes(request)?, request.method == "HEAD");
+    Ok(Task::Listen { names, since, form, wishes, is_head })
 }
 
 fn wishes(request: &Request<'_>) -> Result<Wishes, Fault> {
@@ -352,31 +356,6 @@ fn replay(text: &str) -> Option<Replay> {
         "since" => Replay::Time(number),
         _ => return None,
     })
-}
-
-/// The form asked for; absent where the topics decide.
-fn form(request: &Request<'_>) -> Result<Option<Form>, Fault> {
-    let objects = match choice(request, "envelope", "tiderace-envelope")? {
-        Some(true) => Some(Form::Object),
-        Some(false) => Some(Form::Plain),
-        None => None,
-    };
-    let Some(accept) = request.text_field("accept") else {
-        return Ok(objects);
-    };
-    let takes =
-        |kinds: &[&str]| accept.split(',').any(|one| kinds.contains(&essence(one).as_str()));
-    if takes(&["text/event-stream"]) {
-        return Ok(objects);
-    }
-    if takes(&["application/x-ndjson", "application/ndjson", "application/jsonl"]) {
-        return Ok(Some(Form::Lines));
-    }
-    if takes(&["text/*", "*/*"]) {
-        return Ok(objects);
-    }
-    let text = "a stream comes as text/event-stream or as application/x-ndjson";
-    Err(Fault::new(406, "not-acceptable", text))
 }
 
 /// Refuses bodies that are larger than a message may be: batches alone may.
@@ -471,7 +450,11 @@ fn parameter(request: &Request<'_>, name: &str, field: &str) -> Result<Option<St
 }
 
 /// A parameter that is yes or no.
-fn choice(request: &Request<'_>, name: &str, field: &str) -> Result<Option<bool>, Fault> {
+pub(crate) fn choice(
+    request: &Request<'_>,
+    name: &str,
+    field: &str,
+) -> Result<Option<bool>, Fault> {
     match parameter(request, name, field)?.as_deref() {
         None => Ok(None),
         Some("true" | "1" | "") => Ok(Some(true)),

@@ -11,6 +11,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod accept;
 mod answer;
 mod ask;
 mod batch;

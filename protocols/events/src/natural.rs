@@ -23,14 +23,14 @@ pub(crate) struct Operating {
     text: Vec<u8>,
     /// The value, if there is one beside the text.
     pub(crate) body: Option<Vec<u8>>,
-    /// The entity tag that the topic must have: what it means depends on the node's epoch.
-    tag: Option<String>,
+    /// The entity tags of which the topic must have one: what they mean depends on the node's epoch.
+    tags: Option<String>,
 }
 
 impl Operating {
     fn begin(what: &str) -> Operating {
         let text = format!("{{\"do\":\"{what}\"").into_bytes();
-        Operating { text, body: None, tag: None }
+        Operating { text, body: None, tags: None }
     }
 
     /// One that is written in JSON already.
@@ -47,7 +47,7 @@ impl Operating {
         }
         let inner = json.text().strip_suffix('}');
         let inner = inner.ok_or_else(|| Fault::bad_request("an operation is a JSON object"))?;
-        Ok(Operating { text: inner.as_bytes().to_vec(), body: None, tag: None })
+        Ok(Operating { text: inner.as_bytes().to_vec(), body: None, tags: None })
     }
 
     fn text(mut self, name: &str, value: &str) -> Operating {
@@ -78,8 +78,8 @@ impl Operating {
             (None, None) => None,
             (None, Some("*")) => Some(self.raw("if", "{\"absent\":true}")),
             (Some("*"), None) => Some(self.raw("if", "{\"present\":true}")),
-            (Some(tag), None) if !tag.contains(',') => {
-                Some(Operating { tag: Some(tag.to_owned()), ..self })
+            (Some(tags), None) if tags.split(',').count() <= TAGS_MAX => {
+                Some(Operating { tags: Some(tags.to_owned()), ..self })
             }
             _ => return Err(bad_condition()),
         })
@@ -88,10 +88,16 @@ impl Operating {
     /// The whole text, once it is known which life of the node this is.
     pub(crate) fn finish(self, epoch: u64) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut text = self.text;
-        if let Some(tag) = &self.tag {
+        if let Some(tags) = &self.tags {
             // A tag of another life names a version that is none.
-            let version = version_of(tag, epoch).unwrap_or(0);
-            text.extend_from_slice(format!(",\"if\":{{\"version\":{version}}}").as_bytes());
+            let version = |tag| version_of(tag, epoch).unwrap_or(0);
+            let conditions: Vec<String> =
+                tags.split(',').map(|tag| format!("{{\"version\":{}}}", version(tag))).collect();
+            let condition = match &*conditions {
+                [one] => one.clone(),
+                several => format!("{{\"any\":[{}]}}", several.join(",")),
+            };
+            text.extend_from_slice(format!(",\"if\":{condition}").as_bytes());
         }
         text.push(b'}');
         (text, self.body)
@@ -153,6 +159,7 @@ pub(crate) fn patch(name: &str, request: &Request<'_>) -> Result<Operating, Faul
         _ => {
             let text =
                 "a patch is of type application/json-patch+json or application/merge-patch+json";
+            // The answer names the types (`PATCH_TYPES`).
             return Err(Fault::new(415, "unsupported-media-type", text));
         }
     };
@@ -175,8 +182,22 @@ pub(crate) fn unconditional(request: &Request<'_>) -> Result<(), Fault> {
 }
 
 fn bad_condition() -> Fault {
-    Fault::bad_request("a condition is `If-Match` with one tag or `*`, or `If-None-Match: *`")
+    Fault::bad_request(format!(
+        "a condition is `If-Match` with at most {TAGS_MAX} tags or `*`, or `If-None-Match: *`"
+    ))
 }
+
+/// Whether a value's tag is among those that `If-Match` wants (RFC 9110 section 13.1.1): they are compared
+/// strongly, so a weak one never is. A plain number is a version.
+pub(crate) fn is_wanted(tags: &str, epoch: u64, version: u64) -> bool {
+    let mut tags = tags.split(',').map(str::trim);
+    tags.any(|tag| tag == "*" || version_of(tag, epoch) == Some(version))
+}
+
+/// The types of patches, as `Accept-Patch` names them.
+pub(crate) const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json";
+/// Entity tags in one condition.
+const TAGS_MAX: usize = 16;
 
 /// `PUT /topics/NAME?create`, with a specification as its body.
 pub(crate) fn create(name: &str, request: &Request<'_>) -> Result<Operating, Fault> {
@@ -266,5 +287,17 @@ mod tests {
         assert_eq!(version_of("\"12\"", 7), Some(12));
         assert_eq!(version_of("12", 7), Some(12));
         assert_eq!(version_of("\"x-y\"", 7), None);
+    }
+
+    #[test]
+    fn wanted_tags_are_compared_strongly() {
+        let tag = tag(7, 300);
+        for tags in ["*", &tag, &format!("\"x\", {tag}"), "\"300\""] {
+            assert!(is_wanted(tags, 7, 300), "{tags}");
+        }
+        for tags in ["", "\"x\"", &format!("W/{tag}"), "\"301\""] {
+            assert!(!is_wanted(tags, 7, 300), "{tags}");
+        }
+        assert!(!is_wanted(&tag, 8, 300), "of another life");
     }
 }

@@ -9,6 +9,7 @@ use tiderace_wire::{Kind, Request, Response, Route};
 
 use crate::answer::{Fault, share};
 use crate::content::is_field_value;
+use crate::natural::PATCH_TYPES;
 use crate::options::EventsOptions;
 
 /// What a path names; names are not decoded.
@@ -59,7 +60,7 @@ impl<'a> Resource<'a> {
             }
             Resource::Destination(..) | Resource::Batch | Resource::Operations => &["POST"],
             Resource::Topics => &["GET", "HEAD", "DELETE"],
-            Resource::Events | Resource::Views(None) => &["GET"],
+            Resource::Events | Resource::Views(None) => &["GET", "HEAD"],
             Resource::Views(Some(_)) => &["PUT", "DELETE"],
         }
     }
@@ -78,6 +79,10 @@ pub(crate) fn route(options: &EventsOptions, request: &Request<'_>) -> Option<Ro
     let allow = format!("{}, OPTIONS", methods.join(", "));
     let response = if request.method == "OPTIONS" {
         let response = Response { status: 204, ..Response::default() };
+        let response = match methods.contains(&"PATCH") {
+            true => response.with("Accept-Patch", PATCH_TYPES.to_owned()),
+            false => response,
+        };
         if request.field("access-control-request-method").is_some() {
             preflight(response, methods)
         } else {
@@ -169,6 +174,8 @@ mod tests {
             ("POST", "/api/services/a"),
             ("POST", "/api/batch"),
             ("GET", "/api/events"),
+            ("HEAD", "/api/events"),
+            ("HEAD", "/api/views"),
         ] {
             assert_eq!(routed(method, path, &[]), Some(Ok(())), "{method} {path}");
         }

@@ -439,9 +439,6 @@ impl<D: Driver> Shard<D> {
         let Some(asked) = self.waiting(key) else {
             return;
         };
-        if asked.is_head {
-            return self.answer(key, &Response { body: Bytes::new(), ..response.clone() });
-        }
         let date = self.dates.at(self.now.wall_ms);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -453,9 +450,15 @@ impl<D: Driver> Shard<D> {
         } else {
             (Transport::Stream, ResponseBody::UntilClose)
         };
-        if !write_head(out, response.status, headers, &date, false, body) {
+        // What HEAD gets has no length either (RFC 9110 section 8.6), and no body.
+        let persists = asked.is_head && asked.persists && asked.chunks;
+        if !write_head(out, response.status, headers, &date, persists, body) {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
             return self.end(key, &crate::session::internal_error(), Farewell::Silent);
+        }
+        if asked.is_head {
+            self.lists.write(key, &mut connection.flags);
+            return self.next_request(key, persists);
         }
         transport.framing().write(&response.body, false, out);
         self.set_work(key, Work::Idle);

@@ -98,10 +98,10 @@ impl EventsSession {
         context: &mut Context<'_>,
     ) -> Result<Job, Fault> {
         match task {
-            Task::Value { name, known } => {
+            Task::Value { name, known, wanted } => {
                 let target = Target::Exact(topic(path(&name, who)?));
                 ask(vec![target], context);
-                Ok(Job::Value(Value::new(known)))
+                Ok(Job::Value(Value::new(known, wanted)))
             }
             Task::List { pattern: name, limit } => {
                 ask(targets(&[name], who, SELECTOR_MEMBERS_MAX)?, context);
@@ -136,7 +136,7 @@ impl EventsSession {
                 context.commands.push(Command::Operate { token: ONLY, operation });
                 Ok(Job::Operate)
             }
-            Task::Listen { names, since, form, wishes } => {
+            Task::Listen { names, since, form, wishes, is_head } => {
                 let targets = targets(&names, who, self.options.topics_max)?;
                 let exact = matches!(&*targets, [Target::Exact(_)]);
                 let form = form.unwrap_or(if exact { Form::Plain } else { Form::Object });
@@ -154,7 +154,7 @@ impl EventsSession {
                     notices: wishes.notices,
                     ..Subscribe::new(SubscriptionKey(0), targets)
                 })));
-                Ok(Job::Listen(Box::new(Stream::new(form, self.epoch, since, lost))))
+                Ok(Job::Listen(Box::new(Stream::new(form, self.epoch, since, lost, is_head))))
             }
         }
     }

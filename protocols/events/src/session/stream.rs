@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, Now, ShardId};
+use tiderace_base::{Close, CloseCode, Now, ShardId};
 use tiderace_value::append_text;
 use tiderace_wire::{Context, Delivery, EncodingKey, Output, Position, Response};
 
@@ -31,11 +31,19 @@ pub(super) struct Stream {
     moved: bool,
     /// What was to be said before the stream began.
     early: Vec<u8>,
+    /// Whether only its head is asked for.
+    is_head: bool,
 }
 
 impl Stream {
     /// A stream that begins at a position, or anew; `lost` if the client named one that is none.
-    pub(super) fn new(form: Form, epoch: u64, since: Option<Position>, lost: bool) -> Stream {
+    pub(super) fn new(
+        form: Form,
+        epoch: u64,
+        since: Option<Position>,
+        lost: bool,
+        is_head: bool,
+    ) -> Stream {
         let since = since.filter(|position| position.epoch == epoch);
         Stream {
             position: since.unwrap_or_else(|| Position::new(epoch)),
@@ -44,6 +52,7 @@ impl Stream {
             recovered: lost.then_some(false),
             moved: false,
             early: Vec::new(),
+            is_head,
         }
     }
 
@@ -163,6 +172,12 @@ impl EventsSession {
                 let Job::Listen(stream) = work.job else { return };
                 let response = stream.head(&options);
                 context.stream = Some(share(response, work.origin.as_deref()));
+                if stream.is_head {
+                    // Its head was all that was asked for.
+                    self.deadline = now.time;
+                    context.finished = Some(CloseCode::Done.into());
+                    return;
+                }
                 self.deadline = now.time + options.heart_beat;
                 self.stage = Stage::Streaming(stream);
             }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tiderace_base::CloseCode;
 use tiderace_base::limits::COPY_BYTES_MAX;
 use tiderace_wire::{Delivery, Flags, Message, Response, SharedRun, properties};
 
@@ -14,7 +15,7 @@ use crate::answer::{Fault, json};
 use crate::budget::{Charge, ListBudget};
 use crate::content::{CONTENT_TYPE, sent_type};
 use crate::encode::object;
-use crate::natural::tag;
+use crate::natural::{is_wanted, tag};
 use crate::options::LIST_BYTES_MAX;
 
 /// A retained value that is looked for.
@@ -22,6 +23,8 @@ use crate::options::LIST_BYTES_MAX;
 pub(super) struct Value {
     /// The tags of those the client has.
     known: Option<String>,
+    /// The tags of which it must have one.
+    wanted: Option<String>,
     /// Whether the broker has told all there is.
     pub(super) confirmed: bool,
     found: Option<Found>,
@@ -36,8 +39,8 @@ struct Found {
 }
 
 impl Value {
-    pub(super) fn new(known: Option<String>) -> Value {
-        Value { known, confirmed: false, found: None }
+    pub(super) fn new(known: Option<String>, wanted: Option<String>) -> Value {
+        Value { known, wanted, confirmed: false, found: None }
     }
 
     pub(super) fn deliver(&mut self, delivery: &Delivery<'_>) {
@@ -60,7 +63,15 @@ impl Value {
         if !self.confirmed {
             return None;
         }
-        let Some(found) = self.found.take() else {
+        let found = self.found.take();
+        if let Some(wanted) = &self.wanted
+            && !found.as_ref().is_some_and(|found| is_wanted(wanted, epoch, found.version))
+        {
+            let text = "the topic's value is none of those that `If-Match` names";
+            let fault = Fault::new(412, CloseCode::ConditionFailed.slug(), text);
+            return Some(fault.response());
+        }
+        let Some(found) = found else {
             return Some(Fault::not_found("the topic has no retained value").response());
         };
         let tag = tag(epoch, found.version);
