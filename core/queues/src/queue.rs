@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tiderace_base::limits::PATH_BYTES_MAX;
 use tiderace_base::{Key, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Flags, Window};
@@ -17,7 +18,8 @@ pub struct QueueOptions {
     pub window: Window,
     /// Rejections after which a message goes to the dead-letter queue; 0 for never.
     pub redeliveries_max: u32,
-    /// Where it goes then; `{queue}` stands for the queue's path. Empty: it is dropped.
+    /// Where it goes then; `{queue}` stands for the queue's path, or as much of its beginning as a path
+    /// of that name may have. Empty: it is dropped.
     pub dead_letter: String,
     /// How long a queue without messages and consumers is kept.
     pub idle: Span,
@@ -55,8 +57,8 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(path: Path, options: &QueueOptions, now: Time) -> Queue {
-        let dead_letter = options.dead_letter.replace("{queue}", path.as_str());
-        let dead_letter = Path::parse(&dead_letter).ok().filter(|dead_letter| *dead_letter != path);
+        let dead_letter = dead_letter_path(&options.dead_letter, &path);
+        let dead_letter = dead_letter.filter(|dead_letter| *dead_letter != path);
         // What is dead already does not die again.
         let is_dead_letter = match options.dead_letter.split_once("{queue}") {
             Some((prefix, _)) => !prefix.is_empty() && path.as_str().starts_with(prefix),
@@ -174,4 +176,61 @@ fn fitting(segment: &Segment, bytes: usize) -> u32 {
         if part.bytes() <= bytes { low = middle } else { high = middle - 1 }
     }
     low
+}
+
+/// The path that `{queue}` gives in a template. A name that would be too long or too deep loses levels, and
+/// bytes, at its end: the messages say themselves where they come from.
+fn dead_letter_path(template: &str, queue: &Path) -> Option<Path> {
+    let mut part = queue.as_str();
+    let around = template.len().saturating_sub(PLACEHOLDER.len());
+    let mut most = PATH_BYTES_MAX.saturating_sub(around).min(part.len());
+    while !part.is_char_boundary(most) {
+        most -= 1;
+    }
+    part = part.get(..most)?.trim_end_matches('/');
+    loop {
+        if let Ok(path) = Path::parse(&template.replace(PLACEHOLDER, part)) {
+            return Some(path);
+        }
+        part = part.rsplit_once('/')?.0;
+    }
+}
+
+/// Stands for the path of a queue.
+const PLACEHOLDER: &str = "{queue}";
+
+#[cfg(test)]
+mod tests {
+    use tiderace_base::limits::PATH_DEPTH_MAX;
+
+    use super::*;
+
+    fn made(template: &str, queue: &str) -> Option<String> {
+        let path = dead_letter_path(template, &Path::parse(queue).unwrap());
+        path.map(|path| path.as_str().to_owned())
+    }
+
+    #[test]
+    fn every_queue_has_a_dead_letter_queue_however_deep_or_long_its_name() {
+        assert_eq!(made("dlq/{queue}", "a/b").as_deref(), Some("dlq/a/b"));
+        assert_eq!(made("dead", "a/b").as_deref(), Some("dead"));
+        assert_eq!(made("", "a/b"), None, "dropped, as asked for");
+        for depth in 1..=PATH_DEPTH_MAX {
+            let queue = vec!["x"; depth].join("/");
+            let kept = vec!["x"; depth.min(PATH_DEPTH_MAX - 1)].join("/");
+            assert_eq!(made("dlq/{queue}", &queue), Some(format!("dlq/{kept}")), "{depth}");
+            let kept = vec!["x"; depth.min(PATH_DEPTH_MAX - 2)].join("/");
+            assert_eq!(made("a/{queue}/b", &queue), Some(format!("a/{kept}/b")), "{depth}");
+        }
+        for bytes in PATH_BYTES_MAX - 10..=PATH_BYTES_MAX {
+            let queue = "x".repeat(bytes);
+            let dead = made("dlq/{queue}", &queue).unwrap();
+            assert_eq!(dead.len(), (bytes + 4).min(PATH_BYTES_MAX));
+            // Bytes of one character stay together.
+            let queue = "é".repeat(bytes / 2);
+            assert!(made("dlq/{queue}", &queue).unwrap().starts_with("dlq/éé"));
+        }
+        let both = [&"y/".repeat(PATH_DEPTH_MAX - 1), "é".repeat(400).as_str()].concat();
+        assert!(made("dlq/{queue}", &both).unwrap().starts_with("dlq/y/y/"));
+    }
 }
