@@ -75,6 +75,19 @@ fn retained_values_come_first_unless_they_are_not_wanted() {
 }
 
 #[test]
+fn a_removal_is_no_empty_value() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    node.say(ann, r#"20["subscribe","a"]"#);
+    node.say(bob, r#"2["publish","a","",{"retain":true,"headers":{"removed":"x"}}]"#);
+    let heard = node.heard(ann).concat();
+    assert!(heard.starts_with(r#"2["message","a","","#) && !heard.contains("removed"), "{heard}");
+    node.say(bob, r#"2["publish","a",null,{"retain":"remove"}]"#);
+    let heard = node.heard(ann).concat();
+    assert!(heard.contains(r#","removed":true"#), "{heard}");
+}
+
+#[test]
 fn buffers_travel_as_attachments() {
     let mut node = Node::new();
     let (ann, bob) = (node.connected(), node.connected());

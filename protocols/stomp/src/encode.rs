@@ -109,6 +109,9 @@ fn head(form: &Form<'_>, message: &Message<'_>, tag: Option<Tag>, out: &mut Vec<
         out.extend_from_slice(number.format(form.redeliveries).as_bytes());
         out.push(b'\n');
     }
+    if message.flags.contains(Flags::RETAIN_REMOVE) {
+        out.extend_from_slice(b"retain:remove\n");
+    }
     let properties = properties_for(form.version, message);
     match form.update {
         None => out.extend_from_slice(&properties),
@@ -242,6 +245,29 @@ mod tests {
             "MESSAGE\nsubscription:0\ndestination:/topic/a\nmessage-id:1-42-3-9\n\
              redelivered:true\nredeliveries:2\nk:v\ncontent-length:2\n\nhi\0"
         );
+    }
+
+    #[test]
+    fn a_removal_is_no_empty_message() {
+        for version in [Version::V10, Version::V11, Version::V12] {
+            let written = |flags: Flags| {
+                // Whatever another protocol's publisher says of itself.
+                let row = Message {
+                    sequence: 42,
+                    properties: b"retain:remove\n",
+                    body: b"",
+                    flags,
+                    expires_ms: None,
+                };
+                let mut out = Vec::new();
+                message(&form(version), &row, None, &mut out);
+                String::from_utf8(out).unwrap()
+            };
+            assert!(!written(Flags::NONE).contains("retain"), "{version:?}");
+            assert!(!written(Flags::RETAIN).contains("retain"), "{version:?}");
+            let removal = written(Flags::RETAIN_REMOVE);
+            assert_eq!(removal.matches("\nretain:remove\n").count(), 1, "{version:?}: {removal}");
+        }
     }
 
     #[test]

@@ -239,7 +239,10 @@ fn event(
     if message.flags.contains(Flags::RETAIN) {
         text.raw(",\"retained\":true");
     }
-    text.properties(message.properties, &["version", "retained"]);
+    if message.flags.contains(Flags::RETAIN_REMOVE) {
+        text.raw(",\"removed\":true");
+    }
+    text.properties(message.properties, &["version", "retained", "removed"]);
     text.raw("}");
 }
 

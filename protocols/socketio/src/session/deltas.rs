@@ -77,12 +77,15 @@ impl SocketSession {
             if message.flags.contains(Flags::RETAIN) {
                 text.raw(",\"retained\":true");
             }
+            if message.flags.contains(Flags::RETAIN_REMOVE) {
+                text.raw(",\"removed\":true");
+            }
             // Elsewhere the kind of value shows it.
             if let Some(kind) = properties::find(message.properties, "content-type") {
                 text.raw(",\"content-type\":");
                 text.text(&kind);
             }
-            text.properties(message.properties, &["version", "delta", "retained"]);
+            text.properties(message.properties, &["version", "delta", "retained", "removed"]);
             text.raw("}");
             if let Some(trail) = &mut trail {
                 trail.position.advance(run.home(), message.sequence.min(delivery.reached));
