@@ -104,7 +104,7 @@ section! {
         "prefetch_count" prefetch_count: u64 = Is("0"), PREFETCH_COUNT, zero(WITHOUT_LIMIT);
         /// Deliveries after the first before a message moves to the dead-letter queue.
         "redeliveries_max" redeliveries_max: u32 = Is("20"), REDELIVERIES, zero(WITHOUT_LIMIT);
-        /// The dead-letter queue; `{queue}` stands for the path of the queue.
+        /// The dead-letter queue; `{queue}` stands for the path of the queue, or for as much of its beginning as fits.
         "dead_letter" dead_letter: String = Is("dlq/{queue}"), Kind::Text;
         /// How long a queue without messages and consumers stays.
         "idle_removal" idle_removal: Duration = Is("30s"), Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(31_536_000) }, zero("for ever");
