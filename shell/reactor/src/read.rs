@@ -298,7 +298,8 @@ impl<D: Driver> Shard<D> {
         let pin = self.shared.pins.get(usize::from(connection.listener)).copied();
         let pin = pin.unwrap_or(crate::sniff::Pin::Any);
         let http2 = self.shared.options.http2.enabled;
-        if http2 && !matches!(pin, crate::sniff::Pin::Protocol(_)) && self.secure.agreed_http2(key) {
+        if http2 && !matches!(pin, crate::sniff::Pin::Protocol(_)) && self.secure.agreed_http2(key)
+        {
             // A preface that is wrong is an error of HTTP/2 (RFC 9113 section 3.4).
             self.begin_http2(key);
             return Step::Next(0);

@@ -71,14 +71,11 @@ pub(crate) fn render(out: &mut String) {
     // Writing to a String cannot fail.
     let _ = std::fmt::Write::write_fmt(
         out,
-        format_args!(
-            "# HELP {name} {DROPPED_HELP}\n# TYPE {name} counter\n{name} {dropped}\n"
-        ),
+        format_args!("# HELP {name} {DROPPED_HELP}\n# TYPE {name} counter\n{name} {dropped}\n"),
     );
 }
 
-const DROPPED_HELP: &str =
-    "Lines of the log that were dropped because standard error was not read, or could not be written to.";
+const DROPPED_HELP: &str = "Lines of the log that were dropped because standard error was not read, or could not be written to.";
 
 /// A panic is a line of the log like any other: the default hook would write to standard error itself, and
 /// wait if nobody reads.

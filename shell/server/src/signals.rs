@@ -72,7 +72,10 @@ impl Listener {
                 other => {
                     let name = MEANINGLESS.iter().find(|(number, _)| *number == other);
                     let signal = name.map_or("unknown", |(_, name)| *name);
-                    info!(event = "signal-ignored", signal, "this signal means nothing to the server");
+                    info!(
+                        event = "signal-ignored",
+                        signal, "this signal means nothing to the server"
+                    );
                 }
             }
         }

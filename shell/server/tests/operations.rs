@@ -162,8 +162,7 @@ fn development(stderr: Stdio, wrap: &str) -> (Child, SocketAddr) {
 #[test]
 fn standard_error_on_a_full_device_or_closed_keeps_nobody_from_starting() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    for (what, stderr, wrap) in
-        [("full", Stdio::from(full), ""), ("closed", Stdio::null(), "2>&-")]
+    for (what, stderr, wrap) in [("full", Stdio::from(full), ""), ("closed", Stdio::null(), "2>&-")]
     {
         let (mut child, address) = development(stderr, wrap);
         assert!(request(address, "GET /livez", "").starts_with("HTTP/1.1 200"), "{what}");

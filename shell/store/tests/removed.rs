@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use common::disk::SimulatedDisk;
 use tiderace_store::{
-    Batch, CommitError, Declaration, Mark, Options, Outcome, Put, Store, StreamId, StreamKind, Sync,
-    inspect,
+    Batch, CommitError, Declaration, Mark, Options, Outcome, Put, Store, StreamId, StreamKind,
+    Sync, inspect,
 };
 
 struct Folder(PathBuf);
