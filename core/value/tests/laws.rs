@@ -1,8 +1,7 @@
 //! What holds for any text, with another implementation of JSON as the oracle.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../fuzz/check.rs"]
-mod check;
+use crate::check;
 
 use proptest::prelude::*;
 use serde_json::Value;

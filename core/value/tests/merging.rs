@@ -1,7 +1,7 @@
 //! JSON Merge Patch: the examples of the specification and what must hold for all values.
 #![allow(clippy::unwrap_used)]
 
-mod values;
+use crate::values;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};

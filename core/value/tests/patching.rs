@@ -2,7 +2,7 @@
 //! and patches of an enemy.
 #![allow(clippy::unwrap_used)]
 
-mod values;
+use crate::values;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

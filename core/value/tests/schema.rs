@@ -1,7 +1,7 @@
 //! JSON Schema: each keyword, a model over another implementation of JSON, and schemas of an enemy.
 #![allow(clippy::unwrap_used)]
 
-mod values;
+use crate::values;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

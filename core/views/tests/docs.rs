@@ -3,7 +3,7 @@
 //! Relies on a model of whoever runs views: it evaluates everything again until nothing changes.
 #![allow(clippy::unwrap_used)]
 
-mod examples;
+use crate::examples;
 
 use std::collections::BTreeMap;
 

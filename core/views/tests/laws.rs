@@ -1,8 +1,7 @@
 //! Laws of the language over views made up from its grammar.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../fuzz/check.rs"]
-mod check;
+use crate::check;
 
 use proptest::prelude::*;
 use tiderace_views::View;

@@ -1,7 +1,7 @@
 //! What the layer does for the protocol inside, and what the options change.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
+use crate::support;
 
 use support::{Heard, Node, body, field, polling, text};
 use tiderace_base::{CloseCode, Span};

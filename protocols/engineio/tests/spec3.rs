@@ -2,7 +2,7 @@
 //! test, cited by section of the document `v3.md`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
+use crate::support;
 
 use support::{Heard, Node, body, field, polling, sid, text};
 use tiderace_base::{CloseCode, Span};

@@ -7,7 +7,7 @@
 // Whether to bless is asked of the environment, as test runners do.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
 
-mod support;
+use crate::support;
 
 use support::{Asked, Heard, Node, Socket};
 use tiderace_base::Span;

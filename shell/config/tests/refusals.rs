@@ -1,7 +1,7 @@
 //! Every way to get a configuration wrong, with the exact sentence the operator reads.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
+use crate::support;
 
 use support::{Setup, file};
 

@@ -1,7 +1,7 @@
 //! What a good configuration means: defaults, precedence, typed values, `config show`.
 #![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ pub fn check_openings(tree: &Tree) -> Vec<Finding> {
 /// Files under `src/` that no module declares.
 pub fn check_orphans(tree: &Tree) -> Vec<Finding> {
     sources(tree)
-        .filter(|file| is_orphan(tree, file))
+        .filter(|file| is_orphan(tree, file) || is_lost_test(tree, file))
         .map(|file| {
             Finding::in_file(
                 &file.path,
@@ -100,6 +100,22 @@ fn is_orphan(tree: &Tree, file: &File) -> bool {
         let declared = format!("mod {name};");
         code.contains(&declared) || code.contains(&format!("mod {name} "))
     })
+}
+
+/// Whether a crate has all its tests in one program, `tests/all.rs`, and this file of them is neither a
+/// module of it nor a program that the manifest names.
+fn is_lost_test(tree: &Tree, file: &File) -> bool {
+    let Some((home, name)) = file.path.rsplit_once("/tests/") else {
+        return false;
+    };
+    let (Some(all), Some(name)) =
+        (tree.file(&format!("{home}/tests/all.rs")), name.strip_suffix(".rs"))
+    else {
+        return false;
+    };
+    let manifest = tree.file(&format!("{home}/Cargo.toml")).map_or("", |manifest| &manifest.text);
+    let named = manifest.contains(&format!("path = \"tests/{name}.rs\""));
+    !name.contains('/') && !named && !code(&all.text).contains(&format!("mod {name};"))
 }
 
 fn declares_for_tests(code: &str, name: &str) -> bool {
@@ -175,5 +191,22 @@ mod tests {
         ]);
         let found: Vec<_> = check_orphans(&tree).into_iter().map(|f| f.place).collect();
         assert_eq!(found, ["a/src/y/gone.rs"]);
+    }
+    #[test]
+    fn tests_that_are_left_out_are_found() {
+        let tree = Tree::of(&[
+            (
+                "a/Cargo.toml",
+                "[[test]]\npath = \"tests/all.rs\"\n[[test]]\npath = \"tests/alone.rs\"",
+            ),
+            ("a/tests/all.rs", "mod x;\nmod support;\n// mod gone;"),
+            ("a/tests/x.rs", ""),
+            ("a/tests/alone.rs", ""),
+            ("a/tests/gone.rs", ""),
+            ("a/tests/support/mod.rs", ""),
+            ("b/tests/x.rs", ""),
+        ]);
+        let found: Vec<_> = check_orphans(&tree).into_iter().map(|f| f.place).collect();
+        assert_eq!(found, ["a/tests/gone.rs"]);
     }
 }

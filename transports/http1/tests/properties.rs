@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "../fuzz/checks.rs"]
-#[allow(unreachable_pub)]
-mod checks;
+use crate::checks;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
