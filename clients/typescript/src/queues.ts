@@ -19,7 +19,7 @@ export class QueueMessage<T = unknown> {
     readonly queue: string,
     readonly value: T,
     readonly properties: Properties,
-    /** How often it was delivered before. */
+    /** How often a consumer had it before, as far as the server knows, and did not accept it. */
     readonly redeliveries: number,
     private readonly settle: (accept: boolean) => void,
   ) {}

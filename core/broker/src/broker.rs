@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use tiderace_base::{
     Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId, Slab, Span, Time,
 };
-use tiderace_queues::Queues;
+use tiderace_queues::{Ending, Queues};
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec};
 
@@ -268,8 +268,8 @@ impl Broker {
             Mail::Credit { session, key, messages } => {
                 self.credit_at_home(now, session, key, messages, effects);
             }
-            Mail::Leave { session, key, confirm } => {
-                self.leave_at_home(now, session, key, confirm, effects);
+            Mail::Leave { session, key, handed, ending, confirm } => {
+                self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
             }
             Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
             Mail::Pause { destination, on } => self.hold(destination, on, effects),
@@ -304,12 +304,14 @@ impl Broker {
         let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
         let memory = &self.memory;
         let will = record.rare.as_mut().and_then(|rare| rare.take_will(memory));
+        let leaving = record.rare.as_ref().is_some_and(|rare| rare.leaving);
+        let ending = if leaving { Ending::Orderly } else { Ending::Lost };
         let keys = record.subscriptions.keys();
         // All at once, and not for each subscription.
         self.close_windows(key_of(session), None);
         self.take_back(session, |pending| pending.source == Source::Topic);
         for key in keys {
-            self.unsubscribe(now, session, key, None, effects);
+            self.unsubscribe(now, session, key, ending, None, effects);
         }
         if let Some(exchanges) = exchanges {
             self.end_exchanges(now, &exchanges, effects);
@@ -392,7 +394,7 @@ impl Broker {
         let Some(record) = self.session(session) else {
             return;
         };
-        if record.principal.is_none() && !matches!(command, Command::Login(_)) {
+        if record.principal.is_none() && !matches!(command, Command::Login(_) | Command::Goodbye) {
             let close = Close::new(CloseCode::LoginRequired, "log in first");
             return self.reply(session, Reply::Refused { token: None, close }, effects);
         }
@@ -416,8 +418,9 @@ impl Broker {
                 self.add_credit(now, session, key, messages, effects);
             }
             Command::Unsubscribe { key, confirm } => {
-                self.unsubscribe(now, session, key, confirm, effects);
+                self.unsubscribe(now, session, key, Ending::Orderly, confirm, effects);
             }
+            Command::Goodbye => self.take_leave(session),
         }
     }
 

@@ -414,8 +414,8 @@ impl Broker {
         segment: Segment,
         effects: &mut Effects,
     ) {
-        let Some(subscription) = self.session(session).and_then(|record| record.subscription(key))
-        else {
+        let record = self.sessions.get_mut(key_of(session));
+        let Some(subscription) = record.and_then(|record| record.subscription_mut(key)) else {
             // Not one to a queue, or ended meanwhile; the home hears of that too and takes the messages back.
             return;
         };
@@ -431,6 +431,9 @@ impl Broker {
             return;
         }
         let source = if subscription.explicit { Source::ExplicitQueue } else { Source::AutoQueue };
+        if subscription.explicit {
+            subscription.note_handed(segment.run.home(), segment.len());
+        }
         if segment.redeliveries > 0 {
             self.metrics.redelivered += u64::from(segment.len());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, SessionId, ShardId};
-use tiderace_queues::{Consume, Settlement};
+use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Confirm, Credentials, Destination, Operation, Outturn, Replay, Reply, Run, SubscriptionKey,
@@ -174,6 +174,10 @@ pub enum Mail {
         session: SessionId,
         /// Which.
         key: SubscriptionKey,
+        /// How many of the messages that the home gave it have reached the session.
+        handed: u64,
+        /// How it ended.
+        ending: Ending,
         /// Receipt to confirm once its messages are back in their queues.
         confirm: Option<Confirm>,
     },

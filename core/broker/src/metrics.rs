@@ -43,7 +43,7 @@ broker_metrics! {
     dropped_dead true "tiderace_messages_dropped_total" "reason=\"redeliveries\"" "Messages dropped from backlogs.";
     conflated true "tiderace_messages_conflated_total" "" "Messages replaced by newer ones of the same topic in backlogs.";
     dead_lettered true "tiderace_messages_dead_lettered_total" "" "Messages moved to a dead-letter queue.";
-    redelivered true "tiderace_messages_redelivered_total" "" "Messages delivered again after a rejection or a lost consumer.";
+    redelivered true "tiderace_messages_redelivered_total" "" "Messages delivered again after a rejection, or after a consumer ended that had most likely taken them.";
     slow_consumers true "tiderace_slow_consumers_total" "" "Times a subscriber's backlog stayed above the mark for longer than the grace period.";
     publishers_paused true "tiderace_publishers_paused_total" "" "Times a publisher was held back for a slow subscriber or a full queue.";
     denied true "tiderace_authorisation_denied_total" "" "Commands refused for lack of permission.";

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use tiderace_base::{Now, SessionId, ShardId};
-use tiderace_queues::{Consume, Effect, Segment, Settlement};
+use tiderace_queues::{Consume, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Confirm, Destination, Flags, Kind, Meta, Outcome, Run, Settle, SubscriptionKey, Target,
+    Confirm, Destination, Flags, Kind, Meta, Outcome, Run, Settle, SubscriptionKey, Target, Token,
     properties,
 };
 
 use crate::broker::Broker;
 use crate::effects::{Answer, Asker, Effects, Mail};
+use crate::session::Subscription;
 use crate::topic::{bit, members};
 
 impl Broker {
@@ -119,16 +120,44 @@ impl Broker {
         self.apply(now, out, effects);
     }
 
+    /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
+    /// which only wildcards and composite destinations have, the others may be a moment behind.
+    pub(crate) fn leave(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        (key, subscription): (SubscriptionKey, &Subscription),
+        (homes, ending): (u64, Ending),
+        confirm: Option<Token>,
+        effects: &mut Effects,
+    ) {
+        if homes == 0 {
+            return self.confirm(session, confirm, effects);
+        }
+        let last = members(homes).last();
+        for home in members(homes) {
+            let confirm = confirm.filter(|_| Some(home) == last).map(Confirm::one);
+            let handed = subscription.handed_by(home);
+            if home == self.shard {
+                self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
+            } else {
+                let mail = Mail::Leave { session, key, handed, ending, confirm };
+                effects.mail.push((home, mail));
+            }
+        }
+    }
+
     pub(crate) fn leave_at_home(
         &mut self,
         now: Now,
         session: SessionId,
         key: SubscriptionKey,
+        end: (u64, Ending),
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
         let mut out = Vec::new();
-        self.queues.leave(now, session, key, true, &mut out);
+        self.queues.leave(now, session, key, end, &mut out);
         self.apply(now, out, effects);
         self.serve_no_more(now, session, key, effects);
         if let Some(confirm) = confirm {

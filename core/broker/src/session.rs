@@ -45,6 +45,8 @@ pub(crate) struct Rare {
     /// What is published when it ends.
     pub(crate) will: Option<Box<Run>>,
     pub(crate) asked_will: Option<Box<AskedWill>>,
+    /// Whether its client has said goodbye.
+    pub(crate) leaving: bool,
     /// What it has for itself and gives back when it ends.
     pub(crate) holdings: Vec<Holding>,
     /// Its open exchanges, if it has any.
@@ -75,6 +77,7 @@ impl Rare {
             && self.exchanges.is_none()
             && self.will.is_none()
             && self.asked_will.is_none()
+            && !self.leaving
             && self.holdings.is_empty()
             && self.recovering == 0
             && self.regex_bytes == 0
@@ -128,6 +131,25 @@ pub(crate) struct Subscription {
     pub(crate) credit: Option<Box<Credit>>,
     /// What waits until every home has said what was missed.
     pub(crate) recovery: Option<Box<Recovery>>,
+    /// Of queues whose messages are settled by the client: how many have come, by home.
+    pub(crate) handed: Vec<(ShardId, u64)>,
+}
+
+impl Subscription {
+    /// Messages of a home's queues have come.
+    pub(crate) fn note_handed(&mut self, home: ShardId, count: u32) {
+        let count = u64::from(count);
+        match self.handed.iter_mut().find(|(known, _)| *known == home) {
+            Some((_, handed)) => *handed += count,
+            None => self.handed.push((home, count)),
+        }
+    }
+
+    /// How many messages of a home's queues have come.
+    pub(crate) fn handed_by(&self, home: ShardId) -> u64 {
+        let known = self.handed.iter().find(|(known, _)| *known == home);
+        known.map_or(0, |(_, handed)| *handed)
+    }
 }
 
 /// What a subscription listens to: nearly always one thing.

@@ -5,7 +5,7 @@
 //! for other subscribers are not for this one, so there is neither a gap nor a repetition.
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
-use tiderace_queues::{Consume, Settlement};
+use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Confirm, Destination, Kind, Reply, Subscribe, SubscriptionKey, Target, Token, Window,
@@ -89,7 +89,11 @@ impl Broker {
             interval: Some(subscribe.interval).filter(|it| !it.is_zero()).map(Box::new),
             credit: Credit::of(&subscribe),
             recovery,
+            handed: Vec::new(),
         };
+        if let Some(rare) = &mut record.rare {
+            rare.leaving = false;
+        }
         if subscription.recovering {
             let first = !std::mem::replace(&mut self.recoveries_begun, true);
             record.rare.get_or_insert_default().recovering += 1 + u32::from(first);
@@ -117,6 +121,7 @@ impl Broker {
         now: Now,
         session: SessionId,
         key: SubscriptionKey,
+        ending: Ending,
         confirm: Option<Token>,
         effects: &mut Effects,
     ) {
@@ -164,15 +169,19 @@ impl Broker {
             );
         }
         let homes = match subscription {
-            Entry::Full(subscription) => self.end_full(now, session, key, &subscription, effects),
+            Entry::Full(subscription) => {
+                let homes = self.end_full(now, session, key, &subscription, effects);
+                self.leave(now, session, (key, &subscription), (homes, ending), confirm, effects);
+                homes
+            }
             plain => {
                 if let Some(Plain { topic, place }) = plain.plain() {
                     self.unlist(now, self.topics.key_of(topic), place as usize, effects);
                 }
+                self.confirm(session, confirm, effects);
                 0
             }
         };
-        self.leave(now, session, key, homes, confirm, effects);
         if homes != 0 {
             self.end_served(now, session, key, effects);
         }
@@ -209,31 +218,6 @@ impl Broker {
             }
         }
         self.serving_homes(subscription)
-    }
-
-    /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
-    /// which only wildcards and composite destinations have, the others may be a moment behind.
-    fn leave(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        key: SubscriptionKey,
-        homes: u64,
-        confirm: Option<Token>,
-        effects: &mut Effects,
-    ) {
-        if homes == 0 {
-            return self.confirm(session, confirm, effects);
-        }
-        let last = members(homes).last();
-        for home in members(homes) {
-            let confirm = confirm.filter(|_| Some(home) == last).map(Confirm::one);
-            if home == self.shard {
-                self.leave_at_home(now, session, key, confirm, effects);
-            } else {
-                effects.mail.push((home, Mail::Leave { session, key, confirm }));
-            }
-        }
     }
 
     fn may_subscribe(&self, session: SessionId, subscribe: &Subscribe) -> Result<(), Close> {

@@ -57,6 +57,14 @@ impl Broker {
         }
     }
 
+    /// On its session's shard: the client says goodbye.
+    pub(crate) fn take_leave(&mut self, session: SessionId) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        let rare = record.rare.get_or_insert_default();
+        rare.set_will(None, &self.memory);
+        (rare.asked_will, rare.leaving) = (None, true);
+    }
+
     /// At a topic's home: whether a session may leave a will there as the topic's owner.
     pub(crate) fn check_will(&self, operator: &Operator, will: Option<&Run>) -> Operated {
         let Some(run) = will else { return Ok(Outturn::Done) };

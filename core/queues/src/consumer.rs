@@ -34,17 +34,52 @@ pub struct Consume {
 pub enum Settlement {
     /// Consumed.
     Accept,
-    /// Seen and given back: counts as a redelivery.
+    /// Rejected: counts as a redelivery and as a failure.
     Reject,
-    /// Given back without having been seen, by a consumer about to leave: they go to another when
-    /// it has left.
+    /// Released unread by a consumer about to leave: they go to another when it has left, as new.
     Return,
+}
+
+/// How a consumer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its client unsubscribed, or said goodbye.
+    Orderly,
+    /// Its connection was lost.
+    Lost,
 }
 
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) queue: Key,
     pub(crate) segment: Segment,
+    /// How many messages the consumer had been given before the first of these.
+    pub(crate) ordinal: u64,
+}
+
+impl Flight {
+    /// Cuts off the messages from number `sequence` on; `None` if there are none.
+    fn split_off(&mut self, sequence: u64) -> Option<Flight> {
+        let segment = self.segment.split_off(sequence)?;
+        let ordinal = self.ordinal + (segment.first() - self.segment.run.first())
+            - u64::from(self.segment.from);
+        Some(Flight { queue: self.queue, segment, ordinal })
+    }
+
+    /// Cuts off the messages from the one with that ordinal on; `None` if there are none.
+    fn split_at(&mut self, ordinal: u64) -> Option<Flight> {
+        let offset = ordinal.saturating_sub(self.ordinal);
+        self.split_off(self.segment.first().saturating_add(offset))
+    }
+}
+
+/// What a consumer that ends leaves unsettled.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// What its client has, or most likely has, taken.
+    pub(crate) taken: Vec<Flight>,
+    /// What its client has not taken, as far as can be known.
+    pub(crate) unread: Vec<Flight>,
 }
 
 #[derive(Debug)]
@@ -61,6 +96,10 @@ pub(crate) struct Consumer {
     pub(crate) in_flight: BTreeMap<u64, Flight>,
     pub(crate) messages: u32,
     pub(crate) bytes: usize,
+    /// How many messages it has been given.
+    given: u64,
+    /// Of these, how many up to the last that its client settled: the client has taken all of them.
+    settled_up_to: u64,
 }
 
 impl Consumer {
@@ -77,6 +116,8 @@ impl Consumer {
             in_flight: BTreeMap::new(),
             messages: 0,
             bytes: 0,
+            given: 0,
+            settled_up_to: 0,
         }
     }
 
@@ -112,7 +153,53 @@ impl Consumer {
         self.messages += segment.len();
         self.bytes += segment.bytes();
         self.credit = self.credit.map(|credit| credit.saturating_sub(u64::from(segment.len())));
-        self.in_flight.insert(segment.first(), Flight { queue, segment });
+        let ordinal = self.given;
+        self.given += u64::from(segment.len());
+        self.in_flight.insert(segment.first(), Flight { queue, segment, ordinal });
+    }
+
+    /// Its client has settled these, so it has taken all that it was given before them.
+    pub(crate) fn note_settled(&mut self, flight: &Flight) {
+        let end = flight.ordinal + u64::from(flight.segment.len());
+        self.settled_up_to = self.settled_up_to.max(end);
+    }
+
+    /// Sorts what is in flight at its end. Its session was handed the first `handed` of the messages
+    /// that it was given; what it did not put on the connection has been returned before.
+    ///
+    /// A client takes messages in the order in which they were given. So it has taken those before
+    /// one that it settled. Whether it has taken the first one behind, nobody but the client knows:
+    /// most likely so if the connection was lost, for that is what a message does that its consumer
+    /// dies of, and if it has never settled any. It has not taken those behind that one, as far as
+    /// can be known.
+    pub(crate) fn end(self, handed: u64, ending: Ending) -> Left {
+        let mut left = Left::default();
+        if !self.explicit {
+            // What its session put on the connection was accepted then.
+            left.unread.extend(self.in_flight.into_values());
+            return left;
+        }
+        let doubtful = ending == Ending::Lost || self.settled_up_to == 0;
+        let next = self.in_flight.values().filter_map(|flight| {
+            let end = flight.ordinal + u64::from(flight.segment.len());
+            let next = flight.ordinal.max(self.settled_up_to);
+            (next < end && next < handed).then_some(next)
+        });
+        let next = next.min().filter(|_| doubtful);
+        for mut flight in self.in_flight.into_values() {
+            let behind = flight.split_at(self.settled_up_to);
+            if !flight.segment.is_empty() {
+                left.taken.push(flight);
+            }
+            let Some(mut behind) = behind else { continue };
+            if next == Some(behind.ordinal) {
+                left.unread.extend(behind.split_at(behind.ordinal + 1));
+                left.taken.push(behind);
+            } else {
+                left.unread.push(behind);
+            }
+        }
+        left
     }
 
     /// Removes what is in flight between two numbers, both included.
@@ -132,16 +219,16 @@ impl Consumer {
                 self.in_flight.insert(start, flight);
                 continue;
             }
-            if let Some(rest) = flight.segment.split_off(last.saturating_add(1)) {
-                self.in_flight.insert(rest.first(), Flight { queue: flight.queue, segment: rest });
+            if let Some(rest) = flight.split_off(last.saturating_add(1)) {
+                self.in_flight.insert(rest.segment.first(), rest);
             }
-            if let Some(inside) = flight.segment.split_off(first) {
+            if let Some(inside) = flight.split_off(first) {
                 if !flight.segment.is_empty() {
-                    self.in_flight.insert(start, Flight { queue: flight.queue, ..flight });
+                    self.in_flight.insert(start, flight);
                 }
-                self.messages -= inside.len();
-                self.bytes = self.bytes.saturating_sub(inside.bytes());
-                landed.push(Flight { queue: flight.queue, segment: inside });
+                self.messages -= inside.segment.len();
+                self.bytes = self.bytes.saturating_sub(inside.segment.bytes());
+                landed.push(inside);
             }
         }
         landed

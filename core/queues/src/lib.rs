@@ -8,8 +8,10 @@
 //!   publish ─▶ ready ──dispatch──▶ in flight ──accept──▶ gone
 //!                ▲                     │
 //!                └──reject, return, leave (same place in the order)
-//!                                      └── too many rejections ─▶ dead letter
+//!                                      └── too many failures ─▶ dead letter
 //! ```
+//! A failure is a rejection, or the loss of a consumer that had most likely taken the message. What
+//! merely lay unread in its window comes back as new ([`Queues::leave`]).
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -20,7 +22,7 @@ mod queue;
 mod queues;
 mod segment;
 
-pub use consumer::{Consume, Settlement};
+pub use consumer::{Consume, Ending, Settlement};
 pub use private::{is_private, is_temporary, reaches};
 pub use queue::QueueOptions;
 pub use queues::{Effect, Queues};

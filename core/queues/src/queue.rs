@@ -16,7 +16,8 @@ pub struct QueueOptions {
     pub bytes_max: usize,
     /// The window of consumers that name none.
     pub window: Window,
-    /// Rejections after which a message goes to the dead-letter queue; 0 for never.
+    /// A message that was rejected, or lost together with its consumer, more often than this goes to
+    /// the dead-letter queue; 0 for never.
     pub redeliveries_max: u32,
     /// Where it goes then; `{queue}` stands for the queue's path, or as much of its beginning as a path
     /// of that name may have. Empty: it is dropped.

@@ -12,7 +12,7 @@ use crate::consumer::{Consumer, Flight};
 use crate::dispatch::dispatch;
 use crate::private::{is_temporary, reaches};
 use crate::queue::{Attached, Queue};
-use crate::{Consume, QueueOptions, Segment, Settlement};
+use crate::{Consume, Ending, QueueOptions, Segment, Settlement};
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -28,7 +28,7 @@ pub enum Effect {
         /// The messages.
         segment: Segment,
     },
-    /// A message was rejected too often.
+    /// A message was rejected, or lost with its consumer, too often.
     DeadLetter {
         /// Where it lay.
         from: Path,
@@ -201,9 +201,16 @@ impl Queues {
         self.wall_ms = now.wall_ms;
         let landed: Vec<Flight> =
             ranges.iter().flat_map(|(first, last)| consumer.land(*first, *last)).collect();
+        if settlement != Settlement::Return {
+            landed.iter().for_each(|flight| consumer.note_settled(flight));
+        }
         let queues = consumer.queues.clone();
         for flight in landed {
-            self.landed(flight, settlement, effects);
+            match settlement {
+                Settlement::Accept => self.accepted(&flight),
+                Settlement::Reject => self.taken(flight, true, effects),
+                Settlement::Return => self.put_back(flight),
+            }
         }
         for key in queues {
             if let Some(queue) = self.queues.get_mut(key) {
@@ -222,19 +229,25 @@ impl Queues {
         }
     }
 
-    /// A consumer ends; what is in flight to it goes back, counted as seen if `seen`.
+    /// A consumer ends; what is in flight to it goes back. Of the messages that it was given, the
+    /// first `handed` have reached its session; those that the session did not put on the connection
+    /// have been returned by it.
+    ///
+    /// What its client has taken counts as a redelivery: what it was given before a message that it
+    /// settled, and the first one behind if the connection was lost or it settled none. If the
+    /// connection was lost, these count as failures too. All others come back as new.
     pub fn leave(
         &mut self,
         now: Now,
         session: SessionId,
         key: SubscriptionKey,
-        seen: bool,
+        (handed, ending): (u64, Ending),
         effects: &mut Vec<Effect>,
     ) {
         let Some(consumer_key) = self.subscriptions.remove(&(session, key)) else {
             return;
         };
-        let Some(consumer) = self.consumers.remove(consumer_key) else {
+        let Some(mut consumer) = self.consumers.remove(consumer_key) else {
             return;
         };
         self.patterns.retain(|(_, owner)| *owner != consumer_key);
@@ -244,11 +257,15 @@ impl Queues {
                 queue.used = now.time;
             }
         }
-        let settlement = if seen { Settlement::Reject } else { Settlement::Return };
-        for flight in consumer.in_flight.into_values() {
-            self.landed(flight, settlement, effects);
+        let queues = std::mem::take(&mut consumer.queues);
+        let left = consumer.end(handed, ending);
+        for flight in left.taken {
+            self.taken(flight, ending == Ending::Lost, effects);
         }
-        for queue in consumer.queues {
+        for flight in left.unread {
+            self.put_back(flight);
+        }
+        for queue in queues {
             let orphaned = self
                 .queues
                 .get(queue)
@@ -342,28 +359,35 @@ impl Queues {
         queue.consumers.push(Attached { consumer: consumer_key, cursor: 0 });
     }
 
-    /// Messages came back from a consumer: away with them, or to their place.
-    fn landed(&mut self, flight: Flight, settlement: Settlement, effects: &mut Vec<Effect>) {
-        let Flight { queue, mut segment } = flight;
-        let Some(queue) = self.queues.get_mut(queue) else {
-            return;
-        };
-        if settlement == Settlement::Accept {
-            queue.bytes = queue.bytes.saturating_sub(segment.bytes());
-            self.memory.refund(MemoryUse::Queues, segment.bytes());
-            return;
+    /// Messages are consumed.
+    fn accepted(&mut self, flight: &Flight) {
+        let Some(queue) = self.queues.get_mut(flight.queue) else { return };
+        queue.bytes = queue.bytes.saturating_sub(flight.segment.bytes());
+        self.memory.refund(MemoryUse::Queues, flight.segment.bytes());
+    }
+
+    /// Messages that no client has taken come back to their place, as new as they were.
+    fn put_back(&mut self, flight: Flight) {
+        if let Some(queue) = self.queues.get_mut(flight.queue) {
+            queue.put(flight.segment);
         }
-        if settlement == Settlement::Reject {
-            segment.redeliveries += 1;
-            if queue.redeliveries_max > 0 && segment.redeliveries > queue.redeliveries_max {
-                queue.bytes = queue.bytes.saturating_sub(segment.bytes());
-                self.memory.refund(MemoryUse::Queues, segment.bytes());
-                let (from, to) = (queue.path.clone(), queue.dead_letter.clone());
-                effects.push(Effect::DeadLetter { from, to, segment });
-                return;
-            }
+    }
+
+    /// Messages that a client has taken come back to their place, or go to the dead-letter queue if
+    /// they have failed too often.
+    fn taken(&mut self, mut flight: Flight, failed: bool, effects: &mut Vec<Effect>) {
+        flight.segment.redeliveries += 1;
+        flight.segment.failures += u32::from(failed);
+        let Some(queue) = self.queues.get(flight.queue) else { return };
+        if !failed
+            || queue.redeliveries_max == 0
+            || flight.segment.failures <= queue.redeliveries_max
+        {
+            return self.put_back(flight);
         }
-        queue.put(segment);
+        let (from, to) = (queue.path.clone(), queue.dead_letter.clone());
+        self.accepted(&flight);
+        effects.push(Effect::DeadLetter { from, to, segment: flight.segment });
     }
 
     fn dispatch(&mut self, key: Key, effects: &mut Vec<Effect>) {

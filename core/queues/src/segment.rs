@@ -13,15 +13,17 @@ pub struct Segment {
     pub from: u32,
     /// The one after the last.
     pub to: u32,
-    /// How often they were given back after a delivery.
+    /// How often a consumer had them before, as far as can be known, and did not accept them.
     pub redeliveries: u32,
+    /// How often they were rejected, or lost together with their consumer.
+    pub(crate) failures: u32,
 }
 
 impl Segment {
     /// All messages of a run.
     pub fn whole(run: Arc<Run>) -> Segment {
         let to = run.len() as u32;
-        Segment { run, from: 0, to, redeliveries: 0 }
+        Segment { run, from: 0, to, redeliveries: 0, failures: 0 }
     }
 
     /// The number of the first message.

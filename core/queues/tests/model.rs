@@ -1,5 +1,6 @@
 //! Against a model: whatever publishers and consumers do, every message is ready, in flight to one
-//! consumer, accepted, or dead; never two of these and never none.
+//! consumer, accepted, or dead; never two of these and never none. How often it counts as redelivered,
+//! and when it is dead, follows from what its consumers have settled and how they ended.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -10,17 +11,39 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tiderace_base::{Memory, Now, SessionId, ShardId, Span, Time};
 use tiderace_filter::Selector;
-use tiderace_queues::{Consume, Effect, QueueOptions, Queues, Settlement};
+use tiderace_queues::{Consume, Effect, Ending, QueueOptions, Queues, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
+
+const REDELIVERIES_MAX: u32 = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
     Publish(u8),
-    Consume { consumer: u8, messages: u32, bytes: u32, selective: bool, credit: Option<u64> },
-    Credit { consumer: u8, messages: u64 },
-    Settle { consumer: u8, at: u8, count: u8, settlement: u8 },
-    Leave { consumer: u8, seen: bool },
+    Consume {
+        consumer: u8,
+        messages: u32,
+        bytes: u32,
+        selective: bool,
+        credit: Option<u64>,
+    },
+    Credit {
+        consumer: u8,
+        messages: u64,
+    },
+    Settle {
+        consumer: u8,
+        at: u8,
+        count: u8,
+        settlement: u8,
+    },
+    /// So many of the messages it was given last have not reached its session, or were not written.
+    Leave {
+        consumer: u8,
+        lost: bool,
+        crossing: u8,
+        unwritten: u8,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -31,7 +54,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u8..5, 0u64..5).prop_map(|(consumer, messages)| Step::Credit { consumer, messages }),
         5 => (0u8..5, any::<u8>(), 1u8..9, 0u8..3)
             .prop_map(|(consumer, at, count, settlement)| Step::Settle { consumer, at, count, settlement }),
-        1 => (0u8..5, any::<bool>()).prop_map(|(consumer, seen)| Step::Leave { consumer, seen }),
+        2 => (0u8..5, any::<bool>(), 0u8..6, 0u8..4)
+            .prop_map(|(consumer, lost, crossing, unwritten)| Step::Leave { consumer, lost, crossing, unwritten }),
     ]
 }
 
@@ -39,7 +63,7 @@ fn options(_: &Path) -> QueueOptions {
     QueueOptions {
         bytes_max: 2_000,
         window: Window { messages: 5, bytes: 0 },
-        redeliveries_max: 3,
+        redeliveries_max: REDELIVERIES_MAX,
         dead_letter: "dlq/{queue}".into(),
         idle: Span::from_secs(30),
     }
@@ -70,6 +94,13 @@ struct Model {
     published: u64,
     in_flight: BTreeMap<u8, BTreeSet<u64>>,
     selective: BTreeSet<u8>,
+    explicit: BTreeSet<u8>,
+    /// Consumers that settle: what they were given, in order, and how much of it up to the last that
+    /// they settled.
+    given: BTreeMap<u8, Vec<u64>>,
+    settled_up_to: BTreeMap<u8, usize>,
+    redeliveries: BTreeMap<u64, u32>,
+    failures: BTreeMap<u64, u32>,
     /// What consumers with credit may still be given.
     credit: BTreeMap<u8, u64>,
     accepted: BTreeSet<u64>,
@@ -97,17 +128,59 @@ impl Model {
                             assert!(*credit > 0, "more than its credit");
                             *credit -= 1;
                         }
+                        let before = self.redeliveries.get(&sequence).copied().unwrap_or(0);
+                        assert_eq!(segment.redeliveries, before, "of {sequence}");
+                        self.given.entry(consumer).or_default().push(sequence);
                         self.in_flight.entry(consumer).or_default().insert(sequence);
                     }
                 }
                 Effect::DeadLetter { segment, to, .. } => {
                     assert_eq!(to.unwrap().as_str(), "dlq/jobs");
-                    self.dead.extend(segment.first()..=segment.last());
+                    for sequence in segment.first()..=segment.last() {
+                        assert!(
+                            self.failures.get(&sequence) > Some(&REDELIVERIES_MAX),
+                            "{sequence}"
+                        );
+                        self.dead.insert(sequence);
+                    }
                 }
                 Effect::Full { on, .. } => {
                     assert_ne!(self.full, on);
                     self.full = on;
                 }
+            }
+        }
+    }
+
+    fn taken(&mut self, sequence: u64, failed: bool) {
+        *self.redeliveries.entry(sequence).or_default() += 1;
+        *self.failures.entry(sequence).or_default() += u32::from(failed);
+    }
+
+    fn settled(&mut self, consumer: u8, sequence: u64) {
+        let place = self.given[&consumer].iter().rposition(|given| *given == sequence).unwrap();
+        let known = self.settled_up_to.entry(consumer).or_default();
+        *known = (*known).max(place + 1);
+    }
+
+    /// A consumer ends to which so many messages were handed.
+    fn left(&mut self, consumer: u8, handed: usize, explicit: bool, lost: bool) {
+        let held = self.in_flight.remove(&consumer).unwrap();
+        let given = self.given.remove(&consumer).unwrap_or_default();
+        let settled_up_to = self.settled_up_to.remove(&consumer).unwrap_or(0);
+        self.credit.remove(&consumer);
+        self.selective.remove(&consumer);
+        if !explicit {
+            return;
+        }
+        // One that came back to it has a place of its own each time; the last one counts.
+        let place = |sequence| given.iter().rposition(|given| *given == sequence).unwrap();
+        let behind = held.iter().map(|sequence| (place(*sequence), *sequence));
+        let next = behind.filter(|(place, _)| *place >= settled_up_to).min();
+        let next = next.filter(|(place, _)| *place < handed && (lost || settled_up_to == 0));
+        for sequence in &held {
+            if place(*sequence) < settled_up_to || next.is_some_and(|next| next.1 == *sequence) {
+                self.taken(*sequence, lost);
             }
         }
     }
@@ -122,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn every_message_is_in_exactly_one_place(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
+        let mut queues = new_queues();
         let mut model = Model::default();
         let key = SubscriptionKey(0);
         let now = Now::default();
@@ -144,6 +217,10 @@ proptest! {
                         continue;
                     }
                     model.in_flight.insert(consumer, BTreeSet::new());
+                    match messages % 2 {
+                        0 => model.explicit.insert(consumer),
+                        _ => model.explicit.remove(&consumer),
+                    };
                     if selective {
                         model.selective.insert(consumer);
                     }
@@ -167,19 +244,33 @@ proptest! {
                     let settlement = [Settlement::Accept, Settlement::Reject, Settlement::Return][usize::from(settlement)];
                     let settled: Vec<u64> = held.range(first..=last).copied().collect();
                     for sequence in settled {
-                        held.remove(&sequence);
-                        if settlement == Settlement::Accept {
-                            model.accepted.insert(sequence);
+                        model.in_flight.get_mut(&consumer).unwrap().remove(&sequence);
+                        if settlement != Settlement::Return {
+                            model.settled(consumer, sequence);
+                        }
+                        match settlement {
+                            Settlement::Accept => { model.accepted.insert(sequence); }
+                            Settlement::Reject => model.taken(sequence, true),
+                            Settlement::Return => {}
                         }
                     }
                     queues.settle(now, session(consumer), key, &[(first, last)], settlement, &mut effects);
                 }
-                Step::Leave { consumer, seen } => {
-                    if model.in_flight.remove(&consumer).is_some() {
-                        model.credit.remove(&consumer);
-                        model.selective.remove(&consumer);
-                        queues.leave(now, session(consumer), key, seen, &mut effects);
+                Step::Leave { consumer, lost, crossing, unwritten } => {
+                    let Some(held) = model.in_flight.get_mut(&consumer) else { continue };
+                    let given = model.given.get(&consumer).map_or(0, Vec::len);
+                    let settled = model.settled_up_to.get(&consumer).copied().unwrap_or(0);
+                    let handed = given.saturating_sub(usize::from(crossing)).max(settled);
+                    let unwritten = handed.saturating_sub(usize::from(unwritten)).max(settled);
+                    for sequence in model.given.get(&consumer).map_or(&[][..], |given| &given[unwritten..handed]) {
+                        if held.remove(sequence) {
+                            let range = [(*sequence, *sequence)];
+                            queues.settle(now, session(consumer), key, &range, Settlement::Return, &mut effects);
+                        }
                     }
+                    let ending = if lost { Ending::Lost } else { Ending::Orderly };
+                    model.left(consumer, handed, model.explicit.contains(&consumer), lost);
+                    queues.leave(now, session(consumer), key, (handed as u64, ending), &mut effects);
                 }
             }
             model.apply(effects);
@@ -188,9 +279,9 @@ proptest! {
         // A consumer without limits then gets all the rest, in order.
         for consumer in model.in_flight.keys().copied().collect::<Vec<_>>() {
             let mut effects = Vec::new();
-            model.in_flight.remove(&consumer);
-            model.selective.remove(&consumer);
-            queues.leave(now, session(consumer), key, false, &mut effects);
+            let explicit = model.explicit.contains(&consumer);
+            model.left(consumer, 0, explicit, false);
+            queues.leave(now, session(consumer), key, (0, Ending::Orderly), &mut effects);
             model.apply(effects);
         }
         let mut effects = Vec::new();
@@ -218,7 +309,7 @@ proptest! {
 
 #[test]
 fn two_idle_consumers_share_two_messages() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
+    let mut queues = new_queues();
     let mut effects = Vec::new();
     for consumer in 0..2 {
         let consume = Consume {
@@ -241,7 +332,7 @@ fn two_idle_consumers_share_two_messages() {
 
 #[test]
 fn expired_messages_are_dropped_and_idle_queues_removed() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
+    let mut queues = new_queues();
     let mut effects = Vec::new();
     let meta = Meta { expires_ms: Some(100), ..Meta::default() };
     let run = Run::single(destination(), Time::ZERO, b"", b"x", meta);
@@ -256,7 +347,7 @@ fn expired_messages_are_dropped_and_idle_queues_removed() {
 
 #[test]
 fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
+    let mut queues = new_queues();
     let mut effects = Vec::new();
     let fixed = |path: &Path| QueueOptions { dead_letter: "jobs".into(), ..options(path) };
     queues.publish(Now::default(), run(0, 1), fixed, &mut effects);
@@ -281,7 +372,7 @@ fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
 
 #[test]
 fn stretches_that_make_no_sense_settle_nothing() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
+    let mut queues = new_queues();
     let mut effects = Vec::new();
     queues.publish(Now::default(), run(5, 3), options, &mut effects);
     let consume = Consume {
@@ -330,7 +421,7 @@ fn receivers(effects: Vec<Effect>) -> Vec<u32> {
 
 #[test]
 fn a_rejected_message_goes_to_another_consumer() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
+    let mut queues = new_queues();
     let mut effects = Vec::new();
     consume(&mut queues, 1, &mut effects);
     queues.publish(Now::default(), run(0, 1), options, &mut effects);
@@ -343,7 +434,7 @@ fn a_rejected_message_goes_to_another_consumer() {
 
 #[test]
 fn all_that_is_rejected_at_once_goes_to_another_consumer() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
+    let mut queues = new_queues();
     let mut effects = Vec::new();
     let wide = |consumer| Consume {
         session: session(consumer),
@@ -363,7 +454,8 @@ fn all_that_is_rejected_at_once_goes_to_another_consumer() {
     queues.settle(Now::default(), session(1), SubscriptionKey(0), &[(0, 1)], reject, &mut effects);
     assert_eq!(receivers(effects), [2]);
     let mut effects = Vec::new();
-    queues.leave(Now::default(), session(1), SubscriptionKey(0), true, &mut effects);
+    let lost = (3, Ending::Lost);
+    queues.leave(Now::default(), session(1), SubscriptionKey(0), lost, &mut effects);
     queues.settle(Now::default(), session(2), SubscriptionKey(0), &[(0, 2)], reject, &mut effects);
     // Alone, it gets everything again.
     assert!(receivers(effects).iter().all(|receiver| *receiver == 2));
@@ -372,7 +464,7 @@ fn all_that_is_rejected_at_once_goes_to_another_consumer() {
 
 #[test]
 fn an_expired_message_is_never_delivered() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 20)));
+    let mut queues = new_queues();
     let mut effects = Vec::new();
     let mut builder = RunBuilder::new(destination(), Time::ZERO);
     for expires_ms in [Some(50), None, Some(150), Some(60)] {
@@ -403,4 +495,8 @@ fn an_expired_message_is_never_delivered() {
     assert_eq!(delivered, [1, 2]);
     assert_eq!(queues.depth().0, 0);
     assert_eq!(queues.expired_total(), 2);
+}
+
+fn new_queues() -> Queues {
+    Queues::new(Rc::new(Memory::new(1 << 20)))
 }

@@ -217,13 +217,16 @@ pub enum Command {
         /// How many more.
         messages: u64,
     },
-    /// Ends a subscription; messages under way go back to their queues.
+    /// Ends a subscription in good order; messages under way go back to their queues.
     Unsubscribe {
         /// Which.
         key: SubscriptionKey,
         /// Answered when it has been done.
         confirm: Option<Token>,
     },
+    /// The client says goodbye: its will is not published, and what it leaves unsettled when its
+    /// session ends was not lost with it. Not answered.
+    Goodbye,
 }
 
 /// The commands of one turn of one session, in order.
@@ -258,10 +261,9 @@ impl Commands {
         self.list.push(command);
     }
 
-    /// Notes that the client says goodbye: its will is not published. The answer has the token zero.
+    /// Notes that the client says goodbye: see [`Command::Goodbye`].
     pub fn take_leave(&mut self) {
-        let operation = Box::new(crate::Operation::Will(None));
-        self.push(Command::Operate { token: 0, operation });
+        self.push(Command::Goodbye);
     }
 
     /// Begins a message: its properties are to be appended to what is returned (see

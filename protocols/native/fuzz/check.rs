@@ -136,6 +136,7 @@ impl Player {
     fn carry_out(&mut self, command: Command) {
         match command {
             // As an outturn is, a list of what was said, or a refusal.
+            Command::Goodbye => {}
             Command::Operate { token, operation } => {
                 let outturn = match *operation {
                     Operation::Update(_) => Outturn::Updated { version: self.number },

@@ -297,8 +297,6 @@ impl Session for NativeSession {
                 let position = ServerMessage::Position(vec![(home.0, sequence)]);
                 say(&position, &mut context.output);
             }
-            // What a goodbye asks for has nobody to be told.
-            Reply::Operated { token: 0, .. } => {}
             Reply::Operated { token, outturn } => self.operated(token, &outturn, context),
             Reply::Joined { key, path, spec } => {
                 let spec = spec.to_json();

@@ -312,6 +312,7 @@ impl Player {
             Command::Speak(speak) if speak.exchange.side == Side::Caller => {
                 self.speak(speak.exchange, false, speak.last, &speak.body);
             }
+            Command::Goodbye => {}
             Command::Operate { token, operation } => {
                 if let Operation::Views = *operation {
                     let outturn = Box::new(Outturn::Views(Vec::new()));

@@ -201,7 +201,7 @@ impl Player {
                 let exchange = Exchange { key: speak.exchange, first: false, last: speak.last };
                 self.exchange(SubscriptionKey(u32::MAX), &run, exchange);
             }
-            Command::Operate { token: 0, .. } => {}
+            Command::Goodbye => {}
             Command::Operate { token, .. } => {
                 let outturn = Box::new(Outturn::Updated { version: self.number });
                 self.reply(Reply::Operated { token, outturn });

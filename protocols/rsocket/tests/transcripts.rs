@@ -246,6 +246,7 @@ fn broker(command: &Command) -> (String, Option<u32>) {
             (format!("hang up {} {}", key(*exchange), close.code.slug()), None)
         }
         Command::Operate { token, .. } => ("operate".to_owned(), Some(*token)),
+        Command::Goodbye => ("goodbye".to_owned(), None),
     }
 }
 

@@ -124,7 +124,7 @@ impl Player {
         for _ in 0..100 {
             let Some(command) = self.todo.pop_front() else { return };
             let confirm = match command {
-                Command::Operate { .. } => continue,
+                Command::Operate { .. } | Command::Goodbye => continue,
                 Command::Login(_) => {
                     self.reply(Reply::LoggedIn { name: "ann".into() });
                     None

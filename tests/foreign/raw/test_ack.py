@@ -2,6 +2,7 @@
 
 import pytest
 
+from limits import REDELIVERIES_MAX
 from test_frames import acknowledges
 from wire import unique
 
@@ -127,6 +128,63 @@ def test_what_was_not_acknowledged_returns_when_the_consumer_goes(clients, queue
     else:
         first.close()
     assert [m.text for m in second.messages(2)] == ["2", "3"]
+
+
+@pytest.mark.parametrize("mode", ["client", "client-individual"])
+@pytest.mark.parametrize("how", ["unsubscribe", "disconnect", "crash"])
+def test_unread_messages_are_no_redeliveries(dial, how, mode):
+    """However often a consumer leaves what lay unread in its window (Apollo: APLO-198)."""
+    path = f"poison/{unique('unread')}"
+    producer = dial()
+    producer.login()
+    fill(producer, f"/queue/{path}", 50)
+    consumer = None
+    for n in range(1, 26):
+        if consumer is None:
+            consumer = dial()
+            consumer.login()
+        id = consumer.subscribe(f"/queue/{path}", ack=mode)
+        message = consumer.message()
+        assert message.text == str(n)
+        if how != "crash":
+            assert message.get("redelivered") is None, message
+        consumer.ask("ACK", {"id": message["ack"]})
+        if how == "unsubscribe":
+            consumer.ask("UNSUBSCRIBE", {"id": id})
+            consumer.kept.clear()
+            continue
+        if how == "disconnect":
+            consumer.ask("DISCONNECT")
+        consumer.close()
+        consumer = None
+    last, dead = dial(), dial()
+    for one in (last, dead):
+        one.login()
+    dead.subscribe(f"/queue/dlq/{path}")
+    last.subscribe(f"/queue/{path}")
+    rest = last.messages(25)
+    assert [m.text for m in rest] == [str(n) for n in range(26, 51)]
+    assert all(m.get("redelivered") is None for m in rest[1:]), "nobody has taken them"
+    dead.ask("SEND", {"destination": f"/queue/dlq/{path}"}, "first")
+    assert dead.message().text == "first", "nothing was dead"
+
+
+def test_a_message_that_its_consumers_die_of_ends_as_a_dead_letter(dial):
+    path = f"poison/{unique('dies')}"
+    producer = dial()
+    producer.login()
+    fill(producer, f"/queue/{path}", 3)
+    for n in range(REDELIVERIES_MAX + 1):
+        consumer = dial()
+        consumer.login()
+        consumer.subscribe(f"/queue/{path}", ack="client-individual")
+        message = consumer.message()
+        assert (message.text, message.get("redeliveries")) == ("1", str(n) if n else None)
+        consumer.close()
+    producer.subscribe(f"/queue/{path}")
+    assert [(m.text, m.get("redelivered")) for m in producer.messages(2)] == [("2", None), ("3", None)]
+    producer.subscribe(f"/queue/dlq/{path}")
+    assert producer.message().text == "1"
 
 
 def test_what_was_not_acknowledged_returns_when_the_subscription_ends(clients, queue):

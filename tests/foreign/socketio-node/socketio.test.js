@@ -168,6 +168,31 @@ for (const version of Object.keys(CLIENTS).map(Number).sort()) {
         done();
       });
 
+      test('jobs that nobody has read are no redeliveries, however often consumers end', async () => {
+        const queue = `poison/${unique('unread')}`;
+        const sender = await open();
+        for (let n = 0; n < 12; n++) await sender.done('send', queue, n);
+        let consumer = await open();
+        for (let n = 0; n < 8; n++) {
+          const { id } = await consumer.done('receive', queue);
+          const [, value, meta, done] = await consumer.next('job');
+          assert.deepEqual([value, meta.redelivered], [n, false]);
+          done();
+          for (let unread = n + 1; unread < 12; unread++) await consumer.next('job');
+          if (n % 2) await consumer.done('cancel', id);
+          else {
+            consumer.close();
+            consumer = await open();
+          }
+        }
+        await consumer.done('receive', queue);
+        for (let n = 8; n < 12; n++) {
+          const [, value, meta, done] = await consumer.next('job');
+          assert.deepEqual([value, meta.redelivered], [n, false]);
+          done();
+        }
+      });
+
       test('cancel gives a queue up', async () => {
         const queue = unique('queue');
         const [first, second] = [await open(), await open()];

@@ -162,6 +162,31 @@ both("a queue's message goes to one consumer, and back when it is refused", asyn
   }
 });
 
+both("messages that nobody has read are no redeliveries, however often consumers end", async (begin) => {
+  const [sender, path] = [begin(), fresh("unread")];
+  for (let value = 0; value < 60; value++) await sender.queue(path).send(value);
+  for (let round = 0; round < 25; round++) {
+    const worker = begin();
+    const consumer = worker.queue<number>(path).receive({ prefetch: 100 });
+    const values = consumer[Symbol.asyncIterator]();
+    equal((await values.next()).value, round);
+    // Asking for the next accepts the one before; the next one is given back by stopping.
+    equal((await values.next()).value, round + 1);
+    if (round % 2) await values.return?.();
+    await worker.close();
+  }
+  const rest: [number, number][] = [];
+  const done = new Seen<void>();
+  const last = sender.queue<number>(path).receive((value, { redeliveries }) => {
+    rest.push([value, redeliveries]);
+    if (value === 59) done.push();
+  }, { prefetch: 100 });
+  await done.next();
+  equal(rest.map(([value]) => value), Array.from({ length: 35 }, (_, at) => at + 25));
+  equal(rest.slice(1).filter(([, redeliveries]) => redeliveries > 0), []);
+  await last.stop();
+});
+
 both("a service answers, fails, and converses", async (begin) => {
   const [caller, server] = [begin(), begin()];
   const path = fresh("service");

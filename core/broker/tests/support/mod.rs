@@ -259,6 +259,11 @@ impl World {
         self.command(client, Command::HangUp { exchange, close });
     }
 
+    /// The client says goodbye; its session still has to end.
+    pub fn goodbye(&mut self, client: usize) {
+        self.command(client, Command::Goodbye);
+    }
+
     pub fn close(&mut self, client: usize) {
         if !std::mem::take(&mut self.clients[client].open) {
             return;

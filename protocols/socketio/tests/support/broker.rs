@@ -94,6 +94,7 @@ impl Broker {
     pub fn handle(&mut self, now: Now, client: usize, command: Command) {
         let _ = now;
         match command {
+            Command::Goodbye => {}
             Command::Operate { token, operation } => {
                 self.log.push(format!("operate {operation:?}"));
                 if let Some(unanswered) = &mut self.unanswered {

@@ -70,6 +70,7 @@ impl Broker {
             return;
         }
         match command {
+            Command::Goodbye => {}
             Command::Operate { token, operation } => {
                 let reply = match *operation {
                     Operation::Update(update) => self.update(now, token, *update),

@@ -102,7 +102,8 @@ section! {
         "prefetch_bytes" prefetch_bytes: u64 = Is("640 KiB"), PREFETCH_BYTES;
         /// Unacknowledged messages sent ahead to one consumer.
         "prefetch_count" prefetch_count: u64 = Is("0"), PREFETCH_COUNT, zero(WITHOUT_LIMIT);
-        /// Deliveries after the first before a message moves to the dead-letter queue.
+        /// A message that was rejected, or lost with the consumer that most likely had it, more often than this moves to
+        /// the dead-letter queue. Messages that lay unread in a consumer's window do not count.
         "redeliveries_max" redeliveries_max: u32 = Is("20"), REDELIVERIES, zero(WITHOUT_LIMIT);
         /// The dead-letter queue; `{queue}` stands for the path of the queue, or for as much of its beginning as fits.
         "dead_letter" dead_letter: String = Is("dlq/{queue}"), Kind::Text;
