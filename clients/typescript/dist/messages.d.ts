@@ -66,5 +66,7 @@ export declare const LAST = 8;
 export declare const RESPONDER = 16;
 export declare const FIRST = 32;
 export declare const EXCHANGE_ANNOUNCED = 64;
+/** No message: this side has only nothing more to say. */
+export declare const BARE = 128;
 /** The code of deltas that this client understands. */
 export declare const DELTA_CODEC = 1;

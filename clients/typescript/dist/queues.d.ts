@@ -13,12 +13,12 @@ export declare class QueueMessage<T = unknown> {
     readonly queue: string;
     readonly value: T;
     readonly properties: Properties;
-    /** How often it was delivered before. */
+    /** How often a consumer had it before, as far as the server knows, and did not accept it. */
     readonly redeliveries: number;
     private readonly settle;
     private settled;
     constructor(queue: string, value: T, properties: Properties, 
-    /** How often it was delivered before. */
+    /** How often a consumer had it before, as far as the server knows, and did not accept it. */
     redeliveries: number, settle: (accept: boolean) => void);
     /** It is dealt with. */
     accept(): void;

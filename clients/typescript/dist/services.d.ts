@@ -29,7 +29,7 @@ export declare class Conversation<In = unknown, Out = unknown> implements AsyncI
     send(value: Out, options?: ValueOptions & {
         last?: boolean;
     }): void;
-    /** Says the last, and no more. */
+    /** Says the last, and no more; without a value it says only that. */
     end(value?: Out, options?: ValueOptions): void;
     /** Ends it for both sides at once. */
     close(reason?: string): void;

@@ -74,6 +74,8 @@ export const LAST = 0x08;
 export const RESPONDER = 0x10;
 export const FIRST = 0x20;
 export const EXCHANGE_ANNOUNCED = 0x40;
+/** No message: this side has only nothing more to say. */
+export const BARE = 0x80;
 
 /** The code of deltas that this client understands. */
 export const DELTA_CODEC = 1;

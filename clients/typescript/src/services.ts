@@ -47,9 +47,13 @@ export class Conversation<In = unknown, Out = unknown> implements AsyncIterable<
     if (options.last) this.finishSaying();
   }
 
-  /** Says the last, and no more. */
+  /** Says the last, and no more; without a value it says only that. */
   end(value?: Out, options: ValueOptions = {}): void {
-    if (!this.said && !this.ended) this.send(value as Out, { ...options, last: true });
+    if (this.said || this.ended) return;
+    if (value !== undefined) return this.send(value, { ...options, last: true });
+    const flags = m.LAST | m.BARE | (this.side ? m.RESPONDER : 0);
+    this.transmit(m.SPEAK, new Writer().varint(this.number).u8(flags));
+    this.finishSaying();
   }
 
   /** Ends it for both sides at once. */
@@ -80,8 +84,7 @@ export class Conversation<In = unknown, Out = unknown> implements AsyncIterable<
     const body = input.rest();
     if (block && flags & m.FIRST) this.properties = decodeProperties(block);
     const last = !!(flags & m.LAST);
-    // A last word without a body says only that it is the last.
-    if (!last || body.length || flags & m.FIRST || this.side === 0) {
+    if (!(flags & m.BARE)) {
       this.inbox.push(decodeValue(flags & m.CONTENT, block, body) as In);
     }
     if (last) {

@@ -1,8 +1,9 @@
 //! What sessions do in exchanges: call, answer, go on, hang up.
 //!
-//! Relies on mail between two shards keeping its order. Invariant: an exchange that a session has
-//! been told of ends for it once: both sides have said their last, it has hung up, or it is told by
-//! [`Reply::ExchangeEnded`].
+//! Relies on mail between two shards and on backlogs keeping their order. Invariants: an exchange that
+//! a session has been told of ends for it once: both sides have said their last, it has hung up, or it is
+//! told by [`Reply::ExchangeEnded`], behind everything that the other side had said before. How it ended
+//! is in `hanging_up.rs`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,23 +19,13 @@ use crate::backlog::{Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::deliver::OVERSHOOT;
 use crate::effects::Effects;
-use crate::exchange::{End, Open, Other};
+use crate::exchange::{End, Open, Other, Said};
+use crate::hanging_up::Tell;
 use crate::service::{Address, Calling, Responding};
 use crate::serving::ServiceMail;
 
 /// Stands for no subscription in deliveries to callers.
-const NO_SUBSCRIPTION: SubscriptionKey = SubscriptionKey(u32::MAX);
-
-/// Who is told that an exchange is over.
-#[derive(Clone, Copy)]
-enum Tell {
-    /// The session and the other side.
-    Both,
-    /// The session; the other side knows.
-    Own,
-    /// The other side; the session knows, or is gone.
-    Other,
-}
+pub(crate) const NO_SUBSCRIPTION: SubscriptionKey = SubscriptionKey(u32::MAX);
 
 impl Broker {
     /// A session calls.
@@ -63,7 +54,7 @@ impl Broker {
             session: key_of(session),
             key,
             service: service.clone(),
-            other: Other::Unknown { kept: Vec::new(), bytes },
+            other: Other::Unknown { kept: Vec::new(), bytes, ended: None },
             said_last: last,
             heard_last: false,
             said: 1,
@@ -101,13 +92,14 @@ impl Broker {
         let run = message(&end.service, now, shard, end.said, &speak.properties, &speak.body);
         end.said += 1;
         end.said_last = speak.last;
+        let said = Said { run, last: speak.last, bare: speak.bare };
         let to = match &mut end.other {
             Other::Responder(at) | Other::Caller { at, .. } => *at,
-            Other::Forgone(_) => return,
-            Other::Unknown { kept, bytes } => {
-                *bytes += run.bytes();
-                let added = run.bytes();
-                kept.push((run, speak.last));
+            Other::Forgone { .. } | Other::Over(_) => return,
+            Other::Unknown { kept, bytes, .. } => {
+                let added = said.run.bytes();
+                *bytes += added;
+                kept.push(said);
                 let room = self.memory.has_room(MemoryUse::Calls, added);
                 self.memory.charge(MemoryUse::Calls, added);
                 let Some(open) = self.open_mut(session) else {
@@ -130,28 +122,7 @@ impl Broker {
         if heard_last && speak.last {
             self.complete(now, key, effects);
         }
-        self.post(
-            now,
-            to.shard,
-            ServiceMail::Spoken { to: to.key, run, last: speak.last },
-            effects,
-        );
-    }
-
-    /// A session ends an exchange.
-    pub(crate) fn hang_up(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        exchange: ExchangeKey,
-        close: Close,
-        effects: &mut Effects,
-    ) {
-        let Some(key) = self.exchange_of(session, exchange) else {
-            return;
-        };
-        self.forget_messages(now, session, exchange, effects);
-        self.end_exchange(now, key, close, Tell::Other, effects);
+        self.post(now, to.shard, ServiceMail::Spoken { to: to.key, said }, effects);
     }
 
     /// On the responder's shard: a call has come.
@@ -200,7 +171,8 @@ impl Broker {
             let rare = record.rare.get_or_insert_default();
             rare.exchanges.get_or_insert_default().insert(key, end);
         }
-        let source = Source::Exchange { side: Side::Responder, first: true, last: call.last };
+        let source =
+            Source::Exchange { side: Side::Responder, first: true, last: call.last, bare: false };
         self.push_message(session, to.key, number, call.run, source, effects);
         let mail = ServiceMail::Met { caller: call.caller.key, responder: end };
         self.post(now, call.caller.shard, mail, effects);
@@ -213,19 +185,29 @@ impl Broker {
             (known, end.session)
         });
         match other {
-            Some((Other::Unknown { kept, bytes }, session)) => {
+            Some((Other::Unknown { kept, bytes, ended }, session)) => {
                 let session = self.id_of(session);
                 self.memory.refund(MemoryUse::Calls, bytes);
                 if let Some(open) = self.open_mut(session) {
                     open.untaken_bytes = open.untaken_bytes.saturating_sub(bytes);
                 }
-                for (run, last) in kept {
-                    let mail = ServiceMail::Spoken { to: responder.key, run, last };
+                for said in kept {
+                    let mail = ServiceMail::Spoken { to: responder.key, said };
+                    self.post(now, responder.shard, mail, effects);
+                }
+                if let Some(close) = ended {
+                    self.detach(caller, 0);
+                    self.exchanges.remove(caller);
+                    let mail = ServiceMail::Ended { to: responder.key, close };
                     self.post(now, responder.shard, mail, effects);
                 }
             }
-            Some((Other::Forgone(close), _)) => {
+            Some((Other::Forgone { kept, close }, _)) => {
                 self.exchanges.remove(caller);
+                for said in kept {
+                    let mail = ServiceMail::Spoken { to: responder.key, said };
+                    self.post(now, responder.shard, mail, effects);
+                }
                 let mail = ServiceMail::Ended { to: responder.key, close };
                 self.post(now, responder.shard, mail, effects);
             }
@@ -235,14 +217,8 @@ impl Broker {
     }
 
     /// The other side has said something.
-    pub(crate) fn heard(
-        &mut self,
-        now: Now,
-        key: Key,
-        run: Arc<Run>,
-        last: bool,
-        effects: &mut Effects,
-    ) {
+    pub(crate) fn heard(&mut self, now: Now, key: Key, said: Said, effects: &mut Effects) {
+        let Said { run, last, bare } = said;
         let Some(end) = self.exchanges.get(key) else {
             return;
         };
@@ -250,7 +226,7 @@ impl Broker {
         let subscription = match end.other {
             Other::Caller { subscription, .. } => subscription,
             Other::Responder(_) => NO_SUBSCRIPTION,
-            Other::Unknown { .. } | Other::Forgone(_) => return,
+            Other::Unknown { .. } | Other::Forgone { .. } | Other::Over(_) => return,
         };
         if self.is_choked(session, run.bytes()) {
             let reason = "messages came faster than they were read; read faster or ask for less";
@@ -263,168 +239,10 @@ impl Broker {
         if exchange.side == Side::Caller {
             self.exchanges.renew(key, now.time);
         }
-        let source = Source::Exchange { side: exchange.side, first: false, last };
+        let source = Source::Exchange { side: exchange.side, first: false, last, bare };
         self.push_message(session, subscription, exchange.number, run, source, effects);
         if complete {
             self.complete(now, key, effects);
-        }
-    }
-
-    /// The other side, or the home, has ended it.
-    pub(crate) fn told_of_end(&mut self, now: Now, key: Key, close: Close, effects: &mut Effects) {
-        let forgone = |end: &End| matches!(end.other, Other::Forgone(_));
-        if self.exchanges.get(key).is_some_and(forgone) {
-            self.exchanges.remove(key);
-            return;
-        }
-        self.end_exchange(now, key, close, Tell::Own, effects);
-    }
-
-    /// Ends what a session has open because it ends; they have been taken from it before.
-    pub(crate) fn end_exchanges(&mut self, now: Now, open: &Open, effects: &mut Effects) {
-        for key in open.keys() {
-            let side = self.exchanges.get(key).map(|end| end.key.side);
-            let code = match side {
-                Some(Side::Caller) => CloseCode::CallerGone,
-                Some(Side::Responder) => CloseCode::ResponderGone,
-                None => continue,
-            };
-            self.end_exchange(now, key, code.into(), Tell::Other, effects);
-        }
-    }
-
-    /// Ends the exchanges of a subscription that no longer serves.
-    pub(crate) fn end_served(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        key: SubscriptionKey,
-        effects: &mut Effects,
-    ) {
-        let Some(open) = self.open_mut(session) else {
-            return;
-        };
-        for end in open.keys() {
-            let served = self.exchanges.get(end).is_some_and(|end| match end.other {
-                Other::Caller { subscription, .. } => subscription == key,
-                _ => false,
-            });
-            if served {
-                let close = CloseCode::ResponderGone.into();
-                self.end_exchange(now, end, close, Tell::Both, effects);
-            }
-        }
-    }
-
-    /// Ends the calls whose patience is over.
-    pub(crate) fn end_overdue(&mut self, now: Now, effects: &mut Effects) {
-        while let Some(key) = self.exchanges.overdue(now.time) {
-            self.end_exchange(now, key, CloseCode::CallTimeout.into(), Tell::Both, effects);
-        }
-    }
-
-    fn end_exchange(
-        &mut self,
-        now: Now,
-        key: Key,
-        close: Close,
-        tell: Tell,
-        effects: &mut Effects,
-    ) {
-        self.exchanges.disarm(key);
-        self.detach(key);
-        let Some(end) = self.exchanges.get_mut(key) else {
-            return;
-        };
-        let (session, exchange) = (end.session, end.key);
-        let tell_other = matches!(tell, Tell::Both | Tell::Other);
-        let waits = matches!(end.other, Other::Unknown { .. }) && tell_other;
-        if waits {
-            // Kept until the home or a responder has heard of it, to give them the reason.
-            end.other = Other::Forgone(close.clone());
-            let service = end.service.clone();
-            let home = self.home(&service);
-            self.post(now, home, ServiceMail::Cancel { service, caller: key }, effects);
-        } else if let Some(end) = self.exchanges.remove(key) {
-            match end.other {
-                Other::Responder(at) | Other::Caller { at, .. } if tell_other => {
-                    let mail = ServiceMail::Ended { to: at.key, close: close.clone() };
-                    self.post(now, at.shard, mail, effects);
-                }
-                _ => {}
-            }
-            self.free_place(now, &end, effects);
-        }
-        if exchange.side == Side::Caller {
-            self.count_end(close.code);
-        }
-        if matches!(tell, Tell::Both | Tell::Own) {
-            let session = self.id_of(session);
-            // What is no longer wanted is not begun, and what has not begun need not end.
-            let begun = exchange.side == Side::Caller
-                || !self.forget_messages(now, session, exchange, effects);
-            if begun {
-                self.reply(session, Reply::ExchangeEnded { exchange, close }, effects);
-            }
-        }
-    }
-
-    /// Takes what waits of an exchange out of a backlog; whether it was to begin with that.
-    fn forget_messages(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        exchange: ExchangeKey,
-        effects: &mut Effects,
-    ) -> bool {
-        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
-        if backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
-            return false;
-        }
-        let its = |pending: &Pending| pending.exchange().is_some_and(|known| known.key == exchange);
-        let (taken, left) = self.take_back(session, its);
-        if !taken.is_empty() && (left == 0 || left < self.options.backlog_bytes_low) {
-            self.relax(now, key_of(session), effects);
-        }
-        taken.iter().filter_map(Pending::exchange).any(|known| known.first)
-    }
-
-    /// Both sides have said their last.
-    fn complete(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        self.detach(key);
-        if let Some(end) = self.exchanges.remove(key) {
-            self.free_place(now, &end, effects);
-        }
-    }
-
-    /// A responder's place is free again.
-    fn free_place(&mut self, now: Now, end: &End, effects: &mut Effects) {
-        if let Other::Caller { home, responder, .. } = end.other {
-            self.post(now, home, ServiceMail::Released { responder }, effects);
-        }
-    }
-
-    /// Takes an end from its session's list.
-    fn detach(&mut self, key: Key) {
-        let Some(end) = self.exchanges.get(key) else {
-            return;
-        };
-        if let Other::Unknown { bytes, .. } = end.other {
-            self.memory.refund(MemoryUse::Calls, bytes);
-        }
-        let record = self.sessions.get_mut(end.session);
-        let Some(rare) = record.and_then(|record| record.rare.as_mut()) else {
-            return;
-        };
-        let Some(open) = &mut rare.exchanges else {
-            return;
-        };
-        open.remove(end.key);
-        if let Other::Unknown { bytes, .. } = end.other {
-            open.untaken_bytes = open.untaken_bytes.saturating_sub(bytes);
-        }
-        if open.is_empty() {
-            rare.exchanges = None;
         }
     }
 
@@ -482,17 +300,17 @@ impl Broker {
         Ok(())
     }
 
-    fn exchange_of(&self, session: SessionId, key: ExchangeKey) -> Option<Key> {
+    pub(crate) fn exchange_of(&self, session: SessionId, key: ExchangeKey) -> Option<Key> {
         self.session(session)?.rare.as_ref()?.exchanges.as_ref()?.get(key)
     }
 
-    fn open_mut(&mut self, session: SessionId) -> Option<&mut Open> {
+    pub(crate) fn open_mut(&mut self, session: SessionId) -> Option<&mut Open> {
         let record = self.sessions.get_mut(key_of(session))?;
         record.rare.as_mut()?.exchanges.as_deref_mut()
     }
 
     /// Counts a call that ends before both sides have said their last.
-    fn count_end(&mut self, code: CloseCode) {
+    pub(crate) fn count_end(&mut self, code: CloseCode) {
         let metrics = &mut self.metrics;
         *match code {
             CloseCode::NoResponder => &mut metrics.calls_without_responder,
@@ -509,7 +327,7 @@ impl Broker {
 }
 
 /// A message of an exchange: numbered by its side, from zero.
-fn message(
+pub(crate) fn message(
     service: &Path,
     now: Now,
     shard: ShardId,

@@ -33,6 +33,24 @@ const EXHAUSTED_BYTES_MAX: usize = 64 * 1024;
 impl Broker {
     /// Takes the session's next delivery out of its backlog.
     pub fn next(&mut self, now: Now, session: SessionId, effects: &mut Effects) -> Option<Pending> {
+        loop {
+            let pending = self.take_next(now, session, effects)?;
+            if !matches!(pending.source, Source::ExchangeEnd(_)) {
+                return Some(pending);
+            }
+            if let Some(exchange) = pending.exchange_key() {
+                self.take_end(session, exchange, effects);
+            }
+        }
+    }
+
+    #[inline]
+    fn take_next(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        effects: &mut Effects,
+    ) -> Option<Pending> {
         let key = key_of(session);
         let record = self.sessions.get_mut(key)?;
         let backlog = record.backlog.as_mut()?;

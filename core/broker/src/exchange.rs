@@ -34,13 +34,28 @@ pub(crate) struct End {
     pub(crate) armed: Option<Time>,
 }
 
+/// A message of an exchange on its way to the other side.
+#[derive(Debug)]
+pub struct Said {
+    /// One message.
+    pub run: Arc<Run>,
+    /// Whether it is this side's last.
+    pub last: bool,
+    /// Whether it is no message, but says only that there are no more.
+    pub bare: bool,
+}
+
 /// What an end knows of the other side.
 #[derive(Debug)]
 pub(crate) enum Other {
-    /// Of a caller's end: nobody has answered yet. What its session says meanwhile is kept.
-    Unknown { kept: Vec<(Arc<Run>, bool)>, bytes: usize },
-    /// Of a caller's end: over before anybody answered; whoever does is told why.
-    Forgone(Close),
+    /// Of a caller's end: nobody has answered yet. What its session says meanwhile is kept, and how it
+    /// ended the exchange if it has: whoever answers hears all of that.
+    Unknown { kept: Vec<Said>, bytes: usize, ended: Option<Close> },
+    /// The exchange is over, and its session hears why behind what waits for it.
+    Over(Close),
+    /// Of a caller's end: over before anybody answered; a responder that does hears what was said, and
+    /// why it is over.
+    Forgone { kept: Vec<Said>, close: Close },
     /// Of a caller's end: it is known who answers.
     Responder(Address),
     /// Of a responder's end.
@@ -69,7 +84,9 @@ pub(crate) struct Exchanges {
 #[derive(Debug, Default)]
 pub(crate) struct Open {
     ends: Map<ExchangeKey, Key>,
-    /// How many of them it has called.
+    /// Of those that it has ended, the ones in which somebody has yet to hear what it said.
+    left: Map<Key, ()>,
+    /// How many of all these it has called.
     pub(crate) calls: usize,
     /// Bytes it has said that nobody has taken yet.
     pub(crate) untaken_bytes: usize,
@@ -156,18 +173,28 @@ impl Open {
         self.ends.insert(key, end);
     }
 
-    pub(crate) fn remove(&mut self, key: ExchangeKey) {
-        if self.ends.remove(&key).is_some() {
+    pub(crate) fn remove(&mut self, key: ExchangeKey, end: Key) {
+        let is_open = self.ends.get(&key) == Some(&end);
+        if is_open {
+            self.ends.remove(&key);
+        }
+        if is_open || self.left.remove(&end).is_some() {
             self.calls -= usize::from(key.side == Side::Caller);
         }
     }
 
+    /// The session has ended it and may use its number again; it counts until it is removed.
+    pub(crate) fn leave(&mut self, key: ExchangeKey) {
+        let end = self.ends.remove(&key);
+        self.left.extend(end.map(|end| (end, ())));
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.ends.is_empty() && self.left.is_empty()
     }
 
     pub(crate) fn keys(&self) -> Vec<Key> {
-        self.ends.values().copied().collect()
+        self.ends.values().chain(self.left.keys()).copied().collect()
     }
 }
 
@@ -182,7 +209,7 @@ mod tests {
             session: Key::default(),
             key: ExchangeKey::caller(number),
             service: Path::parse("s").unwrap(),
-            other: Other::Unknown { kept: Vec::new(), bytes: 0 },
+            other: Other::Unknown { kept: Vec::new(), bytes: 0, ended: None },
             said_last: false,
             heard_last: false,
             said: 0,

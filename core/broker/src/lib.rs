@@ -32,6 +32,7 @@ mod effects;
 mod exchange;
 mod faring;
 mod fetch;
+mod hanging_up;
 mod history;
 mod identity;
 mod interest;

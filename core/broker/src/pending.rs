@@ -1,6 +1,6 @@
 //! One thing that waits for a session: part of a run, for one of its subscriptions.
 //!
-//! Relies on runs being shared by reference. Invariant: it never has fewer messages than one.
+//! Relies on runs being shared by reference. Invariant: only the end of an exchange has no message.
 
 use std::rc::Rc;
 
@@ -23,7 +23,12 @@ pub(crate) enum Source {
         first: bool,
         /// Whether it is the other side's last.
         last: bool,
+        /// Whether it is no message, but says only that it is the last.
+        bare: bool,
     },
+    /// The end of an exchange, behind what was said in it before; no message. Its number stands in the
+    /// place of redeliveries.
+    ExchangeEnd(Side),
 }
 
 impl Source {
@@ -33,7 +38,7 @@ impl Source {
     }
 
     pub(crate) fn is_exchange(self) -> bool {
-        matches!(self, Source::Exchange { .. })
+        matches!(self, Source::Exchange { .. } | Source::ExchangeEnd(_))
     }
 }
 
@@ -79,9 +84,19 @@ impl Pending {
     /// What it is to an exchange, if it is of one.
     pub(crate) fn exchange(&self) -> Option<Exchange> {
         match self.source {
-            Source::Exchange { side, first, last } => {
+            Source::Exchange { side, first, last, bare } => {
                 let key = ExchangeKey { side, number: self.redeliveries };
-                Some(Exchange { key, first, last })
+                Some(Exchange { key, first, last, bare })
+            }
+            _ => None,
+        }
+    }
+
+    /// The exchange that it says or ends something of.
+    pub(crate) fn exchange_key(&self) -> Option<ExchangeKey> {
+        match self.source {
+            Source::Exchange { side, .. } | Source::ExchangeEnd(side) => {
+                Some(ExchangeKey { side, number: self.redeliveries })
             }
             _ => None,
         }

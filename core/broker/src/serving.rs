@@ -10,15 +10,15 @@
 //! [`ServiceMail::Ended`]; every call that was assigned is released once.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::Consume;
 use tiderace_topics::Path;
-use tiderace_wire::{Run, SubscriptionKey};
+use tiderace_wire::SubscriptionKey;
 
 use crate::broker::Broker;
 use crate::effects::{Answer, Asker, Effects, Mail};
+use crate::exchange::Said;
 use crate::service::{Address, Calling, Responding, Step};
 
 /// What shards tell each other about services and exchanges.
@@ -52,9 +52,7 @@ pub enum ServiceMail {
         /// Its end.
         to: Key,
         /// One message.
-        run: Arc<Run>,
-        /// Whether it is this side's last.
-        last: bool,
+        said: Said,
     },
     /// To one side of an exchange: it is over.
     Ended {
@@ -78,7 +76,7 @@ impl ServiceMail {
     pub fn bytes(&self) -> usize {
         match self {
             ServiceMail::Call(call) | ServiceMail::Assigned(_, call) => call.run.bytes(),
-            ServiceMail::Spoken { run, .. } => run.bytes(),
+            ServiceMail::Spoken { said, .. } => said.run.bytes(),
             _ => 0,
         }
     }
@@ -131,7 +129,7 @@ impl Broker {
             ServiceMail::Met { caller, responder } => {
                 self.met(now, caller, Address { shard: from, key: responder }, effects);
             }
-            ServiceMail::Spoken { to, run, last } => self.heard(now, to, run, last, effects),
+            ServiceMail::Spoken { to, said } => self.heard(now, to, said, effects),
             ServiceMail::Ended { to, close } => self.told_of_end(now, to, close, effects),
         }
     }

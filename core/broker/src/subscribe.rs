@@ -136,7 +136,7 @@ impl Broker {
         self.close_windows_of(key_of(session), key, &subscription);
         // What is said in exchanges ends with them, which may be later.
         let (unsent, _) =
-            self.take_back(session, |pending| pending.key == key && pending.exchange().is_none());
+            self.take_back(session, |pending| pending.key == key && !pending.source.is_exchange());
         self.metrics.subscriptions -= 1;
         self.end_notices(now, session, key, effects);
         if let Entry::Full(subscription) = &mut subscription {

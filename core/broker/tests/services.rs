@@ -1,5 +1,5 @@
 //! Services under random callers, responders, hang-ups, ends and mail order: every exchange ends
-//! once for each side, what is said arrives in order and once, and nothing is left behind.
+//! once for each side, what is said arrives in order, once and before the end, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
@@ -8,6 +8,7 @@ mod support;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use support::exchanges::{ended, heard, pair};
 use support::{Heard, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
@@ -41,7 +42,7 @@ struct Run {
     world: World,
     sides: BTreeMap<(usize, ExchangeKey), Held>,
     /// Of the ends that clients were told of.
-    told: BTreeMap<(usize, ExchangeKey), usize>,
+    told: BTreeMap<(usize, ExchangeKey), CloseCode>,
     looked: Vec<(usize, usize)>,
     serving: BTreeMap<(usize, u32), ()>,
     calls: usize,
@@ -121,7 +122,8 @@ impl Run {
         let side = self.sides.get_mut(&(client, key)).unwrap();
         if self.world.random.one_in(8) {
             side.over = true;
-            return self.world.hang_up(client, key);
+            let code = *self.world.random.pick(&[CloseCode::CallCancelled, CloseCode::Done]);
+            return self.world.hang_up_with(client, key, code);
         }
         side.said_last = self.world.random.one_in(2);
         let (body, last) = (format!("{} {}", side.call, side.said), side.said_last);
@@ -159,10 +161,8 @@ impl Run {
                 self.hear(client, &message);
             }
             let ends = self.world.clients[client].ended[ended..].to_vec();
-            for (key, _) in ends {
-                let told = self.told.entry((client, key)).or_default();
-                *told += 1;
-                assert_eq!(*told, 1, "{key:?} ended twice");
+            for (key, code) in ends {
+                assert_eq!(self.told.insert((client, key), code), None, "{key:?} ended twice");
                 let side = self.sides.get_mut(&(client, key)).expect("it has begun");
                 let complete = side.said_last && side.heard_last;
                 assert!(!complete, "{key:?} was over already");
@@ -259,8 +259,32 @@ impl Run {
         for ((client, key), side) in &self.sides {
             assert!(side.is_done(), "client {client}: {key:?} of call {} hangs", side.call);
         }
+        self.check_that_nothing_was_lost();
         self.world.end();
         self.world.sweep();
+    }
+
+    /// Whoever was told of an end that the other side brought about has heard all that it had said.
+    fn check_that_nothing_was_lost(&self) {
+        use CloseCode::{CallCancelled, CallerGone, Done, ResponderGone};
+        let mut said: BTreeMap<(usize, Side), usize> = BTreeMap::new();
+        for ((_, key), side) in &self.sides {
+            said.insert((side.call, key.side), side.said);
+        }
+        for (name, code) in &self.told {
+            let (side, held) = (name.1.side, &self.sides[name]);
+            let other = if side == Side::Caller { Side::Responder } else { Side::Caller };
+            // A responder that unsubscribes is told so itself, and wants no more of what was said to it.
+            let by_other = match code {
+                CallCancelled | Done => true,
+                CallerGone => side == Side::Responder,
+                ResponderGone => side == Side::Caller,
+                _ => false,
+            };
+            if let Some(said) = said.get(&(held.call, other)).filter(|_| by_other) {
+                assert_eq!(held.heard, *said, "call {} at {name:?}: {code:?}", held.call);
+            }
+        }
     }
 }
 
@@ -278,27 +302,6 @@ fn every_exchange_ends_once_and_loses_nothing_before() {
         }
     });
     assert!(ways.borrow().iter().all(|count| *count > 20), "of each: {ways:?}");
-}
-
-/// A caller on the first shard, a responder on the last, homes wherever.
-fn pair(shards: usize, change: impl Fn(&mut BrokerOptions)) -> (World, usize, usize) {
-    let mut options = BrokerOptions { shards, ..BrokerOptions::default() };
-    change(&mut options);
-    let mut world = World::new(1, options);
-    let (caller, responder) = (world.connect(0, "caller"), world.connect(shards - 1, "responder"));
-    world.subscribe(responder, 3, Wish { window: Some(2), ..Wish::to("service:add") });
-    world.settle_mail();
-    (world, caller, responder)
-}
-
-fn heard(world: &World, client: usize) -> Vec<(&str, bool, bool)> {
-    let heard = &world.clients[client].heard;
-    heard.iter().map(|row| (&*row.body, row.exchange.first, row.exchange.last)).collect()
-}
-
-fn ended(world: &mut World, client: usize) -> Vec<(u32, CloseCode)> {
-    let ended = std::mem::take(&mut world.clients[client].ended);
-    ended.into_iter().map(|(key, code)| (key.number, code)).collect()
 }
 
 #[test]
@@ -485,10 +488,11 @@ fn a_side_that_does_not_read_loses_the_exchange_and_nothing_else() {
             world.speak(responder, key, &"x".repeat(600), false);
             world.settle_mail();
         }
-        assert_eq!(ended(&mut world, caller), [(1, CloseCode::SlowConsumer)]);
+        assert_eq!(ended(&mut world, caller), [], "it has yet to take what came before");
         assert_eq!(ended(&mut world, responder), [(key.number, CloseCode::SlowConsumer)]);
         assert_eq!(world.clients[caller].closed, None);
         world.quiesce();
+        assert_eq!(ended(&mut world, caller), [(1, CloseCode::SlowConsumer)]);
         assert_eq!(world.clients[caller].received.len(), 1);
         assert!(heard(&world, caller).len() >= 5, "what was taken still comes");
         world.end();

@@ -194,7 +194,8 @@ pub enum Command {
     Call(Box<Call>),
     /// Says more in an exchange.
     Speak(Box<Speak>),
-    /// Ends an exchange for both sides, whatever there was still to say.
+    /// Ends an exchange for both sides. The other side hears what was said before first; what waits
+    /// for this one is dropped.
     HangUp {
         /// Which.
         exchange: crate::ExchangeKey,

@@ -5,8 +5,9 @@
 //!   caller ◀─ Delivery (exchange) ◀─ Speak            Speak ─▶ Delivery (exchange) ─▶ responder
 //!   each side says `last` once; when both have, the exchange is over. HangUp ends it at any time.
 //! ```
-//! Messages of an exchange arrive in order, each once, or the exchange ends with
-//! [`crate::Reply::ExchangeEnded`]. For a session an exchange that has begun is over once: when both
+//! Messages of an exchange arrive in order, each once, and what a side has said before it hung up, or
+//! was lost, arrives before the other side hears of the end by [`crate::Reply::ExchangeEnded`]. A
+//! caller that gives up before the responder was given its call withdraws the call. For a session an exchange that has begun is over once: when both
 //! sides have said their last, when the session hangs up, or when it is told so. It begins for a
 //! caller with its call and for a responder with the first delivery. A call whose number is still
 //! open is answered by [`crate::Reply::Refused`], any other call that is not taken by its end.
@@ -78,6 +79,8 @@ pub struct Speak {
     pub body: Vec<u8>,
     /// Whether this side has nothing more to say.
     pub last: bool,
+    /// Whether this is no message, but says only that it is the last; properties and body are empty.
+    pub bare: bool,
 }
 
 /// What a delivery is to an exchange.
@@ -89,4 +92,6 @@ pub struct Exchange {
     pub first: bool,
     /// Whether the other side has nothing more to say.
     pub last: bool,
+    /// Whether there is no message here: the other side says only that it has nothing more to say.
+    pub bare: bool,
 }

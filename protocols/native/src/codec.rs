@@ -84,6 +84,8 @@ pub mod flag {
     pub const RESPONDER: u8 = 0x10;
     pub const FIRST: u8 = 0x20;
     pub const SERVICE_ANNOUNCED: u8 = 0x40;
+    /// There is no message: this side has said its last before. With LAST.
+    pub const BARE: u8 = 0x80;
 
     // OPERATE
     pub const BODY: u8 = 0x01;

@@ -376,7 +376,8 @@ impl Player {
         if self.ended || !self.session.wants_deliveries() {
             return;
         }
-        let exchange = exchange.map(|(key, first, last)| Exchange { key, first, last });
+        let exchange =
+            exchange.map(|(key, first, last)| Exchange { key, first, last, bare: false });
         let to = run.run().len();
         let delivery = Delivery { key, run, from: 0, to, redeliveries: 0, reached: 0, exchange };
         let mut output = Output { framing: self.framing, queue: &mut self.queue };

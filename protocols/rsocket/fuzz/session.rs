@@ -176,7 +176,7 @@ impl Player {
                     let key = ExchangeKey::responder(self.number as u32);
                     let last = self.number.is_multiple_of(2);
                     let run = spoken("served", b"question");
-                    self.exchange(wish.key, &run, Exchange { key, first: true, last });
+                    self.exchange(wish.key, &run, Exchange { key, first: true, last, bare: false });
                 }
             }
             Command::Unsubscribe { key, .. } => {
@@ -193,12 +193,25 @@ impl Player {
                 let key = ExchangeKey::caller(call.number);
                 let run = spoken(call.service.as_str(), &call.body);
                 let key_of_none = SubscriptionKey(u32::MAX);
-                self.exchange(key_of_none, &run, Exchange { key, first: false, last: false });
-                self.exchange(key_of_none, &run, Exchange { key, first: false, last: call.last });
+                self.exchange(
+                    key_of_none,
+                    &run,
+                    Exchange { key, first: false, last: false, bare: false },
+                );
+                self.exchange(
+                    key_of_none,
+                    &run,
+                    Exchange { key, first: false, last: call.last, bare: false },
+                );
             }
             Command::Speak(speak) => {
                 let run = spoken("served", &speak.body);
-                let exchange = Exchange { key: speak.exchange, first: false, last: speak.last };
+                let exchange = Exchange {
+                    key: speak.exchange,
+                    first: false,
+                    last: speak.last,
+                    bare: speak.bare,
+                };
                 self.exchange(SubscriptionKey(u32::MAX), &run, exchange);
             }
             Command::Goodbye => {}

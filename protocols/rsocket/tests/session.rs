@@ -4,9 +4,11 @@
 #[path = "support/rig.rs"]
 mod rig;
 
-use rig::{Rig, route, route_with, run};
-use tiderace_base::Span;
-use tiderace_rsocket::frame::{Body, Frame, Interaction, Item, NUMBER_MAX, Payload, Request};
+use rig::{Rig, route, route_with, run, setup};
+use tiderace_base::{CloseCode, Span};
+use tiderace_rsocket::frame::{
+    Body, Frame, Interaction, Item, NUMBER_MAX, Payload, Request, Setup,
+};
 use tiderace_rsocket::{EchoOptions, RSocketOptions};
 use tiderace_wire::{
     Command, Exchange, ExchangeKey, Kind, Outcome, Reply, Subscribe, SubscriptionKey,
@@ -129,7 +131,7 @@ fn services_are_called_and_served() {
     rig.request(Interaction::Response, 1, 0, Some(&route("service:sum")), b"[1,2]");
     let [Command::Call(call)] = &rig.asked()[..] else { panic!() };
     assert!((call.number, call.last) == (1, true) && call.body == b"[1,2]");
-    let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last: true };
+    let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last: true, bare: false };
     rig.deliver_exchange(u32::MAX, &run(Kind::Service, "sum", 1, &[b"3"]), exchange);
     assert_eq!(rig.heard(), ["1 PAYLOAD CN 3"]);
 
@@ -138,7 +140,8 @@ fn services_are_called_and_served() {
     assert_eq!(subscribe.window.unwrap().messages, 10);
     rig.confirm(subscribe.confirm.unwrap());
     assert_eq!(rig.heard(), ["3 PAYLOAD N"]);
-    let exchange = Exchange { key: ExchangeKey::responder(7), first: true, last: true };
+    let exchange =
+        Exchange { key: ExchangeKey::responder(7), first: true, last: true, bare: false };
     rig.deliver_exchange(0, &run(Kind::Service, "sum", 1, &[b"[3,4]"]), exchange);
     let heard = rig.heard().concat();
     assert!(heard.starts_with("2 REQUEST response 0 [") && heard.ends_with("[3,4]"), "{heard}");
@@ -155,7 +158,8 @@ fn conversations_go_both_ways() {
     let [Command::Call(call)] = &rig.asked()[..] else { panic!() };
     assert!(!call.last);
     let say = |rig: &mut Rig, body: &[u8], last| {
-        let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last };
+        let bare = last && body.is_empty();
+        let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last, bare };
         rig.deliver_exchange(u32::MAX, &run(Kind::Service, "chat", 1, &[body]), exchange);
     };
     say(&mut rig, b"a", false);
@@ -165,9 +169,113 @@ fn conversations_go_both_ways() {
     assert_eq!(rig.heard(), ["1 PAYLOAD N b"]);
     rig.send(&Frame::complete(1));
     let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
-    assert!(speak.last && speak.body.is_empty());
+    assert!(speak.last && speak.bare && speak.body.is_empty());
+    assert!(speak.properties.is_empty(), "nothing has no type");
     say(&mut rig, b"", true);
     assert_eq!(rig.heard(), ["1 PAYLOAD C"]);
+}
+
+/// Says something in the exchange of the client's request 1: items, a bare end for `None`.
+fn say(rig: &mut Rig, said: Option<&[u8]>, last: bool) {
+    let exchange = Exchange {
+        key: ExchangeKey::caller(1),
+        first: false,
+        last: last || said.is_none(),
+        bare: said.is_none(),
+    };
+    let run = run(Kind::Service, "s", 1, &[said.unwrap_or_default()]);
+    rig.deliver_exchange(u32::MAX, &run, exchange);
+}
+
+// Protocol.md, PAYLOAD Frame: "Just (C)omplete set meaning PAYLOAD contains no data and only signals
+// stream completion."
+#[test]
+fn a_bare_complete_is_no_item_and_an_empty_item_is_one() {
+    for data_mime in
+        ["application/json", "text/plain", "application/cbor", "application/octet-stream"]
+    {
+        let wish = Setup { data_mime: data_mime.as_bytes(), ..setup() };
+        let mut rig = Rig::set_up(RSocketOptions::default(), &wish);
+        rig.request(Interaction::Channel, 1, 9, Some(&route("service:s")), b"first");
+        rig.asked();
+        rig.send(&Frame::item(1, Payload::data(b""), false));
+        rig.send(&Frame::complete(1));
+        let asked = rig.asked();
+        let [Command::Speak(item), Command::Speak(end)] = &asked[..] else { panic!("{asked:?}") };
+        assert_eq!((item.last, item.bare, end.last, end.bare), (false, false, true, true));
+        assert!(end.properties.is_empty(), "{data_mime}");
+        rig.heard();
+        say(&mut rig, Some(b""), false);
+        say(&mut rig, None, true);
+        assert_eq!(rig.heard(), ["1 PAYLOAD N", "1 PAYLOAD C"]);
+        // An empty last item is an item; a call may be answered by nothing.
+        rig.request(Interaction::Stream, 3, 9, Some(&route("service:s")), b"x");
+        rig.request(Interaction::Response, 5, 0, Some(&route("service:s")), b"x");
+        for (number, bare) in [(3, false), (5, true)] {
+            let exchange =
+                Exchange { key: ExchangeKey::caller(number), first: false, last: true, bare };
+            rig.deliver_exchange(u32::MAX, &run(Kind::Service, "s", 1, &[b""]), exchange);
+        }
+        assert_eq!(rig.heard(), ["3 PAYLOAD CN", "5 PAYLOAD C"]);
+    }
+}
+
+#[test]
+fn an_end_needs_no_demand() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Stream, 1, 2, Some(&route("service:s")), b"x");
+    for item in [b"1", b"2", b"3", b"4"] {
+        say(&mut rig, Some(item), false);
+    }
+    say(&mut rig, None, true);
+    assert_eq!(rig.heard(), ["1 PAYLOAD N 1", "1 PAYLOAD N 2"]);
+    rig.send(&Frame::request_n(1, 2));
+    assert_eq!(rig.heard(), ["1 PAYLOAD N 3", "1 PAYLOAD N 4", "1 PAYLOAD C"]);
+    // At once if nothing waits; behind it if something does.
+    for (stream, credit) in [(3, 1), (5, 2)] {
+        rig.request(Interaction::Stream, stream, credit, Some(&route("service:s")), b"x");
+        let key = ExchangeKey::caller(stream);
+        for (body, last, bare) in
+            [(&b"1"[..], false, false), (b"2", false, false), (b"", true, true)]
+        {
+            let exchange = Exchange { key, first: false, last, bare };
+            rig.deliver_exchange(u32::MAX, &run(Kind::Service, "s", 1, &[body]), exchange);
+        }
+    }
+    assert_eq!(rig.heard(), ["3 PAYLOAD N 1", "5 PAYLOAD N 1", "5 PAYLOAD N 2", "5 PAYLOAD C"]);
+}
+
+#[test]
+fn an_error_comes_behind_the_items_that_wait_for_demand() {
+    let mut rig = Rig::new();
+    rig.request(Interaction::Channel, 1, 1, Some(&route("service:s")), b"x");
+    for item in [b"1", b"2", b"3"] {
+        say(&mut rig, Some(item), false);
+    }
+    let key = ExchangeKey::caller(1);
+    rig.reply(Reply::ExchangeEnded { exchange: key, close: CloseCode::CallFailed.into() });
+    assert_eq!(rig.heard(), ["1 REQUEST_N 64", "1 PAYLOAD N 1"]);
+    // What the client may still send is for nobody, and no fault.
+    rig.asked();
+    rig.send(&Frame::item(1, Payload::data(b"late"), false));
+    assert!(rig.asked().is_empty() && rig.heard().is_empty());
+    rig.send(&Frame::request_n(1, 1));
+    assert_eq!(rig.heard(), ["1 PAYLOAD N 2"]);
+    rig.send(&Frame::request_n(1, 1));
+    assert_eq!(rig.heard(), ["1 PAYLOAD N 3", "1 ERROR APPLICATION_ERROR call-failed"]);
+    rig.send(&Frame::item(1, Payload::data(b"late"), false));
+    assert!(rig.heard().is_empty() && rig.end.is_none());
+    // Nothing is left of one whose client gives up instead.
+    rig.request(Interaction::Stream, 3, 1, Some(&route("service:s")), b"x");
+    let key = ExchangeKey::caller(3);
+    for body in [b"1", b"2"] {
+        let exchange = Exchange { key, first: false, last: false, bare: false };
+        rig.deliver_exchange(u32::MAX, &run(Kind::Service, "s", 1, &[body]), exchange);
+    }
+    rig.reply(Reply::ExchangeEnded { exchange: key, close: CloseCode::CallFailed.into() });
+    rig.send(&Frame::cancel(3));
+    rig.send(&Frame::request_n(3, 1));
+    assert_eq!(rig.heard(), ["3 PAYLOAD N 1"]);
 }
 
 #[test]

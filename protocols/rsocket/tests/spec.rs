@@ -63,6 +63,20 @@ fn keepalive_times_are_above_zero() {
     }
 }
 
+/// A SETUP that promises more KEEPALIVEs than may come is refused at once, and not when they have come.
+#[test]
+fn a_keepalive_interval_below_the_limit_is_refused() {
+    for (interval_ms, allowed) in [(99, false), (10, false), (100, true)] {
+        let mut rig =
+            Rig::fresh(RSocketOptions { keepalives_max: 10, ..RSocketOptions::default() });
+        rig.send(&Frame::connection(Body::Setup(Setup { interval_ms, ..setup() })));
+        assert_eq!(rig.end.is_none(), allowed, "{interval_ms}");
+        if !allowed {
+            assert_eq!(rig.heard(), ["0 ERROR REJECTED_SETUP too-many-signs"]);
+        }
+    }
+}
+
 /// "REJECTED_SETUP: The server rejected the setup, it can specify the reason in the payload."
 #[test]
 fn logins_that_fail_reject_the_setup() {
@@ -294,7 +308,7 @@ fn the_servers_requests_need_leases_too() {
     rig.asked();
     let call = |rig: &mut Rig, number| {
         let key = ExchangeKey::responder(number);
-        let exchange = Exchange { key, first: true, last: true };
+        let exchange = Exchange { key, first: true, last: true, bare: false };
         rig.deliver_exchange(0, &run(Kind::Service, "sum", 1, &[b"x"]), exchange);
         rig.wait(Span::ZERO);
         rig.asked().len()

@@ -282,7 +282,8 @@ fn answer(rig: &mut Rig, reply: &str, token: Option<u32>) {
             let body = words.get(4).copied().unwrap_or_default();
             let run = described(Kind::Service, "sum", 1, "", &[body.as_bytes()]);
             let key = if first { 0 } else { u32::MAX };
-            rig.deliver_exchange(key, &run, Exchange { key: exchange(), first, last });
+            let bare = last && !first && body.is_empty();
+            rig.deliver_exchange(key, &run, Exchange { key: exchange(), first, last, bare });
         }
         other => panic!("{other}"),
     }

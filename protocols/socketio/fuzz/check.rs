@@ -158,7 +158,7 @@ impl Player {
                         &call.body,
                         Default::default(),
                     );
-                    let exchange = Exchange { key, first: true, last: call.last };
+                    let exchange = Exchange { key, first: true, last: call.last, bare: false };
                     self.deliver(run, Kind::Service, Some(exchange));
                     None
                 }
@@ -177,7 +177,8 @@ impl Player {
                         &speak.body,
                         Default::default(),
                     );
-                    let exchange = Exchange { key, first: false, last: speak.last };
+                    let exchange =
+                        Exchange { key, first: false, last: speak.last, bare: speak.bare };
                     self.deliver(run, Kind::Service, Some(exchange));
                     None
                 }

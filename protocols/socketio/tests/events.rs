@@ -4,9 +4,9 @@
 mod support;
 
 use support::Node;
-use tiderace_base::{CloseCode, Span};
+use tiderace_base::{CloseCode, Now, Span};
 use tiderace_socketio::SocketOptions;
-use tiderace_wire::{Kind, Outcome};
+use tiderace_wire::{Command, ExchangeKey, Kind, Outcome, Speak};
 
 #[test]
 fn what_is_published_is_heard_by_subscribers() {
@@ -224,6 +224,29 @@ fn conversations_go_both_ways_until_both_said_the_last() {
     node.heard(bob);
     assert_eq!(node.say(bob, r#"22["end",5,"enough"]"#), [r#"32[{"ok":true}]"#]);
     assert_eq!(node.heard(ann), [r#"2["ended",4,{"ok":false,"code":"done","message":"enough"}]"#]);
+}
+
+/// Other protocols can say that they are done without a last value.
+#[test]
+fn a_bare_end_is_no_value() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    node.say(bob, r#"20["serve","chat"]"#);
+    let finish = |node: &mut Node, number| {
+        let exchange = ExchangeKey::responder(number);
+        let (properties, body) = (Vec::new(), Vec::new());
+        let speak = Speak { exchange, properties, body, last: true, bare: true };
+        node.broker.handle(Now::default(), bob, Command::Speak(Box::new(speak)));
+        node.run();
+    };
+    node.say(ann, r#"20["open","chat","hi"]"#);
+    finish(&mut node, 1);
+    assert_eq!(node.heard(ann), [r#"2["ended",2,{"ok":true}]"#]);
+    assert_eq!(node.say(ann, r#"21["say",2,"still",{"last":true}]"#), [r#"31[{"ok":true}]"#]);
+    assert!(node.say(ann, r#"22["say",2,1]"#)[0].contains(r#""ok":false"#), "it is over");
+    node.say(ann, r#"23["call","chat",1]"#);
+    finish(&mut node, 2);
+    assert_eq!(node.heard(ann), [r#"33[{"ok":true,"value":null}]"#]);
 }
 
 #[test]

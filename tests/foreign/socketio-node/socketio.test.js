@@ -253,6 +253,30 @@ for (const version of Object.keys(CLIENTS).map(Number).sort()) {
         assert.equal((await caller.next('ended'))[0], again.id);
       });
 
+      test('what is said before an end arrives before it', async () => {
+        const service = unique('service');
+        const [caller, server] = [await open(), await open()];
+        await server.done('serve', service);
+        for (let round = 0; round < 10; round++) {
+          const { id } = await caller.done('open', service, 'hello');
+          const [, , meta] = await server.next('request');
+          const talk = (one, number) => {
+            for (let n = 0; n < 3; n++) one.socket.emit('say', number, n);
+            one.socket.emit('end', number, 'enough');
+          };
+          const heard = async (one) => {
+            for (let n = 0; n < 3; n++) assert.equal((await one.next('said'))[1], n);
+            assert.equal((await one.next('ended'))[1].message, 'enough');
+          };
+          talk(server, meta.id);
+          await heard(caller);
+          const { id: second } = await caller.done('open', service, id);
+          talk(caller, second);
+          await server.next('request');
+          await heard(server);
+        }
+      });
+
       test('mistakes are answered and cost nothing else', async () => {
         const peer = await open();
         for (const [code, ...event] of [

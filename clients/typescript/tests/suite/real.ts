@@ -211,6 +211,28 @@ both("a service answers, fails, and converses", async (begin) => {
   equal(heard, [10, 20, 14]);
 });
 
+both("what is said before an end arrives before it, and an end is no value", async (begin) => {
+  const [caller, server] = [begin(), begin()];
+  const path = fresh("ends");
+  await server.serve<number, number>(path, async (first, conversation) => {
+    for (let n = 0; n < 5; n++) conversation.send(n);
+    if (first < 0) throw new Error("enough");
+    return undefined as unknown as number;
+  }).ready;
+  for (let round = 0; round < 10; round++) {
+    const heard: number[] = [];
+    const failing = await caller.converse<number, number>(path, -1);
+    await (async () => {
+      for await (const value of failing) heard.push(value);
+    })().then(() => ok(false, "no error"), (error: Error) => equal(error.message, "enough"));
+    equal(heard, [0, 1, 2, 3, 4]);
+    const complete = await caller.converse<number, number>(path, 1);
+    complete.end();
+    for await (const value of complete) heard.push(value);
+    equal(heard, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
+  }
+});
+
 both("many messages at once arrive in order", async (begin) => {
   const [publisher, subscriber] = [begin(), begin()];
   const path = fresh("order");

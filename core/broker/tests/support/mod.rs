@@ -7,6 +7,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
 pub mod asking;
+pub mod exchanges;
 mod heard;
 pub mod keeping;
 mod random;
@@ -21,8 +22,8 @@ use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Mail, Princ
 use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Call, Command, Commands, Credentials, Destination, ExchangeKey, Kind, Meta, Outcome, Outturn,
-    Position, Reply, Settle, Speak, Subscribe, SubscriptionKey, Target, Token, Window, properties,
+    Command, Commands, Credentials, Destination, ExchangeKey, Kind, Meta, Outcome, Outturn,
+    Position, Reply, Settle, Subscribe, SubscriptionKey, Target, Token, Window, properties,
 };
 
 pub use heard::{Heard, Notice, Received};
@@ -230,35 +231,6 @@ impl World {
         token
     }
 
-    pub fn call(&mut self, client: usize, number: u32, service: &str, body: &str, last: bool) {
-        self.call_for(client, number, service, body, last, Span::ZERO);
-    }
-
-    pub fn call_for(
-        &mut self,
-        client: usize,
-        number: u32,
-        service: &str,
-        body: &str,
-        last: bool,
-        patience: Span,
-    ) {
-        let (service, body) = (Path::parse(service).unwrap(), body.as_bytes().to_vec());
-        let call = Call { number, service, properties: Vec::new(), body, last, patience };
-        self.command(client, Command::Call(Box::new(call)));
-    }
-
-    pub fn speak(&mut self, client: usize, exchange: ExchangeKey, body: &str, last: bool) {
-        let body = body.as_bytes().to_vec();
-        let speak = Speak { exchange, properties: b"k:v\n".to_vec(), body, last };
-        self.command(client, Command::Speak(Box::new(speak)));
-    }
-
-    pub fn hang_up(&mut self, client: usize, exchange: ExchangeKey) {
-        let close = CloseCode::CallCancelled.into();
-        self.command(client, Command::HangUp { exchange, close });
-    }
-
     /// The client says goodbye; its session still has to end.
     pub fn goodbye(&mut self, client: usize) {
         self.command(client, Command::Goodbye);
@@ -288,6 +260,7 @@ impl World {
         let Some(pending) = pending else {
             self.clients[client].ready = false;
             assert!(!self.brokers[shard].has_backlog(session));
+            self.absorb(shard);
             return 0;
         };
         let delivery = pending.delivery();

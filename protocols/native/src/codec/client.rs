@@ -128,7 +128,7 @@ pub struct CallMessage<'a> {
 pub struct SpeakMessage<'a> {
     /// The number of the exchange.
     pub number: u32,
-    /// Content, LAST, RESPONDER.
+    /// Content, LAST, RESPONDER, BARE.
     pub flags: u8,
     /// The properties, in the neutral form.
     pub properties: &'a [u8],
@@ -478,7 +478,7 @@ impl<'a> CallMessage<'a> {
 impl<'a> SpeakMessage<'a> {
     fn read(from: &mut Reader<'a>) -> Result<SpeakMessage<'a>, CodecError> {
         let number = from.number()?;
-        let known = flag::CONTENT | flag::PROPERTIES | flag::LAST | flag::RESPONDER;
+        let known = flag::CONTENT | flag::PROPERTIES | flag::LAST | flag::RESPONDER | flag::BARE;
         let flags = from.flags(known)?;
         Ok(SpeakMessage {
             number,

@@ -53,7 +53,7 @@ pub struct Queued<'a> {
 /// EXCHANGE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeMessage<'a> {
-    /// Content, LAST, RESPONDER, FIRST, SERVICE_ANNOUNCED.
+    /// Content, LAST, RESPONDER, FIRST, SERVICE_ANNOUNCED, BARE.
     pub flags: u8,
     /// Of the exchange.
     pub number: u32,
@@ -364,7 +364,8 @@ impl<'a> ExchangeMessage<'a> {
                 | flag::LAST
                 | flag::RESPONDER
                 | flag::FIRST
-                | flag::SERVICE_ANNOUNCED,
+                | flag::SERVICE_ANNOUNCED
+                | flag::BARE,
         )?;
         let number = from.number()?;
         let called = flags & CALLED == CALLED;

@@ -62,11 +62,25 @@ impl NativeSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         self.check_size(message.body)?;
+        let last = message.flags & flag::LAST != 0;
+        let bare = message.flags & flag::BARE != 0;
+        let content = message.flags & (flag::CONTENT | flag::PROPERTIES) != 0;
+        if bare && (!last || content || !message.properties.is_empty() || !message.body.is_empty())
+        {
+            let reason =
+                "a SPEAK that is BARE is the LAST one and has neither content, properties nor body";
+            return Err(Close::new(CloseCode::BadFrame, reason));
+        }
         context.commands.push(Command::Speak(Box::new(Speak {
             exchange: exchange_key(message.flags & flag::RESPONDER != 0, message.number),
-            properties: properties(message.flags, message.properties),
+            properties: if bare {
+                Vec::new()
+            } else {
+                properties(message.flags, message.properties)
+            },
             body: message.body.to_vec(),
-            last: message.flags & flag::LAST != 0,
+            last,
+            bare,
         })));
         Ok(())
     }
@@ -106,6 +120,7 @@ impl NativeSession {
         let mut flags = content.bits()
             | bit(flag::LAST, exchange.last)
             | bit(flag::RESPONDER, responder)
+            | bit(flag::BARE, exchange.bare)
             | bit(flag::FIRST, exchange.first);
         let mut id = None;
         if responder && exchange.first {

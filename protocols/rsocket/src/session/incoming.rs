@@ -317,7 +317,7 @@ impl RSocketSession {
             return self.late(stream);
         }
         if stream.is_multiple_of(2) {
-            self.talk_cancelled(stream);
+            self.talk_cancelled(stream, &mut context.output);
             return Ok(());
         }
         let close = Close::new(CloseCode::CallCancelled, "the caller has given the call up");

@@ -39,6 +39,15 @@ impl RSocketSession {
         if setup.interval_ms == 0 || setup.lifetime_ms == 0 {
             return wrong("the keep-alive interval and the max lifetime of SETUP are above zero");
         }
+        let rate = self.options().keepalives_max.max(1);
+        if u64::from(setup.interval_ms) * u64::from(rate) < 1000 {
+            let reason = format!(
+                "SETUP promises a KEEPALIVE every {} ms, and {rate} a second may come; choose an interval of {} ms or more",
+                setup.interval_ms,
+                1000_u32.div_ceil(rate)
+            );
+            return Err(Close::new(CloseCode::TooManySigns, reason));
+        }
         let (Some(metadata_mime), Some(data_mime)) =
             (mime_of(setup.metadata_mime), mime_of(setup.data_mime))
         else {

@@ -6,7 +6,8 @@
 //! ```
 //! The exchange of a client's request has the number of its stream. What comes while the client wants
 //! nothing waits here, within bounds. Relies on the broker for patience. Invariants: a talk is over when
-//! both sides have said all and nothing waits, or when either gives it up; each is told once.
+//! both sides have said all and nothing waits, or when either gives it up; each is told once. An end, good
+//! or bad, needs no demand, but comes behind the items that do.
 
 use std::collections::VecDeque;
 
@@ -43,6 +44,8 @@ pub(super) struct Talk {
     pub(super) properties: bool,
     /// What waits for demand.
     held: VecDeque<Held>,
+    /// Why it is over, which the client hears behind what waits.
+    ended: Option<Box<Close>>,
 }
 
 /// A message that waits.
@@ -51,6 +54,8 @@ struct Held {
     metadata: Option<Box<[u8]>>,
     data: Bytes,
     last: bool,
+    /// Whether it is no item, but only says that there are no more.
+    bare: bool,
 }
 
 impl Held {
@@ -71,6 +76,7 @@ impl Talk {
             deaf: false,
             properties: false,
             held: VecDeque::new(),
+            ended: None,
         }
     }
 
@@ -86,7 +92,7 @@ impl Talk {
 
     /// Whether an item may come from the client.
     pub(super) fn expects(&self) -> bool {
-        self.granted > 0 && !self.said_last
+        self.granted > 0 && (!self.said_last || self.ended.is_some())
     }
 
     fn is_over(&self) -> bool {
@@ -159,20 +165,24 @@ impl RSocketSession {
         };
         let window = self.options().channel_window;
         let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
-        if talk.said_last {
-            return;
-        }
         if item.next {
             talk.granted = talk.granted.saturating_sub(1);
         }
+        // A PAYLOAD that is neither an item nor an end says nothing.
+        if talk.said_last || talk.ended.is_some() || !(item.next || item.complete) {
+            return;
+        }
+        // A bare COMPLETE is no item, and so has no content of any type (Protocol.md, PAYLOAD Frame).
+        let bare = !item.next && item.payload.data.is_empty();
         // The one answer of a request-response is the last, said or not.
         let last = item.complete || talk.interaction == Interaction::Response;
         talk.said_last = last;
         context.commands.push(Command::Speak(Box::new(Speak {
             exchange: talk.key,
-            properties,
+            properties: if bare { Vec::new() } else { properties },
             body: item.payload.data.to_vec(),
             last,
+            bare,
         })));
         if !last && talk.granted <= window / 2 {
             let more = window - talk.granted;
@@ -244,11 +254,9 @@ impl RSocketSession {
             entry.into_boxed_slice()
         });
         let data = delivery.run.body_bytes(delivery.from).unwrap_or_default();
-        let held = Held { metadata, data, last: exchange.last };
-        // A last word without content is only an end.
-        let is_end = held.last && held.data.is_empty() && message.properties.is_empty();
-        if talk.held.is_empty() && (talk.demand > 0 || is_end) {
-            self.say_item(stream, &held, is_end, output);
+        let held = Held { metadata, data, last: exchange.last, bare: exchange.bare };
+        if talk.held.is_empty() && (talk.demand > 0 || held.bare) {
+            self.say_item(stream, &held, output);
             return self.end_talk_if_over(stream);
         }
         self.hold(stream, held, output);
@@ -264,6 +272,9 @@ impl RSocketSession {
     ) {
         let Some(message) = delivery.run.run().message(delivery.from) else { return };
         let Some(Stream::Talk(talk)) = self.end_stream(stream, Signal::Complete) else { return };
+        if exchange.bare {
+            return self.outlet.complete(stream, output);
+        }
         let mut metadata = Vec::new();
         if talk.properties && !message.properties.is_empty() {
             write_entry(Mime::Name(PROPERTIES_MIME), message.properties, &mut metadata);
@@ -277,8 +288,8 @@ impl RSocketSession {
         }
     }
 
-    fn say_item(&mut self, stream: u32, held: &Held, is_end: bool, output: &mut Output<'_>) {
-        if is_end {
+    fn say_item(&mut self, stream: u32, held: &Held, output: &mut Output<'_>) {
+        if held.bare {
             return self.outlet.complete(stream, output);
         }
         if let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) {
@@ -332,21 +343,31 @@ impl RSocketSession {
         talk.demand = talk.demand.saturating_add(u64::from(items));
         loop {
             let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
-            if talk.demand == 0 {
+            let demand = talk.demand;
+            if !talk.held.front().is_some_and(|held| demand > 0 || held.bare) {
                 break;
             }
             let Some(held) = talk.held.pop_front() else { break };
-            let is_end = held.last && held.data.is_empty() && held.metadata.is_none();
             if let Some(rare) = &mut self.rare {
                 rare.held_bytes = rare.held_bytes.saturating_sub(held.bytes());
             }
-            self.say_item(stream, &held, is_end, &mut context.output);
+            self.say_item(stream, &held, &mut context.output);
         }
         self.end_talk_if_over(stream);
+        self.fail_if_ended(stream, &mut context.output);
+    }
+
+    /// The exchange is over, and nothing that was said in it waits any more.
+    fn fail_if_ended(&mut self, stream: u32, output: &mut Output<'_>) {
+        let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
+        let Some(close) = talk.ended.take_if(|_| talk.held.is_empty()) else { return };
+        let granted = talk.granted;
+        self.fail(stream, &close, output);
+        self.bear(granted.min(NUMBER_MAX).saturating_mul(FRAMES_PER_ITEM));
     }
 
     /// A client that serves wants no more of what the caller says.
-    pub(super) fn talk_cancelled(&mut self, stream: u32) {
+    pub(super) fn talk_cancelled(&mut self, stream: u32, output: &mut Output<'_>) {
         let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
         talk.deaf = true;
         let held = std::mem::take(&mut talk.held);
@@ -355,6 +376,7 @@ impl RSocketSession {
             rare.held_bytes = rare.held_bytes.saturating_sub(bytes);
         }
         self.end_talk_if_over(stream);
+        self.fail_if_ended(stream, output);
     }
 
     /// A talk is over because the client said so.
@@ -373,22 +395,19 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) {
         let Some(stream) = self.stream_of(key) else { return };
-        let Some(Stream::Talk(talk)) = self.streams.get(stream) else { return };
+        let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) else { return };
         let granted = talk.granted;
         let answered =
             talk.key.side == Side::Responder && talk.interaction == Interaction::Response;
+        if !talk.held.is_empty() {
+            talk.ended = Some(Box::new(close.clone()));
+            return self.forget_served(key);
+        }
         if answered {
             // A request of ours is given up by CANCEL.
             self.outlet.say(&crate::frame::Frame::cancel(stream), &mut context.output);
             self.end_stream(stream, Signal::Cancel);
         } else {
-            if let Some(Stream::Talk(talk)) = self.streams.get_mut(stream) {
-                let held = std::mem::take(&mut talk.held);
-                let bytes: usize = held.iter().map(Held::bytes).sum();
-                if let Some(rare) = &mut self.rare {
-                    rare.held_bytes = rare.held_bytes.saturating_sub(bytes);
-                }
-            }
             self.fail(stream, close, &mut context.output);
         }
         self.forget_served(key);

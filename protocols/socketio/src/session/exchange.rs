@@ -179,6 +179,7 @@ impl SocketSession {
             properties: block,
             body: body.into_owned(),
             last,
+            bare: false,
         })));
     }
 
@@ -242,6 +243,19 @@ impl SocketSession {
         let name = self.namespaces.name(namespace);
         let attachments = shown.attachments();
         let text = match call {
+            Some(id) if exchange.bare => {
+                let mut text = Text::answer(0, name, id, true);
+                text.raw(",\"value\":null}]");
+                text
+            }
+            // There is no value: the other side has only said that it is done.
+            None if exchange.bare => {
+                let mut text = Text::event(0, name, None, "ended");
+                text.raw(",");
+                text.number(spell(key));
+                text.raw(",{\"ok\":true}]");
+                text
+            }
             Some(id) => {
                 let mut text = Text::answer(attachments.len(), name, id, true);
                 text.raw(",\"value\":");

@@ -162,8 +162,12 @@ impl Broker {
                 self.exchanges
                     .push(Open { caller: (client, call.number), responder: (whose, number) });
                 let run = single(service, &call.properties, &call.body);
-                let exchange =
-                    Exchange { key: ExchangeKey::responder(number), first: true, last: call.last };
+                let exchange = Exchange {
+                    key: ExchangeKey::responder(number),
+                    first: true,
+                    last: call.last,
+                    bare: false,
+                };
                 self.tell(whose, key, run, exchange);
             }
             Command::Speak(speak) => {
@@ -174,7 +178,8 @@ impl Broker {
                     &speak.properties,
                     &speak.body,
                 );
-                let exchange = Exchange { key: key.1, first: false, last: speak.last };
+                let exchange =
+                    Exchange { key: key.1, first: false, last: speak.last, bare: speak.bare };
                 self.tell(key.0, SubscriptionKey(0), run, exchange);
             }
             Command::HangUp { exchange, close } => {

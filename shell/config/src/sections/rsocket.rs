@@ -31,7 +31,7 @@ section! {
         "faults_max" faults_max: u32 = Is("100"), Kind::Integer { min: 0, max: 1_000_000 };
         /// METADATA_PUSH frames a second.
         "metadata_pushes_max" metadata_pushes_max: u32 = Is("10"), Kind::Integer { min: 1, max: 1_000_000 };
-        /// KEEPALIVE frames a second.
+        /// KEEPALIVE frames a second. A SETUP that promises more of them is answered by REJECTED_SETUP.
         "keepalives_max" keepalives_max: u32 = Is("10"), Kind::Integer { min: 1, max: 1_000_000 };
         /// Bytes of data in a KEEPALIVE, which are sent back.
         "keepalive_bytes_max" keepalive_bytes_max: usize = Is("1 KiB"), Kind::Bytes { min: 0, max: 64 * KIB };

@@ -1,0 +1,324 @@
+//! How exchanges end before both sides have said their last, and how sessions hear of it.
+//!
+//! ```text
+//!   caller's backlog:  … said, said, said, end ─▶ Reply::ExchangeEnded when the end is taken
+//! ```
+//! What a side has said before the end arrives before the end: it is ahead in the mail between the shards,
+//! and in the backlog of the other session the end takes a place behind it. So it waits as long as
+//! that session does not take what it was said, and what waits is bounded as before. A session that hangs
+//! up itself is told nothing, and what waits for it is dropped.
+//!
+//! A call that its responder's session has not taken is withdrawn if the caller gives up or is lost; if the
+//! caller ended it otherwise, the responder hears all of it. Relies on `conversation.rs` for the rest.
+//! Invariant: a session is told of an end once, and not at all of an exchange that it ended itself.
+
+use std::rc::Rc;
+
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
+use tiderace_wire::{ExchangeKey, Priority, Reply, SharedRun, Side, SubscriptionKey};
+
+use crate::backlog::{Pending, Source};
+use crate::broker::{Broker, key_of};
+use crate::conversation::{NO_SUBSCRIPTION, message};
+use crate::effects::Effects;
+use crate::exchange::{Open, Other, Said};
+use crate::serving::ServiceMail;
+
+/// Who is told that an exchange is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tell {
+    /// The session and the other side.
+    Both,
+    /// The session; the other side knows.
+    Own,
+    /// The other side; the session knows, or is gone.
+    Other,
+    /// Both, and what waits for the session is dropped: it wants no more.
+    BothAtOnce,
+}
+
+impl Broker {
+    /// A session ends an exchange.
+    pub(crate) fn hang_up(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        exchange: ExchangeKey,
+        close: Close,
+        effects: &mut Effects,
+    ) {
+        let Some(key) = self.exchange_of(session, exchange) else {
+            return;
+        };
+        self.forget_messages(now, session, exchange, effects);
+        let code = close.code;
+        if let Some(Other::Unknown { ended, .. }) =
+            self.exchanges.get_mut(key).map(|end| &mut end.other)
+            && !withdraws(code)
+        {
+            *ended = Some(close);
+            self.count_end(code);
+            if let Some(open) = self.open_mut(session) {
+                open.leave(exchange);
+            }
+            return;
+        }
+        self.end_exchange(now, key, close, Tell::Other, effects);
+    }
+
+    /// The other side, or the home, has ended it.
+    pub(crate) fn told_of_end(&mut self, now: Now, key: Key, close: Close, effects: &mut Effects) {
+        match self.exchanges.get(key).map(|end| &end.other) {
+            Some(Other::Forgone { .. }) => {
+                self.exchanges.remove(key);
+            }
+            Some(Other::Over(_)) | None => {}
+            Some(_) => self.end_exchange(now, key, close, Tell::Own, effects),
+        }
+    }
+
+    /// Ends what a session has open because it ends; they have been taken from it before.
+    pub(crate) fn end_exchanges(&mut self, now: Now, open: &Open, effects: &mut Effects) {
+        for key in open.keys() {
+            let side = self.exchanges.get(key).map(|end| end.key.side);
+            let code = match side {
+                Some(Side::Caller) => CloseCode::CallerGone,
+                Some(Side::Responder) => CloseCode::ResponderGone,
+                None => continue,
+            };
+            self.end_exchange(now, key, code.into(), Tell::Other, effects);
+        }
+    }
+
+    /// Ends the exchanges of a subscription that no longer serves.
+    pub(crate) fn end_served(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        effects: &mut Effects,
+    ) {
+        let Some(open) = self.open_mut(session) else {
+            return;
+        };
+        for end in open.keys() {
+            let served = self.exchanges.get(end).is_some_and(|end| match end.other {
+                Other::Caller { subscription, .. } => subscription == key,
+                _ => false,
+            });
+            if served {
+                let close = CloseCode::ResponderGone.into();
+                self.end_exchange(now, end, close, Tell::BothAtOnce, effects);
+            }
+        }
+    }
+
+    /// Ends the calls whose patience is over.
+    pub(crate) fn end_overdue(&mut self, now: Now, effects: &mut Effects) {
+        while let Some(key) = self.exchanges.overdue(now.time) {
+            self.end_exchange(now, key, CloseCode::CallTimeout.into(), Tell::Both, effects);
+        }
+    }
+
+    pub(crate) fn end_exchange(
+        &mut self,
+        now: Now,
+        key: Key,
+        close: Close,
+        tell: Tell,
+        effects: &mut Effects,
+    ) {
+        self.exchanges.disarm(key);
+        let Some(end) = self.exchanges.get_mut(key) else {
+            return;
+        };
+        let exchange = end.key;
+        let other = std::mem::replace(&mut end.other, Other::Over(close.clone()));
+        let tell_other = tell != Tell::Own;
+        match other {
+            Other::Unknown { kept, bytes, ended } => {
+                self.detach(key, bytes);
+                let unheard = ended.is_none();
+                let reason = ended.unwrap_or(close);
+                return self.end_untaken(now, key, (kept, reason, unheard), tell, effects);
+            }
+            Other::Responder(at) | Other::Caller { at, .. } if tell_other => {
+                let mail = ServiceMail::Ended { to: at.key, close: close.clone() };
+                self.post(now, at.shard, mail, effects);
+            }
+            Other::Over(_) | Other::Forgone { .. } => {
+                self.forget_end(key);
+                return;
+            }
+            Other::Responder(_) | Other::Caller { .. } => {}
+        }
+        self.free_place(now, &other, effects);
+        if exchange.side == Side::Caller {
+            self.count_end(close.code);
+        }
+        match tell {
+            Tell::Other => self.forget_end(key),
+            Tell::Both | Tell::Own => self.tell_end(now, key, false, effects),
+            Tell::BothAtOnce => self.tell_end(now, key, true, effects),
+        }
+    }
+
+    /// Nobody has answered the call yet, and so nothing waits for its session.
+    fn end_untaken(
+        &mut self,
+        now: Now,
+        key: Key,
+        (kept, close, unheard): (Vec<Said>, Close, bool),
+        tell: Tell,
+        effects: &mut Effects,
+    ) {
+        let Some(end) = self.exchanges.get_mut(key) else { return };
+        let (session, exchange) = (end.session, end.key);
+        if tell == Tell::Own {
+            self.exchanges.remove(key);
+        } else {
+            // Kept until the home or a responder has heard of it, to give them the reason.
+            end.other = Other::Forgone { kept, close: close.clone() };
+            let service = end.service.clone();
+            let home = self.home(&service);
+            self.post(now, home, ServiceMail::Cancel { service, caller: key }, effects);
+        }
+        if unheard {
+            self.count_end(close.code);
+            if tell != Tell::Other {
+                let session = self.id_of(session);
+                self.reply(session, Reply::ExchangeEnded { exchange, close }, effects);
+            }
+        }
+    }
+
+    /// Tells a session of an end: behind what waits for it of exchanges, or at once if nothing does or
+    /// is to be dropped.
+    fn tell_end(&mut self, now: Now, key: Key, at_once: bool, effects: &mut Effects) {
+        let Some(end) = self.exchanges.get(key) else { return };
+        let Other::Over(close) = &end.other else { return };
+        let (at, exchange, code) = (end.session, end.key, close.code);
+        let session = self.id_of(at);
+        let backlog = self.sessions.get(at).and_then(|record| record.backlog.as_ref());
+        let waits = backlog.is_some_and(|backlog| backlog.exchange_bytes() > 0);
+        let begins = |pending: &Pending| {
+            pending.exchange().is_some_and(|known| known.first && known.key == exchange)
+        };
+        let withdrawn = waits
+            && exchange.side == Side::Responder
+            && withdraws(code)
+            && backlog.is_some_and(|backlog| backlog.iter().any(begins));
+        if at_once || withdrawn {
+            // What is no longer wanted is not begun, and what has not begun need not end.
+            if self.forget_messages(now, session, exchange, effects) {
+                return self.forget_end(key);
+            }
+        } else if waits {
+            let run = message(&end.service, now, self.shard, end.said, b"", b"");
+            let pending = Pending {
+                key: NO_SUBSCRIPTION,
+                run: Rc::new(SharedRun::new(run)),
+                from: 0,
+                to: 0,
+                redeliveries: exchange.number,
+                reached: 0,
+                is_past: false,
+                source: Source::ExchangeEnd(exchange.side),
+            };
+            return self.push(at, pending, None, Priority::Default, effects);
+        }
+        self.reply_end(key, effects);
+    }
+
+    /// A session takes the end of an exchange out of its backlog.
+    pub(crate) fn take_end(
+        &mut self,
+        session: SessionId,
+        exchange: ExchangeKey,
+        effects: &mut Effects,
+    ) {
+        if let Some(key) = self.exchange_of(session, exchange) {
+            self.reply_end(key, effects);
+        }
+    }
+
+    /// Tells a session of an end that it has yet to hear of.
+    fn reply_end(&mut self, key: Key, effects: &mut Effects) {
+        self.detach(key, 0);
+        let Some(end) = self.exchanges.remove(key) else { return };
+        // To the session it is over anyway if it has said its last meanwhile, and taken the other's.
+        if let Other::Over(close) = end.other
+            && !(end.said_last && end.heard_last)
+        {
+            let reply = Reply::ExchangeEnded { exchange: end.key, close };
+            self.reply(self.id_of(end.session), reply, effects);
+        }
+    }
+
+    fn forget_end(&mut self, key: Key) {
+        self.detach(key, 0);
+        self.exchanges.remove(key);
+    }
+
+    /// Takes what waits of an exchange out of a backlog; whether it was to begin with that.
+    fn forget_messages(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        exchange: ExchangeKey,
+        effects: &mut Effects,
+    ) -> bool {
+        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
+        if backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
+            return false;
+        }
+        let its = |pending: &Pending| pending.exchange_key() == Some(exchange);
+        let (taken, left) = self.take_back(session, its);
+        if !taken.is_empty() && (left == 0 || left < self.options.backlog_bytes_low) {
+            self.relax(now, key_of(session), effects);
+        }
+        taken.iter().filter_map(Pending::exchange).any(|known| known.first)
+    }
+
+    /// Both sides have said their last.
+    pub(crate) fn complete(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        self.detach(key, 0);
+        if let Some(end) = self.exchanges.remove(key) {
+            self.free_place(now, &end.other, effects);
+        }
+    }
+
+    /// A responder's place is free again.
+    fn free_place(&mut self, now: Now, other: &Other, effects: &mut Effects) {
+        if let Other::Caller { home, responder, .. } = *other {
+            self.post(now, home, ServiceMail::Released { responder }, effects);
+        }
+    }
+
+    /// Takes an end from its session's list, with the bytes that nobody has taken of it.
+    pub(crate) fn detach(&mut self, key: Key, untaken_bytes: usize) {
+        self.memory.refund(MemoryUse::Calls, untaken_bytes);
+        let Some(end) = self.exchanges.get(key) else {
+            return;
+        };
+        let record = self.sessions.get_mut(end.session);
+        let Some(rare) = record.and_then(|record| record.rare.as_mut()) else {
+            return;
+        };
+        let Some(open) = &mut rare.exchanges else {
+            return;
+        };
+        open.remove(end.key, key);
+        open.untaken_bytes = open.untaken_bytes.saturating_sub(untaken_bytes);
+        if open.is_empty() {
+            rare.exchanges = None;
+        }
+    }
+}
+
+/// Whether an end of this kind withdraws a call that its responder has not been given: the caller no longer
+/// wants it, or the responder cannot take it.
+fn withdraws(code: CloseCode) -> bool {
+    use CloseCode::{CallCancelled, CallTimeout, CallerGone, SlowConsumer};
+    matches!(code, CallCancelled | CallerGone | CallTimeout | SlowConsumer)
+}
