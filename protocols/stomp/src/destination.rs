@@ -9,8 +9,11 @@
 //!
 //! Levels are separated by `/` or `.`; a comma separates the parts of a composite destination.
 //! `%2E`, `%2C` and `%25` stand for a dot, a comma and a percent sign inside a level; any other
-//! percent sign stands for itself. Relies on `tiderace-topics`. Invariant: what
+//! percent sign stands for itself. Separators at the end are dropped, as Apollo does: `/queue/a.` is
+//! `/queue/a`. Relies on `tiderace-topics`. Invariant: what
 //! [`spell_destination`] writes, [`parse_destination`] reads as the same destination.
+
+use std::borrow::Cow;
 
 use tiderace_topics::{Level, Path, PathError, Pattern};
 use tiderace_wire::{Destination, Kind, Target};
@@ -180,16 +183,34 @@ fn canonical(text: &str, session: u64) -> Result<(Kind, String), DestinationErro
 
 /// The kind, whether it is temporary, and the name behind the prefix.
 fn split_prefix(text: &str) -> Option<(Kind, bool, &str)> {
-    const PREFIXES: [(&str, Kind, bool); 4] = [
-        ("/topic/", Kind::Topic, false),
-        ("/queue/", Kind::Queue, false),
-        ("/temp-topic/", Kind::Topic, true),
-        ("/temp-queue/", Kind::Queue, true),
-    ];
+    let text = trimmed(text);
     PREFIXES
         .iter()
         .find_map(|(prefix, kind, temporary)| Some((*kind, *temporary, text.strip_prefix(prefix)?)))
 }
+
+/// One destination without the separators at its end; a prefix without a name is left as it is.
+fn trimmed(part: &str) -> &str {
+    let rest = part.trim_end_matches(['.', '/']);
+    let is_named = |(prefix, ..): &(&str, Kind, bool)| rest.starts_with(prefix);
+    if PREFIXES.iter().any(is_named) { rest } else { part }
+}
+
+/// What a client wrote for one or several destinations, without separators at their ends: so its
+/// subscriptions are told apart by what they name.
+pub(crate) fn without_ends(text: &str) -> Cow<'_, str> {
+    if text.split(',').all(|part| trimmed(part).len() == part.len()) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.split(',').map(trimmed).collect::<Vec<_>>().join(","))
+}
+
+const PREFIXES: [(&str, Kind, bool); 4] = [
+    ("/topic/", Kind::Topic, false),
+    ("/queue/", Kind::Queue, false),
+    ("/temp-topic/", Kind::Topic, true),
+    ("/temp-queue/", Kind::Queue, true),
+];
 
 /// Refuses patterns spelled into the temporary destinations of others. (Patterns whose first level
 /// is a wildcard are the broker's concern: they never match below `temp`.)
@@ -255,9 +276,42 @@ mod tests {
     }
 
     #[test]
+    fn separators_at_the_end_are_dropped() {
+        for (text, expected, name) in [
+            ("/queue/a.", "queue a", "/queue/a"),
+            ("/topic/a/", "topic a", "/topic/a"),
+            ("/topic/a.b././", "topic a/b", "/topic/a.b"),
+            ("/temp-queue/r.", "queue temp/7/r", "/temp-queue/r"),
+            ("/queue/a%2E", "queue a.", "/queue/a%2E"),
+            ("/queue/a%2E.", "queue a.", "/queue/a%2E"),
+        ] {
+            assert_eq!(path(text), expected);
+            assert_eq!(without_ends(text), name);
+        }
+        let both = parse_targets("/topic/a.*.,/queue/b/", 7).unwrap();
+        assert_eq!(both, parse_targets("/topic/a.*,/queue/b", 7).unwrap());
+        assert_eq!(without_ends("/topic/a.*.,/queue/b/"), "/topic/a.*,/queue/b");
+        assert_eq!(parse_destinations("/queue/a,/queue/a.", 7).unwrap().len(), 1);
+        assert_eq!(publish_reply_to("/temp-queue/r.", 7).as_deref(), Some("/queue/temp.7.r"));
+        assert_eq!(style_of("/topic/fx."), Style::Dots);
+        assert_eq!(without_ends("no prefix."), "no prefix.");
+    }
+
+    #[test]
     fn refuses_what_names_nothing() {
-        for text in ["", "/topic/", "topic/a", "/dsub/a", "/queue/a..b", "/queue/a/", "/topic/a.*"]
-        {
+        for text in [
+            "",
+            "/topic/",
+            "/topic/.",
+            "/temp-queue/",
+            "/temp-queue/./",
+            "topic/a",
+            "/dsub/a",
+            "/queue/a..b",
+            "/queue/.a",
+            "/topic/a.*",
+            "/topic/a.*.",
+        ] {
             assert!(parse_destination(text, 1).is_err(), "{text}");
         }
         assert_eq!(parse_destination("/x/a", 1), Err(DestinationError::UnknownPrefix));

@@ -236,11 +236,17 @@ impl StompSession {
             if !colons {
                 return Err(bad_header(command, NO_COLON));
             }
-            if !body.bytes.is_empty() && (connects || version > Version::V10) {
+            // A rule of 1.1; which version is spoken, CONNECT decides.
+            let request = Request { command, headers };
+            let oldest = || match connects {
+                true => connect::version(&request).is_ok_and(|version| version == Version::V10),
+                false => version == Version::V10,
+            };
+            if !body.bytes.is_empty() && !oldest() {
                 let text = "the frame has a body. Only SEND may have one.";
                 return Err(fault(CloseCode::BadFrame, command, text));
             }
-            self.dispatch(&Request { command, headers }, context)
+            self.dispatch(&request, context)
         });
         result.map_err(|close| self.blame(headers, close))?;
         Ok(Ok(body.end))

@@ -71,6 +71,69 @@ fn credit_becomes_a_window() {
 }
 
 #[test]
+fn credit_on_a_topic_counts_what_is_not_acknowledged() {
+    let mut rig = Rig::connected("1.2");
+    rig.say("SUBSCRIBE\nid:1\nack:client\ndestination:/topic/a\ncredit:5\n\n\0");
+    assert!(rig.commands[0].contains("credit: Some(5)"), "{}", rig.commands[0]);
+    let send = |n: usize| format!("SEND\ndestination:/topic/a\n\n{n}\0");
+    let said = rig.say(&(0..4).map(send).collect::<String>());
+    let acks: Vec<&str> = said.split("\nack:").skip(1).filter_map(|at| at.lines().next()).collect();
+    let ack = |n: usize| acks.get(n).copied().unwrap();
+    rig.commands.clear();
+    // Cumulative: the third one and the two before it.
+    rig.say(&format!("ACK\nid:{}\n\n\0", ack(2)));
+    assert!(
+        rig.commands.iter().any(|it| it.contains("Credit") && it.contains("messages: 3")),
+        "{:?}",
+        rig.commands
+    );
+    rig.commands.clear();
+    rig.say(&format!("BEGIN\ntransaction:t\n\n\0NACK\nid:{}\ntransaction:t\n\n\0", ack(3)));
+    assert!(!rig.commands.iter().any(|it| it.contains("Credit")), "not before COMMIT");
+    rig.say("COMMIT\ntransaction:t\n\n\0");
+    assert!(
+        rig.commands.iter().any(|it| it.contains("Credit") && it.contains("messages: 1")),
+        "{:?}",
+        rig.commands
+    );
+    for (headers, expected) in [
+        ("ack:auto\ncredit:5\n", None),
+        ("ack:client\ncredit:0\n", None),
+        ("ack:client\ncredit:5,1000\n", None),
+        ("ack:client\ncredit:0,1000\n", Some(CloseCode::BadHeader)),
+    ] {
+        let refused = subscribe_refused(&format!("destination:/topic/a\n{headers}"));
+        assert_eq!(refused, expected, "{headers}");
+    }
+}
+
+#[test]
+fn separators_at_the_end_of_a_destination_mean_nothing() {
+    let mut rig = Rig::connected("1.0");
+    let said = rig.say("SUBSCRIBE\ndestination:/topic/a.\n\n\0SEND\ndestination:/topic/a/\n\nx\0");
+    assert!(said.contains("destination:/topic/a\n"), "{said}");
+    rig.say("UNSUBSCRIBE\ndestination:/topic/a..\n\n\0");
+    assert_eq!(code(&rig), None);
+    rig.say("SEND\ndestination:/topic/a..b\n\nx\0");
+    assert_eq!(code(&rig), Some(CloseCode::BadDestination));
+}
+
+#[test]
+fn connect_may_have_a_body_if_the_session_will_be_one_of_1_0() {
+    for (connect, expected) in [
+        ("CONNECT\nlogin:guest\npasscode:guest\n\n\n\0", None),
+        ("CONNECT\naccept-version:1.0\n\nbody\0", None),
+        ("CONNECT\ncontent-length:4\n\nbody\0", None),
+        ("CONNECT\naccept-version:1.0,1.2\nhost:h\n\n\n\0", Some(CloseCode::BadFrame)),
+        ("STOMP\naccept-version:1.1\nhost:h\n\nbody\0", Some(CloseCode::BadFrame)),
+    ] {
+        let mut rig = Rig::new();
+        rig.say(connect);
+        assert_eq!(code(&rig), expected, "{connect}");
+    }
+}
+
+#[test]
 fn what_is_not_supported_yet_is_refused() {
     for header in ["browser:true", "from-seq:0", "include-seq:seq", "persistent:true"] {
         let refused = subscribe_refused(&format!("destination:/queue/a\n{header}\n"));

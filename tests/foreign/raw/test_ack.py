@@ -288,6 +288,28 @@ def test_credit_of_two_takes_two(clients, queue):
     assert other.message().text == "3"
 
 
+@pytest.mark.parametrize("mode", ["client", "client-individual"])
+def test_credit_on_a_topic_bounds_what_is_not_acknowledged(clients, topic, mode):
+    """As RabbitMQ's test_topic_prefetch and Apollo's APLO-249 want it."""
+    producer, slow, fence = clients(3)
+    slow.subscribe(topic, ack=mode, credit="5,0")
+    fence.subscribe(topic)
+    for n in range(10):
+        producer.publish(topic, str(n))
+    fence.messages(10)
+    first = slow.messages(5)
+    assert [m.text for m in first] == ["0", "1", "2", "3", "4"]
+    slow.publish(f"{topic}.fence", "")
+    assert not [f for f in slow.kept if f.command == "MESSAGE"], "no sixth one"
+    slow.ask("ACK", {"id": first[0]["ack"]})
+    assert slow.message().text == "9", "the newest of those that waited"
+    slow.ask("NACK" if mode == "client-individual" else "ACK", {"id": first[4]["ack"]})
+    for n in (10, 11):
+        producer.publish(topic, str(n))
+        if mode == "client" or n == 10:
+            assert slow.message().text == str(n)
+
+
 def test_unread_receipts_do_not_stop_deliveries(client, topic):
     """A client that asks for many receipts before reading any still gets all of them."""
     client.subscribe(topic)

@@ -52,6 +52,17 @@ def test_eols_before_connect_are_skipped(dial):
     assert client.login()["version"] == "1.2"
 
 
+def test_connect_may_have_a_body_only_if_it_may_be_1_0(dial):
+    """A newline too many, as RabbitMQ's own suite connects."""
+    client = dial()
+    client.raw(encode("CONNECT", {"login": LOGIN, "passcode": PASSCODE}, "\n"))
+    assert client.frame().command == "CONNECTED"
+    client = dial()
+    fields = {"accept-version": "1.2", "host": "localhost", "login": LOGIN, "passcode": PASSCODE}
+    client.raw(encode("CONNECT", fields, "\n"))
+    assert client.error()["code"] == "bad-frame"
+
+
 def test_connect_may_come_byte_by_byte(dial):
     client = dial()
     fields = {"accept-version": "1.2", "host": "localhost", "login": LOGIN, "passcode": PASSCODE}

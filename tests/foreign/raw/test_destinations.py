@@ -66,6 +66,19 @@ def test_dot_and_slash_separate_alike(clients, subscribed, sent):
     assert consumer.message().text == "x"
 
 
+@pytest.mark.parametrize("end", [".", "/", "./."])
+def test_separators_at_the_end_are_dropped(clients, queue, end):
+    producer, consumer = clients(2)
+    consumer.subscribe(queue + end)
+    producer.publish(queue, "1")
+    producer.publish(queue + end, "2")
+    assert [m.text for m in consumer.messages(2)] == ["1", "2"]
+    consumer.publish(f"{queue}{end},{queue}", "once")
+    assert consumer.message().text == "once"
+    consumer.publish(queue, "last")
+    assert consumer.message().text == "last"
+
+
 def test_a_message_names_its_own_destination_under_a_wildcard(clients):
     root = unique("own")
     producer, consumer = clients(2)

@@ -5,7 +5,7 @@
 //! search, deciding it constant time on average.
 
 use tiderace_base::{Close, CloseCode, ShardId};
-use tiderace_wire::{Context, Outcome, Settle, SubscriptionKey, Token};
+use tiderace_wire::{Command, Context, Outcome, Settle, SubscriptionKey, Token};
 
 use super::subscription::{AckMode, Hold, Unacked};
 use super::{Request, StompSession, number};
@@ -55,6 +55,12 @@ impl StompSession {
         first: Option<Token>,
         context: &mut Context<'_>,
     ) {
+        let count = ranges.iter().flat_map(|(_, ranges)| ranges).map(|(from, to)| to - from + 1);
+        let messages = count.sum();
+        if self.subscriptions.get(key).is_some_and(|known| known.has_credit) {
+            self.flush(context.commands);
+            context.commands.push(Command::Credit { key, messages });
+        }
         for ((home, ranges), index) in ranges.into_iter().zip(0..) {
             let confirm = first.map(|first| first.wrapping_add(index));
             let fits = |open: &Settle| {

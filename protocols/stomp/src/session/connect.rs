@@ -19,16 +19,7 @@ impl StompSession {
         request: &Request<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        // The session's version is still the oldest, so this header is read trimmed.
-        let accepted = request.find("accept-version")?;
-        let Some(version) = Version::negotiate(accepted.as_deref()) else {
-            let accepted = shown(accepted.as_deref().unwrap_or_default().as_bytes());
-            let text = format_args!(
-                "the client accepts the versions `{accepted}`, the server speaks {SUPPORTED}. \
-                 Offer one of those in `accept-version`."
-            );
-            return Err(fault(CloseCode::UnsupportedVersion, request.command, text));
-        };
+        let version = version(request)?;
         self.version = version;
         let headers = Headers { version, ..request.headers };
         let request = Request { command: request.command, headers };
@@ -85,6 +76,20 @@ impl StompSession {
         self.heart_beat.agree(send, receive);
         Ok(())
     }
+}
+
+/// The version that will be spoken.
+pub(super) fn version(request: &Request<'_>) -> Result<Version, Close> {
+    // The session's version is still the oldest, so this header is read trimmed.
+    let accepted = request.find("accept-version")?;
+    Version::negotiate(accepted.as_deref()).ok_or_else(|| {
+        let accepted = shown(accepted.as_deref().unwrap_or_default().as_bytes());
+        let text = format_args!(
+            "the client accepts the versions `{accepted}`, the server speaks {SUPPORTED}. \
+             Offer one of those in `accept-version`."
+        );
+        fault(CloseCode::UnsupportedVersion, request.command, text)
+    })
 }
 
 /// Who the client says it is. A token comes as `token`, as `Authorization: Bearer`, or as the

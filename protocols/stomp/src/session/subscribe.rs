@@ -11,7 +11,7 @@ use tiderace_wire::{Command, Context, Kind, Replay, Subscribe, SubscriptionKey, 
 
 use super::subscription::{AckMode, Name, Subscription};
 use super::{Request, StompSession, number};
-use crate::destination::{DestinationError, parse_targets, style_of};
+use crate::destination::{DestinationError, parse_targets, style_of, without_ends};
 use crate::error::{bad_header, fault, missing, shown};
 use crate::version::Version;
 
@@ -22,6 +22,7 @@ impl StompSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let destination = request.require("destination")?;
+        let destination = without_ends(&destination);
         let (name, is_destination) = name(self.version, request, Some(&destination))?;
         let name = Name { text: &name, is_destination };
         if self.subscriptions.find(self.version, name).is_some() {
@@ -49,6 +50,7 @@ impl StompSession {
         let codec = self.delta_codec(request, mode, &targets)?;
         let selector = selector(request)?;
         let window = credit(request)?;
+        let credit = topic_credit(request, window, mode, &targets)?;
         let (replay, interval) = pace(request, &targets)?;
         let exclusive = request.headers.find_raw("exclusive") == Some(b"true");
         let confirm = self.owe(request.command, request.headers, 1)?;
@@ -58,12 +60,14 @@ impl StompSession {
         };
         let mut subscription = Subscription::new(self.version, name, &destination, style, mode);
         subscription.codec = codec;
+        subscription.has_credit = credit.is_some();
         let key = self.subscriptions.insert(subscription);
         self.flush(context.commands);
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
             selector,
             explicit: mode != AckMode::Auto,
             window,
+            credit,
             exclusive,
             confirm,
             deltas: codec != 0,
@@ -80,10 +84,14 @@ impl StompSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let destination = request.find("destination")?;
+        let destination = destination.as_deref().map(without_ends);
         let (name, is_destination) = name(self.version, request, destination.as_deref())?;
         let name = Name { text: &name, is_destination };
         let Some(key) = self.subscriptions.find(self.version, name) else {
-            let text = format_args!("there is no subscription `{}`.", shown(name.text.as_bytes()));
+            let by_id =
+                if is_destination { " without an id. One with an id ends by it" } else { "" };
+            let text =
+                format_args!("there is no subscription `{}`{by_id}.", shown(name.text.as_bytes()));
             return Err(fault(CloseCode::UnknownSubscription, request.command, text));
         };
         let confirm = self.owe(request.command, request.headers, 1)?;
@@ -196,6 +204,28 @@ pub(super) fn is_topic(target: &Target) -> bool {
     match target {
         Target::Exact(destination) => destination.kind == Kind::Topic,
         Target::Pattern(kind, _) => *kind == Kind::Topic,
+    }
+}
+
+/// How many messages that are not acknowledged may be under way of topics. (Of queues, their home sees
+/// to the window.) What comes of a topic meanwhile is conflated.
+fn topic_credit(
+    request: &Request<'_>,
+    window: Option<Window>,
+    mode: AckMode,
+    targets: &[Target],
+) -> Result<Option<u64>, Close> {
+    let Some(window) = window.filter(|_| targets.iter().any(is_topic)) else { return Ok(None) };
+    match window {
+        // What is acknowledged by being sent is never under way unacknowledged.
+        _ if mode == AckMode::Auto => Ok(None),
+        Window { messages: 0, bytes: 0 } => Ok(None),
+        Window { messages: 0, .. } => {
+            let text = "on a topic `credit` counts messages; bytes count on queues alone. \
+                        Say a number of messages above zero.";
+            Err(bad_header(request.command, text))
+        }
+        Window { messages, .. } => Ok(Some(u64::from(messages))),
     }
 }
 

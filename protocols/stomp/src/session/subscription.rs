@@ -27,6 +27,8 @@ pub(super) struct Subscription {
     /// the destination. There may be millions, so the lines are made of it when they are needed.
     text: Box<[u8]>,
     pub(super) mode: AckMode,
+    /// Whether an acknowledgement allows another message.
+    pub(super) has_credit: bool,
     /// The codec of its deltas; 0 for none.
     pub(super) codec: u8,
     /// Whether messages may be of several destinations, so that each says its own, in this style.
@@ -92,7 +94,7 @@ impl Subscription {
         if name.is_destination || style.is_none() {
             append_value(&mut text, version, destination);
         }
-        Subscription { text: text.into(), mode, codec: 0, style, unacked: None }
+        Subscription { text: text.into(), mode, has_credit: false, codec: 0, style, unacked: None }
     }
 
     /// What tells apart subscriptions whose messages begin with different lines.
