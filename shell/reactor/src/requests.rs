@@ -6,7 +6,6 @@
 //! connection and the session that is to answer it name each other, until exactly one answer or the
 //! end of either; a session has at most one request waiting.
 
-use bytes::Bytes;
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_http1::ResponseBody;
 use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
