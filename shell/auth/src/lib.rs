@@ -5,12 +5,13 @@
 //! 20 ms and 19 MiB on purpose.
 //!
 //! Relies on RustCrypto's `argon2` and `sha2`. Invariants: an unknown user costs the same time as a wrong
-//! password; no secret is kept in clear; the worker's queue is bounded, so a flood of logins is refused,
+//! password; no secret is kept in clear; the worker's queue is bounded and shared out by address and name, so a flood of logins is refused,
 //! not buffered.
 
 mod failures;
 mod password;
 mod principal;
+mod shares;
 mod token;
 mod verifier;
 mod worker;

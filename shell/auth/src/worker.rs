@@ -7,9 +7,9 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -18,6 +18,7 @@ use tiderace_wire::Credentials;
 
 use crate::failures::{FailurePolicy, Failures};
 use crate::principal::Principal;
+use crate::shares::{self, Place, Shares};
 use crate::verifier::{Check, LoginError, Verifier};
 
 /// Takes the result to whoever asked.
@@ -50,6 +51,8 @@ pub struct AuthWorker {
 #[derive(Debug, Clone)]
 pub struct AuthHandle {
     queue: SyncSender<Message>,
+    verifier: Arc<Verifier>,
+    shares: Arc<Mutex<Shares>>,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -60,13 +63,17 @@ enum Message {
     Stop,
 }
 
-/// A request that answers for itself if nobody else does, whatever becomes of it in the queue.
+/// A request that answers for itself if nobody else does, whatever becomes of it in the queue, and its
+/// place until it is done with.
 #[derive(Debug)]
-struct Pending(Option<LoginRequest>);
+struct Pending {
+    request: Option<LoginRequest>,
+    _place: Place,
+}
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(request) = self.0.take() {
+        if let Some(request) = self.request.take() {
             (request.answer)(Err(LoginError::Busy));
         }
     }
@@ -84,7 +91,12 @@ impl AuthWorker {
     ) -> io::Result<AuthWorker> {
         let (queue, requests) = sync_channel(queue_max.max(1));
         let is_stopping = Arc::new(AtomicBool::new(false));
-        let handle = AuthHandle { queue, is_stopping: Arc::clone(&is_stopping) };
+        let handle = AuthHandle {
+            queue,
+            verifier: Arc::clone(&verifier),
+            shares: Shares::new(queue_max.max(1)),
+            is_stopping: Arc::clone(&is_stopping),
+        };
         let thread = thread::Builder::new()
             .name("auth".to_owned())
             .spawn(move || run(&verifier, policy, requests, &is_stopping))?;
@@ -110,20 +122,31 @@ impl Drop for AuthWorker {
 }
 
 impl AuthHandle {
-    /// Queues a login; never blocks.
+    /// Queues a login; never waits. One that takes no hashing, such as a token, is answered at once, by
+    /// the caller's thread.
     ///
     /// # Errors
-    /// [`LoginError::Busy`] when the queue is full or the worker has stopped; the answer is not called then.
-    pub fn submit(&self, request: LoginRequest) -> Result<(), LoginError> {
+    /// [`LoginError::Busy`] when the client's address or name has its share of the queue, when the queue
+    /// is full, or when the worker has stopped; the answer is not called then.
+    pub fn submit(&self, mut request: LoginRequest) -> Result<(), LoginError> {
         if self.is_stopping.load(Ordering::Acquire) {
             return Err(LoginError::Busy);
         }
-        let message = Message::Login(Pending(Some(request)));
+        request.credentials = match self.verifier.check(request.credentials) {
+            Check::Decided(result) => {
+                (request.answer)(result);
+                return Ok(());
+            }
+            Check::NeedsHash(credentials) => credentials,
+        };
+        let name = request.credentials.login.as_deref().unwrap_or_default();
+        let place = shares::take(&self.shares, request.address, name).ok_or(LoginError::Busy)?;
+        let message = Message::Login(Pending { request: Some(request), _place: place });
         self.queue.try_send(message).map_err(|error| {
             let (TrySendError::Disconnected(message) | TrySendError::Full(message)) = error;
             if let Message::Login(mut pending) = message {
                 // The caller learns it from the error instead.
-                pending.0 = None;
+                pending.request = None;
             }
             LoginError::Busy
         })
@@ -144,7 +167,7 @@ fn run(
             // hangs until its login times out.
             break;
         }
-        let Some(request) = pending.0.take() else {
+        let Some(request) = pending.request.take() else {
             continue;
         };
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -161,10 +184,6 @@ fn verify(
     address: IpAddr,
     now: Time,
 ) -> Result<Principal, LoginError> {
-    let credentials = match verifier.check(credentials) {
-        Check::Decided(result) => return result,
-        Check::NeedsHash(credentials) => credentials,
-    };
     let login = credentials.login.as_deref().unwrap_or_default();
     if failures.is_blocked(login, address, now) {
         return Err(LoginError::TooManyFailures);
@@ -223,11 +242,14 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_full_queue_refuses_and_a_stopping_worker_answers_all() {
-        let worker = start(0, 2);
-        let handle = worker.handle();
-        // The first request holds the worker until this test lets it go.
+    /// A login from one of many addresses.
+    fn from(address: u8, name: &str, replies: &Sender<Reply>) -> LoginRequest {
+        let address = IpAddr::from([192, 0, 2, address]);
+        LoginRequest { address, ..request(login(name, "swordfish"), replies) }
+    }
+
+    /// Holds the worker until the value is used, by a login from nowhere else.
+    fn hold(handle: &AuthHandle) -> Sender<()> {
         let (release, gate) = channel::<()>();
         let (entered, is_inside) = channel();
         let answer: Answer = Box::new(move |_| {
@@ -235,14 +257,48 @@ mod tests {
             gate.recv().unwrap();
         });
         handle
-            .submit(LoginRequest { credentials: Credentials::default(), address: HERE, answer })
+            .submit(LoginRequest { credentials: login("holder", "x"), address: HERE, answer })
             .unwrap();
         is_inside.recv().unwrap();
+        release
+    }
+
+    #[test]
+    fn a_flood_from_one_address_leaves_places_for_others_and_none_is_lost() {
+        let worker = start(0, 16);
+        let handle = worker.handle();
+        let release = hold(&handle);
+        let (replies, results) = channel();
+        let flood: Vec<_> =
+            (0..100).map(|at| handle.submit(from(1, &format!("name {at}"), &replies))).collect();
+        assert!(flood.contains(&Err(LoginError::Busy)));
+        assert_eq!(handle.submit(from(2, "bob", &replies)), Ok(()));
+        // One name from everywhere leaves places as well.
+        let flood: Vec<_> = (10..200).map(|at| handle.submit(from(at, "ann", &replies))).collect();
+        assert!(flood.contains(&Err(LoginError::Busy)));
+        assert_eq!(handle.submit(from(3, "bob", &replies)), Ok(()));
+        release.send(()).unwrap();
+        drop(replies);
+        let accepted = results.iter().filter(Result::is_ok).count();
+        assert_eq!(accepted, 2, "both honest logins");
+        // All places are free again.
+        let release = hold(&handle);
+        let (replies, results) = channel();
+        assert_eq!(handle.submit(from(1, "bob", &replies)), Ok(()));
+        release.send(()).unwrap();
+        assert!(results.recv().unwrap().is_ok());
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_a_stopping_worker_answers_all() {
+        let worker = start(0, 3);
+        let handle = worker.handle();
+        let release = hold(&handle);
 
         let (replies, results) = channel();
-        handle.submit(request(login("bob", "swordfish"), &replies)).unwrap();
-        handle.submit(request(login("bob", "swordfish"), &replies)).unwrap();
-        let refused = handle.submit(request(login("bob", "swordfish"), &replies));
+        handle.submit(from(1, "bob", &replies)).unwrap();
+        handle.submit(from(2, "ann", &replies)).unwrap();
+        let refused = handle.submit(from(3, "eve", &replies));
         assert_eq!(refused, Err(LoginError::Busy));
 
         worker.handle.is_stopping.store(true, Ordering::Release);
