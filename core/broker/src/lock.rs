@@ -21,6 +21,9 @@ use crate::topic::Home;
 /// Locks whose home is one shard, and sessions that wait for one of them, at most.
 const LOCKS_MAX: usize = 1_000_000;
 const WAITING_MAX: usize = 100_000;
+/// Fences for each millisecond of the clock: more than one shard can give. Numbers stay below 2^53, so
+/// that they pass through JSON unharmed, until the year 2248.
+pub(crate) const FENCES_PER_MS: u64 = 1024;
 /// Locks and claims of one session.
 const HOLDINGS_MAX: usize = 10_000;
 
@@ -102,8 +105,9 @@ impl Broker {
             }
             None => self.grant(now, name, operator, VecDeque::new(), effects),
             Some(lock) if lock.holder == operator.session => {
-                let fence = lock.fence;
-                self.answer_operation(&operator, Ok(Outturn::Locked { fence }), effects);
+                let (fence, said) = (lock.fence, self.records_said());
+                self.reserve_fences(fence);
+                self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
             }
             Some(lock) if !patience.is_zero() && self.locks_waited < WAITING_MAX => {
                 lock.waiting.push_back((operator, until));
@@ -127,17 +131,26 @@ impl Broker {
         waiting: VecDeque<(Operator, Time)>,
         effects: &mut Effects,
     ) {
-        // Above all fences of earlier lives of the node, whose clock did not stand still.
-        let fence = self.last_fence.saturating_add(1).max(now.wall_ms);
-        self.last_fence = fence;
+        let said = self.records_said();
+        let fence = self.next_fence(now);
         let is_same = |(waits, _): &(Operator, Time)| waits.session == operator.session;
         // Whatever else the session has asked for it is answered too, as if it came now.
         let (same, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_same);
         self.locks_waited -= same.len();
         self.locks.insert(name, Lock { holder: operator.session, fence, waiting });
         for operator in std::iter::once(operator).chain(same.into_iter().map(|(same, _)| same)) {
-            self.answer_operation(&operator, Ok(Outturn::Locked { fence }), effects);
+            self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
         }
+    }
+
+    /// A fence above all that were given before, in this life of the node and, as far as can be known,
+    /// in earlier ones. The clock, in parts of a millisecond that are smaller than a lock takes, is above
+    /// those of earlier lives as long as it is not set back; a store knows up to where they went.
+    fn next_fence(&mut self, now: Now) -> u64 {
+        let clock = now.wall_ms.saturating_mul(FENCES_PER_MS);
+        self.last_fence = self.last_fence.saturating_add(1).max(clock);
+        self.reserve_fences(self.last_fence);
+        self.last_fence
     }
 
     /// At the home of its name.

@@ -417,3 +417,71 @@ fn age_counts_across_lives() {
     keeping.finish(&mut world);
     assert_eq!(keeping.streams(), 0);
 }
+
+/// The fence of a lock that somebody takes and gives back, once the store has said what it has.
+fn fence(world: &mut World, keeping: &mut Keeping, client: usize) -> u64 {
+    let lock = Operation::Lock { name: path("lock"), patience: Span::ZERO };
+    let taken = ask(world, client, lock);
+    world.quiesce();
+    keeping.finish(world);
+    world.quiesce();
+    let Some(Outturn::Locked { fence }) = world.clients[client].operated.get(&taken).cloned()
+    else {
+        panic!("{:?}", world.clients[client].refused)
+    };
+    ask(world, client, Operation::Unlock { name: path("lock") });
+    world.quiesce();
+    fence
+}
+
+#[test]
+fn fences_rise_over_crashes_and_clocks_set_back() {
+    for_seeds(0..12, |seed| {
+        let mut keeping = Keeping::default();
+        let (mut last, mut wall) = (0, 2_000_000_000_000);
+        for life in 0..6 {
+            let mut world = world(seed + life);
+            world.now.wall_ms = wall;
+            keeping.restore(&mut world);
+            let shard = world.random.below(world.brokers.len());
+            let client = world.connect(shard, "ann");
+            for _ in 0..5 {
+                let next = fence(&mut world, &mut keeping, client);
+                assert!(next > last, "{next} after {last} in life {life}");
+                assert!(next < 1 << 53, "JSON keeps no more");
+                last = next;
+                // Also while the server runs.
+                let step = world.random.below(10_000_000) as u64;
+                world.now.wall_ms = (world.now.wall_ms + step).saturating_sub(5_000_000);
+            }
+            // What was on its way to the store is lost, and the clock is set back by days.
+            keeping.crash(&mut world);
+            wall = world.now.wall_ms - 86_400_000 * (life + 1);
+        }
+    });
+}
+
+#[test]
+fn a_lock_is_not_held_before_a_later_life_is_sure_to_begin_above_it() {
+    let mut keeping = Keeping::default();
+    let mut world = world(2);
+    keeping.restore(&mut world);
+    let client = world.connect(0, "ann");
+    let lock = || Operation::Lock { name: path("lock"), patience: Span::ZERO };
+    let first = ask(&mut world, client, lock());
+    let again = ask(&mut world, client, lock());
+    world.quiesce();
+    for token in [first, again] {
+        assert!(!world.clients[client].operated.contains_key(&token), "it might come again");
+    }
+    keeping.finish(&mut world);
+    world.quiesce();
+    for token in [first, again] {
+        assert!(world.clients[client].operated.contains_key(&token));
+    }
+    // From then on locks wait for nothing.
+    ask(&mut world, client, Operation::Unlock { name: path("lock") });
+    let next = ask(&mut world, client, lock());
+    world.quiesce();
+    assert!(world.clients[client].operated.contains_key(&next));
+}

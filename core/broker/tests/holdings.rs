@@ -211,3 +211,24 @@ fn what_is_refused_makes_no_topic() {
         assert!(known(&mut world, bob, "**").is_empty());
     });
 }
+
+#[test]
+fn without_a_store_fences_rise_with_the_clock_however_many_locks_are_taken() {
+    let fences = |wall_ms: u64, count: usize| {
+        let mut world = World::new(1, BrokerOptions::default());
+        world.now.wall_ms = wall_ms;
+        let client = world.connect(0, "ann");
+        let mut last = 0;
+        for _ in 0..count {
+            let lock = Operation::Lock { name: path("lock"), patience: Span::ZERO };
+            let Ok(Outturn::Locked { fence }) = tell(&mut world, client, lock) else { panic!() };
+            assert!(fence > last);
+            last = fence;
+            tell(&mut world, client, Operation::Unlock { name: path("lock") }).unwrap();
+        }
+        last
+    };
+    // Ten thousand locks in a tenth of a second, and a restart.
+    let before = fences(1_700_000_000_000, 10_000);
+    assert!(fences(1_700_000_000_100, 1) > before);
+}

@@ -34,6 +34,8 @@ const RECORDS_BYTES_MAX: usize = 1 << 20;
 /// Numbers that are said to be given before they are, so that they are not given again after a
 /// restart.
 const NUMBERS_AHEAD: u64 = 1 << 20;
+/// The same for fences of locks: two hours of the clock.
+const FENCES_AHEAD: u64 = 2 * 3_600_000 * crate::lock::FENCES_PER_MS;
 /// How often a store that is full is tried again.
 const RETRY: Span = Span::from_secs(1);
 /// What publishers are held by when the store is behind: no topic, for nobody publishes there.
@@ -123,6 +125,9 @@ pub(crate) struct Durability {
     stream_step: u64,
     /// Up to here the store knows that numbers may have been given.
     numbers: u64,
+    /// Up to here it is told that fences may have been given, by this record; zero if it was not.
+    fences: u64,
+    fences_said: u64,
     trouble: Option<Trouble>,
     /// What the store does not have as it should be.
     dirty: Vec<Touched>,
@@ -144,6 +149,7 @@ enum Touched {
     /// A view, by the number under which it is kept.
     View(u64),
     Numbers,
+    Fences,
 }
 
 /// The store refuses records.
@@ -193,6 +199,20 @@ impl Durability {
 
     fn say_numbers(&mut self, shard: ShardId) {
         self.say(restore::numbers_record(shard.0, self.numbers), Touched::Numbers);
+    }
+
+    /// The same for fences; the present answer waits until the store has that.
+    fn reserve_fences(&mut self, shard: ShardId, fence: u64) {
+        if fence.saturating_add(FENCES_AHEAD / 2) > self.fences {
+            self.fences = fence.saturating_add(FENCES_AHEAD);
+            self.say_fences(shard);
+        }
+        self.depends |= self.answered < self.fences_said;
+    }
+
+    fn say_fences(&mut self, shard: ShardId) {
+        self.say(restore::fences_record(shard.0, self.fences), Touched::Fences);
+        self.fences_said = self.said;
     }
 }
 
@@ -261,7 +281,13 @@ impl Broker {
         let Some(durable) = self.durable.as_deref_mut() else { return };
         durable.answered = durable.answered.max(up_to);
         let refused = durable.touched.partition_point(|(number, _)| *number <= up_to);
-        durable.dirty.extend(durable.touched.drain(..refused).map(|(_, touched)| touched));
+        let refused: Vec<Touched> =
+            durable.touched.drain(..refused).map(|(_, touched)| touched).collect();
+        if refused.contains(&Touched::Fences) {
+            // Whoever takes a lock meanwhile says it again, and waits for that.
+            durable.fences = 0;
+        }
+        durable.dirty.extend(refused);
         durable.dirty.sort_unstable_by_key(|touched| touched.order());
         durable.dirty.dedup();
         let is_fatal = is_fatal || durable.trouble.as_ref().is_some_and(|known| known.is_fatal);
@@ -299,6 +325,15 @@ impl Broker {
     /// The number of the last record.
     pub(crate) fn records_said(&self) -> u64 {
         self.durable.as_ref().map_or(0, |durable| durable.said)
+    }
+
+    /// A fence is about to be given: the answer that is to say it waits until a later life is sure to
+    /// begin above it.
+    pub(crate) fn reserve_fences(&mut self, fence: u64) {
+        let shard = self.shard;
+        if let Some(durable) = self.durable.as_deref_mut() {
+            durable.reserve_fences(shard, fence);
+        }
     }
 
     /// Something begins that will be answered: gives what [`Broker::confirm_stored`] and
@@ -475,6 +510,7 @@ impl Touched {
     fn order(&self) -> (u8, u32, u64) {
         match *self {
             Touched::Numbers => (0, 0, 0),
+            Touched::Fences => (0, 0, 1),
             Touched::Gone(stream) => (1, 0, stream),
             Touched::Topic(key, stream) => (2, key.slot, stream),
             Touched::View(number) => (3, 0, number),

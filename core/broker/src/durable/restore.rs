@@ -20,6 +20,8 @@ use crate::topic::Home;
 
 /// Named values below this say which numbers may have been given, by shard.
 const NUMBERS: &str = "numbers/";
+/// The same for fences.
+const FENCES: &str = "fences/";
 
 /// A topic that has survived.
 #[derive(Clone, Debug)]
@@ -101,23 +103,38 @@ pub(super) fn numbers_record(whose: impl std::fmt::Display, numbers: u64) -> Sto
     StoreRecord::Set { name: format!("{NUMBERS}{whose}"), value: numbers.to_le_bytes().to_vec() }
 }
 
+/// What the store is told of fences.
+pub(super) fn fences_record(whose: u16, fences: u64) -> StoreRecord {
+    StoreRecord::Set { name: format!("{FENCES}{whose}"), value: fences.to_le_bytes().to_vec() }
+}
+
 /// Which numbers earlier lives of the server may have given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NumbersGiven(pub(super) u64);
+pub struct NumbersGiven {
+    /// To messages.
+    messages: u64,
+    /// To holders of locks.
+    fences: u64,
+}
 
 impl NumbersGiven {
     /// Found in the store's named values.
     pub fn find<'a>(values: impl Iterator<Item = (&'a str, &'a [u8])>) -> NumbersGiven {
-        let given = values.filter_map(|(name, value)| {
-            name.strip_prefix(NUMBERS)?;
-            Some(u64::from_le_bytes(value.try_into().ok()?))
-        });
-        NumbersGiven(given.max().unwrap_or(0))
+        let mut given = NumbersGiven { messages: 0, fences: 0 };
+        for (name, value) in values {
+            let Ok(value) = value.try_into().map(u64::from_le_bytes) else { continue };
+            if name.starts_with(NUMBERS) {
+                given.messages = given.messages.max(value);
+            } else if name.starts_with(FENCES) {
+                given.fences = given.fences.max(value);
+            }
+        }
+        given
     }
 
     /// What is to be in the store before this life gives any.
     pub fn reserve(self) -> StoreRecord {
-        numbers_record("node", self.0 + NUMBERS_AHEAD)
+        numbers_record("node", self.messages + NUMBERS_AHEAD)
     }
 }
 
@@ -126,7 +143,8 @@ impl Broker {
     /// [`NumbersGiven::reserve`] says has been stored. Topics follow, by [`Broker::restore`], before
     /// anything else.
     pub fn begin_durability(&mut self, streams_from: u64, given: NumbersGiven) {
-        let NumbersGiven(given) = given;
+        let NumbersGiven { messages: given, fences } = given;
+        self.last_fence = self.last_fence.max(fences);
         self.versions_from = given;
         self.next_sequence = self.next_sequence.max(given + 1);
         self.durable = Some(Box::new(Durability {
@@ -139,6 +157,8 @@ impl Broker {
             next_stream: streams_from + u64::from(self.shard.0),
             stream_step: self.options.shards.max(1) as u64,
             numbers: given + NUMBERS_AHEAD,
+            fences: 0,
+            fences_said: 0,
             trouble: None,
             dirty: Vec::new(),
             ended_again: 0,

@@ -9,7 +9,7 @@ use tiderace_base::{Key, Now};
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 
 use super::codec::{Circumstances, Description, encode};
-use super::{StoreRecord, Touched};
+use super::{FENCES_AHEAD, StoreRecord, Touched};
 use crate::broker::Broker;
 use crate::publish::{Publisher, copy_of};
 use crate::series::{Kept, keeps};
@@ -129,6 +129,10 @@ impl Broker {
         let Some(durable) = self.durable.as_deref_mut() else { return };
         match touched {
             Touched::Numbers => durable.say_numbers(self.shard),
+            Touched::Fences => {
+                durable.fences = durable.fences.max(self.last_fence.saturating_add(FENCES_AHEAD));
+                durable.say_fences(self.shard);
+            }
             Touched::Gone(stream) => {
                 durable.say(StoreRecord::Drop { stream }, Touched::Gone(stream));
             }
