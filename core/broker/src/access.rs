@@ -4,6 +4,7 @@
 //! ```text
 //!   rules of the configuration ─┐
 //!   private paths ──────────────┼─▶ may (by path; on any shard)
+//!   temporary destinations ─────┤
 //!   server's own paths ─────────┘        └─ refused ─▶ may_operate (at the home: who owns what is there)
 //! ```
 //! Creating a topic is decided by the rules alone. The owner that a specification names counts once a
@@ -13,18 +14,18 @@
 use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_queues::is_private;
 use tiderace_topics::Path;
-use tiderace_wire::{Kind, Target, TopicSpec};
+use tiderace_wire::{Kind, Target, TopicSpec, is_temporary};
 
 use crate::broker::Broker;
 use crate::operate::{Operator, is_reserved};
 use crate::publish::denied;
+use crate::temporary::{means_temporary, not_owner, only_passes_on};
 use crate::{Action, BrokerOptions, Principal};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
     /// The session.
-    #[allow(dead_code, reason = "what belongs to a session alone is about to be asked for")]
     pub(crate) session: SessionId,
     /// Who it is logged in as.
     pub(crate) principal: &'a Principal,
@@ -44,6 +45,9 @@ impl BrokerOptions {
             matches!(action, Action::Call | Action::Create | Action::Publish | Action::Send);
         if writes && is_reserved(path) && !caller.principal.is_server() {
             return false;
+        }
+        if is_temporary(path) && !caller.principal.is_server() {
+            return self.may_temporarily(caller, action, path);
         }
         self.rules.authorise(caller.principal, action, kind, path)
     }
@@ -65,6 +69,7 @@ impl BrokerOptions {
         let (rules, principal) = (&self.rules, caller.principal);
         let allowed = match target {
             Target::Exact(destination) => self.may(caller, action, kind, &destination.path),
+            Target::Pattern(_, pattern) if means_temporary(pattern) => false,
             // A pattern on queues or services takes from others: it must be allowed as a whole.
             Target::Pattern(Kind::Queue | Kind::Service, pattern) => {
                 rules.authorise_all(principal, action, kind, pattern)
@@ -73,7 +78,12 @@ impl BrokerOptions {
                 rules.authorise_somewhere(principal, action, pattern)
             }
         };
-        if allowed { Ok(()) } else { Err(denied(&principal.name, action, kind, name)) }
+        match target {
+            _ if allowed => Ok(()),
+            Target::Exact(destination) if is_temporary(&destination.path) => Err(not_owner(name)),
+            Target::Pattern(_, pattern) if means_temporary(pattern) => Err(not_owner(name)),
+            _ => Err(denied(&principal.name, action, kind, name)),
+        }
     }
 }
 
@@ -111,6 +121,9 @@ impl Broker {
         if reserved && !principal.is_server() {
             let reason = format!("{path} is the server's own; nobody else writes below $sys");
             return Err(Close::new(CloseCode::TopicReadOnly, reason));
+        }
+        if is_temporary(path) && !principal.is_server() {
+            return Err(only_passes_on(path));
         }
         let own = match made {
             Some(spec) => is_owned_by(spec, principal, path),

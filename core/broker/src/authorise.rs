@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use tiderace_topics::{Level, Path, Pattern};
-use tiderace_wire::Kind;
+use tiderace_wire::{Kind, is_temporary};
 
 /// Something an identity may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -223,8 +223,8 @@ impl Rules {
         Rules(Some(rules))
     }
 
-    /// Whether the principal may do that there. A temporary destination is open to everyone who
-    /// knows its name; who may consume from it is the protocol's business.
+    /// Whether the principal may do that there. Of temporary destinations, which belong to sessions,
+    /// the rules allow nothing.
     pub fn authorise(
         &self,
         principal: &Principal,
@@ -236,12 +236,12 @@ impl Rules {
         if own == Some(false) {
             return false;
         }
+        if is_temporary(path) && !principal.is_server() {
+            return false;
+        }
         let Some(rules) = &self.0 else { return true };
         if principal.is_server() {
             return true;
-        }
-        if path.levels().next() == Some("temp") && path.levels().count() > 2 {
-            return !matches!(action, Action::Admin | Action::Monitor);
         }
         let mut allowed = own == Some(true);
         for rule in rules {
@@ -355,7 +355,7 @@ mod tests {
             (&trader, Action::Send, "fx/EUR", false),
             (&Principal::anonymous(), Action::Subscribe, "public/x", true),
             (&Principal::anonymous(), Action::Subscribe, "public/x/y", false),
-            (&Principal::anonymous(), Action::Publish, "temp/s1/reply", true),
+            (&Principal::anonymous(), Action::Publish, "temp/s1/reply", false),
         ];
         for (who, action, path, expected) in rows {
             let allowed = rules.authorise(who, action, Kind::Topic, &Path::parse(path).unwrap());

@@ -10,7 +10,9 @@ use tiderace_base::{
 };
 use tiderace_queues::{Ending, Queues};
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec};
+use tiderace_wire::{
+    Command, Commands, Destination, Reply, Token, TopicSpec, home_of, is_temporary,
+};
 
 use crate::ahead::AHEAD;
 use crate::backlog::Source;
@@ -39,7 +41,7 @@ use crate::windows::Windows;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
-type Set<K> = HashSet<K, foldhash::fast::RandomState>;
+pub(crate) type Set<K> = HashSet<K, foldhash::fast::RandomState>;
 pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 const QUEUE_TICK: Span = Span::from_millis(250);
@@ -102,6 +104,8 @@ pub struct Broker {
     /// Large values that were replaced while somebody still had them.
     pub(crate) displaced: Displaced,
     pub(crate) metrics: BrokerMetrics,
+    /// What temporary topics are.
+    temporary_spec: Arc<TopicSpec>,
     /// Specifications that topics were created with, each once.
     pub(crate) specs: Set<Arc<TopicSpec>>,
     pub(crate) specs_swept_at: usize,
@@ -169,6 +173,7 @@ impl Broker {
             memory: memory.clone(),
             displaced: Displaced::default(),
             metrics: BrokerMetrics::default(),
+            temporary_spec: Arc::new(options.temporary_spec()),
             specs: Set::default(),
             specs_swept_at: 0,
             last_spec: None,
@@ -321,6 +326,7 @@ impl Broker {
             self.publish(now, session, *will, None, None, effects);
         }
         self.give_back(now, session, effects);
+        self.end_temporary(session, effects);
         self.forget_gatherings(session);
         self.forget_all_asked(session);
         self.hide_session(now, session, effects);
@@ -492,7 +498,9 @@ impl Broker {
         if let Some(key) = self.find_topic(path) {
             return key;
         }
-        let topic = Topic::new(path.clone(), self.options.topic(path).clone(), now.time);
+        let usual =
+            if is_temporary(path) { &self.temporary_spec } else { self.options.topic(path) };
+        let topic = Topic::new(path.clone(), usual.clone(), now.time);
         self.memory.charge(MemoryUse::Names, price_of_topic(path));
         let key = self.topics.insert(topic);
         self.names.insert(key, self.home(path) == self.shard, &self.topics);
@@ -500,7 +508,7 @@ impl Broker {
     }
 
     pub(crate) fn home(&self, path: &Path) -> ShardId {
-        ShardId((path.stable_hash() % self.options.shards.max(1) as u64) as u16)
+        home_of(path, self.options.shards)
     }
 
     pub(crate) fn session(&self, session: SessionId) -> Option<&Session> {

@@ -67,6 +67,7 @@ mod snapshot;
 mod spares;
 mod subscribe;
 mod subscriptions;
+mod temporary;
 mod topic;
 mod update;
 mod views;

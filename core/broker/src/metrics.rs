@@ -41,6 +41,7 @@ broker_metrics! {
     dropped_newest true "tiderace_messages_dropped_total" "reason=\"drop-newest\"" "Messages dropped from backlogs.";
     dropped_expired true "tiderace_messages_dropped_total" "reason=\"expired\"" "Messages dropped from backlogs.";
     dropped_dead true "tiderace_messages_dropped_total" "reason=\"redeliveries\"" "Messages dropped from backlogs.";
+    dropped_temporary true "tiderace_messages_dropped_total" "reason=\"temporary\"" "Messages dropped from backlogs.";
     conflated true "tiderace_messages_conflated_total" "" "Messages replaced by newer ones of the same topic in backlogs.";
     dead_lettered true "tiderace_messages_dead_lettered_total" "" "Messages moved to a dead-letter queue.";
     redelivered true "tiderace_messages_redelivered_total" "" "Messages delivered again after a rejection, or after a consumer ended that had most likely taken them.";

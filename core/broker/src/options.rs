@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tiderace_base::Span;
 use tiderace_queues::QueueOptions;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::TopicSpec;
+use tiderace_wire::{TopicSpec, is_temporary};
 
 use crate::Rules;
 
@@ -108,6 +108,13 @@ pub struct BrokerOptions {
     pub queue_default: QueueOptions,
     /// Whether sessions show below `$sys/sessions/`.
     pub sessions_shown: bool,
+    /// A number that nobody can guess, the same on all shards and another in each life of the node: from
+    /// it the names of temporary destinations are made.
+    pub temporary_secret: u128,
+    /// Temporary queues one session may have.
+    pub temporary_queues_max: usize,
+    /// Bytes that may wait in the temporary queues of one session; one message alone may be larger.
+    pub temporary_bytes_max: usize,
     /// Options of services.
     pub services: ServiceOptions,
     /// Views that are there from the start, with their names, in their order.
@@ -138,10 +145,31 @@ impl BrokerOptions {
 
     /// The options of a queue.
     pub fn queue(&self, path: &Path) -> QueueOptions {
-        self.queue_policies
-            .iter()
-            .find(|policy| policy.pattern.matches(path))
-            .map_or_else(|| self.queue_default.clone(), |policy| policy.options.clone())
+        let policy = self.queue_policies.iter().find(|policy| policy.pattern.matches(path));
+        let options = policy.map_or(&self.queue_default, |policy| &policy.options).clone();
+        if !is_temporary(path) {
+            return options;
+        }
+        // Its session bounds it, and nobody waits for that; whoever may read dead letters is not told
+        // what was meant for one session alone.
+        QueueOptions { bytes_max: usize::MAX, dead_letter: String::new(), ..options }
+    }
+
+    /// What a temporary topic is: it keeps nothing and nothing is said of it.
+    pub(crate) fn temporary_spec(&self) -> TopicSpec {
+        let usual = TopicSpec::default();
+        TopicSpec {
+            slow_consumer: self.topic_default.slow_consumer,
+            grace: self.topic_default.grace,
+            priority: self.topic_default.priority,
+            retain: false,
+            series: false,
+            persistent: false,
+            presence: false,
+            owner: None,
+            removal: None,
+            ..usual
+        }
     }
 }
 
@@ -168,6 +196,9 @@ impl Default for BrokerOptions {
                 idle: Span::from_secs(30),
             },
             sessions_shown: false,
+            temporary_secret: 0,
+            temporary_queues_max: 256,
+            temporary_bytes_max: 16 << 20,
             services: ServiceOptions::default(),
             views: Vec::new(),
             topic_idle: Span::from_secs(60),

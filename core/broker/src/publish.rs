@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
 use tiderace_topics::{Path, PatternIndex};
-use tiderace_wire::{Confirm, Destination, Flags, Kind, Message, Meta, Run, Token, TopicSpec};
+use tiderace_wire::{
+    Confirm, Destination, Flags, Kind, Message, Meta, Run, Token, TopicSpec, is_temporary,
+};
 
 use crate::Action;
 use crate::access::Caller;
@@ -16,6 +18,7 @@ use crate::lock::claimed_by_another;
 use crate::operate::is_reserved;
 use crate::retire::Retirement;
 use crate::series::{holds_messages, keeps};
+use crate::temporary::{check_temporary, only_passes_on};
 use crate::topic::{Home, Topic, bit, members};
 use crate::work::{Deferred, Publication};
 
@@ -120,7 +123,15 @@ impl Broker {
         run.number(self.shard, self.next_sequence);
         self.next_sequence += run.len() as u64;
         let said = self.begin_saying();
+        let temporary = is_temporary(&run.destination().path);
+        if temporary && let Err(close) = check_temporary(&run) {
+            let blame = confirm.map(|confirm| confirm.from);
+            return self.refuse_run(origin, confirm, blame, &close, effects);
+        }
         match run.destination().kind {
+            _ if temporary && !self.goes_to_session(&run) => {
+                self.metrics.dropped_temporary += run.len() as u64;
+            }
             Kind::Queue if origin.is_some() && !self.queues.may_have(&run.destination().path) => {
                 let (blame, close) =
                     (confirm.map(|confirm| confirm.from), CloseCode::MemoryFull.into());
@@ -348,12 +359,11 @@ impl Broker {
         };
         let caller = Caller { session, principal };
         if !options.may(caller, action, destination.kind, &destination.path) {
-            return Err(denied(
-                &principal.name,
-                action,
-                destination.kind,
-                destination.path.as_str(),
-            ));
+            let (kind, path) = (destination.kind, &destination.path);
+            return Err(match is_temporary(path) {
+                true => only_passes_on(path),
+                false => denied(&principal.name, action, kind, path.as_str()),
+            });
         }
         let rare = record.rare.get_or_insert_default();
         rare.may_publish = Some((destination.kind, destination.path.clone()));

@@ -197,6 +197,13 @@ impl Broker {
         }
     }
 
+    /// A queue is gone, with all that is in it.
+    pub(crate) fn discard_queue(&mut self, path: &Path, effects: &mut Effects) {
+        let mut out = Vec::new();
+        self.queues.discard(path, &mut out);
+        self.apply(Now::default(), out, effects);
+    }
+
     /// Moves messages to a dead-letter queue, with the reason in their properties.
     fn bury(
         &mut self,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tiderace_base::{Now, SessionId, ShardId};
 use tiderace_topics::{Path, Pattern};
 use tiderace_value::append_text;
-use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Run, Token, TopicSpec};
+use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Run, Token, TopicSpec, is_temporary};
 
 use crate::Principal;
 use crate::broker::Broker;
@@ -199,7 +199,7 @@ pub(crate) struct Publication {
 
 /// Whether nothing is said of a path: it is the server's own, or known to those alone who were told.
 pub(crate) fn is_unspoken(path: &Path) -> bool {
-    is_reserved(path) || path.as_str().starts_with("temp/")
+    is_reserved(path) || is_temporary(path)
 }
 
 /// The beginning of a JSON object that says who a session is.

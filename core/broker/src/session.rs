@@ -15,6 +15,7 @@ use crate::lock::Holding;
 use crate::paging::Paging;
 use crate::recover::Recovery;
 use crate::subscriptions::{Entry, Subscriptions};
+use crate::temporary::Temporary;
 use crate::topic::Extras;
 use crate::will::AskedWill;
 
@@ -47,6 +48,8 @@ pub(crate) struct Rare {
     pub(crate) asked_will: Option<Box<AskedWill>>,
     /// Whether its client has said goodbye.
     pub(crate) leaving: bool,
+    /// What it has below the name of its temporary destinations.
+    pub(crate) temporary: Option<Box<Temporary>>,
     /// What it has for itself and gives back when it ends.
     pub(crate) holdings: Vec<Holding>,
     /// Its open exchanges, if it has any.
@@ -78,6 +81,7 @@ impl Rare {
             && self.will.is_none()
             && self.asked_will.is_none()
             && !self.leaving
+            && self.temporary.is_none()
             && self.holdings.is_empty()
             && self.recovering == 0
             && self.regex_bytes == 0

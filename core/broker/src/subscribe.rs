@@ -39,6 +39,10 @@ impl Broker {
                 effects,
             );
         }
+        if let Err(close) = self.note_temporaries(session, &subscribe.targets) {
+            let reply = Reply::Refused { token: subscribe.confirm, close };
+            return self.reply(session, reply, effects);
+        }
         self.begin_subscription(now, session, subscribe, effects);
     }
 

@@ -11,6 +11,7 @@ use crate::Action;
 use crate::broker::{Broker, key_of};
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator};
+use crate::temporary::check_temporary;
 
 /// A will that its topic's home is asked about.
 #[derive(Debug)]
@@ -29,7 +30,9 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let (session, token) = (operator.session, operator.token);
-        let may = will.as_ref().map_or(Ok(()), |run| self.may_publish(session, run.destination()));
+        let may = will.as_ref().map_or(Ok(()), |run| {
+            check_temporary(run).and_then(|()| self.may_publish(session, run.destination()))
+        });
         let room =
             will.as_ref().map_or(Ok(()), |run| self.check_room(MemoryUse::Wills, run.bytes()));
         if let Err(close) = room {

@@ -137,7 +137,7 @@ fn a_quiet_topic_can_be_come_back_to_after_any_time() {
     let position = world.clients[stays].position.clone();
     for _ in 0..10 {
         // Others come and go meanwhile.
-        world.publish(writer, "topic:temp/1/reply", "x");
+        world.publish(writer, "topic:other/1/reply", "x");
         world.advance(Span::from_secs(100));
         world.quiesce();
     }

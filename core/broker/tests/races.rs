@@ -123,44 +123,6 @@ fn two_targets_of_one_subscription_may_share_a_home() {
 }
 
 #[test]
-fn a_temporary_queue_ends_with_its_consumer_and_is_nobody_elses() {
-    let mut world = World::new(1, options(3));
-    let (owner, writer) = (world.connect(0, "owner"), world.connect(1, "writer"));
-    let spy = world.connect(2, "spy");
-    for (target, key) in
-        [("queue:**", 0), ("topic:**", 1), ("queue:temp/**", 2), ("topic:*/*/*", 3)]
-    {
-        world.subscribe(spy, key, Wish::to(target));
-    }
-    world.subscribe(
-        owner,
-        0,
-        Wish { window: Some(1), explicit: true, ..Wish::to("queue:temp/7/r") },
-    );
-    world.subscribe(owner, 1, Wish::to("topic:temp/7/*"));
-    world.settle_mail();
-    for body in ["one", "two"] {
-        world.publish(writer, "queue:temp/7/r", body);
-    }
-    let mut kept = Outgoing::new("kept");
-    kept.flags = Flags::RETAIN;
-    world.publish_all(writer, "topic:temp/7/t", &[kept]);
-    world.quiesce();
-    let mut got = bodies(&world, owner);
-    got.sort_unstable();
-    assert_eq!(got, ["kept", "one"]);
-    world.subscribe(spy, 4, Wish::to("topic:**"));
-    world.quiesce();
-    assert!(bodies(&world, spy).is_empty(), "wildcards do not name what is private");
-    assert!(world.metrics().queue_bytes > 0);
-    world.close(owner);
-    world.settle_mail();
-    let metrics = world.metrics();
-    assert_eq!((metrics.queues, metrics.queue_bytes), (0, 0));
-    world.end();
-}
-
-#[test]
 fn an_exclusive_consumer_is_followed_by_the_next() {
     let mut world = World::new(1, options(2));
     let queue = format!("queue:{}", path_at("q", 1, 2));
@@ -247,12 +209,10 @@ fn the_budget_of_all_queues_fills_each_and_is_given_back() {
     assert!(!world.clients[other].paused);
     for _ in 0..20 {
         let owner = world.connect(0, "owner");
-        world.subscribe(
-            owner,
-            0,
-            Wish { window: Some(1), explicit: true, ..Wish::to("queue:temp/1/r") },
-        );
-        world.publish(other, "queue:temp/1/r", &"x".repeat(300));
+        let queue = format!("queue:{}/r", world.temporary(owner));
+        let wish = Wish { window: Some(1), explicit: true, ..Wish::to(&queue) };
+        world.subscribe(owner, 0, wish);
+        world.publish(other, &queue, &"x".repeat(300));
         world.close(owner);
     }
     world.publish(other, "queue:b", "x");

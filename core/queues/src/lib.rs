@@ -23,7 +23,7 @@ mod queues;
 mod segment;
 
 pub use consumer::{Consume, Ending, Settlement};
-pub use private::{is_private, is_temporary, reaches};
+pub use private::{is_private, reaches};
 pub use queue::QueueOptions;
 pub use queues::{Effect, Queues};
 pub use segment::Segment;

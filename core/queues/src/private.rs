@@ -1,18 +1,15 @@
 //! Private destinations: a wildcard shows nobody what is meant for others.
 //!
 //! ```text
-//!   temp/7/…       temporary: who knows the name reaches it
+//!   temp/…/…       temporary: one session listens there
 //!   user/ann/…     only the principal ann listens there
 //!   group/ops/…    only members of ops listen there
 //! ```
-//! A wildcard in place of one of the first two levels names nothing there.
+//! A wildcard in place of one of the first two levels names nothing there, and below `temp` no wildcard
+//! does.
 
 use tiderace_topics::{Level, Path, Pattern};
-
-/// Whether the path is that of a temporary destination.
-pub fn is_temporary(path: &Path) -> bool {
-    path.levels().next() == Some("temp")
-}
+use tiderace_wire::is_temporary;
 
 /// Whether the path is that of a private destination.
 pub fn is_private(path: &Path) -> bool {
@@ -30,7 +27,7 @@ pub fn reaches(pattern: &Pattern, path: &Path) -> bool {
         let owner = pattern.levels().get(..2).unwrap_or_default();
         !owner.is_empty() && owner.iter().all(|level| matches!(level, Level::Literal(_)))
     };
-    pattern.matches(path) && (!is_private(path) || spelled())
+    pattern.matches(path) && (!is_private(path) || spelled() && !is_temporary(path))
 }
 
 #[cfg(test)]
@@ -46,8 +43,8 @@ mod tests {
             ("*/7/reply", "temp/7/reply", false),
             ("temp/**", "temp/7/reply", false),
             ("temp/*/reply", "temp/7/reply", false),
-            ("temp/7/*", "temp/7/reply", true),
-            ("temp/7/**", "temp/7/reply", true),
+            ("temp/7/*", "temp/7/reply", false),
+            ("temp/7/**", "temp/7/reply", false),
             ("temp/8/*", "temp/7/reply", false),
             ("t*", "temp", false),
             ("**", "user/ann/inbox", false),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Run, SubscriptionKey, Target, Window};
+use tiderace_wire::{Run, SubscriptionKey, Target, Window, is_temporary};
 
 use crate::consumer::{Consumer, Flight};
 use crate::dispatch::dispatch;
-use crate::private::{is_temporary, reaches};
+use crate::private::reaches;
 use crate::queue::{Attached, Queue};
 use crate::{Consume, Ending, QueueOptions, Segment, Settlement};
 
@@ -314,6 +314,18 @@ impl Queues {
             .map(|(key, _)| key)
             .collect();
         for key in idle {
+            self.remove(key, effects);
+        }
+    }
+
+    /// Bytes of the messages of a queue, ready and in flight, if it is there.
+    pub fn bytes_of(&self, path: &Path) -> Option<usize> {
+        Some(self.queue(path)?.bytes)
+    }
+
+    /// Ends a queue with all that is in it.
+    pub fn discard(&mut self, path: &Path, effects: &mut Vec<Effect>) {
+        if let Some(key) = self.names.get(path).copied() {
             self.remove(key, effects);
         }
     }

@@ -3,6 +3,8 @@
 use tiderace_base::ShardId;
 use tiderace_topics::Path;
 
+use crate::temporary::home_of;
+
 /// Who gets a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -37,6 +39,6 @@ pub struct Destination {
 impl Destination {
     /// The shard that orders its messages and keeps its state.
     pub fn home(&self, shards: usize) -> ShardId {
-        ShardId((self.path.stable_hash() % shards.max(1) as u64) as u16)
+        home_of(&self.path, shards)
     }
 }

@@ -27,6 +27,7 @@ mod run;
 mod session;
 mod shared;
 mod spec;
+mod temporary;
 mod ticket;
 
 pub use command::{
@@ -55,4 +56,5 @@ pub use spec::{
     Conflation, HistorySpec, Priority, Removal, RemovalCondition, SPEC_BYTES_MAX,
     SPEC_SCHEMA_BYTES_MAX, SchemaSpec, SlowConsumer, SpecError, TopicSpec, ValueType, span_of,
 };
+pub use temporary::{TemporaryName, home_of, is_temporary};
 pub use ticket::Ticket;

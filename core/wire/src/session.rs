@@ -7,7 +7,7 @@ use tiderace_base::{Close, CloseCode, Now, ShardId, Time};
 
 use crate::{
     Answer, Commands, Delivery, Framing, HandOver, HttpFace, Output, Reply, Request, Response,
-    Ticket,
+    TemporaryName, Ticket,
 };
 
 /// A session's own name for one of its subscriptions; small numbers, used again after an end.
@@ -310,6 +310,8 @@ pub struct Opening<'a> {
     pub shard: ShardId,
     /// How many there are.
     pub shards: usize,
+    /// The session's name in the paths of its temporary destinations.
+    pub temporary: TemporaryName,
 }
 
 impl<'a> Opening<'a> {
@@ -326,6 +328,7 @@ impl<'a> Opening<'a> {
             epoch: 0,
             shard: ShardId(0),
             shards: 1,
+            temporary: TemporaryName::default(),
         }
     }
 }

@@ -15,8 +15,8 @@
 
 use std::borrow::Cow;
 
-use tiderace_topics::{Level, Path, PathError, Pattern};
-use tiderace_wire::{Destination, Kind, Target};
+use tiderace_topics::{Path, PathError, Pattern};
+use tiderace_wire::{Destination, Kind, Target, TemporaryName};
 
 use crate::options::COMPOSITE_MAX;
 
@@ -32,12 +32,6 @@ pub enum DestinationError {
     /// The name behind the prefix is not acceptable.
     #[error("the destination is not acceptable: {0}.")]
     Name(#[from] PathError),
-    /// A temporary destination of another session.
-    #[error(
-        "the temporary destination belongs to another connection. \
-         Only the connection that created it may subscribe; anybody may send to it."
-    )]
-    NotOwner,
     /// More parts than one composite destination may have.
     #[error("the composite destination has more than {COMPOSITE_MAX} parts.")]
     TooManyParts,
@@ -52,12 +46,15 @@ pub enum Style {
     Slashes,
 }
 
-/// Parses one destination to send to; `session` is the number of the session whose temporary
-/// destinations are meant.
+/// Parses one destination to send to; `session` is the name of the session's temporary
+/// destinations.
 ///
 /// # Errors
 /// Says what is wrong with the text.
-pub fn parse_destination(text: &str, session: u64) -> Result<Destination, DestinationError> {
+pub fn parse_destination(
+    text: &str,
+    session: &TemporaryName,
+) -> Result<Destination, DestinationError> {
     let (kind, name) = canonical(text, session)?;
     Ok(Destination { kind, path: Path::parse(&name)? })
 }
@@ -65,7 +62,7 @@ pub fn parse_destination(text: &str, session: u64) -> Result<Destination, Destin
 /// Parses the comma-separated destinations of a SEND; each is named once.
 pub(crate) fn parse_destinations(
     text: &str,
-    session: u64,
+    session: &TemporaryName,
 ) -> Result<Vec<Destination>, DestinationError> {
     let mut list = Vec::new();
     for part in text.split(',') {
@@ -82,12 +79,14 @@ pub(crate) fn parse_destinations(
 }
 
 /// Parses the comma-separated destinations and patterns of a SUBSCRIBE.
-pub(crate) fn parse_targets(text: &str, session: u64) -> Result<Vec<Target>, DestinationError> {
+pub(crate) fn parse_targets(
+    text: &str,
+    session: &TemporaryName,
+) -> Result<Vec<Target>, DestinationError> {
     let mut list = Vec::new();
     for part in text.split(',') {
         let (kind, name) = canonical(part, session)?;
         let pattern = Pattern::parse(&name)?;
-        check_owner(&pattern, session)?;
         let target = match pattern.as_path() {
             Some(path) => Target::Exact(Destination { kind, path }),
             None => Target::Pattern(kind, pattern),
@@ -129,12 +128,12 @@ pub fn spell_destination(destination: &Destination, style: Style) -> String {
 /// one of that session's.
 pub(crate) fn spell_own_temporary(
     destination: &Destination,
-    session: u64,
+    session: &TemporaryName,
     style: Style,
 ) -> Option<String> {
     let name = destination.path.as_str().strip_prefix("temp/")?;
     let (owner, name) = name.split_once('/')?;
-    if owner.parse() != Ok(session) {
+    if TemporaryName::parse(owner).as_ref() != Some(session) {
         return None;
     }
     let prefix = match destination.kind {
@@ -148,7 +147,7 @@ pub(crate) fn spell_own_temporary(
 }
 
 /// Rewrites a `reply-to` that names a temporary destination, so that receivers can send to it.
-pub(crate) fn publish_reply_to(text: &str, session: u64) -> Option<String> {
+pub(crate) fn publish_reply_to(text: &str, session: &TemporaryName) -> Option<String> {
     if !text.starts_with("/temp-") {
         return None;
     }
@@ -157,7 +156,7 @@ pub(crate) fn publish_reply_to(text: &str, session: u64) -> Option<String> {
 }
 
 /// The kind and the canonical name a text spells.
-fn canonical(text: &str, session: u64) -> Result<(Kind, String), DestinationError> {
+fn canonical(text: &str, session: &TemporaryName) -> Result<(Kind, String), DestinationError> {
     let (kind, temporary, name) = split_prefix(text).ok_or(DestinationError::UnknownPrefix)?;
     let mut path = String::with_capacity(name.len());
     if temporary {
@@ -212,20 +211,6 @@ const PREFIXES: [(&str, Kind, bool); 4] = [
     ("/temp-queue/", Kind::Queue, true),
 ];
 
-/// Refuses patterns spelled into the temporary destinations of others. (Patterns whose first level
-/// is a wildcard are the broker's concern: they never match below `temp`.)
-fn check_owner(pattern: &Pattern, session: u64) -> Result<(), DestinationError> {
-    let mut levels = pattern.levels().iter();
-    if !matches!(levels.next(), Some(Level::Literal(first)) if **first == *"temp") {
-        return Ok(());
-    }
-    match levels.next() {
-        Some(Level::Literal(owner)) if owner.parse() == Ok(session) => Ok(()),
-        None => Ok(()),
-        _ => Err(DestinationError::NotOwner),
-    }
-}
-
 fn spell_name(name: &str, style: Style, text: &mut String) {
     let mut rest = name;
     while let Some(at) = rest.find(['/', '.', ',', '%']) {
@@ -250,10 +235,16 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
+    use tiderace_base::{SessionId, ShardId};
+
+    fn name(number: u128) -> TemporaryName {
+        TemporaryName::new(SessionId { shard: ShardId(1), slot: 2, generation: 3 }, number)
+    }
 
     fn path(text: &str) -> String {
-        let destination = parse_destination(text, 7).unwrap();
-        format!("{} {}", destination.kind.name(), destination.path)
+        let destination = parse_destination(text, &name(7)).unwrap();
+        let own = name(7).to_string();
+        format!("{} {}", destination.kind.name(), destination.path).replace(&own, "OWN")
     }
 
     #[test]
@@ -268,8 +259,8 @@ mod tests {
             ("/queue/100%25", "queue 100%"),
             ("/queue/100%", "queue 100%"),
             ("/queue/%41", "queue %41"),
-            ("/temp-queue/r.1", "queue temp/7/r/1"),
-            ("/temp-topic/r", "topic temp/7/r"),
+            ("/temp-queue/r.1", "queue temp/OWN/r/1"),
+            ("/temp-topic/r", "topic temp/OWN/r"),
         ] {
             assert_eq!(path(text), expected);
         }
@@ -312,34 +303,23 @@ mod tests {
             "/topic/a.*",
             "/topic/a.*.",
         ] {
-            assert!(parse_destination(text, 1).is_err(), "{text}");
+            assert!(parse_destination(text, &name(1)).is_err(), "{text}");
         }
-        assert_eq!(parse_destination("/x/a", 1), Err(DestinationError::UnknownPrefix));
+        assert_eq!(parse_destination("/x/a", &name(1)), Err(DestinationError::UnknownPrefix));
         let many = vec!["/queue/a"; COMPOSITE_MAX + 1].join(",");
-        assert_eq!(parse_destinations(&many, 1).unwrap().len(), 1);
+        assert_eq!(parse_destinations(&many, &name(1)).unwrap().len(), 1);
         let many: Vec<String> = (0..=COMPOSITE_MAX).map(|n| format!("/queue/{n}")).collect();
-        assert_eq!(parse_destinations(&many.join(","), 1), Err(DestinationError::TooManyParts));
-    }
-
-    #[test]
-    fn only_the_owner_subscribes_to_temporary_destinations() {
-        for (text, allowed) in [
-            ("/temp-queue/x", true),
-            ("/queue/temp.7.x", true),
-            ("/queue/temp.8.x", false),
-            ("/queue/temp.*.x", false),
-            ("/queue/temp.**", false),
-            ("/queue/temp", true),
-            ("/topic/**", true),
-        ] {
-            assert_eq!(parse_targets(text, 7).is_ok(), allowed, "{text}");
-        }
+        assert_eq!(
+            parse_destinations(&many.join(","), &name(1)),
+            Err(DestinationError::TooManyParts)
+        );
     }
 
     #[test]
     fn replies_to_temporary_queues_are_spelled_for_others() {
-        assert_eq!(publish_reply_to("/temp-queue/r", 7).as_deref(), Some("/queue/temp.7.r"));
-        assert_eq!(publish_reply_to("/queue/r", 7), None);
+        let public = format!("/queue/temp.{}.r", name(7));
+        assert_eq!(publish_reply_to("/temp-queue/r", &name(7)), Some(public));
+        assert_eq!(publish_reply_to("/queue/r", &name(7)), None);
     }
 
     #[test]
@@ -357,23 +337,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_spelled_is_read_again(name in "[a-c.,%25eECc/]{1,16}", queue: bool, dots: bool) {
+        fn what_is_spelled_is_read_again(text in "[a-c.,%25eECc/]{1,16}", queue: bool, dots: bool) {
             let kind = if queue { Kind::Queue } else { Kind::Topic };
-            let Ok(path) = Path::parse(&name) else { return Ok(()) };
+            let Ok(path) = Path::parse(&text) else { return Ok(()) };
             let destination = Destination { kind, path };
             let style = if dots { Style::Dots } else { Style::Slashes };
             let text = spell_destination(&destination, style);
-            prop_assert_eq!(parse_destination(&text, 1), Ok(destination.clone()));
-            prop_assert_eq!(parse_targets(&text, 1), Ok(vec![Target::Exact(destination)]));
+            prop_assert_eq!(parse_destination(&text, &name(1)), Ok(destination.clone()));
+            prop_assert_eq!(parse_targets(&text, &name(1)), Ok(vec![Target::Exact(destination)]));
         }
 
         #[test]
-        fn own_temporary_spelling_is_read_again(name in "[a-c.,%25E/]{1,12}") {
-            let Ok(path) = Path::parse(&format!("temp/7/{name}")) else { return Ok(()) };
+        fn own_temporary_spelling_is_read_again(text in "[a-c.,%25E/]{1,12}") {
+            let Ok(path) = Path::parse(&format!("temp/{}/{text}", name(7))) else { return Ok(()) };
             let destination = Destination { kind: Kind::Queue, path };
-            let text = spell_own_temporary(&destination, 7, Style::Dots).unwrap();
-            prop_assert_eq!(parse_destination(&text, 7), Ok(destination.clone()));
-            prop_assert_eq!(spell_own_temporary(&destination, 8, Style::Dots), None);
+            let text = spell_own_temporary(&destination, &name(7), Style::Dots).unwrap();
+            prop_assert_eq!(parse_destination(&text, &name(7)), Ok(destination.clone()));
+            prop_assert_eq!(spell_own_temporary(&destination, &name(8), Style::Dots), None);
         }
     }
 }

@@ -42,7 +42,7 @@ pub const SUBPROTOCOLS: &[&str] = &["v12.stomp", "v11.stomp", "v10.stomp"];
 /// reply it has passed in.
 pub fn protocol(options: Arc<StompOptions>, websocket_paths: Arc<[String]>) -> Protocol {
     let open = move |opening: &Opening<'_>| -> Box<dyn Session> {
-        Box::new(session::StompSession::new(options.clone(), opening.now))
+        Box::new(session::StompSession::new(options.clone(), opening.now, opening.temporary))
     };
     Protocol {
         name: "stomp",

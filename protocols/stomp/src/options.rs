@@ -3,9 +3,6 @@
 //! Relies on `tiderace-base` for spans. Invariant: everything a client can make grow has a field
 //! here or a constant in this file.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-
 use tiderace_base::Span;
 use tiderace_delta::Offer;
 
@@ -42,9 +39,6 @@ pub struct StompOptions {
     pub persistent_in_memory: bool,
     /// The codecs of deltas that are offered, and for which bodies.
     pub deltas: Offer,
-    /// The number of the next session; share one counter among everything that makes sessions on
-    /// a node, because the numbers name temporary destinations.
-    pub next_session: Arc<AtomicU64>,
 }
 
 impl Default for StompOptions {
@@ -64,7 +58,6 @@ impl Default for StompOptions {
             heart_beat_grace: 2,
             persistent_in_memory: false,
             deltas: Offer::default(),
-            next_session: Arc::new(AtomicU64::new(1)),
         }
     }
 }

@@ -6,6 +6,8 @@
 
 use memchr::{memchr, memchr_iter, memchr2, memchr3};
 
+use tiderace_wire::TemporaryName;
+
 use crate::destination::publish_reply_to;
 use crate::header::{Headers, Unreadable, split};
 use crate::version::Version;
@@ -13,7 +15,7 @@ use crate::version::Version;
 /// Appends the properties of a SEND; says whether any of them holds an escape.
 pub(crate) fn append(
     headers: Headers<'_>,
-    session: u64,
+    session: &TemporaryName,
     out: &mut Vec<u8>,
 ) -> Result<bool, Unreadable> {
     let mut escaped = false;
@@ -92,7 +94,7 @@ mod tests {
     fn neutral(block: &str, version: Version) -> Result<(String, bool), Unreadable> {
         let mut out = Vec::new();
         let headers = Headers { block: block.as_bytes(), version, escaped: true };
-        let escaped = append(headers, 7, &mut out)?;
+        let escaped = append(headers, &TemporaryName::default(), &mut out)?;
         Ok((String::from_utf8(out).unwrap(), escaped))
     }
 
@@ -124,7 +126,8 @@ mod tests {
     #[test]
     fn a_reply_to_is_said_once_and_so_that_others_can_use_it() {
         let block = "reply-to:/temp-queue/r\nreply-to:/queue/second\n";
-        let expected = ("reply-to:/queue/temp.7.r\n".to_owned(), false);
+        let expected =
+            ("reply-to:/queue/temp.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA.r\n".to_owned(), false);
         assert_eq!(neutral(block, Version::V12), Ok(expected));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Relies on `header` for escaping. Invariant: one call writes one frame, framed.
 
-use tiderace_base::{Close, CloseCode, Span};
+use tiderace_base::{Close, CloseCode, SessionId, Span};
 use tiderace_wire::Output;
 
 use crate::header::{append, append_value};
@@ -13,7 +13,7 @@ use crate::version::{SUPPORTED, Version};
 pub(crate) struct Connected<'a> {
     pub(crate) version: Version,
     pub(crate) server: &'a str,
-    pub(crate) session: u64,
+    pub(crate) session: SessionId,
     /// Intervals the server sends and wants; absent in 1.0, which knows no heart-beats.
     pub(crate) heart_beat: Option<(Span, Span)>,
     pub(crate) user: Option<&'a str>,
@@ -25,7 +25,7 @@ pub(crate) fn connected(connected: &Connected<'_>, output: &mut Output<'_>) {
     let mut line = |name: &str, value: &str| append(&mut frame, Version::V10, name, value);
     line("version", connected.version.name());
     line("server", connected.server);
-    line("session", &format!("s{}", connected.session));
+    line("session", &connected.session.to_string());
     if let Some((send, receive)) = connected.heart_beat {
         line("heart-beat", &format!("{},{}", send.as_millis(), receive.as_millis()));
     }
@@ -88,6 +88,7 @@ const RECEIPT_TAIL: &[u8] = b"\n\n\0";
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use tiderace_base::ShardId;
     use tiderace_wire::{Framing, OutQueue};
 
     fn written(write: impl FnOnce(&mut Output<'_>)) -> String {
@@ -112,13 +113,13 @@ mod tests {
         let frame = Connected {
             version: Version::V12,
             server: "tiderace/1",
-            session: 5,
+            session: SessionId { shard: ShardId(1), slot: 5, generation: 0 },
             heart_beat: Some((Span::from_secs(1), Span::ZERO)),
             user: Some("a:b\nc"),
         };
         assert_eq!(
             written(|output| connected(&frame, output)),
-            "CONNECTED\nversion:1.2\nserver:tiderace/1\nsession:s5\nheart-beat:1000,0\n\
+            "CONNECTED\nversion:1.2\nserver:tiderace/1\nsession:s1-5-0\nheart-beat:1000,0\n\
              user-name:a:b c\n\n\0"
         );
     }

@@ -18,12 +18,11 @@ mod subscriptions;
 mod transaction;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
     Bases, Command, Commands, Context, Delivery, Destination, Output, Progress, Reply, Session,
-    Settle, Token,
+    Settle, TemporaryName, Token,
 };
 
 use crate::error::{bad_header, fault, missing, shown, unreadable};
@@ -57,14 +56,15 @@ pub(crate) struct StompSession {
     rare: Option<Box<Rare>>,
     partial: Option<Box<Partial>>,
     heart_beat: HeartBeat,
-    number: u64,
+    /// The session's name in the paths of its temporary destinations.
+    temporary: TemporaryName,
     state: State,
     version: Version,
     /// Whether the client gave credentials.
     named: bool,
 }
 
-const _: () = assert!(size_of::<StompSession>() <= 96, "there may be millions of idle ones");
+const _: () = assert!(size_of::<StompSession>() <= 112, "there may be millions of idle ones");
 
 /// What is known about input that was not consumed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -107,15 +107,18 @@ struct Request<'a> {
 
 impl StompSession {
     /// Begins a conversation.
-    pub(crate) fn new(options: Arc<StompOptions>, now: Now) -> StompSession {
-        let number = options.next_session.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn new(
+        options: Arc<StompOptions>,
+        now: Now,
+        temporary: TemporaryName,
+    ) -> StompSession {
         StompSession {
             heart_beat: HeartBeat::until_login(now.time + options.login_timeout),
             options,
             subscriptions: Subscriptions::default(),
             rare: None,
             partial: None,
-            number,
+            temporary,
             state: State::Fresh,
             version: Version::V10,
             named: false,

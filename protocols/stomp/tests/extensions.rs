@@ -143,14 +143,6 @@ fn what_is_not_supported_yet_is_refused() {
 }
 
 #[test]
-fn temporary_destinations_of_others_cannot_be_subscribed() {
-    for destination in ["/queue/temp.2.x", "/queue/temp/2/x", "/topic/temp.*.x", "/queue/temp.**"] {
-        let refused = subscribe_refused(&format!("destination:{destination}\n"));
-        assert_eq!(refused, Some(CloseCode::NotOwner), "{destination}");
-    }
-}
-
-#[test]
 fn times_to_live_become_dates() {
     let mut rig = Rig::connected("1.2");
     rig.say("SEND\ndestination:/topic/a\nttl:500\n\n\0");

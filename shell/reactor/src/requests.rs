@@ -149,6 +149,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
+        let id = self.broker.open_as(self.now, key.slot, registered.name);
         let opening = Opening {
             subprotocol: origin.subprotocol,
             request: origin.request,
@@ -157,11 +158,11 @@ impl<D: Driver> Shard<D> {
             epoch: shared.services.broker.epoch,
             shard: self.id,
             shards: shared.doors.len(),
+            temporary: self.broker.temporary_name(id),
             ..Opening::new(transport.framing(), connection.peer.socket(), self.now)
         };
         let session = (registered.open)(&opening);
         connection.deadline = self.now.time + shared.options.deadlines.login;
-        let id = self.broker.open_as(self.now, key.slot, registered.name);
         let live = Live { session, id, protocol, verifying: false, transport };
         self.set_stage(key, Stage::Live(live));
         let outcome = self.call(key, |session, now, context| session.begin(now, context));

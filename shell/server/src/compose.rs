@@ -4,7 +4,6 @@
 //! ends up in that part's options and nowhere else.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use tiderace_auth::{
     AnonymousAccess, FailurePolicy, PasswordRecord, TokenRecord, UserRecord, Verifier,
@@ -52,6 +51,8 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         backlog_bytes_low: config.session.outbox_bytes_low,
         withheld_bytes_max: config.session.withheld_bytes_max,
         message_bytes_max: config.limits.message_bytes_max,
+        temporary_queues_max: config.session.temporary_queues_max,
+        temporary_bytes_max: config.session.temporary_bytes_max,
         messages_bytes_max: usize::try_from(budget).unwrap_or(usize::MAX) / shards,
         subscriptions_max: config.limits.subscriptions_per_session_max,
         topic_policies,
@@ -199,7 +200,6 @@ pub(crate) fn stomp(config: &Config) -> StompOptions {
         heart_beat_grace: config.stomp.heart_beat_grace,
         persistent_in_memory: config.stomp.persistent_in_memory,
         deltas: deltas(config),
-        next_session: Arc::new(AtomicU64::new(1)),
         ..StompOptions::default()
     }
 }

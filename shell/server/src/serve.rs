@@ -43,8 +43,11 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         LOGINS_WAITING_MAX,
     )
     .context("the login worker's thread could not be started")?;
-    let broker =
-        Arc::new(BrokerOptions { epoch: epoch()?, ..compose::broker(config, memory_bytes())? });
+    let broker = Arc::new(BrokerOptions {
+        epoch: u64::from_ne_bytes(random()?),
+        temporary_secret: u128::from_ne_bytes(random()?),
+        ..compose::broker(config, memory_bytes())?
+    });
     let monitor = Arc::new(Monitor {
         name: config.server.node.clone(),
         access: config.monitoring.clone(),
@@ -164,12 +167,12 @@ fn announce(request: &ServeRequest, config: &Config, addresses: &[std::net::Sock
     }
 }
 
-/// A number for this life of the server, unlike those of others: what clients remember of another
-/// life means nothing in this one.
-fn epoch() -> anyhow::Result<u64> {
-    let mut bytes = [0; 8];
+/// Bytes that are others in every life of the server: what clients remember of another life means
+/// nothing in this one.
+fn random<const BYTES: usize>() -> anyhow::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).context("the operating system has no random numbers")?;
-    Ok(u64::from_ne_bytes(bytes))
+    Ok(bytes)
 }
 
 /// Raises the limit of open files as far as this process may; what it is then.

@@ -12,7 +12,7 @@ use tiderace_base::{Key, MemoryUse, Now, Span, Time};
 use tiderace_topics::Path;
 use tiderace_value::Json;
 use tiderace_views::{Throttle, merge};
-use tiderace_wire::{Destination, Flags, Kind, Meta, Run, TopicSpec, ValueType};
+use tiderace_wire::{Destination, Flags, Kind, Meta, Run, TopicSpec, ValueType, is_temporary};
 
 use super::registrar::output_spec;
 use super::{BUCKETS, Job, LOOK_WORK, bucket_of};
@@ -274,10 +274,10 @@ impl Broker {
             let claimed = home.guard().is_some_and(|guard| guard.claimed.is_some());
             home.created || home.retained.is_some() || claimed
         });
-        if is_reserved(path) {
+        if is_reserved(path) || is_temporary(path) {
             self.view_problem(
                 rank,
-                format!("{path} is the server's own; views do not write there"),
+                format!("{path}: views write neither below $sys nor below temp"),
             );
         } else if taken {
             self.view_problem(rank, format!("{path} is a topic of its own already"));

@@ -9,7 +9,9 @@ use tiderace_base::{Close, CloseCode, Now, ShardId};
 use tiderace_topics::Path;
 use tiderace_value::append_text;
 use tiderace_views::View;
-use tiderace_wire::{Destination, Flags, Kind, Meta, Outturn, Run, TopicSpec, ViewEntry};
+use tiderace_wire::{
+    Destination, Flags, Kind, Meta, Outturn, Run, TopicSpec, ViewEntry, is_temporary,
+};
 
 use super::{VIEWS_MAX, ViewMail};
 use crate::Action;
@@ -118,8 +120,9 @@ impl Broker {
     fn checked_view(&self, text: &str) -> Result<View, Close> {
         let bad = |reason: String| Close::new(CloseCode::BadView, reason);
         let view = View::parse(text).map_err(|error| bad(error.to_string()))?;
-        if view.single_output().is_some_and(|path| is_reserved(&path)) {
-            return Err(bad("outputs cannot be below $sys, which is the server's own".to_owned()));
+        if view.single_output().is_some_and(|path| is_reserved(&path) || is_temporary(&path)) {
+            let reason = "outputs cannot be below $sys, which is the server's own, nor below temp, where sessions have their own destinations";
+            return Err(bad(reason.to_owned()));
         }
         output_spec(&view, &TopicSpec::default()).map_err(|error| bad(error.to_string()))?;
         Ok(view)

@@ -112,6 +112,12 @@ impl World {
         link
     }
 
+    /// Below which path a client has its temporary destinations.
+    pub fn temporary(&self, client: usize) -> String {
+        let Client { shard, session, .. } = self.clients[client];
+        format!("temp/{}", self.brokers[shard].temporary_name(session))
+    }
+
     /// Connects and logs in by name.
     pub fn connect(&mut self, shard: usize, name: &str) -> usize {
         let client = self.open(shard);
@@ -527,6 +533,7 @@ fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.dropped_newest += right.dropped_newest;
     left.dropped_expired += right.dropped_expired;
     left.dropped_dead += right.dropped_dead;
+    left.dropped_temporary += right.dropped_temporary;
     left.conflated += right.conflated;
     left.dead_lettered += right.dead_lettered;
     left.redelivered += right.redelivered;

@@ -51,7 +51,7 @@ impl StompSession {
         let connected = Connected {
             version: self.version,
             server: &self.options.server,
-            session: self.number,
+            session: self.temporary.session(),
             heart_beat: (self.version > Version::V10).then_some(offers),
             user: (self.named && !name.is_empty()).then_some(name),
         };

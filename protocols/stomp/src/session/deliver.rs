@@ -86,7 +86,7 @@ impl StompSession {
             return (Vec::new(), false);
         };
         let destination = delivery.run.run().destination();
-        let own = spell_own_temporary(destination, self.number, style);
+        let own = spell_own_temporary(destination, &self.temporary, style);
         let is_own = own.is_some();
         let text = own.unwrap_or_else(|| spell_destination(destination, style));
         let mut line = b"destination:".to_vec();

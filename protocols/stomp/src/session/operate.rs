@@ -94,7 +94,7 @@ impl StompSession {
         // The value keeps its properties when a part of it is changed.
         if matches!(change, Change::Value(_)) {
             let mut block = Vec::new();
-            if publication.append_properties(self.number, &mut block)? {
+            if publication.append_properties(&self.temporary, &mut block)? {
                 flags = flags | Flags::ESCAPED;
             }
             properties = Some(block.into());
@@ -122,7 +122,7 @@ impl StompSession {
             let text = format_args!("`{}`: {why}", shown(spelling));
             fault(CloseCode::BadDestination, "SEND", text)
         };
-        let all = parse_destinations(&text, self.number).map_err(|error| wrong(&error))?;
+        let all = parse_destinations(&text, &self.temporary).map_err(|error| wrong(&error))?;
         match <[Destination; 1]>::try_from(all) {
             Ok([one]) if one.kind == Kind::Topic => Ok(one),
             _ => Err(wrong(&"`if-version`, `if-absent` and `patch` are for one topic.")),

@@ -4,7 +4,7 @@
 //! parsing and no allocation per frame. Invariant: a frame that is refused publishes nothing.
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Commands, Context, Destination, Flags, Kind, Meta, Token};
+use tiderace_wire::{Commands, Context, Destination, Flags, Kind, Meta, TemporaryName, Token};
 
 use super::operate::Wishes;
 use super::{LastDestination, NO_COLON, StompSession, content_length, number};
@@ -215,7 +215,9 @@ impl StompSession {
         let mut meta = publication.meta;
         self.check_promise(destination, meta)?;
         let properties = commands.message(destination);
-        if publication.has_properties && publication.append_properties(self.number, properties)? {
+        if publication.has_properties
+            && publication.append_properties(&self.temporary, properties)?
+        {
             meta.flags = meta.flags | Flags::ESCAPED;
         }
         let token = match publication.receipt {
@@ -251,7 +253,7 @@ impl StompSession {
     ) -> Result<(), Close> {
         let (headers, rare) = (publication.headers, publication.rare);
         let text = headers.decode(spelling).map_err(|why| unreadable("SEND", why))?;
-        let destinations = parse_destinations(&text, self.number).map_err(|error| {
+        let destinations = parse_destinations(&text, &self.temporary).map_err(|error| {
             let text = format_args!("`{}`: {error}", shown(spelling));
             fault(CloseCode::BadDestination, "SEND", text)
         })?;
@@ -269,7 +271,7 @@ impl StompSession {
         for destination in &destinations {
             self.check_promise(destination, meta)?;
         }
-        if publication.append_properties(self.number, &mut data)? {
+        if publication.append_properties(&self.temporary, &mut data)? {
             meta.flags = meta.flags | Flags::ESCAPED;
         }
         if let Some(name) = rare.transaction {
@@ -292,7 +294,11 @@ impl StompSession {
 
 impl Publication<'_> {
     /// Appends the properties; says whether any holds an escape.
-    pub(super) fn append_properties(&self, session: u64, out: &mut Vec<u8>) -> Result<bool, Close> {
+    pub(super) fn append_properties(
+        &self,
+        session: &TemporaryName,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Close> {
         if let Some(date) = self.expires_by_ttl {
             tiderace_wire::properties::append(out, "expires", &date.to_string());
         }

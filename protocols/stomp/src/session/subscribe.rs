@@ -11,7 +11,7 @@ use tiderace_wire::{Command, Context, Kind, Replay, Subscribe, SubscriptionKey, 
 
 use super::subscription::{AckMode, Name, Subscription};
 use super::{Request, StompSession, number};
-use crate::destination::{DestinationError, parse_targets, style_of, without_ends};
+use crate::destination::{parse_targets, style_of, without_ends};
 use crate::error::{bad_header, fault, missing, shown};
 use crate::version::Version;
 
@@ -39,13 +39,9 @@ impl StompSession {
         }
         refuse_unsupported(request)?;
         let mode = ack_mode(request)?;
-        let targets = parse_targets(&destination, self.number).map_err(|error| {
-            let code = match error {
-                DestinationError::NotOwner => CloseCode::NotOwner,
-                _ => CloseCode::BadDestination,
-            };
+        let targets = parse_targets(&destination, &self.temporary).map_err(|error| {
             let text = format_args!("`{}`: {error}", shown(destination.as_bytes()));
-            fault(code, request.command, text)
+            fault(CloseCode::BadDestination, request.command, text)
         })?;
         let codec = self.delta_codec(request, mode, &targets)?;
         let selector = selector(request)?;

@@ -18,6 +18,10 @@ section! {
         "outbox_bytes_low" outbox_bytes_low: usize = Is("1 MiB"), Kind::Bytes { min: 4 * KIB, max: 4 * GIB };
         /// Bytes of the newest values of topics that may wait for one client which asks for messages by their number, as RSocket's do, and has not asked for more. Beyond it the topic's policy decides: `drop-oldest` and `drop-newest` drop, all others disconnect.
         "withheld_bytes_max" withheld_bytes_max: usize = Is("64 MiB"), Kind::Bytes { min: 64 * KIB, max: 4 * GIB };
+        /// Temporary queues that one session may have.
+        "temporary_queues_max" temporary_queues_max: usize = Is("256"), Kind::Integer { min: 1, max: 100_000 };
+        /// Bytes that may wait in the temporary queues of one session; one message alone may be larger. What is sent there beyond it is dropped and counted, so that a client which does not read its answers holds nobody back.
+        "temporary_bytes_max" temporary_bytes_max: usize = Is("16 MiB"), Kind::Bytes { min: 4 * KIB, max: 4 * GIB };
         /// Sessions that may wait for their clients at a time after they lost their connections, such as RSocket's that can be resumed. Each event loop has an equal share.
         "detached_max" detached_max: usize = Is("100000"), Kind::Integer { min: 0, max: 100_000_000 };
         /// Of them, those of one principal.
