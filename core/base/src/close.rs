@@ -83,6 +83,7 @@ close_codes! {
     304 TlsRequired "tls-required" 1002 false "The client spoke plain text where only TLS is spoken.";
     310 BadRequest "bad-request" 1002 false "The HTTP request was malformed or not acceptable.";
     311 OriginDenied "origin-denied" 1008 false "The page's origin is not on the list of allowed origins.";
+    312 HostDenied "host-denied" 1008 false "The host in the request is none of the server's names (option `server.hosts`).";
     320 BadFrame "bad-frame" 1002 false "A frame was malformed.";
     321 BadText "bad-text" 1007 false "Text was not valid UTF-8.";
     322 FrameTooLarge "frame-too-large" 1009 false "A message, frame or header was larger than the limit.";

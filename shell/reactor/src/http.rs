@@ -21,6 +21,7 @@ use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::driver::Driver;
 use crate::read::Step;
+use crate::requests::refusal;
 use crate::shard::Shard;
 use crate::upgrade::{Rejected, Upgrade, upgrade};
 
@@ -191,6 +192,11 @@ impl<D: Driver> Shard<D> {
             body: b"",
             peer: connection.peer.socket(),
         };
+        let hosts = self.shared.options.hosts.as_ref();
+        if let Some(Err(close)) = hosts.map(|hosts| hosts.check(&request)) {
+            self.metrics.http_requests.add(1);
+            return self.respond(key, head, refusal(&close), available);
+        }
         let out = self.pool.queue(&mut connection.outgoing).tail();
         match upgrade(&self.shared, self.id, self.now, head, &request, out) {
             Upgrade::None => {}

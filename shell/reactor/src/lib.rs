@@ -34,6 +34,7 @@ mod date;
 mod detached;
 pub mod driver;
 mod hand_over;
+mod hosts;
 mod http;
 mod hub;
 mod later;
@@ -68,6 +69,7 @@ mod write;
 mod ws;
 
 pub use driver::os::SocketOptions;
+pub use hosts::Hosts;
 pub use http::HttpHandler;
 pub use mailbox::Answer;
 pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};

@@ -52,6 +52,8 @@ pub struct Options {
     pub batch_delay: Span,
     /// Which web pages may open WebSockets.
     pub origins: tiderace_websocket::handshake::OriginPolicy,
+    /// Under which names requests are answered; absent: under all.
+    pub hosts: Option<crate::Hosts>,
     /// Limits of WebSocket messages.
     pub websocket: tiderace_websocket::Limits,
     /// Limits of HTTP requests.
@@ -82,6 +84,7 @@ impl Default for Options {
             batch_delay: Span::ZERO,
             block_bytes: tiderace_base::limits::WRITE_BLOCK_BYTES,
             origins: tiderace_websocket::handshake::OriginPolicy::default(),
+            hosts: None,
             websocket: tiderace_websocket::Limits::default(),
             http: tiderace_http1::Limits::default(),
             http2: Http2Options::default(),

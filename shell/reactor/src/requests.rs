@@ -503,11 +503,12 @@ impl<D: Driver> Shard<D> {
 }
 
 /// The answer to a request whose session ended over it.
-fn refusal(close: &Close) -> Response {
+pub(crate) fn refusal(close: &Close) -> Response {
     let status = match close.code {
         CloseCode::LoginFailed | CloseCode::LoginRequired => 401,
         CloseCode::NotAuthorised | CloseCode::OriginDenied => 403,
         CloseCode::FrameTooLarge => 413,
+        CloseCode::HostDenied => 421,
         CloseCode::TooManyLogins => 429,
         CloseCode::InternalError => 500,
         CloseCode::ShuttingDown | CloseCode::MemoryFull | CloseCode::TooManyConnections => 503,

@@ -397,3 +397,51 @@ fn sessions_are_come_back_to_by_streams_of_other_connections() {
         stop(world, &mut clients);
     }
 }
+
+#[test]
+fn pages_whose_own_name_leads_here_are_answered_nothing() {
+    for seed in 0..8 {
+        let options = Options {
+            shards: 1 + (seed % 4) as usize,
+            hosts: Some(tiderace_reactor::Hosts::new(["board.example".to_owned()])),
+            ..Options::default()
+        };
+        let mut world = World::with(seed, options, |services| {
+            services.protocols.extend([postbox_protocol(), phoenix_protocol()]);
+        });
+        // HTTP/2: requests for pages and sessions, and WebSockets.
+        let mut client = Http2::connect(&world);
+        let mut asked = vec![client.get("/page"), client.get("/box"), client.websocket("/echo")];
+        let named = |host: &str| Request::get(format!("http://{host}/page")).body(()).unwrap();
+        asked.push(client.request(named("evil.example:7800"), false));
+        for exchange in &mut asked {
+            client.run(&mut world, exchange, "an answer", |exchange| exchange.head.is_some());
+            assert_eq!(exchange.head.as_ref().unwrap().status(), 421, "seed {seed}");
+        }
+        for host in ["board.example", "localhost:7800", "127.0.0.1", "[::1]:7800"] {
+            let mut page = client.request(named(host), false);
+            assert_eq!(client.wait(&mut world, &mut page).0, 200, "seed {seed}: {host}");
+        }
+        // HTTP/1.1: the same, and the connection goes on.
+        let plain = world.network.connect(0);
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
+            Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
+        for (request, more) in
+            [("GET /page", ""), ("GET /echo", upgrade), ("POST /box", "Content-Length: 1\r\n")]
+        {
+            let body = if request.starts_with("POST") { "x" } else { "" };
+            let text = format!("{request} HTTP/1.1\r\nHost: evil.example\r\n{more}\r\n{body}");
+            let before = world.text(plain).matches("HTTP/1.1 421").count();
+            world.network.send(plain, text.as_bytes());
+            world.run_until("a refusal", |world| {
+                world.text(plain).matches("HTTP/1.1 421").count() > before
+            });
+        }
+        assert!(world.text(plain).contains("`evil.example`"), "the host is named");
+        assert!(world.text(plain).contains("server.hosts"), "the option is named");
+        world.network.send(plain, b"GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        world.run_until("a page", |world| world.text(plain).contains("HTTP/1.1 200"));
+        world.network.finish(plain);
+        stop(world, &mut [&mut client]);
+    }
+}

@@ -19,7 +19,7 @@ use tiderace_engineio::{CookieOptions, EngineOptions};
 use tiderace_native::NativeOptions;
 use tiderace_queues::QueueOptions;
 use tiderace_reactor::{
-    Deadlines, Http2Options, ListenerOptions, Options, Security, SocketOptions,
+    Deadlines, Hosts, Http2Options, ListenerOptions, Options, Security, SocketOptions,
 };
 use tiderace_rsocket::{EchoOptions, Lease, RSocketMetrics, RSocketOptions, ResumeOptions};
 use tiderace_stomp::StompOptions;
@@ -144,6 +144,7 @@ pub(crate) fn reactor(
             ..defaults.socket
         },
         origins: origins("websocket.origins", &config.websocket.origins)?,
+        hosts: hosts(config),
         websocket: tiderace_websocket::Limits {
             message_bytes_max: limits.message_bytes_max + limits.header_bytes_max,
             ..defaults.websocket
@@ -159,6 +160,14 @@ pub(crate) fn reactor(
         },
         ..defaults
     })
+}
+
+/// Under which names requests are answered: without users under few, for any page may have its name
+/// lead here.
+fn hosts(config: &Config) -> Option<Hosts> {
+    let names = &config.server.hosts;
+    let all = names.iter().any(|name| name == "*") || config.auth.is_enforced() && names.is_empty();
+    (!all).then(|| Hosts::new(names.iter().cloned()))
 }
 
 /// The options of HTTP/2.

@@ -249,6 +249,7 @@ const fn reason(status: u16) -> &'static str {
         417 => "Expectation Failed",
         422 => "Unprocessable Content",
         426 => "Upgrade Required",
+        421 => "Misdirected Request",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",

@@ -19,6 +19,8 @@ section! {
         "shards" shards: usize = Is("0"), Kind::Integer { min: 1, max: SHARDS_MAX as u64 }, zero("one per core"), flag("shards");
         /// Name of this server in logs and metrics.
         "node" node: String = Is("tiderace"), Kind::Name, flag("node");
+        /// Names under which pages and HTTP clients reach the server, without ports, or `*` for any. Without users or tokens, requests for other hosts than these, `localhost` and IP addresses are refused, so that no page can make its own name lead here (DNS rebinding). With users or tokens they are only if names are given.
+        "hosts" hosts: Vec<String> = Is(""), Kind::List(&Kind::Text);
         /// How long a stopping server waits for connections to take what is queued for them.
         "shutdown_grace" shutdown_grace: Duration = Is("10s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
     }
