@@ -10,9 +10,7 @@ use tiderace_base::{
 };
 use tiderace_queues::{Ending, Queues};
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{
-    Command, Commands, Destination, Reply, Token, TopicSpec, home_of, is_temporary,
-};
+use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec, home_of};
 
 use crate::ahead::AHEAD;
 use crate::backlog::Source;
@@ -105,7 +103,7 @@ pub struct Broker {
     pub(crate) displaced: Displaced,
     pub(crate) metrics: BrokerMetrics,
     /// What temporary topics are.
-    temporary_spec: Arc<TopicSpec>,
+    pub(crate) temporary_spec: Arc<TopicSpec>,
     /// Specifications that topics were created with, each once.
     pub(crate) specs: Set<Arc<TopicSpec>>,
     pub(crate) specs_swept_at: usize,
@@ -486,25 +484,6 @@ impl Broker {
         if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {
             self.history.forget(&path, &home);
         }
-    }
-
-    /// The topic of that name, if this shard knows it.
-    pub(crate) fn find_topic(&self, path: &Path) -> Option<Key> {
-        self.names.find(path.as_str(), &self.topics)
-    }
-
-    /// The topic of that name on this shard, made known if need be.
-    pub(crate) fn ensure_topic(&mut self, now: Now, path: &Path) -> Key {
-        if let Some(key) = self.find_topic(path) {
-            return key;
-        }
-        let usual =
-            if is_temporary(path) { &self.temporary_spec } else { self.options.topic(path) };
-        let topic = Topic::new(path.clone(), usual.clone(), now.time);
-        self.memory.charge(MemoryUse::Names, price_of_topic(path));
-        let key = self.topics.insert(topic);
-        self.names.insert(key, self.home(path) == self.shard, &self.topics);
-        key
     }
 
     pub(crate) fn home(&self, path: &Path) -> ShardId {
