@@ -272,18 +272,19 @@ mod tests {
             ("/queue/a.", "queue a", "/queue/a"),
             ("/topic/a/", "topic a", "/topic/a"),
             ("/topic/a.b././", "topic a/b", "/topic/a.b"),
-            ("/temp-queue/r.", "queue temp/7/r", "/temp-queue/r"),
+            ("/temp-queue/r.", "queue temp/OWN/r", "/temp-queue/r"),
             ("/queue/a%2E", "queue a.", "/queue/a%2E"),
             ("/queue/a%2E.", "queue a.", "/queue/a%2E"),
         ] {
             assert_eq!(path(text), expected);
             assert_eq!(without_ends(text), name);
         }
-        let both = parse_targets("/topic/a.*.,/queue/b/", 7).unwrap();
-        assert_eq!(both, parse_targets("/topic/a.*,/queue/b", 7).unwrap());
+        let both = parse_targets("/topic/a.*.,/queue/b/", &name(7)).unwrap();
+        assert_eq!(both, parse_targets("/topic/a.*,/queue/b", &name(7)).unwrap());
         assert_eq!(without_ends("/topic/a.*.,/queue/b/"), "/topic/a.*,/queue/b");
-        assert_eq!(parse_destinations("/queue/a,/queue/a.", 7).unwrap().len(), 1);
-        assert_eq!(publish_reply_to("/temp-queue/r.", 7).as_deref(), Some("/queue/temp.7.r"));
+        assert_eq!(parse_destinations("/queue/a,/queue/a.", &name(7)).unwrap().len(), 1);
+        let public = format!("/queue/temp.{}.r", name(7));
+        assert_eq!(publish_reply_to("/temp-queue/r.", &name(7)), Some(public));
         assert_eq!(style_of("/topic/fx."), Style::Dots);
         assert_eq!(without_ends("no prefix."), "no prefix.");
     }
