@@ -174,6 +174,20 @@ def test_a_message_that_has_expired_already(connect, destination):
     assert consumer.texts(2) == ["m1", "m2"]
 
 
+def test_expiry_on_topics_with_a_slow_consumer(connect, topic):
+    """APLO-249: what waits for a consumer of a topic expires like what waits in a queue."""
+    producer, consumer = connect(), connect()
+    consumer.subscribe(topic, ack="client", headers={"credit": "10,0"})
+    for n in range(200):
+        send(producer, topic, f"{n:01024}", expires=int(time.time() * 1000) + 500)
+    producer.publish(topic, "DONE")
+    pass_time(producer, 0.6)
+    frames = [consumer.next() for _ in range(10)]
+    assert [int(f.body) for f in frames] == list(range(10))
+    consumer.ack(frames[-1])
+    assert consumer.texts(1) == ["DONE"]
+
+
 # Receipts and transactions
 
 
@@ -314,6 +328,25 @@ def test_an_ack_counts_although_the_socket_closes_right_after_it(connect, queue_
     second = connect()
     second.subscribe(queue_name, ack="client")
     assert second.texts(1) == ["2"]
+
+
+def test_a_backlog_read_by_many_short_sessions(peer, queue_name):
+    """APLO-198, smaller: every session takes what comes, settles a part and leaves; nothing is skipped."""
+    producer = peer()
+    rounds, share = 30, 20
+    send(producer, queue_name, *range(rounds * share))
+    producer.publish(queue_name, "END")
+    for n in range(rounds):
+        one = peer()
+        one.subscribe(queue_name, ack="client")
+        frames = [one.next() for _ in range(share)]
+        assert [f.body for f in frames] == [str(n * share + k) for k in range(share)]
+        one.ack(frames[-1])
+        one.disconnect()
+        one.next("disconnected")
+    last = peer()
+    last.subscribe(queue_name, ack="client")
+    assert last.texts(1) == ["END"]
 
 
 # Refusals and dead letters: `nacker/**` allows one redelivery.

@@ -72,6 +72,12 @@ def test_sending_as_a_telnet_client(dial):
     client.receipt("0")
 
 
+def test_an_empty_line_after_the_headers_of_connect(dial):
+    """STOMP 1.0 says nothing of bodies of CONNECT: old clients send a line end too many."""
+    connected = connect(dial(), f"CONNECT\n{CREDENTIALS}\n\n")
+    assert connected.command == "CONNECTED"
+
+
 def test_an_empty_header_name(client):
     """APLO-349."""
     client.raw(b"SUBSCRIBE\ndestination:/queue/APLO-349\nid:0\n:invalid header\n\n\0")
@@ -82,6 +88,18 @@ def test_odd_reply_to_headers_do_not_cause_errors(client, queue):
     client.publish(queue, "", reply_to="sms:8139993334444")
     client.subscribe(queue)
     assert client.message()["reply-to"] == "sms:8139993334444"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("separator", [".", "/"])
+def test_a_trailing_separator_is_dropped(dial, version, separator):
+    """Apollo's paths end before it, so clients that add one reach the same queue."""
+    name = unique("trailing")
+    client = dial()
+    client.login(version)
+    client.ask("SEND", {"destination": f"/queue/{name}{separator}"}, "x")
+    client.ask("SUBSCRIBE", {"id": "0", "destination": f"/queue/{name}"})
+    assert client.message().text == "x"
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic"])

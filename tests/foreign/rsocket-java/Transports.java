@@ -1,8 +1,10 @@
 import io.netty.buffer.Unpooled;
 import io.rsocket.Payload;
 import io.rsocket.RSocket;
+import io.rsocket.RSocketErrorException;
 import io.rsocket.core.RSocketConnector;
 import io.rsocket.core.Resume;
+import io.rsocket.exceptions.RejectedSetupException;
 import io.rsocket.resume.InMemoryResumableFramesStore;
 import io.rsocket.util.DefaultPayload;
 import java.nio.charset.StandardCharsets;
@@ -94,14 +96,20 @@ final class Transports {
       scenarios.put(count + " requests", setting -> requests(setting, count, DATA, 256));
     }
     scenarios.put("50 large requests", setting -> requests(setting, 50, LARGE, 4));
+    scenarios.put("a stream of 10,000", Transports::wholeStream);
     scenarios.put("5 of a stream", Transports::partOfStream);
     scenarios.put("a stream in portions", Transports::portions);
+    scenarios.put("ends of streams", Transports::ends);
+    scenarios.put("items before an error", Transports::itemsThenError);
+    scenarios.put("the end of a stream without demand", Transports::endWithoutDemand);
+    scenarios.put("the end of what a caller says", Transports::endOfCaller);
     Map<String, Main.Conversation> found = new LinkedHashMap<>();
     for (Mode mode : MODES) {
       scenarios.forEach((name, scenario) -> found.put(name + " (" + mode.name + ")", transport -> hold(transport, mode, scenario)));
     }
     found.put("10 metadata pushes", transport -> metadataPush(transport, "test-metadata"));
     found.put("10 large metadata pushes", transport -> metadataPush(transport, LARGE_METADATA));
+    found.put("a keep-alive faster than is taken", Transports::hastyKeepalive);
     return found;
   }
 
@@ -159,6 +167,13 @@ final class Transports {
           .flatMap(n -> peer.socket.metadataPush(DefaultPayload.create(Unpooled.EMPTY_BUFFER, Peer.composite(Peer.lines(Peer.PROPERTIES, "x:" + metadata + "\n")))))
           .blockLast(LONG);
       Main.same("alive", peer.respond("echo", "alive"));
+    }
+  }
+
+  /** Told at once, not by the end of the connection after a second. */
+  private static void hastyKeepalive(String transport) throws Exception {
+    try (Peer peer = Peer.open(transport, connector -> connector.keepAlive(Duration.ofMillis(10), Duration.ofHours(1)))) {
+      Main.same(RejectedSetupException.class, peer.stream("echo", MANY).ended().getClass());
     }
   }
 
@@ -245,6 +260,16 @@ final class Transports {
     };
   }
 
+  private static void wholeStream(Setting setting) throws Exception {
+    serving(
+        setting,
+        counting(),
+        service -> {
+          Flux<Payload> found = setting.peer.socket.requestStream(Peer.request("service:" + service, "10000"));
+          counted(setting.cutting(found, 2_500), 10_000, "");
+        });
+  }
+
   private static void partOfStream(Setting setting) throws Exception {
     serving(
         setting,
@@ -265,6 +290,72 @@ final class Transports {
           found.request(5);
           Main.same("[5, 6, 7, 8, 9]", found.texts(5));
           found.cancel();
+        });
+  }
+
+  /** Nothing comes besides the items, however many there are: an end is no item. */
+  private static void ends(Setting setting) throws Exception {
+    serving(
+        setting,
+        counting(),
+        service -> {
+          for (int count = 0; count <= 5; count++) {
+            Stream found = setting.peer.stream(Peer.request("service:" + service, "" + count), MANY);
+            Main.same("complete", found.ended());
+            Main.same(count, found.waiting());
+            Main.same(Main.numbers(count), found.texts(count));
+          }
+        });
+  }
+
+  private static void itemsThenError(Setting setting) throws Exception {
+    RSocket responder = answering(word -> Flux.concat(Flux.range(0, Integer.parseInt(word)).map(Peer::item), Flux.error(new IllegalStateException("enough"))));
+    serving(
+        setting,
+        responder,
+        service -> {
+          for (int count = 0; count <= 5; count++) {
+            Stream found = setting.peer.stream(Peer.request("service:" + service, "" + count), MANY);
+            Object end = found.ended();
+            if (!(end instanceof RSocketErrorException)) throw new AssertionError("it ended with " + end);
+            Main.same(count, found.waiting());
+            Main.same(Main.numbers(count), found.texts(count));
+          }
+        });
+  }
+
+  private static void endWithoutDemand(Setting setting) throws Exception {
+    serving(
+        setting,
+        counting(),
+        service -> {
+          Stream found = setting.peer.stream(Peer.request("service:" + service, "4"), 2);
+          Main.same("[0, 1]", found.texts(2));
+          found.request(2);
+          Main.same("[2, 3]", found.texts(2));
+          Main.same("complete", found.ended());
+        });
+  }
+
+  /** The responder hears all that the caller says, then its end, and nothing else. */
+  private static void endOfCaller(Setting setting) throws Exception {
+    RSocket responder =
+        new RSocket() {
+          @Override
+          public Flux<Payload> requestChannel(Publisher<Payload> payloads) {
+            return Flux.from(payloads).map(Payload::getDataUtf8).collectList().map(words -> Peer.item(words)).flux();
+          }
+        };
+    serving(
+        setting,
+        responder,
+        service -> {
+          for (int count = 1; count <= 3; count++) {
+            Stream found = setting.peer.channel(items("service:" + service, count, ""));
+            Main.same(Main.numbers(count), found.text());
+            Main.same("complete", found.ended());
+            Main.same(0, found.waiting());
+          }
         });
   }
 }
