@@ -324,11 +324,11 @@ impl Broker {
             if query.to.is_some_and(|to| event.version > to) {
                 break;
             }
-            if !query.amended {
-                if let Some(newer) = series.replacement(event.version).filter(|_| spec.series) {
-                    let version = event.version;
-                    event = Event { version, amends: None, ..newer };
-                }
+            if !query.amended
+                && let Some(newer) = series.replacement(event.version).filter(|_| spec.series)
+            {
+                let version = event.version;
+                event = Event { version, amends: None, ..newer };
             }
             if events.events.len() == limit || bytes >= ANSWER_BYTES_MAX {
                 events.more = true;
