@@ -387,6 +387,7 @@ impl Broker {
         metrics.store_waiting = self.answers_waiting() as u64;
         metrics.view_outputs = outputs as u64;
         metrics.work = self.work.spent_total;
+        metrics.work_turn_most = self.work.turn_most;
         metrics.work_deferred = self.work.deferred_total;
         (metrics.work_waiting, metrics.work_waiting_bytes) = self.work.depth();
         metrics.history_messages = self.history.messages as u64;

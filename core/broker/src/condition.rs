@@ -15,8 +15,15 @@ use tiderace_wire::{Comparison, Condition, Flags, Run, TopicSpec, ValueType, pro
 
 use crate::broker::Broker;
 use crate::operate::Operator;
+use crate::price;
+use crate::work::{PRICE_MAX, Work};
 
 const NESTING_MAX: usize = 16;
+/// Steps of holding all messages of one run to a schema: some ten milliseconds.
+const SCHEMA_STEPS_MAX: usize = 1_000_000;
+
+const _: () = assert!(SCHEMA_STEPS_MAX as u64 * price::STEP <= PRICE_MAX);
+
 /// How deeply values may be nested that a topic's type or a condition wants looked into.
 pub(crate) const JSON_DEPTH_MAX: usize = 256;
 
@@ -143,16 +150,17 @@ pub(crate) fn may_look_into(path: &Path, body: &[u8]) -> Result<(), Close> {
 }
 
 /// Whether all messages of a run may be values of a topic.
-pub(crate) fn check_value(spec: &TopicSpec, run: &Run) -> Result<(), Close> {
+pub(crate) fn check_value(spec: &TopicSpec, run: &Run, work: &mut Work) -> Result<(), Close> {
     if matches!(spec.value, ValueType::Any | ValueType::Binary) && spec.schema.is_none() {
         return Ok(());
     }
+    let mut steps = SCHEMA_STEPS_MAX;
     for message in run.messages().filter(|known| !known.flags.contains(Flags::RETAIN_REMOVE)) {
         let fits = fits_content(message.properties)
             .and_then(|()| {
                 spec.value.check(message.body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string())
             })
-            .and_then(|()| fits_schema(spec, message.body));
+            .and_then(|()| fits_schema(spec, message.body, &mut steps, work));
         fits.map_err(|problem| {
             let path = &run.destination().path;
             let reason = format!("{path} takes values of type {}: {problem}", spec.value.name());
@@ -173,10 +181,18 @@ fn fits_content(block: &[u8]) -> Result<(), String> {
     }
 }
 
-fn fits_schema(spec: &TopicSpec, body: &[u8]) -> Result<(), String> {
+fn fits_schema(
+    spec: &TopicSpec,
+    body: &[u8],
+    steps: &mut usize,
+    work: &mut Work,
+) -> Result<(), String> {
     let Some(schema) = &spec.schema else { return Ok(()) };
     let json = Json::parse(body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string())?;
-    schema.check(json).map_err(|bad| bad.to_string())
+    let (fits, taken) = schema.check(json, *steps);
+    *steps -= taken;
+    work.charge(price::STEP * taken as u64 + body.len() as u64);
+    fits.map_err(|bad| bad.to_string())
 }
 
 /// Whether a place of a value compares so. What is not there, and a value that is not JSON, equals

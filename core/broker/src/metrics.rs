@@ -84,6 +84,7 @@ broker_metrics! {
     queue_messages false "tiderace_queue_messages" "" "Messages ready in queues.";
     queue_bytes false "tiderace_queue_bytes" "" "Bytes of messages in queues, ready and in flight.";
     work true "tiderace_work_total" "" "Units of work done for operations; one is about three nanoseconds.";
+    work_turn_most false "tiderace_work_turn_most" "" "The most units of work that a turn has done, added up over all shards.";
     work_deferred true "tiderace_work_deferred_total" "" "Operations and publications that had to wait for the next turn's budget.";
     work_waiting false "tiderace_work_waiting" "" "Operations and publications that wait for their turn now.";
     work_waiting_bytes false "tiderace_work_waiting_bytes" "" "Bytes of operations and publications that wait for their turn now.";

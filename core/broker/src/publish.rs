@@ -20,7 +20,7 @@ use crate::retire::Retirement;
 use crate::series::{holds_messages, keeps};
 use crate::temporary::{check_temporary, only_passes_on};
 use crate::topic::{Home, Topic, bit, members};
-use crate::work::{Deferred, Publication};
+use crate::work::{Deferred, Publication, Work};
 
 impl Broker {
     /// On the publisher's shard.
@@ -219,7 +219,7 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else {
             return Ok(0);
         };
-        admit(topic, publisher.session, &topic.spec, &run)?;
+        admit(topic, publisher.session, &topic.spec, &run, &mut self.work)?;
         let keeps = keeps(&topic.spec);
         let retires = topic.spec.removal.is_some();
         // Taking away needs no room.
@@ -388,6 +388,7 @@ pub(crate) fn admit(
     origin: Option<SessionId>,
     spec: &TopicSpec,
     run: &Run,
+    work: &mut Work,
 ) -> Result<(), Close> {
     let guard = topic.home.as_ref().and_then(|home| home.guard());
     if let (Some(guard), Some(origin)) = (guard, origin) {
@@ -398,7 +399,7 @@ pub(crate) fn admit(
             return Err(claimed_by_another(&topic.path));
         }
     }
-    check_value(spec, run)
+    check_value(spec, run, work)
 }
 
 /// The sentence for a refused action.

@@ -366,7 +366,7 @@ impl Broker {
         let mut block = value.properties.to_vec();
         properties::append(&mut block, AMENDS, itoa::Buffer::new().format(original));
         let run = self.run_of(now, path, &block, &value.body);
-        crate::condition::check_value(&spec, &run)?;
+        crate::condition::check_value(&spec, &run, &mut self.work)?;
         let version = self.publish_here(now, operator, key, run, Some(original), effects)?;
         Ok(Outturn::Updated { version })
     }

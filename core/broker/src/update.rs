@@ -73,7 +73,7 @@ impl Broker {
         }
         let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
         if let Some(run) = &run {
-            check_value(&spec, run)?;
+            check_value(&spec, run, &mut self.work)?;
         }
         if let Some(run) = run.as_ref().filter(|_| !existed) {
             self.check_first(operator, path, &spec, run)?;
@@ -143,7 +143,10 @@ impl Broker {
             let meta = Meta { flags, expires_ms: None };
             Run::single(destination, now.time, properties, &body, meta)
         };
-        check_value(&spec, &run)?;
+        // What is known checks it when it is published to.
+        if !there {
+            check_value(&spec, &run, &mut self.work)?;
+        }
         if !matches!(update.change, Change::Value(_)) && self.memory.is_full() {
             // It was made here of a few bytes: reading less would not hold it back.
             return Err(CloseCode::MemoryFull.into());
@@ -287,14 +290,14 @@ impl Broker {
 
     /// Whether a topic that is about to be made can be given its first value.
     fn check_first(
-        &self,
+        &mut self,
         operator: &Operator,
         path: &Path,
         spec: &TopicSpec,
         run: &Run,
     ) -> Result<(), Close> {
         if let Some(topic) = self.find_topic(path).and_then(|key| self.topics.get(key)) {
-            admit(topic, Some(operator.session), spec, run)?;
+            admit(topic, Some(operator.session), spec, run, &mut self.work)?;
         }
         let kept = if keeps(spec) { run.bytes() } else { 0 };
         let bytes = kept.max(Home::bytes_with(run));

@@ -95,6 +95,9 @@ pub(crate) struct Work {
     /// subscribers or the store have to catch up.
     blocked: Vec<SessionId>,
     bytes: usize,
+    /// Units charged to the present turn's budget, and the most that were ever charged to one.
+    turn_spent: u64,
+    pub(crate) turn_most: u64,
     /// Units charged since the start.
     pub(crate) spent_total: u64,
     /// Operations deferred since the start.
@@ -129,6 +132,8 @@ impl Default for Work {
             dear: VecDeque::new(),
             blocked: Vec::new(),
             bytes: 0,
+            turn_spent: 0,
+            turn_most: 0,
             spent_total: 0,
             deferred_total: 0,
             deferred: 0,
@@ -140,16 +145,24 @@ impl Work {
     /// Charges units to the present turn.
     pub(crate) fn charge(&mut self, price: u64) {
         self.spent_total += price;
+        self.turn_spent += price;
+        self.turn_most = self.turn_most.max(self.turn_spent);
         self.left = self.left.saturating_sub(price);
     }
 
     /// Units left of the present turn.
     pub(crate) fn left(&mut self, now: Now) -> u64 {
         if self.turn != now.time {
-            self.turn = now.time;
-            self.left = TURN_WORK;
+            self.begin_turn(now);
         }
         self.left
+    }
+
+    /// A budget begins.
+    fn begin_turn(&mut self, now: Now) {
+        self.turn = now.time;
+        self.left = TURN_WORK;
+        self.turn_spent = 0;
     }
 
     /// Whether nothing is deferred and this turn has something left to spend: the one question that
@@ -212,17 +225,22 @@ impl Broker {
         }
     }
 
+    /// Whether views have something to do, of which a part is done whenever the broker is called.
+    pub fn views_have_work(&self) -> bool {
+        self.views.has_jobs()
+    }
+
     /// Whether something is deferred that can be done.
     pub fn has_deferred(&self) -> bool {
         !self.work.cheap.is_empty() || !self.work.dear.is_empty()
     }
 
     /// Runs deferred operations within the turn's budget: cheap ones first, then dear ones, of which
-    /// one is always run. To be called once a turn while [`Broker::has_deferred`], but not while mail
+    /// one is always run; then a turn's part of what views have to do. To be called once a turn while
+    /// [`Broker::has_deferred`] or [`Broker::views_have_work`], but not while mail
     /// to other shards is behind.
     pub fn run_deferred(&mut self, now: Now, effects: &mut Effects) {
-        self.work.turn = now.time;
-        self.work.left = TURN_WORK;
+        self.work.begin_turn(now);
         while self.work.left > 0 {
             let Some(session) = self.work.cheap.pop_front() else { break };
             self.run_first(now, session, CHEAP, effects);
@@ -235,7 +253,10 @@ impl Broker {
                 break;
             }
         }
-        self.work_on_views(now, effects);
+        if self.views.has_jobs() {
+            self.begin_view_turn();
+            self.work_on_views(now, effects);
+        }
     }
 
     /// Gives a session its turn: whether something was done.

@@ -5,9 +5,10 @@
 
 mod support;
 
-use support::asking::{answer, ask, path, tell, update};
-use support::{Outgoing, World, for_seeds};
-use tiderace_base::Span;
+use support::asking::{answer, ask, create, path, tell, update};
+use support::keeping::Keeping;
+use support::{Outgoing, Wish, World, for_seeds};
+use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{BrokerMetrics, BrokerOptions};
 use tiderace_wire::{
     Change, Command, Commands, Comparison, Condition, Flags, Operation, Outturn, Token, Update,
@@ -181,4 +182,150 @@ fn a_session_with_many_deferred_operations_is_not_read_until_half_are_done() {
         world.advance(Span::from_millis(50));
         world.end();
     }
+}
+
+fn changed(name: &str, change: Change) -> Operation {
+    let (path, flags) = (path(name), Flags::NONE);
+    let update = Update { path, change, properties: None, flags, condition: None, spec: None };
+    Operation::Update(Box::new(update))
+}
+
+/// A merge that changes little.
+fn merged(name: &str, number: usize) -> Operation {
+    changed(name, Change::Merge(format!("{{\"n\":{number}}}").into_bytes().into()))
+}
+
+#[test]
+fn what_is_made_of_a_value_has_no_more_bytes_than_a_message() {
+    let options = BrokerOptions { message_bytes_max: 2_000, ..BrokerOptions::default() };
+    let mut world = World::new(1, options);
+    let ann = world.connect(0, "ann");
+    let body = large(1_200);
+    let text = "x".repeat(1_000);
+    // By the first codec: the whole value twice.
+    let mut delta = Vec::new();
+    tiderace_delta_of(&body, &format!("{body}{body}"), &mut delta);
+    let first = match tell(&mut world, ann, update("m/v", &body, None)) {
+        Ok(Outturn::Updated { version }) => version,
+        other => panic!("{other:?}"),
+    };
+    for change in [
+        Change::Delta { codec: 1, base: first, delta: delta.into() },
+        Change::Patch(
+            format!(r#"[{{"op":"add","path":"/a","value":"{text}"}}]"#).into_bytes().into(),
+        ),
+        Change::Merge(format!(r#"{{"a":"{text}"}}"#).into_bytes().into()),
+    ] {
+        let result = tell(&mut world, ann, changed("m/v", change));
+        assert_eq!(result.unwrap_err(), CloseCode::BadPatch);
+    }
+    let small = tell(&mut world, ann, merged("m/v", 2));
+    assert!(matches!(small, Ok(Outturn::Updated { version }) if version == first + 1), "{small:?}");
+}
+
+fn tiderace_delta_of(old: &str, new: &str, out: &mut Vec<u8>) {
+    let codec = tiderace_delta::Codec::named("tiderace").unwrap();
+    assert!((codec.encode)(old.as_bytes(), new.as_bytes(), out, usize::MAX));
+}
+
+#[test]
+fn values_that_are_too_large_are_not_looked_into() {
+    let mut world = world(1);
+    let ann = world.connect(0, "ann");
+    let body = large(1_100_000);
+    let patch = Change::Patch(br#"[{"op":"replace","path":"/n","value":2}]"#[..].into());
+    tell(&mut world, ann, update("m/v", &body, None)).unwrap();
+    for operation in [
+        update("m/v", "1", Some(at("/n", Comparison::Equal, "1"))),
+        changed("m/v", patch),
+        merged("m/v", 2),
+    ] {
+        assert_eq!(tell(&mut world, ann, operation).unwrap_err(), CloseCode::TooMuchWork);
+    }
+    assert!(tell(&mut world, ann, update("m/v", "1", Some(Condition::Present))).is_ok());
+}
+
+#[test]
+fn changes_wait_for_a_reader_that_does_not_read() {
+    for shards in 1..=2 {
+        let mut world = world(shards);
+        let ann = world.connect(0, "ann");
+        let reader = world.connect(shards - 1, "reader");
+        world.subscribe(reader, 0, Wish::to("topic:m/large"));
+        tell(&mut world, ann, update("m/large", &large(1_000_000), None)).unwrap();
+        world.quiesce();
+        ask_all(&mut world, ann, (0..100).map(|it| merged("m/large", it)).collect());
+        // As long as the grace lasts; it is not the clock that this depends on.
+        world.settle_mail();
+        let held = world.metrics().backlog_bytes;
+        assert!(held <= 12_000_000, "{held} bytes are kept for it over {shards} shards");
+        assert!(world.metrics().work_waiting > 80, "the others are not done yet");
+        world.quiesce();
+        assert_eq!(world.metrics().work_waiting, 0, "it reads, and they are");
+    }
+}
+
+#[test]
+fn changes_wait_while_the_store_is_behind() {
+    let mut world = world(1);
+    let mut keeping = Keeping::default();
+    keeping.restore(&mut world);
+    let ann = world.connect(0, "ann");
+    let body = large(1_000_000);
+    ask(&mut world, ann, create("m/kept", r#"{"persistent":true}"#, Some(&body)));
+    world.settle_mail();
+    keeping.take(&mut world, 0);
+    ask_all(&mut world, ann, (0..100).map(|it| merged("m/kept", it)).collect());
+    world.settle_mail();
+    let waiting = world.metrics().work_waiting;
+    assert!((90..100).contains(&waiting), "{waiting} wait for the store to take what was written");
+}
+
+#[test]
+fn a_change_is_followed_by_some_of_many_views_a_turn() {
+    let mut world = world(1);
+    let ann = world.connect(0, "ann");
+    for number in 0..100 {
+        let text = format!("map in to out/{number}/<expand(value)>");
+        tell(
+            &mut world,
+            ann,
+            Operation::View { name: path(&format!("v{number}")), text: Some(text.into()) },
+        )
+        .unwrap();
+    }
+    let value = format!("[{}1]", "1,".repeat(999));
+    let empty = Outgoing { flags: Flags::RETAIN, ..Outgoing::new(&value) };
+    world.publish_all(ann, "topic:in", &[empty]);
+    let outputs = world.metrics().view_outputs;
+    assert!((1..=10_000).contains(&outputs), "{outputs} outputs in one turn");
+    let mut turns = 1;
+    while world.brokers[0].views_have_work() {
+        let before = world.metrics().view_outputs;
+        world.work(0);
+        let made = world.metrics().view_outputs - before;
+        assert!(made <= 10_000, "{made} outputs in one turn");
+        turns += 1;
+    }
+    assert_eq!(world.metrics().view_outputs, 100_000);
+    assert!(turns >= 10, "{turns} turns");
+}
+
+#[test]
+fn what_a_schema_costs_is_charged_and_publications_wait_for_their_turn() {
+    let mut world = world(1);
+    let ann = world.connect(0, "ann");
+    let parts: Vec<String> = (0..150).map(|it| format!(r#"{{"required":["r{it}"]}}"#)).collect();
+    let schema = format!(r#"{{"items":{{"anyOf":[{},true]}}}}"#, parts.join(","));
+    let spec = format!(r#"{{"type":"json","schema":{schema}}}"#);
+    tell(&mut world, ann, create("m/checked", &spec, None)).unwrap();
+    let body = format!("[{}{{}}]", "{},".repeat(60));
+    let before = metrics(&world);
+    let last = (0..200).map(|_| world.publish(ann, "topic:m/checked", &body)).last().unwrap();
+    let after = metrics(&world);
+    assert!(after.work - before.work > 1_000_000, "it is charged");
+    assert!(after.work_waiting > 100, "most of it waits");
+    world.quiesce();
+    assert!(world.is_confirmed(ann, last));
+    assert!(metrics(&world).work_turn_most <= TURN_UNITS_MAX);
 }

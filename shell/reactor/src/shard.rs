@@ -377,7 +377,7 @@ impl<D: Driver> Shard<D> {
     /// after everything was written, so that nobody waits for them who can be given something. Like
     /// reading, they make mail, and wait while there is too much of that.
     fn run_deferred(&mut self) {
-        if self.broker.has_deferred() && !self.post.is_behind() {
+        if self.has_deferred() && !self.post.is_behind() {
             self.broker.run_deferred(self.now, &mut self.effects);
             self.drain_effects();
         }
@@ -385,7 +385,11 @@ impl<D: Driver> Shard<D> {
 
     /// Whether there is something to read, or operations to do that were read before.
     fn reads_wait(&self) -> bool {
-        self.lists.has_reads() || self.broker.has_deferred()
+        self.lists.has_reads() || self.has_deferred()
+    }
+
+    fn has_deferred(&self) -> bool {
+        self.broker.has_deferred() || self.broker.views_have_work()
     }
 
     /// When the last turn ended.

@@ -40,7 +40,9 @@ pub(crate) const HOPS_MAX: u8 = 8;
 /// Views of one node.
 const VIEWS_MAX: usize = 1_000;
 /// Units of work in one turn; what is left goes on in the next. See [`Limits::work_max`].
-const TURN_WORK: u32 = 1_000_000;
+const TURN_WORK: u32 = 400_000;
+/// What announcing one output counts for besides the evaluation.
+const OUTPUT_WORK: u32 = 100;
 /// What looking at one topic counts for besides the evaluation.
 const LOOK_WORK: u32 = 50;
 /// Parts into which large tables are divided, so that none is walked or dropped at once.
@@ -149,6 +151,8 @@ pub(crate) struct Entry {
 enum Job {
     /// A topic has changed: evaluate the views that follow it.
     Changed(Key),
+    /// The same, of the views that were not evaluated yet: the last of these is next.
+    Evaluate { key: Key, ranks: Vec<u32>, changed: Changed },
     /// A view has come: evaluate it for the topics of one of its patterns.
     Walk { rank: u32, pattern: usize, after: Option<Path> },
     /// A view has changed: evaluate it for the topics that the one before it followed.
@@ -163,6 +167,13 @@ enum Job {
     Tell(Key),
     /// A topic that is inserted elsewhere has changed: evaluate again what it is inserted into.
     Watched { path: Path, after: Option<(u32, Key)> },
+}
+
+impl Job {
+    /// Whether nothing is left of an evaluation.
+    fn is_over(&self) -> bool {
+        matches!(self, Job::Evaluate { ranks, .. } if ranks.is_empty())
+    }
 }
 
 /// A shard's part in all views.
@@ -293,6 +304,11 @@ impl Views {
         (self.known.len(), self.outputs.len())
     }
 
+    /// Whether there is something to do.
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
     /// Whether there is anything that a message could concern.
     pub(crate) fn is_idle(&self) -> bool {
         self.known.is_empty() && self.watches.is_empty()
@@ -380,6 +396,11 @@ impl Broker {
         views.jobs.push_back(Job::Retract { rank, bucket: 0 });
     }
 
+    /// Another turn's budget begins, whatever the clock says.
+    pub(crate) fn begin_view_turn(&mut self) {
+        self.views.turn = Time::NEVER;
+    }
+
     /// Goes on with what there is to do, within the turn's budget.
     pub(crate) fn work_on_views(&mut self, now: Now, effects: &mut Effects) {
         if self.views.jobs.is_empty() {
@@ -392,8 +413,11 @@ impl Broker {
         while self.views.left > 0 {
             let Some(job) = self.views.jobs.pop_front() else { return };
             let (rest, work) = self.work_on(now, job, effects);
-            if let Some(rest) = rest {
-                self.views.jobs.push_back(rest);
+            match rest {
+                // The next change of the topic is not to come before this one.
+                Some(rest @ Job::Evaluate { .. }) => self.views.jobs.push_front(rest),
+                Some(rest) => self.views.jobs.push_back(rest),
+                None => {}
             }
             self.views.left = self.views.left.saturating_sub(work.max(LOOK_WORK));
         }
@@ -402,7 +426,14 @@ impl Broker {
     /// One slice of a job: what is left of it, and the work that was done.
     fn work_on(&mut self, now: Now, job: Job, effects: &mut Effects) -> (Option<Job>, u32) {
         match job {
-            Job::Changed(key) => (None, self.source_changed(now, key, effects)),
+            Job::Changed(key) => (self.source_changed(key), LOOK_WORK),
+            Job::Evaluate { key, mut ranks, changed } => {
+                let Some(rank) = ranks.pop() else { return (None, LOOK_WORK) };
+                let (why, hops) = changed.why();
+                let work = self.evaluate(now, rank, key, why, hops, effects);
+                let rest = Job::Evaluate { key, ranks, changed };
+                (Some(rest).filter(|rest| !rest.is_over()), work)
+            }
             Job::Walk { rank, pattern, after } => {
                 let (after, work) = self.walk_sources(now, rank, pattern, after, effects);
                 (after.map(|after| Job::Walk { rank, pattern, after: Some(after) }), work)
@@ -439,7 +470,7 @@ impl Broker {
         if self.views.is_idle() && self.views.jobs.is_empty() && self.views.outputs.len() == 0 {
             return;
         }
-        self.views.turn = Time::NEVER;
+        self.begin_view_turn();
         self.publish_due(now, effects);
         self.work_on_views(now, effects);
         if now.time >= self.views.problems_due {

@@ -11,7 +11,7 @@ use tiderace_topics::Path;
 use tiderace_views::{Evaluation, Form, Source, View};
 use tiderace_wire::{Flags, Run, ValueType};
 
-use super::{BUCKETS, HOPS_MAX, Job, LOOK_WORK, Values, ViewMail, bucket_of};
+use super::{BUCKETS, HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK, Values, ViewMail, bucket_of};
 use crate::broker::{Broker, Map};
 use crate::effects::Effects;
 
@@ -24,6 +24,13 @@ pub(super) struct Changed {
     /// Its last message; none if its value is gone.
     run: Option<Arc<Run>>,
     hops: u8,
+}
+
+impl Changed {
+    /// Why the topic is looked at, and how many views there are between a client and it.
+    pub(super) fn why(&self) -> (Why, u8) {
+        (self.run.clone().map_or(Why::Lost, Why::Message), self.hops)
+    }
 }
 
 /// What a view has made of a topic.
@@ -119,20 +126,15 @@ impl Broker {
         home.is_followed()
     }
 
-    /// Evaluates the views that follow a topic which has changed.
-    pub(super) fn source_changed(&mut self, now: Now, key: Key, effects: &mut Effects) -> u32 {
-        let Some(Changed { run, hops }) = self.views.changed.remove(&key) else { return 0 };
+    /// A topic has changed: which views are to be evaluated for it, one after the other.
+    pub(super) fn source_changed(&mut self, key: Key) -> Option<Job> {
+        let changed = self.views.changed.remove(&key)?;
         if !self.is_followed(key) {
-            return LOOK_WORK;
+            return None;
         }
-        let topic = self.topics.get(key);
-        let ranks = topic.and_then(|topic| topic.home.as_ref()).map(|home| home.viewed().to_vec());
-        let why = run.map_or(Why::Lost, Why::Message);
-        let mut work = LOOK_WORK;
-        for rank in ranks.unwrap_or_default() {
-            work += self.evaluate(now, rank, key, why.clone(), hops, effects);
-        }
-        work
+        let home = self.topics.get(key).and_then(|topic| topic.home.as_ref())?;
+        let ranks = home.viewed().iter().rev().copied().collect();
+        Some(Job::Evaluate { key, ranks, changed })
     }
 
     /// Evaluates a new view for some of the topics of one of its patterns; where to go on.
@@ -233,7 +235,8 @@ impl Broker {
             return 0;
         }
         let (evaluation, unknown) = self.outputs_of(now, &view, &path, run.as_deref(), form);
-        let work = evaluation.work;
+        let outputs = u32::try_from(evaluation.outputs.len()).unwrap_or(u32::MAX);
+        let work = evaluation.work.saturating_add(outputs.saturating_mul(OUTPUT_WORK));
         if let Some(stop) = evaluation.stopped {
             self.view_problem(rank, format!("{path}: {stop}"));
         }

@@ -23,9 +23,11 @@ const BRANCH_STEPS: usize = 8;
 const NAME_STEPS: usize = 16;
 
 /// Checks a value against the first branch.
-pub(super) fn check(branches: &[Branch], json: Json<'_>, steps_max: usize) -> Result<(), Unfit> {
-    let mut check = Check { branches, budget: Budget::new(steps_max), way: Vec::new(), depth: 0 };
-    match check.branch(0, json) {
+pub(super) fn check(branches: &[Branch], json: Json<'_>, budget: &mut Budget) -> Result<(), Unfit> {
+    let mut check = Check { branches, budget: *budget, way: Vec::new(), depth: 0 };
+    let checked = check.branch(0, json);
+    *budget = check.budget;
+    match checked {
         Ok(()) => Ok(()),
         Err(Stop::Spent) => Err(Unfit::TooMuchWork),
         Err(Stop::TooDeep) => Err(Unfit::TooDeep),

@@ -27,7 +27,7 @@ mod rule;
 
 use rule::Branch;
 
-use crate::{Json, JsonError};
+use crate::{Budget, Json, JsonError};
 
 /// The most bytes of the text of a schema.
 pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
@@ -143,6 +143,14 @@ impl Schema {
     /// # Errors
     /// Says which part does not, and what it must be like.
     pub fn check(&self, json: Json<'_>, steps_max: usize) -> Result<(), Unfit> {
-        check::check(&self.branches, json, steps_max)
+        self.check_within(json, &mut Budget::new(steps_max))
+    }
+
+    /// The same, paid from a budget.
+    ///
+    /// # Errors
+    /// As [`Schema::check`].
+    pub fn check_within(&self, json: Json<'_>, budget: &mut Budget) -> Result<(), Unfit> {
+        check::check(&self.branches, json, budget)
     }
 }

@@ -3,8 +3,8 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use tiderace_value::Json;
 use tiderace_value::schema::{Schema, SchemaError, Unfit};
+use tiderace_value::{Budget, Json};
 
 /// Bytes of a schema in a specification: compiling a hostile one of this size holds a shard up for
 /// some ten milliseconds.
@@ -30,12 +30,16 @@ impl SchemaSpec {
         &self.0.0
     }
 
-    /// Whether a value fits.
+    /// Whether a value fits; and how many steps it took to find out, of which there are at most so
+    /// many.
     ///
     /// # Errors
     /// Says which part does not, and what it must be like.
-    pub fn check(&self, json: Json<'_>) -> Result<(), Unfit> {
-        self.0.1.check(json, STEPS_MAX)
+    pub fn check(&self, json: Json<'_>, steps_max: usize) -> (Result<(), Unfit>, usize) {
+        let mut budget = Budget::new(STEPS_MAX.min(steps_max));
+        let before = budget.left();
+        let checked = self.0.1.check_within(json, &mut budget);
+        (checked, before - budget.left())
     }
 }
 
