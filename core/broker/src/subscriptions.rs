@@ -36,8 +36,9 @@ pub(crate) struct Plain {
 pub(crate) const SUBSCRIPTION_BYTES: usize = size_of::<Subscription>() + 256;
 /// Bytes of one that is hardly more than an entry in a list.
 const PLAIN_BYTES: usize = size_of::<Option<Entry>>() + 32;
-/// What is made of a text, in bytes for each of its own: a compiled selector, levels in an index.
-pub(crate) const TEXT_BYTES: usize = 4;
+/// What is made of a text, in bytes for each of its own: a compiled selector, levels in indexes, at homes
+/// as well.
+pub(crate) const TEXT_BYTES: usize = 10;
 
 /// Bytes that a target of a subscription takes.
 pub(crate) fn target_bytes(target: &Target) -> usize {

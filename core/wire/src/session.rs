@@ -184,6 +184,28 @@ pub trait Session: Send {
         false
     }
 
+    /// The head of the request for which the session was opened has come, and not its body: asks the broker to
+    /// log the client in by what the head says. True if it has; then the body is read when
+    /// [`Session::is_established`], and [`Session::request`] follows. Otherwise no more of the body is taken
+    /// than a client may send before its login.
+    ///
+    /// # Errors
+    /// Refuses the request.
+    fn head(
+        &mut self,
+        _now: Now,
+        _request: &Request<'_>,
+        _context: &mut Context<'_>,
+    ) -> Result<bool, Close> {
+        Ok(false)
+    }
+
+    /// Bytes that the client has begun to send and that the session keeps until the rest comes: fragments,
+    /// attachments, open transactions. Asked after what came has been taken in.
+    fn unfinished_bytes(&self) -> usize {
+        0
+    }
+
     /// Bytes that a detached session keeps for its client, beside its backlog; asked now and then, and
     /// bounded for all of them together.
     fn kept_bytes(&self) -> usize {

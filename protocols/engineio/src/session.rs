@@ -363,6 +363,10 @@ impl Session for EngineSession {
         }
     }
 
+    fn unfinished_bytes(&self) -> usize {
+        self.inner.unfinished_bytes()
+    }
+
     fn is_established(&self) -> bool {
         self.inner.is_established()
     }

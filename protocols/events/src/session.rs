@@ -19,6 +19,7 @@ use tiderace_wire::{
 use crate::answer::{Fault, json, share};
 use crate::ask::{self, Asked, Task};
 use crate::batch::{self, Outcome};
+use crate::credentials::credentials;
 use crate::options::EventsOptions;
 use crate::route::origin;
 use stream::Stream;
@@ -37,6 +38,10 @@ pub(crate) struct EventsSession {
 enum Stage {
     /// The request is still to come.
     Fresh,
+    /// The same, and the broker is looking at the credentials of its head; anonymous ones are marked.
+    Judging { anonymous: bool, origin: Option<Box<str>> },
+    /// The same, and the client is this one.
+    Admitted { name: Box<str>, anonymous: bool },
     /// The broker is looking at the credentials; anonymous ones are marked.
     LoggingIn(Box<Asked>, bool),
     /// Something is asked of the broker.
@@ -98,7 +103,10 @@ impl EventsSession {
         let (origin, claimed) = match stage {
             Stage::LoggingIn(asked, _) => (asked.origin, None),
             Stage::Working(work) => (work.origin, work.claimed),
-            Stage::Fresh | Stage::Streaming(_) | Stage::Over => (None, None),
+            Stage::Judging { origin, .. } => (origin, None),
+            Stage::Fresh | Stage::Admitted { .. } | Stage::Streaming(_) | Stage::Over => {
+                (None, None)
+            }
         };
         if let (Some(table), Some(key)) = (&self.options.idempotency, claimed) {
             let done = (200..300).contains(&response.status);
@@ -198,9 +206,11 @@ impl Session for EventsSession {
         request: &Request<'_>,
         context: &mut Context<'_>,
     ) -> Result<Answer, Close> {
-        if !matches!(self.stage, Stage::Fresh) {
-            return Err(CloseCode::UnexpectedFrame.into());
-        }
+        let admitted = match &mut self.stage {
+            Stage::Fresh => None,
+            Stage::Admitted { name, anonymous } => Some((std::mem::take(name), *anonymous)),
+            _ => return Err(CloseCode::UnexpectedFrame.into()),
+        };
         match ask::read(&self.options, request) {
             Ok(mut asked) => {
                 let credentials = std::mem::take(&mut asked.credentials);
@@ -209,14 +219,43 @@ impl Session for EventsSession {
                 if let Task::Call { patience, .. } = &asked.task {
                     self.deadline = now.time + *patience + self.options.request_timeout;
                 }
+                let answer = if held { Answer::Hold(Held::default()) } else { Answer::Later };
+                if let Some((name, anonymous)) = admitted {
+                    self.stage = Stage::LoggingIn(Box::new(asked), anonymous);
+                    self.begin(now, &name, context);
+                    return Ok(context.respond.take().map_or(answer, Answer::Respond));
+                }
                 self.stage = Stage::LoggingIn(Box::new(asked), anonymous);
                 context.commands.push(Command::Login(credentials));
-                Ok(if held { Answer::Hold(Held::default()) } else { Answer::Later })
+                Ok(answer)
             }
             Err(fault) => {
                 self.stage = Stage::Over;
                 context.finished = Some(CloseCode::Done.into());
                 Ok(Answer::Respond(share(fault.response(), origin(request))))
+            }
+        }
+    }
+
+    fn head(
+        &mut self,
+        _now: Now,
+        request: &Request<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<bool, Close> {
+        match credentials(request) {
+            Ok(credentials) => {
+                let anonymous = credentials == Credentials::default();
+                let origin = origin(request).map(Into::into);
+                self.stage = Stage::Judging { anonymous, origin };
+                context.commands.push(Command::Login(credentials));
+                Ok(true)
+            }
+            Err(fault) => {
+                self.stage = Stage::Over;
+                context.respond = Some(share(fault.response(), origin(request)));
+                context.finished = Some(CloseCode::Done.into());
+                Ok(true)
             }
         }
     }
@@ -231,7 +270,12 @@ impl Session for EventsSession {
 
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
-            Reply::LoggedIn { name } => self.begin(now, &name, context),
+            Reply::LoggedIn { name } => match self.stage {
+                Stage::Judging { anonymous, .. } => {
+                    self.stage = Stage::Admitted { name: (&*name).into(), anonymous };
+                }
+                _ => self.begin(now, &name, context),
+            },
             Reply::Confirmed(confirm) => self.confirmed(now, confirm, context),
             Reply::Recovered { complete, .. } => {
                 if let Some(Job::Listen(stream)) = self.job() {
@@ -322,7 +366,11 @@ impl Session for EventsSession {
                 self.deadline = now.time + self.options.heart_beat;
             }
             Stage::Over => context.finished = Some(CloseCode::Done.into()),
-            Stage::Fresh | Stage::LoggingIn(..) | Stage::Working(_) => {
+            Stage::Fresh
+            | Stage::Judging { .. }
+            | Stage::Admitted { .. }
+            | Stage::LoggingIn(..)
+            | Stage::Working(_) => {
                 if let Stage::Working(work) = &mut self.stage {
                     // It may be done yet: its key stays taken, so that it is not done twice.
                     work.claimed = None;
@@ -341,7 +389,7 @@ impl Session for EventsSession {
     }
 
     fn is_established(&self) -> bool {
-        !matches!(self.stage, Stage::Fresh | Stage::LoggingIn(..))
+        !matches!(self.stage, Stage::Fresh | Stage::Judging { .. } | Stage::LoggingIn(..))
     }
 }
 

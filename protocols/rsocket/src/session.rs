@@ -349,6 +349,10 @@ impl Session for RSocketSession {
         self.wait_for_return(now)
     }
 
+    fn unfinished_bytes(&self) -> usize {
+        self.fragment_bytes()
+    }
+
     fn kept_bytes(&self) -> usize {
         self.outlet.kept.as_ref().map_or(0, |kept| kept.sent.bytes())
     }

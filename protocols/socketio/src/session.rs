@@ -385,6 +385,11 @@ impl Session for SocketSession {
         }
     }
 
+    fn unfinished_bytes(&self) -> usize {
+        let assembly = self.rare.as_ref().and_then(|rare| rare.assembly.as_ref());
+        assembly.map_or(0, Assembly::bytes)
+    }
+
     fn is_established(&self) -> bool {
         self.login == Login::Done
     }

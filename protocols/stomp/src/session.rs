@@ -402,6 +402,10 @@ impl Session for StompSession {
         server_frame::error(close, self.version, blamed, output);
     }
 
+    fn unfinished_bytes(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.transactions.bytes())
+    }
+
     fn is_established(&self) -> bool {
         matches!(self.state, State::Established | State::Leaving)
     }

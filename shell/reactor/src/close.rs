@@ -61,11 +61,18 @@ impl<D: Driver> Shard<D> {
         self.metrics.count_closed(close.code);
         self.end_tls(key, close.code);
         let before = self.set_stage(key, closing);
-        if let Some(Stage::Http(stage)) = &before
-            && let Work::Waiting(asked) = stage.work
-        {
-            self.abandon(asked.session, key);
+        if let Some(Stage::Http(stage)) = &before {
+            match &stage.work {
+                Work::Waiting(asked) => self.abandon(asked.session, key),
+                Work::Collect(collected) => {
+                    if let Some(session) = collected.session() {
+                        self.abandon(session, key);
+                    }
+                }
+                Work::Idle | Work::Skip(_) => {}
+            }
         }
+        self.release_input(key);
         let before = match before {
             Some(Stage::Http2(hub)) => {
                 self.close_hub(key, *hub, close);
@@ -176,6 +183,7 @@ impl<D: Driver> Shard<D> {
 
     /// Gives up the record of a connection that has ended.
     pub(crate) fn forget(&mut self, key: Key) {
+        self.release_input(key);
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };

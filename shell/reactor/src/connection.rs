@@ -21,7 +21,7 @@ use tiderace_wire::{Framing, Session};
 
 use crate::chunked::CHUNKS;
 use crate::hand_over::Seeking;
-use crate::http::{HttpStage, KeptRequest};
+use crate::http::{HttpStage, KeptRequest, Work};
 use crate::hub::Hub;
 use crate::options::Deadlines;
 use crate::pool::Outgoing;
@@ -157,6 +157,24 @@ impl<S> Connection<S> {
         }
     }
 
+    /// How much of `most` bytes may be read of a client that may not have logged in.
+    pub(crate) fn early_room(&self, most: usize, ahead_max: usize) -> usize {
+        match &self.stage {
+            Stage::Live(live) if live.session.is_established() => most,
+            Stage::Http(HttpStage { work: Work::Collect(collected), .. })
+                if !collected.is_awaiting() =>
+            {
+                most
+            }
+            Stage::Http2(_) | Stage::Closing { .. } => most,
+            _ => {
+                let secured = self.flags.has(Flags::SECURED);
+                let least = if secured { EARLY_RECORDS_BYTES } else { EARLY_READ_BYTES_MIN };
+                most.min(ahead_max.saturating_sub(self.input_len()).max(least))
+            }
+        }
+    }
+
     /// Whether so much waits to be written that nothing more should be read: a client that asks and
     /// does not listen must not fill our memory with answers.
     pub(crate) fn is_clogged(&self) -> bool {
@@ -179,6 +197,11 @@ impl<S> Connection<S> {
         self.input.as_ref().map_or(0, |input| input.len())
     }
 }
+
+/// What is read at least, however much waits of a client that has not logged in.
+const EARLY_READ_BYTES_MIN: usize = 2048;
+/// The same of one that speaks TLS: what is kept of one record, and all of another.
+const EARLY_RECORDS_BYTES: usize = 40 * 1024;
 
 /// The listener of records that no client brought about.
 pub(crate) const NO_LISTENER: u16 = u16::MAX;
@@ -375,6 +398,8 @@ impl Flags {
     pub(crate) const UNSENT: u32 = 1 << 17;
     /// The beginning of a record has come, and not its end.
     pub(crate) const PARTIAL: u32 = 1 << 18;
+    /// What its client has begun and not finished counts in the memory budget.
+    pub(crate) const COUNTED: u32 = 1 << 20;
     /// It is carried by a stream of an HTTP/2 connection: its tunnel is in the shard's table.
     pub(crate) const TUNNEL: u32 = 1 << 19;
 

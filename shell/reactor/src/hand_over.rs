@@ -114,6 +114,7 @@ impl<D: Driver> Shard<D> {
             // It has moved once already; the client may open another stream.
             return self.begin_unknown(key);
         }
+        self.release_input(key);
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
@@ -173,6 +174,7 @@ impl<D: Driver> Shard<D> {
             Close::new(CloseCode::PeerGone, "the client goes on by another connection");
         self.part(to, &superseded, Farewell::Transport, false);
         self.detached.remove(to);
+        self.release_input(from);
         let Some(mut donor) = self.connections.remove(from) else { return };
         self.change_gauge(Some(Gauge::of(&donor.stage)), None);
         self.uncount_backlog(donor.outgoing.as_deref());

@@ -10,13 +10,14 @@
 //! Relies on the HTTP crate for framing. Requests are answered in order. Invariant: after a request
 //! whose framing is in doubt nothing more is read from the connection.
 
-use tiderace_base::{Close, CloseCode, Key, Time};
+use tiderace_base::{Close, CloseCode, Key};
 use tiderace_http1::{
-    Body, ChunkEvent, ChunkedDecoder, Connection as Persistence, HEADERS_CAPACITY, HeadScanner,
-    HttpError, RequestHead, Response as HeadWriter, ResponseBody, write_error,
+    Body, ChunkedDecoder, Connection as Persistence, HEADERS_CAPACITY, HeadScanner, HttpError,
+    RequestHead, Response as HeadWriter, ResponseBody, write_error,
 };
 use tiderace_wire::{Request, Response, Route};
 
+use crate::body::{BodyRest, Collected, Taken, take_body};
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::driver::Driver;
@@ -51,24 +52,15 @@ pub(crate) enum Work {
     Waiting(Asked),
 }
 
-/// What is left of a request body.
-#[derive(Debug)]
-pub(crate) enum BodyRest {
-    Length(u64),
-    Chunked(ChunkedDecoder),
-}
-
-/// A request whose body is being read.
-#[derive(Debug)]
-pub(crate) struct Collected {
-    protocol: u16,
-    route: Route,
-    request: KeptRequest,
-    rest: Option<BodyRest>,
-    persists: bool,
-    chunks: bool,
-    /// When the whole body is due.
-    by: Time,
+impl Work {
+    /// Whether nothing more is taken in until a session has said something.
+    pub(crate) fn waits(&self) -> bool {
+        match self {
+            Work::Waiting(_) => true,
+            Work::Collect(collected) => collected.is_awaiting(),
+            Work::Idle | Work::Skip(_) => false,
+        }
+    }
 }
 
 /// A request that a session is to answer.
@@ -85,11 +77,11 @@ pub(crate) struct Asked {
 /// A request apart from the bytes it came in.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptRequest {
-    method: String,
+    pub(crate) method: String,
     path: String,
     query: Option<String>,
     fields: Vec<(String, Vec<u8>)>,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     peer: std::net::SocketAddr,
 }
 
@@ -247,127 +239,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Reads the body of a protocol's request, unless it is there already.
-    fn receive_body(
-        &mut self,
-        key: Key,
-        protocol: u16,
-        route: Route,
-        request: &Request<'_>,
-        head: &RequestHead<'_>,
-        bytes: &[u8],
-    ) -> Step {
-        let Some(face) = self.shared.services.protocols.get(usize::from(protocol)) else {
-            return Step::Wait(bytes.len());
-        };
-        let Some(face) = &face.http else { return Step::Wait(bytes.len()) };
-        let most = face.body_bytes_max;
-        let persists = head.keep_alive() && self.stopping.is_none();
-        let chunks = head.minor_version() > 0;
-        let rest = match head.body() {
-            Body::None => None,
-            Body::Length(length) if length > most as u64 => {
-                let response = (face.too_large)(request);
-                return self.respond(key, head, response, bytes.len());
-            }
-            Body::Length(length) => Some(BodyRest::Length(length)),
-            Body::Chunked => Some(BodyRest::Chunked(ChunkedDecoder::default())),
-        };
-        let behind = bytes.get(head.consumed()..).unwrap_or_default();
-        let length = match rest {
-            None => 0,
-            Some(BodyRest::Length(length)) => usize::try_from(length).unwrap_or(usize::MAX),
-            Some(BodyRest::Chunked(_)) => usize::MAX,
-        };
-        if let Some(body) = behind.get(..length) {
-            let request = Request { body, ..*request };
-            let is_head = head.method() == "HEAD";
-            let asked = Asked { session: key, is_head, persists, chunks };
-            if !self.ask(key, protocol, &route, &request, asked) {
-                return Step::Wait(0);
-            }
-            return Step::Next(head.consumed() + length);
-        }
-        let deadlines = self.shared.options.deadlines;
-        let by = self.now.time + deadlines.message;
-        let Some(connection) = self.connections.get_mut(key) else {
-            return Step::Wait(bytes.len());
-        };
-        if head.expects_continue() {
-            let out = self.pool.queue(&mut connection.outgoing).tail();
-            out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            self.lists.write(key, &mut connection.flags);
-        }
-        connection.deadline = by.min(self.now.time + deadlines.frame);
-        if let Stage::Http(stage) = &mut connection.stage {
-            let request = KeptRequest::of(request);
-            let collected = Collected { protocol, route, request, rest, persists, chunks, by };
-            stage.work = Work::Collect(Box::new(collected));
-        }
-        Step::Next(head.consumed())
-    }
-
-    /// Adds to a body, and gives the request to its session when it is whole.
-    fn collect(&mut self, key: Key, bytes: &[u8]) -> Step {
-        let frame = self.shared.options.deadlines.frame;
-        let Some(connection) = self.connections.get_mut(key) else {
-            return Step::Wait(bytes.len());
-        };
-        let Stage::Http(stage) = &mut connection.stage else {
-            return Step::Next(0);
-        };
-        let Work::Collect(collected) = &mut stage.work else {
-            return Step::Next(0);
-        };
-        let face = self.shared.services.protocols.get(usize::from(collected.protocol));
-        let Some(face) = face.and_then(|protocol| protocol.http.as_ref()) else {
-            return Step::Wait(bytes.len());
-        };
-        let mut consumed = 0;
-        if let Some(rest) = &mut collected.rest {
-            let body = &mut collected.request.body;
-            let taken = take_body(rest, &self.shared.options.http, bytes, |part| {
-                body.extend_from_slice(part);
-            });
-            let taken = match taken {
-                Ok(taken) => taken,
-                Err(error) => return self.refuse_request(key, error, bytes.len()),
-            };
-            if body.len() > face.body_bytes_max {
-                let response = collected.request.with(|request| (face.too_large)(request));
-                self.write_answer(key, &response, false, false);
-                self.end(key, &CloseCode::FrameTooLarge.into(), Farewell::Silent);
-                return Step::Wait(bytes.len());
-            }
-            consumed = taken.consumed;
-            if !taken.over {
-                connection.deadline = collected.by.min(self.now.time + frame);
-                return if consumed == 0 { Step::Wait(0) } else { Step::Next(consumed) };
-            }
-            collected.rest = None;
-        }
-        let Work::Collect(collected) = std::mem::take(&mut stage.work) else {
-            return Step::Next(consumed);
-        };
-        let is_head = collected.request.method == "HEAD";
-        let Collected { persists, chunks, .. } = *collected;
-        let asked = Asked { session: key, is_head, persists, chunks };
-        let (protocol, route) = (collected.protocol, &collected.route);
-        let done = collected.request.with(|request| self.ask(key, protocol, route, request, asked));
-        if done {
-            return Step::Next(consumed);
-        }
-        // Its session does not take it now: it is offered again when this connection's turn comes.
-        if let Some(connection) = self.connections.get_mut(key)
-            && let Stage::Http(stage) = &mut connection.stage
-        {
-            stage.work = Work::Collect(collected);
-        }
-        Step::Wait(consumed)
-    }
-
     /// Answers a request that is no session's; its body is discarded.
-    fn respond(
+    pub(crate) fn respond(
         &mut self,
         key: Key,
         head: &RequestHead<'_>,
@@ -430,49 +303,13 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    fn refuse_request(&mut self, key: Key, error: HttpError, available: usize) -> Step {
+    pub(crate) fn refuse_request(&mut self, key: Key, error: HttpError, available: usize) -> Step {
         if let Some(connection) = self.connections.get_mut(key) {
             let date = self.dates.at(self.now.wall_ms);
             write_error(self.pool.queue(&mut connection.outgoing).tail(), error, Some(&date));
         }
         self.end(key, &Close::new(CloseCode::BadRequest, error.to_string()), Farewell::Silent);
         Step::Wait(available)
-    }
-}
-
-/// What was taken of a body.
-struct Taken {
-    consumed: usize,
-    /// Whether it ends there.
-    over: bool,
-}
-
-/// Takes what there is of a body.
-fn take_body(
-    rest: &mut BodyRest,
-    limits: &tiderace_http1::Limits,
-    bytes: &[u8],
-    mut take: impl FnMut(&[u8]),
-) -> Result<Taken, HttpError> {
-    match rest {
-        BodyRest::Length(left) => {
-            let count = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
-            take(bytes.get(..count).unwrap_or_default());
-            *left -= count as u64;
-            Ok(Taken { consumed: count, over: *left == 0 })
-        }
-        BodyRest::Chunked(decoder) => {
-            let mut consumed = 0;
-            loop {
-                let decoded = decoder.decode(limits, bytes.get(consumed..).unwrap_or_default())?;
-                consumed += decoded.consumed;
-                match decoded.event {
-                    ChunkEvent::Incomplete => return Ok(Taken { consumed, over: false }),
-                    ChunkEvent::Data(part) => take(part),
-                    ChunkEvent::End => return Ok(Taken { consumed, over: true }),
-                }
-            }
-        }
     }
 }
 

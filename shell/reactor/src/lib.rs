@@ -27,6 +27,7 @@
 
 mod accept;
 mod aliases;
+mod body;
 mod chunked;
 mod close;
 mod connection;
@@ -64,6 +65,7 @@ mod takeover;
 mod testing;
 mod timers;
 mod tunnel;
+mod unfinished;
 mod upgrade;
 mod write;
 mod ws;

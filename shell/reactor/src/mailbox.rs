@@ -152,6 +152,8 @@ pub(crate) struct Post<S> {
     uncounted: Vec<usize>,
     /// Whether any batch of `unsent` is not empty.
     pending: bool,
+    /// Bytes of letters that were under way when the turn began and that were sent since.
+    bytes: usize,
 }
 
 impl<S> Post<S> {
@@ -167,6 +169,7 @@ impl<S> Post<S> {
                 unsent: (0..shards).map(|_| Vec::new()).collect(),
                 uncounted: vec![0; shards],
                 pending: false,
+                bytes: 0,
             })
             .collect();
         for from in 0..shards {
@@ -193,10 +196,24 @@ impl<S> Post<S> {
         if let Some(batch) = self.unsent.get_mut(to.index())
             && let Some(uncounted) = self.uncounted.get_mut(to.index())
         {
-            *uncounted += letter.weight();
+            let weight = letter.weight();
+            *uncounted += weight;
+            self.bytes += weight;
             batch.push(letter);
             self.pending = true;
         }
+    }
+
+    /// A turn begins: counts anew what is under way.
+    pub(crate) fn begin_turn(&mut self) {
+        let all = self.doors.iter().map(|door| door.under_way.load(Ordering::Relaxed));
+        self.bytes = all.sum::<usize>() / self.doors.len().max(1);
+    }
+
+    /// Bytes of letters on their way: this shard's part of those of all when the turn began, and those it
+    /// has sent since.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Sends what is kept; false if a ring was full.

@@ -54,6 +54,7 @@ impl<D: Driver> Shard<D> {
         if let Some(stream) = &mut connection.stream {
             self.driver.deregister(stream);
         }
+        self.release_input(key);
         if let Some(connection) = self.connections.remove(key) {
             self.uncount_backlog(connection.outgoing.as_deref());
             self.change_gauge(Some(Gauge::UNKNOWN), None);
@@ -80,6 +81,7 @@ impl<D: Driver> Shard<D> {
             let close = Close::new(CloseCode::BadRequest, reason);
             return self.end(key, &close, Farewell::Full);
         }
+        self.release_input(key);
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };

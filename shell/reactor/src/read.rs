@@ -13,7 +13,6 @@ use tiderace_base::{Close, CloseCode, Key, Span};
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::driver::Driver;
-use crate::http::Work;
 use crate::secure::Got;
 use crate::shard::Shard;
 use crate::sniff::{Sniffed, sniff};
@@ -94,6 +93,11 @@ impl<D: Driver> Shard<D> {
         if !flags.has(Flags::READABLE) || flags.has(idle) || connection.is_clogged() {
             return 0;
         }
+        let most = if connection.flags.has(Flags::ESTABLISHED) {
+            most
+        } else {
+            connection.early_room(most, self.shared.options.ahead_bytes_max)
+        };
         if connection.flags.has(Flags::TUNNEL) {
             return self.read_by_tunnel(key, buffer, most);
         }
@@ -254,6 +258,7 @@ impl<D: Driver> Shard<D> {
         } else {
             connection.watch(self.now.time, &self.shared.options.deadlines);
             self.hold_back(key);
+            self.count_input(key);
             self.end_half_open(key);
         }
         self.rearm(key);
@@ -349,7 +354,7 @@ impl<D: Driver> Shard<D> {
         if waited && self.is_established(key) { Step::Next(consumed) } else { Step::Wait(consumed) }
     }
 
-    fn is_established(&mut self, key: Key) -> bool {
+    pub(crate) fn is_established(&mut self, key: Key) -> bool {
         let live = self.connections.get_mut(key).and_then(|connection| connection.live());
         live.is_some_and(|live| live.session.is_established())
     }
@@ -377,10 +382,10 @@ impl<D: Driver> Shard<D> {
         if let Some(connection) = self.connections.get_mut(key) {
             let ahead = connection.input_len() + connection.rest_len();
             if let Stage::Http(stage) = &connection.stage
-                && matches!(stage.work, Work::Waiting(_))
+                && stage.work.waits()
                 && ahead >= ahead_max
             {
-                // Requests behind one that waits for its answer.
+                // Requests behind one that waits for its answer, or a body ahead of its login.
                 connection.flags.set(Flags::HELD);
             }
             if let Some(live) = connection.live()

@@ -13,7 +13,7 @@ use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
 use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Live, Stage, Transport};
 use crate::driver::Driver;
-use crate::http::{Asked, Work, write_head};
+use crate::http::{Asked, HttpStage, Work, write_head};
 use crate::metrics::Rejected;
 use crate::session::{Ended, Origin};
 use crate::shard::Shard;
@@ -48,20 +48,24 @@ impl<D: Driver> Shard<D> {
         route: &Route,
         request: &Request<'_>,
         asked: Asked,
+        begun: Option<Key>,
     ) -> bool {
-        if matches!(route, Route::Open)
-            && let Err(reason) = self.admit_carried(key)
-        {
-            self.metrics.count_rejected(reason);
-            self.set_work(key, Work::Waiting(Asked { session: key, ..asked }));
-            let response = refusal(&CloseCode::TooManyConnections.into()).with("Retry-After", "5");
-            self.answer(key, &response);
-            return true;
-        }
-        let session = match route {
-            Route::Open => self.open_carried(key, protocol, request),
-            Route::Session(ticket) => self.holder(protocol, ticket),
-            Route::Respond(_) => None,
+        let session = match (begun, route) {
+            (Some(session), _) => {
+                // It waited for the body, and not for an answer.
+                self.take_pending(session);
+                Some(session)
+            }
+            (None, Route::Open) => match self.open_carried(key, protocol, request) {
+                Ok(session) => Some(session),
+                Err(response) => {
+                    self.set_work(key, Work::Waiting(Asked { session: key, ..asked }));
+                    self.answer(key, &response);
+                    return true;
+                }
+            },
+            (None, Route::Session(ticket)) => self.holder(protocol, ticket),
+            (None, Route::Respond(_)) => None,
         };
         let Some(session) = session else {
             self.set_work(key, Work::Waiting(Asked { session: key, ..asked }));
@@ -96,17 +100,61 @@ impl<D: Driver> Shard<D> {
         self.after_call(session, outcome);
         self.answer_known(session);
         self.end_lost(session);
+        self.count_input(session);
         self.rearm(session);
         self.drain_effects();
         true
     }
 
-    /// Begins a session for a request.
-    fn open_carried(&mut self, key: Key, protocol: u16, request: &Request<'_>) -> Option<Key> {
-        let (peer, listener) = {
-            let asking = self.connections.get_mut(key)?;
-            (asking.peer, asking.listener)
+    /// Begins a session for a request whose body has yet to come: what it says until then is the answer.
+    pub(crate) fn open_for_request(
+        &mut self,
+        key: Key,
+        protocol: u16,
+        request: &Request<'_>,
+    ) -> Result<Key, Response> {
+        let session = self.open_carried(key, protocol, request)?;
+        let record = self.connections.get_mut(session);
+        if let Some(Live { transport: Transport::Requests(requests), .. }) =
+            record.and_then(|record| record.live())
+        {
+            requests.pending = Some(Pending { connection: key, held: None });
+        }
+        Ok(session)
+    }
+
+    /// A session's login has been decided: the connection whose request waits for that goes on.
+    pub(crate) fn wake_request(&mut self, session: Key) {
+        let record = self.connections.get_mut(session);
+        let Some(Live { transport: Transport::Requests(requests), .. }) =
+            record.and_then(|record| record.live())
+        else {
+            return;
         };
+        let Some(key) = requests.pending.as_ref().map(|pending| pending.connection) else { return };
+        if let Some(connection) = self.connections.get_mut(key)
+            && matches!(&connection.stage, Stage::Http(HttpStage { work: Work::Collect(_), .. }))
+        {
+            self.lists.again(key, &mut connection.flags);
+        }
+    }
+
+    /// Begins a session for a request, or says why not.
+    fn open_carried(
+        &mut self,
+        key: Key,
+        protocol: u16,
+        request: &Request<'_>,
+    ) -> Result<Key, Response> {
+        if let Err(reason) = self.admit_carried(key) {
+            self.metrics.count_rejected(reason);
+            let close = CloseCode::TooManyConnections.into();
+            return Err(refusal(&close).with("Retry-After", "5"));
+        }
+        let Some(asking) = self.connections.get_mut(key) else {
+            return Err(self.unknown(protocol, request));
+        };
+        let (peer, listener) = (asking.peer, asking.listener);
         let deadline = self.now.time + self.shared.options.deadlines.login;
         let record = Connection::carried(peer, listener, deadline);
         let session = self.connections.insert(record);
@@ -116,7 +164,7 @@ impl<D: Driver> Shard<D> {
         let transport = Transport::Requests(Box::default());
         let origin = Origin { subprotocol: None, request: Some(request), unknown: false };
         self.open_session(session, protocol, transport, origin);
-        Some(session)
+        Ok(session)
     }
 
     /// Counts a session that a connection's request is to open, unless there are too many: each
@@ -181,7 +229,7 @@ impl<D: Driver> Shard<D> {
         known.then_some(ticket.key)
     }
 
-    fn unknown(&self, protocol: u16, request: &Request<'_>) -> Response {
+    pub(crate) fn unknown(&self, protocol: u16, request: &Request<'_>) -> Response {
         let registered = self.shared.services.protocols.get(usize::from(protocol));
         let face = registered.and_then(|registered| registered.http.as_ref());
         face.map_or_else(|| refusal(&CloseCode::BadRequest.into()), |face| (face.unknown)(request))
@@ -320,7 +368,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Writes the answer to the request that a connection waits with.
-    fn answer(&mut self, key: Key, response: &Response) {
+    pub(crate) fn answer(&mut self, key: Key, response: &Response) {
         let Some(asked) = self.waiting(key) else {
             return;
         };
@@ -331,8 +379,11 @@ impl<D: Driver> Shard<D> {
 
     fn waiting(&mut self, key: Key) -> Option<Asked> {
         match &self.connections.get_mut(key)?.stage {
-            Stage::Http(stage) => match stage.work {
-                Work::Waiting(asked) => Some(asked),
+            Stage::Http(stage) => match &stage.work {
+                Work::Waiting(asked) => Some(*asked),
+                Work::Collect(collected) => {
+                    Some(collected.asked(collected.session().unwrap_or(key)))
+                }
                 _ => None,
             },
             _ => None,

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_broker::Effects;
 use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{
@@ -159,6 +159,7 @@ impl<D: Driver> Shard<D> {
             self.commands.drain();
             return;
         };
+        self.broker.memory().set(MemoryUse::Mail, self.post.bytes());
         self.broker.handle(self.now, live.id, &mut self.commands, &mut self.effects);
         live.verifying |= !self.effects.verify.is_empty();
         for (session, credentials) in self.effects.verify.drain(..) {
@@ -207,14 +208,16 @@ impl<D: Driver> Shard<D> {
         let Some(key) = self.find(link, session) else {
             return;
         };
-        if matches!(reply, Reply::LoggedIn { .. } | Reply::Refused { .. })
-            && let Some(live) = self.connections.get_mut(key).and_then(|c| c.live())
-        {
+        let decided = matches!(reply, Reply::LoggedIn { .. } | Reply::Refused { .. });
+        if decided && let Some(live) = self.connections.get_mut(key).and_then(|c| c.live()) {
             live.verifying = false;
         }
         let outcome = self.call(key, |session, now, context| session.reply(now, reply, context));
         self.after_call(key, outcome);
         self.answer_known(key);
+        if decided {
+            self.wake_request(key);
+        }
         self.wake_input(key);
         self.rearm(key);
     }

@@ -29,6 +29,7 @@ use crate::shared::Shared;
 use crate::stop::Stopping;
 use crate::store::ShardStore;
 use crate::tunnel::Tunnels;
+use crate::unfinished::Unfinished;
 
 /// One event loop and everything it owns.
 pub struct Shard<D: Driver> {
@@ -59,6 +60,7 @@ pub struct Shard<D: Driver> {
     /// The records of [`crate::Services::residents`].
     pub(crate) residents: Vec<Key>,
     pub(crate) asked: Wishes,
+    pub(crate) unfinished: Unfinished,
     pub(crate) aliases: Aliases,
     pub(crate) detached: Detached,
     /// The connection whose request is for a session of another shard, until its handling is over.
@@ -168,6 +170,7 @@ impl<D: Driver> Shard<D> {
             end_log: EndLog::default(),
             residents: Vec::new(),
             asked: Wishes::default(),
+            unfinished: Unfinished::default(),
             aliases: Aliases::default(),
             detached: Detached::default(),
             moves: None,
@@ -233,6 +236,7 @@ impl<D: Driver> Shard<D> {
         self.post.rise();
         self.now = self.driver.now();
         self.began = self.now.time;
+        self.post.begin_turn();
         self.commands.begin_turn(self.now.time);
         self.pause.begin_turn(self.now.time, events.len());
         for event in events.drain(..) {

@@ -111,6 +111,7 @@ impl<D: Driver> Shard<D> {
 
     /// Moves a record's connection into the record of a session that has none.
     pub(crate) fn adopt(&mut self, from: Key, to: Key, transport: Transport) {
+        self.release_input(from);
         let Some(mut donor) = self.connections.remove(from) else {
             return;
         };

@@ -243,6 +243,11 @@ impl Step {
 }
 
 impl Transactions {
+    /// What all of them hold.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Makes room in an open transaction.
     fn stage(
         &mut self,

@@ -1,0 +1,312 @@
+//! Bodies of requests that are for a protocol.
+//!
+//! ```text
+//!   head ─▶ whose session? ─┬─ one that has logged in ──────────────▶ body, up to the protocol's limit
+//!                           ├─ one that has not ────────────────────▶ body, up to the limit before the login
+//!                           └─ a new one: logs in by the head ─┬─ in ▶ body, up to the protocol's limit
+//!                                                              └─ no ▶ answered; the body is not read
+//! ```
+//! Relies on the HTTP crate for framing. Invariant: of a client that has not logged in no more is read than
+//! the limit before the login, whatever the head announces.
+
+use tiderace_base::{CloseCode, Key, Time};
+use tiderace_http1::{Body, ChunkEvent, ChunkedDecoder, HttpError, RequestHead};
+use tiderace_wire::{Request, Route};
+
+use crate::close::Farewell;
+use crate::connection::Stage;
+use crate::driver::Driver;
+use crate::http::{Asked, HttpStage, KeptRequest, Work};
+use crate::read::Step;
+use crate::shard::Shard;
+
+/// What is left of a request body.
+#[derive(Debug)]
+pub(crate) enum BodyRest {
+    Length(u64),
+    Chunked(ChunkedDecoder),
+}
+
+/// A request whose body is being read.
+#[derive(Debug)]
+pub(crate) struct Collected {
+    protocol: u16,
+    route: Route,
+    request: KeptRequest,
+    rest: Option<BodyRest>,
+    persists: bool,
+    chunks: bool,
+    /// When the whole body is due.
+    by: Time,
+    /// Bytes that it may have.
+    most: usize,
+    /// The session that was opened for it, if its login is judged by the head.
+    session: Option<Key>,
+    /// What is to be done when that has logged in.
+    admission: Admission,
+}
+
+/// Whether a body may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    Granted,
+    /// Not before the session has logged in; whether the client waits to be told.
+    Awaited {
+        expects: bool,
+    },
+}
+
+impl Collected {
+    /// Bytes of the body so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.request.body.len()
+    }
+
+    /// The session that judges the request's head, or has judged it.
+    pub(crate) fn session(&self) -> Option<Key> {
+        self.session
+    }
+
+    /// Whether the client must not send the body yet.
+    pub(crate) fn is_awaiting(&self) -> bool {
+        self.admission != Admission::Granted
+    }
+
+    /// As a request that can be answered now: the rest of its body is not waited for.
+    pub(crate) fn asked(&self, session: Key) -> Asked {
+        let is_head = self.request.method == "HEAD";
+        Asked { session, is_head, persists: false, chunks: self.chunks }
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// Reads the body of a protocol's request, unless it is there already.
+    pub(crate) fn receive_body(
+        &mut self,
+        key: Key,
+        protocol: u16,
+        route: Route,
+        request: &Request<'_>,
+        head: &RequestHead<'_>,
+        bytes: &[u8],
+    ) -> Step {
+        let Some(face) = self.shared.services.protocols.get(usize::from(protocol)) else {
+            return Step::Wait(bytes.len());
+        };
+        let Some(face) = &face.http else { return Step::Wait(bytes.len()) };
+        let (mut most, too_large) = (face.body_bytes_max, face.too_large.clone());
+        let early = self.shared.options.ahead_bytes_max;
+        if let Route::Session(ticket) = &route
+            && head.body() != Body::None
+        {
+            let Some(session) = self.holder(protocol, ticket) else {
+                let response = self.unknown(protocol, request);
+                return self.respond(key, head, response, bytes.len());
+            };
+            if !self.is_established(session) {
+                most = most.min(early);
+            }
+        }
+        let persists = head.keep_alive() && self.stopping.is_none();
+        let chunks = head.minor_version() > 0;
+        let rest = match head.body() {
+            Body::None => None,
+            Body::Length(length) if length > most as u64 => {
+                let response = too_large(request);
+                return self.respond(key, head, response, bytes.len());
+            }
+            Body::Length(length) => Some(BodyRest::Length(length)),
+            Body::Chunked => Some(BodyRest::Chunked(ChunkedDecoder::default())),
+        };
+        let behind = bytes.get(head.consumed()..).unwrap_or_default();
+        let length = match rest {
+            None => 0,
+            Some(BodyRest::Length(length)) => usize::try_from(length).unwrap_or(usize::MAX),
+            Some(BodyRest::Chunked(_)) => usize::MAX,
+        };
+        if let Some(body) = behind.get(..length) {
+            let request = Request { body, ..*request };
+            let is_head = head.method() == "HEAD";
+            let asked = Asked { session: key, is_head, persists, chunks };
+            if !self.ask(key, protocol, &route, &request, asked, None) {
+                return Step::Wait(0);
+            }
+            return Step::Next(head.consumed() + length);
+        }
+        let deadlines = self.shared.options.deadlines;
+        let by = self.now.time + deadlines.message;
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Step::Wait(bytes.len());
+        };
+        connection.deadline = by.min(self.now.time + deadlines.frame);
+        let opens = matches!(route, Route::Open);
+        let expects = head.expects_continue();
+        let admission = Admission::Awaited { expects };
+        if let Stage::Http(stage) = &mut connection.stage {
+            let request = KeptRequest::of(request);
+            stage.work = Work::Collect(Box::new(Collected {
+                protocol,
+                route,
+                request,
+                rest,
+                persists,
+                chunks,
+                by,
+                most,
+                session: None,
+                admission,
+            }));
+        }
+        if opens {
+            self.judge_head(key, protocol, request);
+        } else {
+            self.admit_body(key, most);
+        }
+        Step::Next(head.consumed())
+    }
+
+    /// Opens the session of a request whose body has yet to come, and lets it log in by the head.
+    fn judge_head(&mut self, key: Key, protocol: u16, request: &Request<'_>) {
+        let early = self.shared.options.ahead_bytes_max;
+        let session = match self.open_for_request(key, protocol, request) {
+            Ok(session) => session,
+            Err(response) => return self.answer(key, &response),
+        };
+        if let Some(collected) = self.collected(key) {
+            collected.session = Some(session);
+        }
+        let mut judges = false;
+        let outcome = self.call(session, |session, now, context| {
+            judges = session.head(now, request, context)?;
+            Ok(())
+        });
+        self.after_call(session, outcome);
+        self.drain_effects();
+        if !judges {
+            self.admit_body(key, early);
+        }
+    }
+
+    fn collected(&mut self, key: Key) -> Option<&mut Collected> {
+        match &mut self.connections.get_mut(key)?.stage {
+            Stage::Http(HttpStage { work: Work::Collect(collected), .. }) => Some(collected),
+            _ => None,
+        }
+    }
+
+    /// The body may be read, up to so many bytes.
+    fn admit_body(&mut self, key: Key, most: usize) {
+        let Some(collected) = self.collected(key) else { return };
+        let Admission::Awaited { expects } = collected.admission else { return };
+        collected.admission = Admission::Granted;
+        collected.most = collected.most.min(most);
+        if let Some(connection) = self.connections.get_mut(key).filter(|_| expects) {
+            let out = self.pool.queue(&mut connection.outgoing).tail();
+            out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.lists.write(key, &mut connection.flags);
+        }
+    }
+
+    /// Adds to a body, and gives the request to its session when it is whole.
+    pub(crate) fn collect(&mut self, key: Key, bytes: &[u8]) -> Step {
+        let frame = self.shared.options.deadlines.frame;
+        let awaited = self.collected(key).filter(|it| it.is_awaiting()).map(|it| it.session);
+        match awaited {
+            Some(Some(session)) if !self.is_established(session) => return Step::Wait(0),
+            Some(_) => self.admit_body(key, usize::MAX),
+            None => {}
+        }
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Step::Wait(bytes.len());
+        };
+        let Stage::Http(stage) = &mut connection.stage else {
+            return Step::Next(0);
+        };
+        let Work::Collect(collected) = &mut stage.work else {
+            return Step::Next(0);
+        };
+        let face = self.shared.services.protocols.get(usize::from(collected.protocol));
+        let Some(face) = face.and_then(|protocol| protocol.http.as_ref()) else {
+            return Step::Wait(bytes.len());
+        };
+        let mut consumed = 0;
+        if let Some(rest) = &mut collected.rest {
+            let body = &mut collected.request.body;
+            let taken = take_body(rest, &self.shared.options.http, bytes, |part| {
+                body.extend_from_slice(part);
+            });
+            let taken = match taken {
+                Ok(taken) => taken,
+                Err(error) => return self.refuse_request(key, error, bytes.len()),
+            };
+            if body.len() > collected.most {
+                let response = collected.request.with(|request| (face.too_large)(request));
+                self.write_answer(key, &response, false, false);
+                self.end(key, &CloseCode::FrameTooLarge.into(), Farewell::Silent);
+                return Step::Wait(bytes.len());
+            }
+            consumed = taken.consumed;
+            if !taken.over {
+                connection.deadline = collected.by.min(self.now.time + frame);
+                return if consumed == 0 { Step::Wait(0) } else { Step::Next(consumed) };
+            }
+            collected.rest = None;
+        }
+        let Work::Collect(collected) = std::mem::take(&mut stage.work) else {
+            return Step::Next(consumed);
+        };
+        let is_head = collected.request.method == "HEAD";
+        let Collected { persists, chunks, session, .. } = *collected;
+        let asked = Asked { session: key, is_head, persists, chunks };
+        let (protocol, route) = (collected.protocol, &collected.route);
+        let done = collected
+            .request
+            .with(|request| self.ask(key, protocol, route, request, asked, session));
+        if done {
+            return Step::Next(consumed);
+        }
+        // Its session does not take it now: it is offered again when this connection's turn comes.
+        if let Some(connection) = self.connections.get_mut(key)
+            && let Stage::Http(stage) = &mut connection.stage
+        {
+            stage.work = Work::Collect(collected);
+        }
+        Step::Wait(consumed)
+    }
+}
+
+/// What was taken of a body.
+pub(crate) struct Taken {
+    pub(crate) consumed: usize,
+    /// Whether it ends there.
+    pub(crate) over: bool,
+}
+
+/// Takes what there is of a body.
+pub(crate) fn take_body(
+    rest: &mut BodyRest,
+    limits: &tiderace_http1::Limits,
+    bytes: &[u8],
+    mut take: impl FnMut(&[u8]),
+) -> Result<Taken, HttpError> {
+    match rest {
+        BodyRest::Length(left) => {
+            let count = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+            take(bytes.get(..count).unwrap_or_default());
+            *left -= count as u64;
+            Ok(Taken { consumed: count, over: *left == 0 })
+        }
+        BodyRest::Chunked(decoder) => {
+            let mut consumed = 0;
+            loop {
+                let decoded = decoder.decode(limits, bytes.get(consumed..).unwrap_or_default())?;
+                consumed += decoded.consumed;
+                match decoded.event {
+                    ChunkEvent::Incomplete => return Ok(Taken { consumed, over: false }),
+                    ChunkEvent::Data(part) => take(part),
+                    ChunkEvent::End => return Ok(Taken { consumed, over: true }),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What clients have begun to send and not finished, in the memory budget.
+//!
+//! Counted after what came has been handled: bytes that were read and not taken in, fragments, bodies, and
+//! what sessions keep until the rest comes. Little of it is the ordinary state of every second connection and
+//! is not counted. Invariant: the table has an entry for exactly those records that have [`Flags::COUNTED`].
+
+use std::collections::HashMap;
+
+use tiderace_base::{Close, CloseCode, Key, MemoryUse};
+
+use crate::close::Farewell;
+use crate::connection::{Connection, Flags, Live, Stage, Transport};
+use crate::driver::Driver;
+use crate::http::Work;
+use crate::requests::refusal;
+use crate::shard::Shard;
+
+/// What is counted, by the slot of the record.
+pub(crate) type Unfinished = HashMap<u32, (MemoryUse, usize)>;
+
+impl<S> Connection<S> {
+    /// What its client has begun and not finished, in bytes, and whether that client has logged in.
+    fn unfinished(&self) -> (usize, bool) {
+        let input = self.input_len();
+        match &self.stage {
+            Stage::Live(live) => {
+                let transport = match &live.transport {
+                    Transport::WebSocket { decoder, rest } => {
+                        decoder.heap_bytes() + rest.as_ref().map_or(0, |rest| rest.bytes.len())
+                    }
+                    _ => 0,
+                };
+                let session = live.session.unfinished_bytes();
+                (input + transport + session, live.session.is_established())
+            }
+            Stage::Http(stage) => match &stage.work {
+                Work::Collect(collected) => (input + collected.bytes(), !collected.is_awaiting()),
+                _ => (input, false),
+            },
+            _ => (input, false),
+        }
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// Counts what a client has begun and not finished. If there is no memory for it, the client hears so
+    /// and the connection ends; one that has not logged in may have no more than its small limit.
+    pub(crate) fn count_input(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let (bytes, is_known) = connection.unfinished();
+        if bytes < COUNTED_BYTES_MIN {
+            if connection.flags.has(Flags::COUNTED) {
+                self.release_input(key);
+            }
+            return;
+        }
+        self.count_much(key, bytes, is_known);
+    }
+
+    #[cold]
+    fn count_much(&mut self, key: Key, bytes: usize, is_known: bool) {
+        let early_max = self.shared.options.ahead_bytes_max;
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.flags.set(Flags::COUNTED);
+        let what = if is_known { MemoryUse::Input } else { MemoryUse::EarlyInput };
+        let memory = self.broker.memory();
+        let before = self.unfinished.insert(key.slot, (what, bytes));
+        if let Some((before, bytes)) = before {
+            memory.refund(before, bytes);
+        }
+        let grows = before.is_none_or(|(_, before)| before < bytes);
+        let room = memory.has_room(what, bytes);
+        memory.charge(what, bytes);
+        let paused = connection.flags.has(Flags::PAUSED);
+        let close = if grows && !room && !paused {
+            CloseCode::MemoryFull.into()
+        } else if !is_known && connection.assembled() > early_max {
+            let reason = format!("before the login a client may send {early_max} bytes");
+            Close::new(CloseCode::FrameTooLarge, reason)
+        } else {
+            return;
+        };
+        if matches!(connection.stage, Stage::Http(_)) {
+            let response = refusal(&close).with("Retry-After", "5");
+            self.write_answer(key, &response, false, false);
+            return self.end(key, &close, Farewell::Silent);
+        }
+        self.end(key, &close, Farewell::Full);
+    }
+
+    /// Nothing of a record counts any more.
+    pub(crate) fn release_input(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.flags.has(Flags::COUNTED) {
+            connection.flags.clear(Flags::COUNTED);
+            if let Some((what, bytes)) = self.unfinished.remove(&key.slot) {
+                self.broker.memory().refund(what, bytes);
+            }
+        }
+    }
+}
+
+impl<S> Connection<S> {
+    /// What has been put together of a message that is not whole, in bytes: unlike what is merely not taken
+    /// in, it grows as long as it is read.
+    fn assembled(&self) -> usize {
+        match &self.stage {
+            Stage::Live(Live {
+                transport: Transport::WebSocket { decoder, .. }, session, ..
+            }) => decoder.heap_bytes() + session.unfinished_bytes(),
+            Stage::Live(live) => live.session.unfinished_bytes(),
+            _ => 0,
+        }
+    }
+}
+
+/// Less is not counted.
+const COUNTED_BYTES_MIN: usize = 4096;

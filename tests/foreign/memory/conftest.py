@@ -1,0 +1,71 @@
+"""A server of this suite's own: a budget of 128 MiB under an address space of 1 GiB."""
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "raw"))
+
+BINARY = os.environ["TIDERACE_BINARY"]
+MIB = 2**20
+BUDGET = 128 * MIB
+"""`memory.messages_bytes_max` in tiderace.toml."""
+ABOVE = 128 * MIB
+"""What the server may take besides."""
+ADDRESS_SPACE = 1024 * MIB
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Server:
+    def __init__(self):
+        self.port = free_port()
+        listen = f"127.0.0.1:{self.port}"
+        self.process = subprocess.Popen(
+            [BINARY, "serve", "--config", HERE / "tiderace.toml", "--listen", listen],
+            stdin=subprocess.DEVNULL,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE)),
+        )
+        os.environ["TIDERACE_STOMP"] = listen
+        os.environ["TIDERACE_WS"] = f"ws://{listen}/stomp"
+        os.environ["TIDERACE_LOGIN"] = "mal:tide-passcode"
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise AssertionError("the server did not start")
+
+    def resident(self):
+        statm = Path(f"/proc/{self.process.pid}/statm").read_text()
+        return int(statm.split()[1]) * resource.getpagesize()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+@pytest.fixture
+def server():
+    """A new one for each attack, so that each is judged by itself. It must stop in good order."""
+    one = Server()
+    try:
+        yield one
+        assert one.process.poll() is None, "the server is gone"
+        assert one.stop() == 0
+    finally:
+        one.process.kill()

@@ -1,0 +1,336 @@
+"""Whatever clients of any protocol make the server keep, it stays within its budget and lives.
+
+Each attack tries to make it keep several times the budget. What is judged is the server's resident memory while the
+attack lasts, that it serves somebody else, and that it stops in good order afterwards.
+"""
+
+import base64
+import os
+import select
+import socket
+import struct
+import time
+
+import pytest
+from conftest import ABOVE, BUDGET, MIB
+
+QUIET = 0.4
+"""Seconds without progress after which nobody takes more."""
+ROBOT = "Bearer robot-secret"
+
+
+def connect(server):
+    one = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 * 1024)
+    return one
+
+
+class Flood:
+    """Sends to many sockets at once as much as is taken, and watches the server's memory meanwhile."""
+
+    def __init__(self, server):
+        self.server, self.most, self.sockets = server, server.resident(), []
+
+    def add(self, one, *parts, each=0, repeat=b""):
+        """The parts, and then `each` bytes made of `repeat`."""
+        one.setblocking(False)
+        self.sockets.append([one, bytearray(b"".join(parts)), each, repeat])
+
+    def run(self):
+        live, last = list(self.sockets), time.monotonic()
+        while live and time.monotonic() - last < QUIET:
+            _, writable, _ = select.select([], [entry[0] for entry in live], [], 0.05)
+            for entry in [entry for entry in live if entry[0] in writable]:
+                one, waiting, left, repeat = entry
+                if not waiting and left:
+                    block = repeat[:left] if len(repeat) > left else repeat
+                    waiting += block
+                    entry[2] = left - len(block)
+                try:
+                    sent = one.send(waiting)
+                    del waiting[:sent]
+                    last = time.monotonic()
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    live.remove(entry)
+                    continue
+                if not waiting and not entry[2]:
+                    live.remove(entry)
+            self.look()
+        for _ in range(5):
+            self.look()
+            time.sleep(0.05)
+
+    def look(self):
+        self.most = max(self.most, self.server.resident())
+
+    def judge(self):
+        """The attack is still there, and the server is well."""
+        self.look()
+        assert self.server.process.poll() is None, "the server is gone"
+        assert self.most <= BUDGET + ABOVE, f"resident: {self.most // MIB} MiB"
+        with connect(self.server) as one:
+            one.sendall(b"GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            assert one.recv(100).startswith(b"HTTP/1.1 200")
+        for entry in self.sockets:
+            entry[0].close()
+
+
+def flood(server, count, size, begin, repeat=b"x" * 65536):
+    """So many connections that begin with something and send so many bytes after it."""
+    one = Flood(server)
+    for number in range(count):
+        client = connect(server)
+        parts = begin(client, number)
+        one.add(client, *([parts] if isinstance(parts, bytes) else parts), each=size, repeat=repeat)
+    one.run()
+    one.judge()
+
+
+def post(fields="", length=16_000_000, path="/topics/x"):
+    return f"POST {path} HTTP/1.1\r\nHost: h\r\n{fields}Content-Length: {length}\r\n\r\n".encode()
+
+
+CREDENTIALS = {
+    "none": "",
+    "a wrong token": "Authorization: Bearer wrong\r\n",
+    "a wrong password": f"Authorization: Basic {base64.b64encode(b'mal:wrong').decode()}\r\n",
+    "a token": f"Authorization: {ROBOT}\r\n",
+}
+
+
+@pytest.mark.parametrize("who", CREDENTIALS)
+@pytest.mark.parametrize("path", ["/topics/x", "/operations"])
+def test_bodies(server, who, path):
+    flood(server, 60, 15_900_000, lambda *_: post(CREDENTIALS[who], path=path))
+
+
+@pytest.mark.parametrize("who", CREDENTIALS)
+def test_bodies_in_chunks(server, who):
+    head = f"POST /topics/x HTTP/1.1\r\nHost: h\r\n{CREDENTIALS[who]}Transfer-Encoding: chunked\r\n\r\n".encode()
+    flood(server, 60, 15_900_000, lambda *_: head, b"8000\r\n" + b"x" * 0x8000 + b"\r\n")
+
+
+def test_bodies_to_sessions_without_login(server):
+    def begin(client, _):
+        client.sendall(b"GET /socket.io/?EIO=4&transport=polling HTTP/1.1\r\nHost: h\r\n\r\n")
+        answer = client.recv(4096)
+        while b'"sid":"' not in answer:
+            answer += client.recv(4096)
+        sid = answer.split(b'"sid":"')[1].split(b'"')[0].decode()
+        return post(length=999_000, path=f"/socket.io/?EIO=4&transport=polling&sid={sid}")
+
+    flood(server, 400, 998_000, begin)
+
+
+def http2(kind, flags, stream, payload=b""):
+    return struct.pack("!I", len(payload))[1:] + bytes([kind, flags]) + struct.pack("!I", stream) + payload
+
+
+@pytest.mark.parametrize("who", ["nobody", "a token"])
+def test_streams_of_http2(server, who):
+    """Windows are honoured: what the server opens is used."""
+    token = b"\x00\x0dauthorization\x13Bearer robot-secret" if who == "a token" else b""
+    fields = b"\x83\x86\x00\x05:path\x09/topics/x\x00\x0a:authority\x01h" + token
+    one = Flood(server)
+    links = []
+    for _ in range(4):
+        client = connect(server)
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2(4, 0, 0))
+        client.sendall(b"".join(http2(1, 4, 2 * at + 1, fields) for at in range(100)))
+        client.settimeout(0.02)
+        links.append((client, {0: 65_535} | {2 * at + 1: 65_535 for at in range(100)}, bytearray()))
+    last = time.monotonic()
+    while time.monotonic() - last < QUIET:
+        for client, windows, buffer in list(links):
+            for stream in list(windows)[1:]:
+                size = min(16_384, windows[0], windows[stream])
+                if size > 0:
+                    try:
+                        client.settimeout(0.5)
+                        client.sendall(http2(0, 0, stream, b"x" * size))
+                        client.settimeout(0.002)
+                    except OSError:
+                        break
+                    windows[0] -= size
+                    windows[stream] -= size
+                    last = time.monotonic()
+            try:
+                buffer += client.recv(65536)
+            except OSError:
+                continue
+            while len(buffer) >= 9:
+                length, kind = int.from_bytes(buffer[:3], "big"), buffer[3]
+                if len(buffer) < 9 + length:
+                    break
+                stream = int.from_bytes(buffer[5:9], "big")
+                if kind == 8 and stream in windows:
+                    windows[stream] += int.from_bytes(buffer[9:13], "big")
+                elif kind == 3:
+                    windows.pop(stream, None)
+                elif kind == 4 and not buffer[4] & 1:
+                    client.send(http2(4, 1, 0))
+                del buffer[: 9 + length]
+        one.look()
+    one.sockets = [[client] for client, _, _ in links]
+    one.judge()
+
+
+def websocket(path, protocol):
+    fields = "Host: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    key = base64.b64encode(os.urandom(16)).decode()
+    offer = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
+    return f"GET {path} HTTP/1.1\r\n{fields}Sec-WebSocket-Key: {key}\r\n{offer}\r\n".encode()
+
+
+def frame(payload, opcode=1, fin=True):
+    head = bytes([(0x80 if fin else 0) | opcode])
+    size = len(payload)
+    head += bytes([0x80 | size]) if size < 126 else bytes([0x80 | 126]) + struct.pack("!H", size)
+    return head + b"\0\0\0\0" + payload
+
+
+WEBSOCKETS = {
+    "stomp": ("/stomp", "v12.stomp"),
+    "native": ("/tiderace", "tiderace.1"),
+    "rsocket": ("/rsocket", None),
+    "socket.io": ("/socket.io/?EIO=4&transport=websocket", None),
+}
+
+
+@pytest.mark.parametrize("protocol", WEBSOCKETS)
+def test_fragments_of_messages_without_login(server, protocol):
+    upgrade = websocket(*WEBSOCKETS[protocol])
+    flood(server, 60, 15_000_000, lambda *_: [upgrade, frame(b"a", 2, False)], frame(b"x" * 32_768, 0, False))
+
+
+@pytest.mark.parametrize("protocol", WEBSOCKETS)
+def test_frames_without_login(server, protocol):
+    head = b"\x82\xff" + struct.pack("!Q", 15_000_000) + b"\0\0\0\0"
+    flood(server, 60, 14_900_000, lambda *_: [websocket(*WEBSOCKETS[protocol]), head])
+
+
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\nlogin:mal\npasscode:tide-passcode\n\n\0"
+SEND = b"SEND\ndestination:/topic/x\ncontent-length:15900000\n\n"
+
+
+def logged_in(client, *_):
+    client.sendall(CONNECT)
+    assert client.recv(4096).startswith(b"CONNECTED")
+    return b""
+
+
+def test_stomp_without_login(server):
+    flood(server, 60, 15_900_000, lambda *_: [CONNECT[:-2], b"x:", b"\0"])
+    flood(server, 60, 15_900_000, lambda *_: SEND)
+
+
+def test_stomp_messages_unfinished(server):
+    flood(server, 60, 15_000_000, lambda *args: [logged_in(*args), SEND])
+
+
+def test_websocket_messages_unfinished(server):
+    def begin(client, _):
+        client.sendall(websocket("/stomp", "v12.stomp") + frame(CONNECT))
+        answer = client.recv(4096)
+        while b"CONNECTED" not in answer:
+            answer += client.recv(4096)
+        return [frame(SEND, 2, False)]
+
+    flood(server, 60, 15_000_000, begin, frame(b"x" * 32_768, 0, False))
+
+
+def test_stomp_transactions(server):
+    message = b"SEND\ntransaction:t\ndestination:/topic/x\ncontent-length:60000\n\n" + b"x" * 60_000 + b"\0"
+    begin = lambda *args: [logged_in(*args), b"BEGIN\ntransaction:t\n\n\0"]
+    flood(server, 20, 50_000_000, begin, message)
+
+
+@pytest.mark.parametrize("kind", ["topic", "queue"])
+def test_names(server, kind):
+    def begin(client, number):
+        logged_in(client)
+        name = "n" * 900
+        return b"".join(
+            f"SEND\ndestination:/{kind}/{number}/{place}/{name}\n\n\0".encode() for place in range(50_000)
+        )
+
+    flood(server, 12, 0, begin)
+
+
+def test_subscriptions(server):
+    def begin(client, number):
+        logged_in(client)
+        return b"".join(
+            f"SUBSCRIBE\nid:{place}\ndestination:/topic/{number}/{place}/*x{'y' * 200}\n\n\0".encode()
+            for place in range(10_000)
+        )
+
+    flood(server, 100, 0, begin)
+
+
+def test_readers_that_do_not_read(server):
+    """Each has a topic of its own, so that no message is shared."""
+    readers = []
+    for number in range(60):
+        reader = connect(server)
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        logged_in(reader)
+        reader.sendall(f"SUBSCRIBE\nid:0\ndestination:/topic/r/{number}\n\n\0".encode())
+        readers.append(reader)
+
+    def begin(client, number):
+        logged_in(client)
+        size = 8_000_000
+        return [
+            part
+            for place in range(5)
+            for part in (
+                f"SEND\ndestination:/topic/r/{number * 5 + place}\ncontent-length:{size}\n\n".encode(),
+                b"x" * size,
+                b"\0",
+            )
+        ]
+
+    flood(server, 12, 0, begin)
+    for reader in readers:
+        reader.close()
+
+
+def test_changes_of_a_large_value(server):
+    """Some bytes each, of which every reader would get a megabyte."""
+    with connect(server) as one:
+        value = b'{"a":"' + b"x" * 900_000 + b'"}'
+        head = f"PUT /topics/m HTTP/1.1\r\nHost: h\r\nAuthorization: {ROBOT}\r\nContent-Type: application/json\r\n"
+        one.sendall(head.encode() + f"Content-Length: {len(value)}\r\n\r\n".encode() + value)
+        assert one.recv(100).startswith(b"HTTP/1.1 2")
+    readers = []
+    for _ in range(4):
+        reader = connect(server)
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        logged_in(reader)
+        reader.sendall(b"SUBSCRIBE\nid:0\ndestination:/topic/m\n\n\0")
+        readers.append(reader)
+    head = f"PATCH /topics/m HTTP/1.1\r\nHost: h\r\nAuthorization: {ROBOT}\r\n"
+    head += "Content-Type: application/merge-patch+json\r\nContent-Length: 11\r\n\r\n"
+    flood(server, 10, 0, lambda _, number: b"".join(head.encode() + b'{"b":%5d}' % place for place in range(100)))
+    for reader in readers:
+        reader.close()
+
+
+def test_values(server):
+    """Retained, each under a name of its own."""
+    def begin(client, number):
+        logged_in(client)
+        return [
+            part
+            for place in range(20)
+            for part in (
+                f"SEND\ndestination:/topic/v/{number}/{place}\nretain:true\ncontent-length:2000000\n\n".encode(),
+                b"x" * 2_000_000,
+                b"\0",
+            )
+        ]
+
+    flood(server, 10, 0, begin)
