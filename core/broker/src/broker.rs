@@ -1,6 +1,6 @@
 //! The broker of one shard: its state, and where calls and mail go.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,15 +18,18 @@ use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
 use crate::effects::{Asker, Effects, Mail};
 use crate::exchange::Exchanges;
+use crate::graces::Graces;
 use crate::history::History;
-use crate::lock::Lock;
+use crate::lock::Locks;
 use crate::missing::Missing;
 use crate::names::Names;
 use crate::notices::Notices;
 use crate::operate::Gathering;
 use crate::owners::Owners;
 use crate::presence::Presence;
+use crate::pressure::Holding;
 use crate::remove::Removal;
+use crate::selectors::Selecting;
 use crate::service::Services;
 use crate::serving::Inbox;
 use crate::session::Session;
@@ -69,7 +72,7 @@ pub struct Broker {
     pub(crate) remote_patterns_at: u64,
     /// As a home: what new subscriptions have yet to get.
     pub(crate) snapshots: Snapshots,
-    /// Pages that sessions here wait for and this home gives.
+    /// Pages that are to be given, a few each turn.
     pub(crate) own_pages: VecDeque<(Asker, u32)>,
     /// As a home: recent messages.
     pub(crate) history: History,
@@ -82,10 +85,13 @@ pub struct Broker {
     /// As a home: shards told to hold back publishers of a full queue.
     pub(crate) full_queues: Map<Path, u64>,
     /// Destinations whose publishers here wait, and who waits.
-    pub(crate) held: Map<Destination, Vec<SessionId>>,
-    /// Sessions above the mark.
-    pub(crate) slow: Vec<Key>,
+    pub(crate) held: Map<Destination, Holding>,
+    /// Sessions above the mark for which publishers wait.
+    pub(crate) slow: BTreeSet<Key>,
+    /// As a home.
+    pub(crate) graces: Graces,
     pub(crate) windows: Windows,
+    pub(crate) selecting: Selecting,
     /// The number of the next message whose home this is.
     pub(crate) next_sequence: u64,
     /// The epoch of the next subscription; see [`crate::Asker`].
@@ -110,15 +116,11 @@ pub struct Broker {
     /// The specification that was read last.
     pub(crate) last_spec: Option<ReadSpec>,
     /// Operations that several homes have a part in.
-    pub(crate) gatherings: Map<(SessionId, Token), Gathering>,
+    pub(crate) gatherings: BTreeMap<(SessionId, Token), Gathering>,
     /// As a home: removals under way.
     pub(crate) removals: VecDeque<Removal>,
     /// As a home.
-    pub(crate) locks: Map<Path, Lock>,
-    pub(crate) locks_waited: usize,
-    /// Those of the locks that somebody waits for, and perhaps some that nobody does any more.
-    pub(crate) locks_awaited: Set<Path>,
-    pub(crate) last_fence: u64,
+    pub(crate) locks: Locks,
     pub(crate) views: Box<Views>,
     /// Present if there is a store.
     pub(crate) durable: Option<Box<Durability>>,
@@ -160,8 +162,10 @@ impl Broker {
             inbox: Inbox::default(),
             full_queues: Map::default(),
             held: Map::default(),
-            slow: Vec::new(),
+            slow: BTreeSet::new(),
+            graces: Graces::default(),
             windows: Windows::default(),
+            selecting: Selecting::default(),
             next_sequence: 1,
             next_epoch: 0,
             recoveries_begun: false,
@@ -175,12 +179,9 @@ impl Broker {
             specs: Set::default(),
             specs_swept_at: 0,
             last_spec: None,
-            gatherings: Map::default(),
+            gatherings: BTreeMap::new(),
             removals: VecDeque::new(),
-            locks: Map::default(),
-            locks_waited: 0,
-            locks_awaited: Set::default(),
-            last_fence: 0,
+            locks: Locks::default(),
             views: Box::new(Views::new(&options.views)),
             durable: None,
             versions_from: 0,
@@ -256,7 +257,8 @@ impl Broker {
             Mail::Interested { asker, answer } => {
                 self.interested(now, from, asker, answer, effects)
             }
-            Mail::More { asker, bytes } => self.give_more(now, asker, bytes, effects),
+            // Not at once: a session may ask for many.
+            Mail::More { asker, bytes } => self.own_pages.push_back((asker, bytes)),
             Mail::Enough { asker } => self.end_snapshot(&asker),
             Mail::Portion { asker, portion } => {
                 self.take_portion(now, from, asker, portion, effects)
@@ -275,7 +277,7 @@ impl Broker {
                 self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
             }
             Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
-            Mail::Pause { destination, on } => self.hold(destination, on, effects),
+            Mail::Pause { destination, hold } => self.hold(now, destination, hold, effects),
             Mail::Wait { session, destination } => self.wait_for(session, destination, effects),
             Mail::Deferred { session, on } => self.pause_for_work(session, on, effects),
             Mail::View(mail) => self.view_mail(now, from, *mail, effects),
@@ -329,15 +331,12 @@ impl Broker {
         self.forget_all_asked(session);
         self.hide_session(now, session, effects);
         self.relax(now, key_of(session), effects);
+        self.wait_no_more(session);
         if let Some(mut record) = self.sessions.remove(key_of(session)) {
             let principal = record.principal.take();
             self.forget_principal(principal);
-            self.backlog_bytes = self.backlog_bytes.saturating_sub(record.backlog_bytes());
+            self.backlog_bytes = self.backlog_bytes.saturating_sub(record.waiting_bytes());
             self.metrics.sessions -= 1;
-        }
-        self.slow.retain(|slow| *slow != key_of(session));
-        for waiting in self.held.values_mut() {
-            waiting.retain(|held| *held != session);
         }
     }
 
@@ -478,6 +477,7 @@ impl Broker {
             let path = topic.path.clone();
             self.announce_as(now, &path, None, effects);
         }
+        self.end_priority(key);
         self.names.remove(key, &self.topics);
         let topic = self.topics.remove(key);
         let price = topic.as_ref().map_or(0, |topic| price_of_topic(&topic.path));

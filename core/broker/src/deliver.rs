@@ -146,47 +146,6 @@ impl Broker {
         self.fan_out_topic(now, key, run, effects);
     }
 
-    /// A topic is something else from now on. What waits of it goes where its next messages will go,
-    /// and what is withheld goes at once if they will.
-    pub(crate) fn set_spec(
-        &mut self,
-        now: Now,
-        key: Key,
-        spec: Arc<TopicSpec>,
-        effects: &mut Effects,
-    ) {
-        let Some(topic) = self.topics.get_mut(key) else { return };
-        let (priority, interval) = (spec.priority, spec.conflation.interval);
-        let presence = spec.presence;
-        let before = std::mem::replace(&mut topic.spec, spec);
-        if before.presence != presence {
-            self.review_presence(now, key, effects);
-        }
-        let moves = before.priority != priority;
-        let ends = !before.conflation.interval.is_zero() && interval.is_zero();
-        if !moves && !ends {
-            return;
-        }
-        self.refresh_pattern_subscribers(key);
-        let Some(topic) = self.topics.get(key) else { return };
-        let path = topic.path.clone();
-        let subscribers = topic.subscribers.iter().chain(topic.by_pattern.iter());
-        let subscribers: Vec<Subscriber> = subscribers.copied().collect();
-        for Subscriber { session, key: subscription, .. } in subscribers {
-            let record = self.sessions.get_mut(session);
-            let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) else { continue };
-            if moves {
-                backlog.move_topic(&path, priority);
-            }
-            let window = backlog.window(subscription, &path).filter(|_| ends);
-            if let Some(window) = window
-                && self.interval(key, session, subscription).is_zero()
-            {
-                self.end_window(now, window, effects);
-            }
-        }
-    }
-
     /// The same for a topic that has been looked up.
     pub(crate) fn fan_out_topic(
         &mut self,
@@ -246,6 +205,11 @@ impl Broker {
         }
         if self.is_disowned(topic, to) {
             return;
+        }
+        let record = self.sessions.get(to.session);
+        let subscription = record.and_then(|record| record.subscription(to.key));
+        if subscription.is_some_and(|subscription| subscription.selector.is_some()) {
+            return self.offer_selected(now, topic, to, run, effects);
         }
         for (from, end) in self.wanted(now, to, run) {
             let reached = run.run().first() + u64::from(end) - 1;
@@ -338,7 +302,8 @@ impl Broker {
         // from a subscriber before its grace is over.
         let most = self.options.backlog_bytes_high.saturating_mul(OVERSHOOT);
         let within = held + bytes <= most;
-        if policy == SlowConsumer::Block || (!lagging && within) {
+        let waits = spec.is_some_and(|spec| !spec.grace.is_zero());
+        if policy == SlowConsumer::Block || (waits && !lagging && within) {
             self.press(now, topic, session, effects);
             return self.push(session, pending, Some(topic), priority, effects);
         }
@@ -373,6 +338,7 @@ impl Broker {
         }
         let after = record.backlog_bytes();
         self.backlog_bytes = (self.backlog_bytes + after).saturating_sub(held);
+        self.lag(now, session);
         self.note_given_up(session, conflated, dropped);
         for (key, count) in refunds {
             self.refund(session, key, count);
@@ -509,7 +475,7 @@ impl Broker {
     }
 
     /// Looks up anew which pattern subscriptions the topic has, if patterns have changed.
-    fn refresh_pattern_subscribers(&mut self, key: Key) {
+    pub(crate) fn refresh_pattern_subscribers(&mut self, key: Key) {
         let at = self.patterns_at;
         let Some(topic) = self.topics.get_mut(key) else {
             return;

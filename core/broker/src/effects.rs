@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, SessionId, ShardId};
+use tiderace_base::{Close, SessionId, ShardId, Span};
 use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
@@ -192,8 +192,9 @@ pub enum Mail {
     Pause {
         /// Which destination.
         destination: Destination,
-        /// Whether to hold.
-        on: bool,
+        /// How long each of them waits for such destinations in any minute; zero: until it is let go.
+        /// Absent: they go on.
+        hold: Option<Span>,
     },
     /// About views.
     View(Box<ViewMail>),

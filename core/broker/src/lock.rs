@@ -6,17 +6,19 @@
 //! below the highest that it has seen, so that what a late holder sent does not come after what its
 //! successor did. Invariants: at most one session holds a lock; those who wait get it in order.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Condition, Operation, Outturn, Token};
 
 use crate::Action;
-use crate::broker::{Broker, key_of};
+use crate::broker::{Broker, Map, key_of};
 use crate::effects::Effects;
+use crate::holdings::Held;
 use crate::operate::{Operated, Operator};
 use crate::topic::Home;
+use crate::waiters::Waiters;
 
 /// Locks whose home is one shard, and sessions that wait for one of them, at most.
 const LOCKS_MAX: usize = 1_000_000;
@@ -27,41 +29,23 @@ pub(crate) const FENCES_PER_MS: u64 = 1024;
 /// Locks and claims of one session.
 const HOLDINGS_MAX: usize = 10_000;
 
+/// The locks whose home is one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    by_name: Map<Path, Lock>,
+    /// Who waits for which lock, by the time at which that ends.
+    ends: BTreeMap<(Time, u64), Path>,
+    /// Numbers those who wait.
+    next_order: u64,
+    pub(crate) last_fence: u64,
+}
+
 /// One lock.
 #[derive(Debug)]
-pub(crate) struct Lock {
+struct Lock {
     holder: SessionId,
     fence: u64,
-    waiting: VecDeque<(Operator, Time)>,
-}
-
-/// Something that a session gives back when it ends; one for each request for it, and one in the end.
-#[derive(Debug)]
-pub(crate) struct Holding {
-    name: Path,
-    what: Held,
-    /// The request, as long as it has no answer.
-    asked: Option<Token>,
-}
-
-/// What a session holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
-    /// A lock, or a place among those who wait for it.
-    Lock {
-        /// Zero while it is waited for.
-        fence: u64,
-    },
-    /// A topic that it has for itself.
-    Claim,
-    /// A topic that goes when it goes.
-    Creation,
-}
-
-impl Held {
-    fn is_like(self, other: Held) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
-    }
+    waiters: Waiters,
 }
 
 /// What a home holds publishers of a topic to.
@@ -96,23 +80,24 @@ impl Broker {
         if let Err(close) = self.may_operate(&operator, Action::Publish, &name) {
             return self.answer_operation(&operator, Err(close), effects);
         }
-        let until = now.time + patience;
-        let full = self.locks.len() >= LOCKS_MAX;
-        match self.locks.get_mut(&name) {
+        let locks = &mut self.locks;
+        let full = locks.by_name.len() >= LOCKS_MAX;
+        match locks.by_name.get_mut(&name) {
             None if full => {
                 let result = Err(CloseCode::TooManyTopics.into());
                 self.answer_operation(&operator, result, effects);
             }
-            None => self.grant(now, name, operator, VecDeque::new(), effects),
+            None => self.grant(now, name, operator, Waiters::default(), effects),
             Some(lock) if lock.holder == operator.session => {
                 let (fence, said) = (lock.fence, self.records_said());
                 self.reserve_fences(fence);
                 self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
             }
-            Some(lock) if !patience.is_zero() && self.locks_waited < WAITING_MAX => {
-                lock.waiting.push_back((operator, until));
-                self.locks_waited += 1;
-                self.locks_awaited.insert(name);
+            Some(lock) if !patience.is_zero() && locks.ends.len() < WAITING_MAX => {
+                let until = now.time + patience;
+                locks.next_order += 1;
+                lock.waiters.push(locks.next_order, operator, until);
+                locks.ends.insert((until, locks.next_order), name);
             }
             Some(_) => {
                 let reason =
@@ -128,17 +113,18 @@ impl Broker {
         now: Now,
         name: Path,
         operator: Operator,
-        waiting: VecDeque<(Operator, Time)>,
+        mut waiters: Waiters,
         effects: &mut Effects,
     ) {
         let said = self.records_said();
         let fence = self.next_fence(now);
-        let is_same = |(waits, _): &(Operator, Time)| waits.session == operator.session;
+        let holder = operator.session;
         // Whatever else the session has asked for it is answered too, as if it came now.
-        let (same, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_same);
-        self.locks_waited -= same.len();
-        self.locks.insert(name, Lock { holder: operator.session, fence, waiting });
-        for operator in std::iter::once(operator).chain(same.into_iter().map(|(same, _)| same)) {
+        let same = std::iter::from_fn(|| waiters.pop_of(holder)).collect::<Vec<_>>();
+        self.locks.by_name.insert(name, Lock { holder, fence, waiters });
+        self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
+        for (end, operator) in same {
+            self.locks.ends.remove(&end);
             self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
         }
     }
@@ -148,9 +134,9 @@ impl Broker {
     /// those of earlier lives as long as it is not set back; a store knows up to where they went.
     fn next_fence(&mut self, now: Now) -> u64 {
         let clock = now.wall_ms.saturating_mul(FENCES_PER_MS);
-        self.last_fence = self.last_fence.saturating_add(1).max(clock);
-        self.reserve_fences(self.last_fence);
-        self.last_fence
+        self.locks.last_fence = self.locks.last_fence.saturating_add(1).max(clock);
+        self.reserve_fences(self.locks.last_fence);
+        self.locks.last_fence
     }
 
     /// At the home of its name.
@@ -161,16 +147,13 @@ impl Broker {
         name: &Path,
         effects: &mut Effects,
     ) -> Operated {
-        let Some(lock) = self.locks.get_mut(name) else {
+        let Some(lock) = self.locks.by_name.get_mut(name) else {
             return Err(CloseCode::LockNotHeld.into());
         };
         if lock.holder != operator.session {
-            let is_own = |(waits, _): &(Operator, Time)| waits.session == operator.session;
-            let waiting = std::mem::take(&mut lock.waiting);
-            let (own, others): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_own);
-            lock.waiting = others;
-            self.locks_waited -= own.len();
-            for (operator, _) in own {
+            let own = std::iter::from_fn(|| lock.waiters.pop_of(operator.session));
+            for (end, operator) in own.collect::<Vec<_>>() {
+                self.locks.ends.remove(&end);
                 let reason = format!(
                     "this session has given up its place among those who wait for the lock {name}"
                 );
@@ -179,34 +162,27 @@ impl Broker {
             }
             return Err(CloseCode::LockNotHeld.into());
         }
-        if let Some(mut lock) = self.locks.remove(name)
-            && let Some((next, _)) = lock.waiting.pop_front()
+        if let Some(mut lock) = self.locks.by_name.remove(name)
+            && let Some((end, next)) = lock.waiters.pop()
         {
-            self.locks_waited -= 1;
-            self.grant(now, name.clone(), next, lock.waiting, effects);
+            self.locks.ends.remove(&end);
+            self.grant(now, name.clone(), next, lock.waiters, effects);
         }
         Ok(Outturn::Done)
     }
 
     /// Those who have waited long enough are told so.
     pub(crate) fn end_waiting(&mut self, now: Now, effects: &mut Effects) {
-        if self.locks_awaited.is_empty() {
-            return;
-        }
-        let (mut over, locks) = (Vec::new(), &mut self.locks);
-        self.locks_awaited.retain(|name| {
-            let Some(lock) = locks.get_mut(name) else { return false };
-            lock.waiting.retain(|(operator, until)| {
-                let kept = *until > now.time;
-                if !kept {
-                    over.push((operator.clone(), name.clone()));
-                }
-                kept
-            });
-            !lock.waiting.is_empty()
-        });
-        self.locks_waited -= over.len();
-        for (operator, name) in over {
+        while let Some(first) = self.locks.ends.first_entry() {
+            let (until, order) = *first.key();
+            if until > now.time {
+                return;
+            }
+            let name = first.remove();
+            let lock = self.locks.by_name.get_mut(&name);
+            let Some((_, operator)) = lock.and_then(|lock| lock.waiters.take(order)) else {
+                continue;
+            };
             let reason = format!("another session holds the lock {name}, and the patience is over");
             let result = Err(Close::new(CloseCode::LockHeld, reason));
             self.answer_operation(&operator, result, effects);
@@ -248,16 +224,13 @@ impl Broker {
     /// On the session's shard: what it asks for is to be given back when it ends.
     pub(crate) fn note_holding(&mut self, session: SessionId, token: Token, operation: &Operation) {
         match operation {
-            Operation::Unlock { name } => {
-                return self.forget_holding(session, name, Held::Lock { fence: 0 });
-            }
+            Operation::Unlock { name } => return self.forget_holding(session, name, Held::Lock),
             Operation::Release { path } => return self.forget_holding(session, path, Held::Claim),
             _ => {}
         }
         let Some((name, what)) = self.held_by(operation) else { return };
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
-        let holding = Holding { name: name.clone(), what, asked: Some(token) };
-        record.rare.get_or_insert_default().holdings.push(holding);
+        record.rare.get_or_insert_default().holdings.get_or_insert_default().ask(what, name, token);
     }
 
     /// What a session has by an operation until it ends, if that is anything.
@@ -269,7 +242,7 @@ impl Broker {
             heeds.then_some((path, Held::Creation))
         };
         match operation {
-            Operation::Lock { name, .. } => Some((name, Held::Lock { fence: 0 })),
+            Operation::Lock { name, .. } => Some((name, Held::Lock)),
             Operation::Claim { path } => Some((path, Held::Claim)),
             Operation::Create { path, spec, .. } => creation(path, spec),
             Operation::Update(update) => creation(&update.path, update.spec.as_ref()?),
@@ -280,14 +253,16 @@ impl Broker {
     /// Whether a session may ask for that: it holds no more than it may.
     pub(crate) fn may_hold(&self, session: SessionId, operation: &Operation) -> bool {
         let rare = self.session(session).and_then(|record| record.rare.as_ref());
-        rare.is_none_or(|rare| rare.holdings.len() < HOLDINGS_MAX)
+        let holdings = rare.and_then(|rare| rare.holdings.as_ref());
+        holdings.is_none_or(|holdings| holdings.len() < HOLDINGS_MAX)
             || self.held_by(operation).is_none()
     }
 
     fn forget_holding(&mut self, session: SessionId, name: &Path, what: Held) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
-        if let Some(rare) = &mut record.rare {
-            rare.holdings.retain(|held| held.name != *name || !held.what.is_like(what));
+        let holdings = record.rare.as_mut().and_then(|rare| rare.holdings.as_mut());
+        if let Some(holdings) = holdings {
+            holdings.forget(what, name);
         }
     }
 
@@ -295,22 +270,16 @@ impl Broker {
     pub(crate) fn note_answer(&mut self, session: SessionId, token: Token, result: &Operated) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let Some(rare) = &mut record.rare else { return };
-        let asked = rare.holdings.iter().position(|held| held.asked == Some(token));
-        let Some(place) = asked else { return };
-        let mut held = rare.holdings.swap_remove(place);
-        match result {
-            Ok(Outturn::Locked { fence }) => held.what = Held::Lock { fence: *fence },
-            Ok(_) => {}
+        let Some(holdings) = &mut rare.holdings else { return };
+        let granted = match result {
+            Ok(Outturn::Locked { fence }) => Some(*fence),
+            Ok(_) => Some(0),
             // It is there, although the store does not have it.
-            Err(close) if close.code == CloseCode::StoreUnavailable => {}
-            Err(_) => return,
-        }
-        held.asked = None;
-        let same = |known: &Holding| {
-            known.asked.is_none() && known.name == held.name && known.what.is_like(held.what)
+            Err(close) if close.code == CloseCode::StoreUnavailable => Some(0),
+            Err(_) => None,
         };
-        rare.holdings.retain(|known| !same(known));
-        rare.holdings.push(held);
+        holdings.answered(token, granted);
+        rare.holdings.take_if(|holdings| holdings.is_empty());
     }
 
     /// On the session's shard: the fence of the lock that a condition names.
@@ -323,11 +292,8 @@ impl Broker {
             return Ok(0);
         };
         let rare = self.session(session).and_then(|record| record.rare.as_ref());
-        let held = rare.into_iter().flat_map(|rare| &rare.holdings);
-        let fence = held.filter(|held| held.name == *name).find_map(|held| match held.what {
-            Held::Lock { fence } if fence > 0 => Some(fence),
-            _ => None,
-        });
+        let holdings = rare.and_then(|rare| rare.holdings.as_ref());
+        let fence = holdings.and_then(|holdings| holdings.fence(name));
         fence.ok_or_else(|| {
             let reason = format!("this session does not hold the lock {name}; nothing was changed");
             Close::new(CloseCode::LockNotHeld, reason)
@@ -357,10 +323,10 @@ impl Broker {
     pub(crate) fn give_back(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let Some(rare) = &mut record.rare else { return };
-        let holdings = std::mem::take(&mut rare.holdings);
-        for Holding { name, what, .. } in holdings {
+        let Some(holdings) = rare.holdings.take() else { return };
+        for (what, name) in holdings.into_names() {
             let operation = match what {
-                Held::Lock { .. } => Operation::Unlock { name },
+                Held::Lock => Operation::Unlock { name },
                 Held::Claim => Operation::Release { path: name },
                 Held::Creation => Operation::Abandon { path: name },
             };
@@ -388,5 +354,41 @@ fn lock_named(condition: &Condition, depth: usize) -> Option<&Path> {
             all.iter().find_map(|condition| lock_named(condition, depth + 1))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use tiderace_base::ShardId;
+    use tiderace_wire::{Command, Commands, Credentials};
+
+    use super::*;
+    use crate::BrokerOptions;
+    use crate::effects::Mail;
+
+    #[test]
+    fn whoever_asked_for_one_lock_ten_thousand_times_gives_it_back_once() {
+        let options = BrokerOptions { shards: 2, ..BrokerOptions::default() };
+        let mut broker = Broker::new(ShardId(0), Arc::new(options));
+        let (now, mut effects) = (Now::default(), Effects::default());
+        let session = broker.open(now, 0);
+        let mut commands = Commands::new();
+        commands.push(Command::Login(Credentials::default()));
+        let name = (0..).map(|number| Path::parse(&format!("lock{number}")).unwrap());
+        let name = name.into_iter().find(|name| broker.home(name) == ShardId(1)).unwrap();
+        for token in 1..=9_000 {
+            let operation = Operation::Lock { name: name.clone(), patience: Span::from_secs(600) };
+            commands.push(Command::Operate { token, operation: Box::new(operation) });
+        }
+        broker.handle(now, session, &mut commands, &mut effects);
+        let asked = effects.mail.drain(..).count();
+        assert_eq!(asked, 9_000);
+        broker.close(now, session, &mut effects);
+        let unlocks = effects.mail.iter().filter(|(_, mail)| matches!(mail, Mail::Operate { .. }));
+        assert_eq!(unlocks.count(), 1);
     }
 }

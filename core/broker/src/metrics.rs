@@ -45,7 +45,7 @@ broker_metrics! {
     conflated true "tiderace_messages_conflated_total" "" "Messages replaced by newer ones of the same topic in backlogs.";
     dead_lettered true "tiderace_messages_dead_lettered_total" "" "Messages moved to a dead-letter queue.";
     redelivered true "tiderace_messages_redelivered_total" "" "Messages delivered again after a rejection, or after a consumer ended that had most likely taken them.";
-    slow_consumers true "tiderace_slow_consumers_total" "" "Times a subscriber's backlog stayed above the mark for longer than the grace period.";
+    slow_consumers true "tiderace_slow_consumers_total" "" "Times a subscriber's backlog stayed above the mark for longer than the grace, if there is one.";
     publishers_paused true "tiderace_publishers_paused_total" "" "Times a publisher was held back for a slow subscriber or a full queue.";
     denied true "tiderace_authorisation_denied_total" "" "Commands refused for lack of permission.";
     calls true "tiderace_calls_total" "" "Calls of services.";

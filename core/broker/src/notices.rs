@@ -40,7 +40,7 @@ pub(crate) struct Notices {
 }
 
 /// One target of a subscription that wants notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Noticer {
     session: Key,
     key: SubscriptionKey,

@@ -305,8 +305,10 @@ impl Broker {
 
     /// Forgets the answers that a session which has ended would have had.
     pub(crate) fn forget_gatherings(&mut self, session: SessionId) {
-        if !self.gatherings.is_empty() {
-            self.gatherings.retain(|(asker, _), _| *asker != session);
+        let own = (session, Token::MIN)..=(session, Token::MAX);
+        let own: Vec<Token> = self.gatherings.range(own).map(|((_, token), _)| *token).collect();
+        for token in own {
+            self.gatherings.remove(&(session, token));
         }
     }
 }

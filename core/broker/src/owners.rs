@@ -7,6 +7,7 @@
 //! before; anonymous sessions own nothing; every subscription that waits is answered once, or its
 //! session has ended; what is private is shown to nobody for owning a topic there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
@@ -36,7 +37,7 @@ pub(crate) struct Asked {
 /// What one shard knows of owners among its sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    asked: Map<(SessionId, SubscriptionKey), Asked>,
+    asked: BTreeMap<(SessionId, SubscriptionKey), Asked>,
     /// Subscriptions that are there because their sessions own what the rules would refuse.
     owned: Map<(SessionId, SubscriptionKey), ()>,
     /// As a home: under whose name the next request for messages of such a subscription is made. It
@@ -276,8 +277,10 @@ impl Broker {
 
     /// A session has ended.
     pub(crate) fn forget_all_asked(&mut self, session: SessionId) {
-        if !self.owners.asked.is_empty() {
-            self.owners.asked.retain(|(asker, _), _| *asker != session);
+        let own = (session, SubscriptionKey(0))..=(session, SubscriptionKey(u32::MAX));
+        let asked = self.owners.asked.range(own).map(|((_, key), _)| *key);
+        for key in asked.collect::<Vec<_>>() {
+            self.owners.asked.remove(&(session, key));
         }
     }
 

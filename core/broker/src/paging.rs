@@ -270,7 +270,11 @@ impl Broker {
 
     /// Whether there is something to do that would have been too much for one call.
     pub fn has_work(&self) -> bool {
-        !self.own_pages.is_empty() || !self.removals.is_empty()
+        !self.own_pages.is_empty()
+            || !self.removals.is_empty()
+            || self.queues.has_work()
+            || self.is_selecting()
+            || self.is_changing_presence()
     }
 
     /// Does a slice of it; to be called once per turn while there is some.
@@ -280,6 +284,9 @@ impl Broker {
             self.give_more(now, asker, bytes, effects);
         }
         self.remove_more(now, effects);
+        self.queue_work(now, effects);
+        self.select_more(now, effects);
+        self.change_more(now, effects);
     }
 }
 

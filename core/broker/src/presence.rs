@@ -4,11 +4,13 @@
 //! A topic's home knows whether its specification wants presence and tells the shards that have
 //! subscribers of it; each of these shows its own. Relies on mail keeping its order. Invariants: a
 //! session shows once however many subscriptions it has there; what shows is hidden when its session
-//! ends; nothing is kept for topics and sessions that do not show.
+//! ends; nothing is kept for topics and sessions that do not show. Many that come or go at once show so
+//! some each turn, in the order in which they did.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use tiderace_base::{Key, Now, SessionId, ShardId};
+use tiderace_base::{Key, Now, SessionId, ShardId, Time};
 use tiderace_topics::Path;
 use tiderace_value::append_text;
 
@@ -21,6 +23,8 @@ use crate::topic::members;
 
 /// Subscribers that one shard shows; what comes on top does not show.
 const PRESENT_MAX: usize = 1_000_000;
+/// Topics that one turn shows or hides: about two milliseconds' worth.
+pub(crate) const CHANGES_PER_TURN: usize = 256;
 
 /// What one shard shows.
 #[derive(Debug, Default)]
@@ -28,8 +32,29 @@ pub(crate) struct Presence {
     /// By topic with presence: its subscribers here, and how many subscriptions each has.
     attended: Map<Path, Map<Key, u32>>,
     present: usize,
+    /// The topics that each session attends.
+    by_session: Map<Key, BTreeSet<Path>>,
     /// Sessions that show, if sessions do.
     sessions: Map<Key, Opened>,
+    /// What is to be shown, or with no value hidden, when it is its turn.
+    changes: VecDeque<(Path, Option<Vec<u8>>)>,
+    /// How many changes may still be made in the turn of that time.
+    left: usize,
+    turn: Option<Time>,
+}
+
+impl Presence {
+    fn note(&mut self, session: Key, path: &Path) {
+        self.by_session.entry(session).or_default().insert(path.clone());
+    }
+
+    fn forget(&mut self, session: Key, path: &Path) {
+        let Some(paths) = self.by_session.get_mut(&session) else { return };
+        paths.remove(path);
+        if paths.is_empty() {
+            self.by_session.remove(&session);
+        }
+    }
 }
 
 /// What is known of a session from its beginning.
@@ -57,10 +82,8 @@ impl Broker {
         principal: &Principal,
         effects: &mut Effects,
     ) {
-        let attended = self.presence.attended.iter();
-        let present = attended.filter(|(_, present)| present.contains_key(&key_of(session)));
-        let present: Vec<Path> = present.map(|(path, _)| path.clone()).collect();
-        for path in present {
+        let key = key_of(session);
+        for path in self.presence.by_session.get(&key).cloned().unwrap_or_default() {
             self.show_present(now, &path, session, effects);
         }
         self.show_session(now, session, principal, effects);
@@ -92,7 +115,7 @@ impl Broker {
         }
         body.extend_from_slice(format!(r#","since":{since_ms}}}"#).as_bytes());
         if let Some(path) = session_path(session) {
-            self.show_value(now, path, &body, effects);
+            self.change_presence(now, path, Some(body), effects);
         }
     }
 
@@ -102,7 +125,7 @@ impl Broker {
         if opened.is_some_and(|opened| opened.shown)
             && let Some(path) = session_path(session)
         {
-            self.hide_value(now, path, effects);
+            self.change_presence(now, path, None, effects);
         }
     }
 
@@ -150,8 +173,9 @@ impl Broker {
         let present = self.presence.attended.remove(path).unwrap_or_default();
         self.presence.present -= present.len();
         for session in present.into_keys() {
+            self.presence.forget(session, path);
             if let Some(path) = presence_path(path, self.id_of(session)) {
-                self.hide_value(now, path, effects);
+                self.change_presence(now, path, None, effects);
             }
         }
     }
@@ -164,6 +188,7 @@ impl Broker {
             *count += 1;
         } else if room {
             present.insert(session, 1);
+            self.presence.note(session, path);
             self.presence.present += 1;
             self.show_present(now, path, self.id_of(session), effects);
         }
@@ -187,8 +212,9 @@ impl Broker {
         if *count == 0 {
             present.remove(&session);
             self.presence.present -= 1;
+            self.presence.forget(session, &path);
             if let Some(path) = presence_path(&path, self.id_of(session)) {
-                self.hide_value(now, path, effects);
+                self.change_presence(now, path, None, effects);
             }
         }
     }
@@ -198,7 +224,45 @@ impl Broker {
         let mut body = begin_who(session, &principal);
         body.push(b'}');
         if let Some(path) = presence_path(path, session) {
-            self.show_value(now, path, &body, effects);
+            self.change_presence(now, path, Some(body), effects);
+        }
+    }
+
+    /// Shows or hides something, now or when it is its turn.
+    fn change_presence(
+        &mut self,
+        now: Now,
+        path: Path,
+        body: Option<Vec<u8>>,
+        effects: &mut Effects,
+    ) {
+        if self.presence.turn != Some(now.time) {
+            (self.presence.turn, self.presence.left) = (Some(now.time), CHANGES_PER_TURN);
+        }
+        if !self.presence.changes.is_empty() || self.presence.left == 0 {
+            return self.presence.changes.push_back((path, body));
+        }
+        self.presence.left -= 1;
+        self.make_change(now, path, body, effects);
+    }
+
+    fn make_change(&mut self, now: Now, path: Path, body: Option<Vec<u8>>, effects: &mut Effects) {
+        match body {
+            Some(body) => self.show_value(now, path, &body, effects),
+            None => self.hide_value(now, path, effects),
+        }
+    }
+
+    /// Whether something is still to be shown or hidden.
+    pub(crate) fn is_changing_presence(&self) -> bool {
+        !self.presence.changes.is_empty()
+    }
+
+    /// Shows and hides some of what waits for that; to be called once a turn.
+    pub(crate) fn change_more(&mut self, now: Now, effects: &mut Effects) {
+        for _ in 0..CHANGES_PER_TURN {
+            let Some((path, body)) = self.presence.changes.pop_front() else { return };
+            self.make_change(now, path, body, effects);
         }
     }
 
@@ -214,4 +278,59 @@ fn session_path(session: SessionId) -> Option<Path> {
 /// Where a subscriber shows; nowhere if the path would be too long or too deep.
 fn presence_path(path: &Path, session: SessionId) -> Option<Path> {
     Path::parse(&format!("{PRESENCE}{path}/{session}")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use tiderace_wire::{
+        Command, Commands, Credentials, Destination, Kind, Subscribe, SubscriptionKey, Target,
+        TopicSpec,
+    };
+
+    use super::*;
+    use crate::BrokerOptions;
+
+    #[test]
+    fn many_that_end_at_once_are_hidden_in_slices() {
+        let mut options = BrokerOptions::default();
+        options.topic_default = Arc::new(TopicSpec { presence: true, ..TopicSpec::default() });
+        let mut broker = Broker::new(ShardId(0), Arc::new(options));
+        let (now, mut effects) = (Now::default(), Effects::default());
+        let room = Destination { kind: Kind::Topic, path: Path::parse("room").unwrap() };
+        let sessions: Vec<SessionId> = (0..2_000)
+            .map(|_| {
+                let session = broker.open(now, 0);
+                let mut commands = Commands::new();
+                commands.push(Command::Login(Credentials::default()));
+                let targets = vec![Target::Exact(room.clone())];
+                let subscribe = Subscribe::new(SubscriptionKey(0), targets);
+                commands.push(Command::Subscribe(Box::new(subscribe)));
+                broker.handle(now, session, &mut commands, &mut effects);
+                session
+            })
+            .collect();
+        let settle = |broker: &mut Broker| {
+            let mut turns = 0;
+            while broker.has_work() {
+                let before = broker.presence.changes.len();
+                broker.work(now, &mut Effects::default());
+                assert!(before - broker.presence.changes.len() <= CHANGES_PER_TURN);
+                turns += 1;
+            }
+            turns
+        };
+        settle(&mut broker);
+        assert_eq!(broker.metrics().retained, 2_000);
+        for session in &sessions {
+            broker.close(now, *session, &mut effects);
+        }
+        assert!(broker.metrics().retained >= 2_000 - CHANGES_PER_TURN as u64);
+        assert!(settle(&mut broker) >= 2_000 / CHANGES_PER_TURN - 1);
+        assert_eq!(broker.metrics().retained, 0);
+        assert!(broker.presence.by_session.is_empty());
+    }
 }

@@ -1,19 +1,26 @@
-//! Back-pressure: publishers of a topic wait for its slow subscribers, for a while.
+//! Back-pressure: publishers of a topic wait for its slow subscribers, for a while, if the topic says so.
 //!
 //! ```text
-//!   backlog above the mark ─▶ press: home is told, publishers are held back
-//!     ├─ backlog below the low mark again ─▶ relax: publishers go on, nothing was lost
-//!     └─ grace period over ─▶ lagging: publishers go on, the topic's policy applies to this one
-//!          └─ backlog below the low mark ─▶ an ordinary subscriber again
+//!   backlog above the mark
+//!     ├─ no grace, or it is used up ─▶ lagging: the topic's policy applies to this one
+//!     └─ grace ─▶ press: home is told, publishers are held back, until
+//!          ├─ the backlog is below the low mark again: nothing was lost
+//!          └─ the grace is over ─▶ lagging
 //! ```
+//! The grace is the topic's: its home holds publishers no longer than that in any minute, however many
+//! subscribers are slow, and a publisher is held no longer by all such topics together. Only the policy
+//! `block` holds them without end. By default there is no grace, and a slow subscriber affects itself alone.
 
-use tiderace_base::{Key, Now, SessionId, ShardId};
+use std::collections::BTreeSet;
+
+use tiderace_base::{Key, Now, SessionId, ShardId, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind};
 
 use crate::SlowConsumer;
-use crate::broker::{Broker, key_of};
+use crate::broker::{Broker, Set, key_of};
 use crate::effects::{Effects, Mail};
+use crate::graces::Allowance;
 use crate::session::Slow;
 use crate::topic::{Home, bit, members};
 
@@ -25,13 +32,12 @@ impl Broker {
         };
         let rare = record.rare.get_or_insert_default();
         let slow = rare.slow.get_or_insert_with(|| {
-            self.slow.push(session);
-            Slow { since: now.time, lagging: false, topics: Vec::new() }
+            self.slow.insert(session);
+            Slow { since: now.time, lagging: false, topics: BTreeSet::new() }
         });
-        if slow.topics.contains(&topic) {
+        if !slow.topics.insert(topic) {
             return;
         }
-        slow.topics.push(topic);
         let Some(record) = self.topics.get_mut(topic) else {
             return;
         };
@@ -39,6 +45,16 @@ impl Broker {
         if record.pressing == 1 {
             let path = record.path.clone();
             self.tell_pressure(now, path, true, effects);
+        }
+    }
+
+    /// The session's backlog is above the mark, and nobody waits for it.
+    pub(crate) fn lag(&mut self, now: Now, session: Key) {
+        let Some(record) = self.sessions.get_mut(session) else { return };
+        let slow = &mut record.rare.get_or_insert_default().slow;
+        if slow.is_none() {
+            *slow = Some(Slow { since: now.time, lagging: true, topics: BTreeSet::new() });
+            self.metrics.slow_consumers += 1;
         }
     }
 
@@ -59,7 +75,7 @@ impl Broker {
         if let Some(backlog) = &mut record.backlog {
             backlog.forget_newest();
         }
-        self.slow.retain(|slow| *slow != session);
+        self.slow.remove(&session);
         self.release(now, slow.topics, effects);
     }
 
@@ -73,33 +89,49 @@ impl Broker {
 
     /// Ends the grace periods that are over.
     pub(crate) fn end_graces(&mut self, now: Now, effects: &mut Effects) {
-        for session in self.slow.clone() {
+        self.end_holds(now, effects);
+        for session in self.slow.iter().copied().collect::<Vec<Key>>() {
             let Some(record) = self.sessions.get_mut(session) else {
                 continue;
             };
             let Some(slow) = record.slow_mut() else {
                 continue;
             };
-            if slow.lagging {
-                continue;
-            }
             let waited = now.time.since(slow.since);
-            let (over, kept): (Vec<Key>, Vec<Key>) = slow.topics.iter().partition(|topic| {
-                self.topics.get(**topic).is_none_or(|topic| {
-                    topic.spec.slow_consumer != SlowConsumer::Block && waited >= topic.spec.grace
-                })
-            });
+            let (over, kept): (BTreeSet<Key>, BTreeSet<Key>) =
+                slow.topics.iter().partition(|topic| {
+                    self.topics.get(**topic).is_none_or(|topic| {
+                        topic.spec.slow_consumer != SlowConsumer::Block
+                            && waited >= topic.spec.grace
+                    })
+                });
             if over.is_empty() {
                 continue;
             }
             slow.lagging = true;
             slow.topics = kept;
+            self.slow.remove(&session);
             self.metrics.slow_consumers += 1;
             self.release(now, over, effects);
         }
     }
 
-    fn release(&mut self, now: Now, topics: Vec<Key>, effects: &mut Effects) {
+    /// As a home: publishers that have waited for the whole grace of a topic go on.
+    fn end_holds(&mut self, now: Now, effects: &mut Effects) {
+        self.graces.sweep(now.time);
+        while let Some(key) = self.graces.next_over(now.time) {
+            let Some(topic) = self.topics.get_mut(key) else { continue };
+            let Some(home) = topic.home.as_mut() else { continue };
+            // It may have become one that blocks meanwhile: then it presses again.
+            home.rare_mut().pressed = 0;
+            home.tidy();
+            let path = topic.path.clone();
+            self.work.unblock();
+            self.tell_all(now, path, None, effects);
+        }
+    }
+
+    fn release(&mut self, now: Now, topics: BTreeSet<Key>, effects: &mut Effects) {
         for topic in topics {
             let Some(record) = self.topics.get_mut(topic) else {
                 continue;
@@ -137,6 +169,14 @@ impl Broker {
         let floor = || Home::starting(self.history.floor_of(path));
         let home = topic.home.get_or_insert_with(floor);
         let before = home.pressed();
+        let grace = match topic.spec.slow_consumer {
+            SlowConsumer::Block => Span::ZERO,
+            _ => topic.spec.grace,
+        };
+        let blocks = topic.spec.slow_consumer == SlowConsumer::Block;
+        if on && before == 0 && !blocks && !self.graces.begin(now.time, key, grace) {
+            return home.tidy();
+        }
         let after = if on { before | bit(from) } else { before & !bit(from) };
         home.rare_mut().pressed = after;
         home.tidy();
@@ -144,42 +184,61 @@ impl Broker {
             return;
         }
         if after == 0 {
+            self.graces.end(now.time, key);
             self.work.unblock();
         }
-        // Who publishes is not known; a shard without publishers has nobody to hold.
+        self.tell_all(now, path.clone(), (after != 0).then_some(grace), effects);
+    }
+
+    /// Tells all shards that publishers of a topic wait, for no longer than the grace if that is not
+    /// zero, or that they go on. Who publishes is not known; a shard without publishers has nobody to hold.
+    fn tell_all(&mut self, now: Now, path: Path, hold: Option<Span>, effects: &mut Effects) {
         let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
-        let destination = Destination { kind: Kind::Topic, path: path.clone() };
+        let destination = Destination { kind: Kind::Topic, path };
         for shard in members(all) {
-            self.tell_pause(shard, destination.clone(), after != 0, effects);
+            self.tell_pause(now, shard, destination.clone(), hold, effects);
         }
     }
 
     /// Tells a shard to hold publishers of a destination back, or to let them go.
     pub(crate) fn tell_pause(
         &mut self,
+        now: Now,
         shard: ShardId,
         destination: Destination,
-        on: bool,
+        hold: Option<Span>,
         effects: &mut Effects,
     ) {
         if shard == self.shard {
-            self.hold(destination, on, effects);
+            self.hold(now, destination, hold, effects);
         } else {
-            effects.mail.push((shard, Mail::Pause { destination, on }));
+            effects.mail.push((shard, Mail::Pause { destination, hold }));
         }
     }
 
     /// On a publisher's shard: holds from the next message on, or lets everybody go.
-    pub(crate) fn hold(&mut self, destination: Destination, on: bool, effects: &mut Effects) {
-        if on {
-            self.held.entry(destination).or_default();
+    pub(crate) fn hold(
+        &mut self,
+        now: Now,
+        destination: Destination,
+        hold: Option<Span>,
+        effects: &mut Effects,
+    ) {
+        if let Some(grace) = hold {
+            // Those who wait already were counted as it was.
+            self.held.entry(destination).or_insert_with(|| Holding::of(grace));
             return;
         }
-        for session in self.held.remove(&destination).unwrap_or_default() {
+        let held = self.held.remove(&destination).unwrap_or_default();
+        for session in held.waiting {
             let Some(record) = self.sessions.get_mut(key_of(session)) else {
                 continue;
             };
             record.blocked_by = record.blocked_by.saturating_sub(1);
+            let waits = record.rare.as_mut().and_then(|rare| rare.waits.as_mut());
+            if let Some(waits) = waits {
+                waits.end(now.time, &destination, held.grace);
+            }
             if record.blocked_by == 0 {
                 effects.resume.push((record.link, session));
             }
@@ -189,24 +248,93 @@ impl Broker {
     /// Holds a session back if it publishes to a destination that is held.
     pub(crate) fn wait_if_held(
         &mut self,
+        now: Now,
         session: SessionId,
         destination: &Destination,
         effects: &mut Effects,
     ) {
-        let Some(waiting) = self.held.get_mut(destination) else {
+        let Some(held) = self.held.get_mut(destination) else {
             return;
         };
-        if waiting.contains(&session) {
+        if held.waiting.contains(&session) {
             return;
         }
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
-        waiting.push(session);
+        let waits = record.rare.get_or_insert_default().waits.get_or_insert_default();
+        if !waits.begin(now.time, destination, held.grace) {
+            return;
+        }
+        held.waiting.insert(session);
         record.blocked_by += 1;
         if record.blocked_by == 1 {
             self.metrics.publishers_paused += 1;
             effects.pause.push((record.link, session));
         }
+    }
+
+    /// A session ends: nobody has to let it go any more.
+    pub(crate) fn wait_no_more(&mut self, session: SessionId) {
+        let rare = self.sessions.get_mut(key_of(session)).and_then(|record| record.rare.as_mut());
+        let Some(waits) = rare.and_then(|rare| rare.waits.take()) else { return };
+        for destination in waits.destinations {
+            if let Some(held) = self.held.get_mut(&destination) {
+                held.waiting.remove(&session);
+            }
+        }
+    }
+}
+
+/// What a publisher waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    destinations: Set<Destination>,
+    /// How many of them let it go when a grace is over.
+    limited: u32,
+    allowance: Allowance,
+}
+
+impl Waits {
+    /// It is to wait for one more: whether it does. Once it waits, it publishes nothing that is not under
+    /// way already.
+    fn begin(&mut self, now: Time, destination: &Destination, grace: Span) -> bool {
+        if !grace.is_zero() {
+            if self.limited == 0 && self.allowance.begin(now, grace).is_none() {
+                return false;
+            }
+            self.limited += 1;
+        }
+        self.destinations.insert(destination.clone());
+        true
+    }
+
+    fn end(&mut self, now: Time, destination: &Destination, grace: Span) {
+        if self.destinations.remove(destination) && !grace.is_zero() {
+            self.limited -= 1;
+            if self.limited == 0 {
+                self.allowance.end(now);
+            }
+        }
+    }
+
+    /// Whether it waits for nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.destinations.is_empty()
+    }
+}
+
+/// A destination whose publishers wait.
+#[derive(Debug, Default)]
+pub(crate) struct Holding {
+    /// Who waits.
+    waiting: BTreeSet<SessionId>,
+    /// How long a publisher waits for such destinations in any minute; zero: without end.
+    grace: Span,
+}
+
+impl Holding {
+    fn of(grace: Span) -> Holding {
+        Holding { waiting: BTreeSet::new(), grace }
     }
 }

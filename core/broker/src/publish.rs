@@ -41,7 +41,7 @@ impl Broker {
         }
         self.metrics.messages_received += run.len() as u64;
         if !self.held.is_empty() {
-            self.wait_if_held(session, run.destination(), effects);
+            self.wait_if_held(now, session, run.destination(), effects);
         }
         let home = self.home(&run.destination().path);
         if home == self.shard {

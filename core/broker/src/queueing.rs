@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId, ShardId};
+use tiderace_base::{Now, SessionId, ShardId, Span};
 use tiderace_queues::{Consume, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
@@ -33,7 +33,8 @@ impl Broker {
             let told = self.full_queues.entry(path.clone()).or_default();
             if *told & bit(from) == 0 {
                 *told |= bit(from);
-                self.tell_pause(from, Destination { kind: Kind::Queue, path }, true, effects);
+                let destination = Destination { kind: Kind::Queue, path };
+                self.tell_pause(now, from, destination, Some(Span::ZERO), effects);
             }
         }
     }
@@ -165,6 +166,15 @@ impl Broker {
         }
     }
 
+    /// Goes on with searches that were too long for one turn.
+    pub(crate) fn queue_work(&mut self, now: Now, effects: &mut Effects) {
+        if self.queues.has_work() {
+            let mut out = Vec::new();
+            self.queues.work(now, &mut out);
+            self.apply(now, out, effects);
+        }
+    }
+
     pub(crate) fn queue_tick(&mut self, now: Now, effects: &mut Effects) {
         let mut out = Vec::new();
         self.queues.tick(now, &mut out);
@@ -190,7 +200,7 @@ impl Broker {
                     let told = self.full_queues.remove(&path).unwrap_or_default();
                     for shard in members(told) {
                         let destination = Destination { kind: Kind::Queue, path: path.clone() };
-                        self.tell_pause(shard, destination, false, effects);
+                        self.tell_pause(now, shard, destination, None, effects);
                     }
                 }
             }

@@ -8,16 +8,18 @@
 //! Responders of exactly the service come before those of patterns. Of them the one with the fewest
 //! open exchanges is chosen, and of equals the one that has waited longest.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tiderace_base::{CloseCode, Key, SessionId, ShardId, Slab};
 use tiderace_queues::reaches;
-use tiderace_topics::{Path, PatternIndex};
+use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Run, SubscriptionKey, Target};
 
 use crate::ServiceOptions;
 use crate::broker::Map;
+use crate::pool::{Pool, Rank};
 
 /// One end of an exchange, anywhere on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +70,14 @@ pub(crate) struct Services {
     subscriptions: Map<(SessionId, SubscriptionKey), Key>,
     /// Services with responders of exactly that name, or with calls waiting.
     named: Map<Path, Service>,
+    /// Responders by pattern, each pattern once.
     patterns: PatternIndex<Key>,
+    pools: Slab<PatternPool>,
+    by_pattern: Map<Pattern, Key>,
+    /// How many pools keep an order.
+    ordered: usize,
+    /// How many responders were looked at for calls.
+    looked_at: Cell<u64>,
     /// Services with calls waiting, by their turn.
     turns: BTreeMap<u64, Path>,
     /// Rises with everything that is put in an order.
@@ -79,9 +88,16 @@ pub(crate) struct Services {
     waiting_bytes: usize,
 }
 
+/// The responders of one pattern.
+#[derive(Debug)]
+struct PatternPool {
+    pattern: Pattern,
+    pool: Pool,
+}
+
 #[derive(Debug, Default)]
 struct Service {
-    responders: Vec<Key>,
+    pool: Pool,
     waiting: VecDeque<Calling>,
     /// Its place among those with calls waiting.
     turn: u64,
@@ -104,6 +120,11 @@ struct Responder {
 impl Responder {
     fn has_room(&self) -> bool {
         self.open < self.window && self.credit != Some(0)
+    }
+
+    /// Its place among others, if it has room.
+    fn rank(&self, at: Key) -> Option<Rank> {
+        self.has_room().then_some((self.open, self.chosen, at))
     }
 }
 
@@ -142,13 +163,28 @@ impl Services {
             return;
         }
         responder.targets.push(target.clone());
-        match target {
+        let responders = &self.responders;
+        let rank = |at: Key| responders.get(at)?.rank(at);
+        let pool = match target {
             Target::Exact(destination) => {
                 let service = self.named.entry(destination.path.clone()).or_default();
-                self.served += usize::from(service.responders.is_empty());
-                service.responders.push(at);
+                self.served += usize::from(service.pool.is_empty());
+                Some(&mut service.pool)
             }
-            Target::Pattern(_, pattern) => self.patterns.insert(pattern, at),
+            Target::Pattern(_, pattern) => {
+                let key = *self.by_pattern.entry(pattern.clone()).or_insert_with(|| {
+                    let (pattern, pool) = (pattern.clone(), Pool::default());
+                    let key = self.pools.insert(PatternPool { pattern: pattern.clone(), pool });
+                    self.patterns.insert(&pattern, key);
+                    key
+                });
+                self.pools.get_mut(key).map(|known| &mut known.pool)
+            }
+        };
+        if let Some(pool) = pool {
+            self.ordered -= usize::from(pool.is_ordered());
+            pool.insert(at, rank);
+            self.ordered += usize::from(pool.is_ordered());
         }
         self.look_again(target, out);
     }
@@ -162,8 +198,11 @@ impl Services {
         out: &mut Vec<Step>,
     ) {
         let at = self.subscriptions.get(&(session, key)).copied();
-        let Some(known) = at.and_then(|at| self.responders.get_mut(at)) else { return };
-        known.credit = known.credit.map(|credit| credit.saturating_add(calls));
+        let Some(at) = at else { return };
+        self.change(at, |known| {
+            known.credit = known.credit.map(|credit| credit.saturating_add(calls));
+        });
+        let Some(known) = self.responders.get(at) else { return };
         for target in known.targets.clone() {
             self.look_again(&target, out);
         }
@@ -176,22 +215,59 @@ impl Services {
         else {
             return;
         };
+        let rank = responder.rank(at);
         for target in &responder.targets {
             match target {
                 Target::Exact(destination) => {
                     if let Some(service) = self.named.get_mut(&destination.path) {
-                        service.responders.retain(|known| *known != at);
-                        self.served -= usize::from(service.responders.is_empty());
+                        self.ordered -= usize::from(service.pool.is_ordered());
+                        service.pool.remove(at, rank);
+                        self.ordered += usize::from(service.pool.is_ordered());
+                        self.served -= usize::from(service.pool.is_empty());
                     }
                     self.forget_idle(&destination.path);
                 }
-                Target::Pattern(_, pattern) => {
-                    self.patterns.remove(pattern, &at);
-                }
+                Target::Pattern(_, pattern) => self.leave_pattern(pattern, at, rank),
             }
         }
         for target in &responder.targets {
             self.look_again(target, out);
+        }
+    }
+
+    fn leave_pattern(&mut self, pattern: &Pattern, at: Key, rank: Option<Rank>) {
+        let Some(key) = self.by_pattern.get(pattern).copied() else { return };
+        let Some(PatternPool { pool, .. }) = self.pools.get_mut(key) else { return };
+        self.ordered -= usize::from(pool.is_ordered());
+        pool.remove(at, rank);
+        self.ordered += usize::from(pool.is_ordered());
+        if pool.is_empty() {
+            self.pools.remove(key);
+            self.by_pattern.remove(pattern);
+            self.patterns.remove(pattern, &key);
+        }
+    }
+
+    /// Changes a responder, and its place wherever there is an order.
+    fn change(&mut self, at: Key, change: impl FnOnce(&mut Responder)) {
+        let Some(known) = self.responders.get_mut(at) else { return };
+        let before = known.rank(at);
+        change(known);
+        let after = known.rank(at);
+        if self.ordered == 0 || before == after {
+            return;
+        }
+        for target in &known.targets {
+            let pool = match target {
+                Target::Exact(destination) => {
+                    self.named.get_mut(&destination.path).map(|service| &mut service.pool)
+                }
+                Target::Pattern(_, pattern) => {
+                    let key = self.by_pattern.get(pattern);
+                    key.and_then(|key| self.pools.get_mut(*key)).map(|known| &mut known.pool)
+                }
+            };
+            pool.into_iter().for_each(|pool| pool.change(before, after));
         }
     }
 
@@ -242,8 +318,7 @@ impl Services {
 
     /// One of a responder's exchanges is over.
     pub(crate) fn release(&mut self, responder: Key, out: &mut Vec<Step>) {
-        let Some(known) = self.responders.get_mut(responder) else { return };
-        known.open = known.open.saturating_sub(1);
+        self.change(responder, |known| known.open = known.open.saturating_sub(1));
         if let Some(path) = self.next_waiting(responder) {
             self.assign_next(&path, responder, out);
         }
@@ -257,6 +332,12 @@ impl Services {
     /// Subscriptions that serve.
     pub(crate) fn responders(&self) -> usize {
         self.responders.len()
+    }
+
+    /// How many responders were looked at for calls, since the start.
+    #[cfg(test)]
+    pub(crate) fn looked_at(&self) -> u64 {
+        self.looked_at.get()
     }
 
     /// Calls that wait.
@@ -344,37 +425,35 @@ impl Services {
     }
 
     fn assign(&mut self, at: Key, call: Calling, out: &mut Vec<Step>) {
-        let Some(known) = self.responders.get_mut(at) else { return };
         self.clock += 1;
-        known.open += 1;
-        known.chosen = self.clock;
-        known.credit = known.credit.map(|credit| credit.saturating_sub(1));
-        let Responder { session, key, epoch, .. } = *known;
+        let clock = self.clock;
+        self.change(at, |known| {
+            known.open += 1;
+            known.chosen = clock;
+            known.credit = known.credit.map(|credit| credit.saturating_sub(1));
+        });
+        let Some(Responder { session, key, epoch, .. }) = self.responders.get(at) else { return };
+        let (session, key, epoch) = (*session, *key, *epoch);
         out.push(Step::Assign(Responding { session, key, epoch, responder: at }, call));
     }
 
     fn choose(&self, path: &Path) -> Choice {
         let mut anybody = false;
-        let mut best: Option<(u32, u64, Key)> = None;
-        let mut consider = |at: Key, known: &Responder| {
-            anybody = true;
-            let rank = (known.open, known.chosen, at);
-            if known.has_room() && best.is_none_or(|best| rank < best) {
-                best = Some(rank);
-            }
+        let mut best: Option<Rank> = None;
+        let rank = |at: Key| self.responders.get(at)?.rank(at);
+        let mut consider = |pool: &Pool| {
+            anybody |= !pool.is_empty();
+            let first = pool.first(rank, &self.looked_at);
+            best = [best, first].into_iter().flatten().min();
         };
         if self.only_patterns(path) {
-            self.patterns.matches(path, &mut |at| {
-                if let Some(known) = self.responders.get(*at).filter(|known| known.reaches(path)) {
-                    consider(*at, known);
+            self.patterns.matches(path, &mut |key| {
+                if let Some(known) = self.pools.get(*key).filter(|it| reaches(&it.pattern, path)) {
+                    consider(&known.pool);
                 }
             });
         } else if let Some(service) = self.named.get(path) {
-            for at in &service.responders {
-                if let Some(known) = self.responders.get(*at) {
-                    consider(*at, known);
-                }
-            }
+            consider(&service.pool);
         }
         match best {
             Some((_, _, at)) => Choice::One(at),
@@ -385,24 +464,14 @@ impl Services {
 
     /// Whether nobody serves exactly that.
     fn only_patterns(&self, path: &Path) -> bool {
-        self.named.get(path).is_none_or(|service| service.responders.is_empty())
+        self.named.get(path).is_none_or(|service| service.pool.is_empty())
     }
 
     fn forget_idle(&mut self, path: &Path) {
-        let idle = |service: &Service| service.responders.is_empty() && service.waiting.is_empty();
+        let idle = |service: &Service| service.pool.is_empty() && service.waiting.is_empty();
         if self.named.get(path).is_some_and(idle) {
             self.named.remove(path);
         }
-    }
-}
-
-impl Responder {
-    /// Whether a pattern of its names the service.
-    fn reaches(&self, path: &Path) -> bool {
-        self.targets.iter().any(|target| match target {
-            Target::Exact(_) => false,
-            Target::Pattern(_, pattern) => reaches(pattern, path),
-        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the broker knows of a session.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use tiderace_base::{Key, ShardId, Span, Time};
@@ -11,9 +12,11 @@ use crate::Principal;
 use crate::backlog::Backlog;
 use crate::credit::Credit;
 use crate::exchange::Open;
-use crate::lock::Holding;
+use crate::holdings::Holdings;
 use crate::paging::Paging;
+use crate::pressure::Waits;
 use crate::recover::Recovery;
+use crate::selectors::Unselected;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::temporary::Temporary;
 use crate::topic::Extras;
@@ -24,7 +27,7 @@ use crate::will::AskedWill;
 pub(crate) struct Session {
     /// The reactor's name for what carries it.
     pub(crate) link: u32,
-    /// Destinations that hold it back from publishing.
+    /// How many destinations hold it back from publishing.
     pub(crate) blocked_by: u32,
     pub(crate) principal: Option<Rc<Principal>>,
     pub(crate) subscriptions: Subscriptions,
@@ -41,8 +44,12 @@ const _: () = assert!(size_of::<Session>() <= 48, "there may be millions of idle
 pub(crate) struct Rare {
     /// Set while the backlog is above the mark.
     pub(crate) slow: Option<Slow>,
+    /// Destinations that hold it back from publishing.
+    pub(crate) waits: Option<Box<Waits>>,
     /// The destination it may publish to as was found last.
     pub(crate) may_publish: Option<(Kind, Path)>,
+    /// Messages that wait for its selectors to be evaluated.
+    pub(crate) unselected: Option<Box<Unselected>>,
     /// What is published when it ends.
     pub(crate) will: Option<Box<Run>>,
     pub(crate) asked_will: Option<Box<AskedWill>>,
@@ -51,7 +58,7 @@ pub(crate) struct Rare {
     /// What it has below the name of its temporary destinations.
     pub(crate) temporary: Option<Box<Temporary>>,
     /// What it has for itself and gives back when it ends.
-    pub(crate) holdings: Vec<Holding>,
+    pub(crate) holdings: Option<Box<Holdings>>,
     /// Its open exchanges, if it has any.
     pub(crate) exchanges: Option<Box<Open>>,
     /// For how many of its subscriptions old messages may still come from some home: until then
@@ -76,13 +83,15 @@ impl Rare {
     /// Whether forgetting it would change nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.slow.is_none()
+            && self.unselected.is_none()
+            && self.waits.as_ref().is_none_or(|waits| waits.is_empty())
             && self.may_publish.is_none()
             && self.exchanges.is_none()
             && self.will.is_none()
             && self.asked_will.is_none()
             && !self.leaving
             && self.temporary.is_none()
-            && self.holdings.is_empty()
+            && self.holdings.is_none()
             && self.recovering == 0
             && self.regex_bytes == 0
             && self.paging.is_none()
@@ -109,7 +118,7 @@ pub(crate) struct Slow {
     /// Whether the grace period is over, so that publishers no longer wait for it.
     pub(crate) lagging: bool,
     /// The topics whose publishers wait for it.
-    pub(crate) topics: Vec<Key>,
+    pub(crate) topics: BTreeSet<Key>,
 }
 
 /// One subscription of a session that is more than an entry in a topic's list.
@@ -241,6 +250,12 @@ impl Session {
 
     pub(crate) fn backlog_bytes(&self) -> usize {
         self.backlog.as_ref().map_or(0, |backlog| backlog.bytes())
+    }
+
+    /// The same with what waits for its selectors.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        let unselected = self.rare.as_ref().and_then(|rare| rare.unselected.as_ref());
+        self.backlog_bytes() + unselected.map_or(0, |waiting| waiting.bytes())
     }
 
     /// Whether something can be delivered.

@@ -56,6 +56,7 @@ impl Broker {
     ) {
         widen(&mut subscribe);
         self.share_patterns(&mut subscribe);
+        self.share_selector(&mut subscribe);
         let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
         let listening: Vec<Listening> = subscribe
             .targets

@@ -14,7 +14,7 @@ use crate::retire::Retirement;
 use crate::series::Series;
 
 /// One subscription's entry in a topic's list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Subscriber {
     pub(crate) session: Key,
     pub(crate) key: SubscriptionKey,
@@ -26,7 +26,7 @@ pub(crate) struct Subscriber {
 }
 
 /// What a subscription wants beyond messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Extras(u8);
 
 impl Extras {

@@ -10,17 +10,36 @@ use crate::value::{Properties, Value};
 
 /// Whether `condition` is true, false or unknown for a message with `properties`.
 pub(crate) fn evaluate(condition: &Condition, properties: &dyn Properties) -> Option<bool> {
-    Evaluation { properties, like_steps: LIKE_STEPS_MAX }.truth(condition)
+    priced(condition, properties).0
 }
+
+/// The same, and the price of finding that out.
+pub(crate) fn priced(condition: &Condition, properties: &dyn Properties) -> (Option<bool>, u32) {
+    let mut evaluation =
+        Evaluation { properties, like_steps: LIKE_STEPS_MAX, nodes: 1, looked_up: 0 };
+    let truth = evaluation.truth(condition);
+    let lookups = evaluation.looked_up.saturating_mul(properties.lookup_price());
+    let nodes = evaluation.nodes.saturating_mul(NODE_PRICE);
+    let steps = LIKE_STEPS_MAX - evaluation.like_steps;
+    (truth, nodes.saturating_add(lookups).saturating_add(steps))
+}
+
+/// What a condition or an operand costs, in steps of `LIKE`.
+const NODE_PRICE: u32 = 8;
 
 struct Evaluation<'a> {
     properties: &'a dyn Properties,
     /// What is left of the budget of all `LIKE` conditions together.
     like_steps: u32,
+    /// Conditions that were looked at.
+    nodes: u32,
+    /// Properties that were looked up.
+    looked_up: u32,
 }
 
 impl<'a> Evaluation<'a> {
     fn truth(&mut self, condition: &'a Condition) -> Option<bool> {
+        self.nodes += 1;
         match condition {
             Condition::All(conditions) => self.fold(conditions, false),
             Condition::Any(conditions) => self.fold(conditions, true),
@@ -88,16 +107,20 @@ impl<'a> Evaluation<'a> {
 
     fn value(&mut self, operand: &'a Operand) -> Option<Value<'a>> {
         match operand {
-            Operand::Property(name) => match self.properties.property(name)? {
-                Value::Number(float) if !float.is_finite() => None,
-                value => Some(value),
-            },
+            Operand::Property(name) => {
+                self.looked_up += 1;
+                match self.properties.property(name)? {
+                    Value::Number(float) if !float.is_finite() => None,
+                    value => Some(value),
+                }
+            }
             Operand::Literal(literal) => Some(literal.value()),
             Operand::Null => None,
             Operand::Negated(inner) => Some(value(self.value(inner)?.number()?.negated())),
             Operand::Positive(inner) => Some(value(self.value(inner)?.number()?)),
             Operand::Arithmetic { first, rest } => {
                 let mut result = self.value(first)?.number()?;
+                self.nodes += rest.len() as u32;
                 for (operator, operand) in rest {
                     result = result.apply(*operator, self.value(operand)?.number()?)?;
                 }

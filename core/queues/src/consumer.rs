@@ -1,12 +1,14 @@
 //! A consumer: one subscription of one session, with what is under way to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use tiderace_base::{Key, SessionId};
 use tiderace_filter::Selector;
+use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{SubscriptionKey, Target, Window};
 
 use crate::Segment;
+use crate::private::reaches;
 
 /// A request to consume.
 #[derive(Clone, Debug)]
@@ -82,6 +84,19 @@ pub(crate) struct Left {
     pub(crate) unread: Vec<Flight>,
 }
 
+/// How a consumer stands in one queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Rises with every consumer of the queue.
+    pub(crate) order: u64,
+    /// Whether it stands in one of the queue's lines.
+    pub(crate) listed: bool,
+    /// Whether the queue is among those that wait for it to have room.
+    pub(crate) parked: bool,
+    /// Which of the queue's selections it takes from, if it has a selector.
+    pub(crate) selection: Option<u32>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Consumer {
     pub(crate) session: SessionId,
@@ -91,7 +106,12 @@ pub(crate) struct Consumer {
     pub(crate) exclusive: bool,
     pub(crate) explicit: bool,
     pub(crate) credit: Option<u64>,
-    pub(crate) queues: Vec<Key>,
+    /// The queues that it consumes from, and how it stands in each.
+    pub(crate) queues: BTreeMap<Key, Place>,
+    /// Queues that have something for it when it has room again.
+    pub(crate) parked: VecDeque<Key>,
+    /// The patterns by which it finds queues.
+    pub(crate) patterns: Vec<Pattern>,
     /// By the number of the first message of each.
     pub(crate) in_flight: BTreeMap<u64, Flight>,
     pub(crate) messages: u32,
@@ -112,12 +132,27 @@ impl Consumer {
             exclusive: consume.exclusive,
             explicit: consume.explicit,
             credit: consume.credit,
-            queues: Vec::new(),
+            queues: BTreeMap::new(),
+            parked: VecDeque::new(),
+            patterns: Vec::new(),
             in_flight: BTreeMap::new(),
             messages: 0,
             bytes: 0,
             given: 0,
             settled_up_to: 0,
+        }
+    }
+
+    /// Whether one of its patterns names the queue.
+    pub(crate) fn reaches(&self, path: &Path) -> bool {
+        self.patterns.iter().any(|pattern| reaches(pattern, path))
+    }
+
+    /// It has no room: the queue waits until it has.
+    pub(crate) fn park(&mut self, queue: Key) {
+        let Some(place) = self.queues.get_mut(&queue) else { return };
+        if !std::mem::replace(&mut place.parked, true) {
+            self.parked.push_back(queue);
         }
     }
 

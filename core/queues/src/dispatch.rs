@@ -1,7 +1,9 @@
 //! Who gets the next messages: consumers in turn, each up to its window.
 //!
 //! With several consumers the ready messages are dealt out in equal shares, so that two messages
-//! for two idle consumers go one to each, and a large backlog still moves in large pieces.
+//! for two idle consumers go one to each, and a large backlog still moves in large pieces. Consumers
+//! with selectors and those without take turns. Looking for messages that a selector selects is paid from
+//! a budget; when it is used up, the search goes on later where it has stopped.
 
 use tiderace_base::{Key, Slab};
 use tiderace_wire::Flags;
@@ -11,122 +13,203 @@ use crate::consumer::Consumer;
 use crate::queue::Queue;
 use crate::queues::Effect;
 
-/// Messages a selective consumer may look at in one call; the rest waits for the next tick.
-const LOOK_MAX: usize = 4096;
-
-/// Deals out what can be dealt out, to all consumers or to all but one; says how many messages
-/// were found expired and dropped.
-pub(crate) fn dispatch(
-    queue_key: Key,
-    queue: &mut Queue,
-    consumers: &mut Slab<Consumer>,
-    except: Option<Key>,
-    wall_ms: u64,
-    effects: &mut Vec<Effect>,
-) -> usize {
-    let exclusive = queue
-        .consumers
-        .iter()
-        .position(|at| consumers.get(at.consumer).is_some_and(|consumer| consumer.exclusive));
-    let takers = queue.consumers.iter().filter(|at| Some(at.consumer) != except).count();
-    let share = match exclusive {
-        None if takers > 1 => queue.ready_messages.div_ceil(takers) as u32,
-        _ => u32::MAX,
-    };
-    let (mut refusals, mut expired) = (0, 0);
-    while refusals < queue.consumers.len() {
-        if queue.has_expiring {
-            expired += queue.expire_front(wall_ms);
-        }
-        if queue.ready.is_empty() {
-            break;
-        }
-        let place = exclusive.unwrap_or(queue.turn % queue.consumers.len());
-        let left_out = queue.consumers.get(place).is_some_and(|at| Some(at.consumer) == except);
-        let next =
-            if left_out { None } else { next_segment(place, share, queue, consumers, wall_ms) };
-        match next {
-            Some((key, segment)) => {
-                refusals = 0;
-                if let Some(consumer) = consumers.get_mut(key) {
-                    effects.push(Effect::Deliver {
-                        session: consumer.session,
-                        key: consumer.key,
-                        segment: segment.clone(),
-                    });
-                    consumer.take_off(queue_key, segment);
-                }
-            }
-            None if exclusive.is_some() => break,
-            None => refusals += 1,
-        }
-        queue.turn = (place + 1) % queue.consumers.len().max(1);
-    }
-    expired
+/// One round of dealing out.
+pub(crate) struct Dispatch<'a> {
+    pub(crate) key: Key,
+    pub(crate) queue: &'a mut Queue,
+    pub(crate) consumers: &'a mut Slab<Consumer>,
+    /// A consumer that gets nothing now.
+    pub(crate) except: Option<Key>,
+    /// What selectors may still cost, in steps of about three nanoseconds.
+    pub(crate) budget: &'a mut u32,
+    /// Counts how often consumers are asked.
+    pub(crate) asked: &'a mut u64,
+    pub(crate) wall_ms: u64,
+    pub(crate) effects: &'a mut Vec<Effect>,
 }
 
-/// What the consumer at that place gets now.
-fn next_segment(
-    place: usize,
-    share: u32,
-    queue: &mut Queue,
-    consumers: &Slab<Consumer>,
-    wall_ms: u64,
-) -> Option<(Key, Segment)> {
-    let attached = queue.consumers.get(place)?;
-    let (key, cursor) = (attached.consumer, attached.cursor);
-    let consumer = consumers.get(key)?;
-    let messages = consumer.room_messages().min(share);
-    if messages == 0 {
-        return None;
+/// What became of a consumer's turn.
+enum Turn {
+    /// It has got something.
+    Taken,
+    /// It has no room, or has gone.
+    Parked,
+    /// Nothing is selected of what is there, and it has looked at everything.
+    Idle(u32),
+    /// The budget is used up.
+    Stopped,
+}
+
+impl Dispatch<'_> {
+    /// Deals out what can be dealt out; how many messages were found expired and dropped.
+    pub(crate) fn run(mut self) -> usize {
+        let mut expired = 0;
+        let exclusive = self.queue.lines.exclusive();
+        let takers = self.queue.lines.len.saturating_sub(usize::from(self.except.is_some()));
+        let share = match exclusive {
+            None if takers > 1 => self.queue.ready_messages.div_ceil(takers) as u32,
+            _ => u32::MAX,
+        };
+        loop {
+            if self.queue.has_expiring {
+                expired += self.queue.expire_front(self.wall_ms);
+            }
+            if self.queue.ready.is_empty() {
+                return expired;
+            }
+            let taken = match exclusive {
+                Some(_) if exclusive == self.except => false,
+                Some(key) => matches!(self.turn_of(key, share), Turn::Taken),
+                None => {
+                    let plain = self.next_plain(share);
+                    (!self.queue.ready.is_empty() && self.next_selective()) || plain
+                }
+            };
+            if !taken {
+                return expired;
+            }
+        }
     }
-    let Some(selector) = &consumer.selector else {
-        let (start, first) = queue.ready.first_key_value()?;
-        let start = *start;
-        if consumer.can_wait(first.bytes()) {
+
+    /// The next consumer without a selector that has room gets something: whether there was one.
+    fn next_plain(&mut self, share: u32) -> bool {
+        let mut passed_over = None;
+        let mut taken = false;
+        while !taken && let Some(key) = self.queue.lines.plain.pop_front() {
+            if Some(key) == self.except {
+                passed_over = Some(key);
+                continue;
+            }
+            taken = matches!(self.turn_of(key, share), Turn::Taken);
+            self.stand(key, taken);
+        }
+        self.queue.lines.plain.extend(passed_over);
+        taken
+    }
+
+    /// The next consumer with a selector that has room and finds something gets it: whether there was
+    /// one.
+    fn next_selective(&mut self) -> bool {
+        let mut passed_over = None;
+        let mut taken = false;
+        while !taken && let Some(key) = self.pop_selective() {
+            if Some(key) == self.except {
+                passed_over = Some(key);
+                continue;
+            }
+            let turn = self.turn_of(key, u32::MAX);
+            taken = matches!(turn, Turn::Taken);
+            let selective = self.queue.lines.selective.as_mut();
+            match (turn, selective) {
+                (Turn::Taken | Turn::Stopped, Some(selective)) => selective.line.push_back(key),
+                (Turn::Idle(id), Some(selective)) => {
+                    let selection = selective.selections.get_mut(&id);
+                    selection.into_iter().for_each(|selection| selection.idle.push(key));
+                }
+                _ => self.stand(key, false),
+            }
+        }
+        if let Some(selective) = &mut self.queue.lines.selective {
+            selective.line.extend(passed_over);
+        }
+        taken
+    }
+
+    /// The next one in line, unless looking on would cost more than there is.
+    fn pop_selective(&mut self) -> Option<Key> {
+        let line = &mut self.queue.lines.selective.as_mut()?.line;
+        if *self.budget == 0 {
+            self.queue.has_unseen |= !line.is_empty();
             return None;
         }
-        // A message with an expiry date goes alone, so that each is looked at when its turn comes.
-        let alone = queue.has_expiring && first.run.any(Flags::EXPIRES);
-        let messages = if alone { 1 } else { messages };
-        return Some((key, queue.take(start, messages, consumer.room_bytes())?));
-    };
-    let mut looked = 0;
-    let mut stopped = false;
-    let mut found = None;
-    let mut seen = cursor;
-    let start = queue.ready.range(..=cursor).next_back().map_or(cursor, |(start, _)| *start);
-    'search: for segment in queue.ready.range(start..).map(|(_, segment)| segment) {
-        for index in segment.from..segment.to {
-            let Some(message) = segment.run.message(index as usize) else {
-                continue;
-            };
-            if message.sequence < cursor {
-                continue;
-            }
-            if !message.is_expired(wall_ms) && selector.matches(&message) {
-                found = Some((segment.first(), message.sequence));
-                break 'search;
-            }
-            seen = message.sequence + 1;
-            looked += 1;
-            if looked == LOOK_MAX {
-                stopped = true;
-                break 'search;
-            }
+        line.pop_front()
+    }
+
+    /// A consumer that was taken out of the line goes to its end, or is out of it.
+    fn stand(&mut self, key: Key, listed: bool) {
+        let place = self.consumers.get_mut(key).and_then(|it| it.queues.get_mut(&self.key));
+        let Some(place) = place else { return };
+        place.listed = listed;
+        if listed {
+            self.queue.lines.plain.push_back(key);
         }
     }
-    queue.has_unseen |= stopped;
-    if let Some(attached) = queue.consumers.get_mut(place) {
-        attached.cursor = found.map_or(seen, |(_, sequence)| sequence);
+
+    fn turn_of(&mut self, key: Key, share: u32) -> Turn {
+        *self.asked += 1;
+        let Some(consumer) = self.consumers.get_mut(key) else { return Turn::Parked };
+        let messages = consumer.room_messages().min(share);
+        if messages == 0 {
+            consumer.park(self.key);
+            return Turn::Parked;
+        }
+        let selection = consumer.queues.get(&self.key).and_then(|place| place.selection);
+        if let Some(selection) = selection {
+            return self.select(key, selection);
+        }
+        let Some((start, first)) = self.queue.ready.first_key_value() else { return Turn::Parked };
+        let start = *start;
+        if consumer.can_wait(first.bytes()) {
+            consumer.park(self.key);
+            return Turn::Parked;
+        }
+        // A message with an expiry date goes alone, so that each is looked at when its turn comes.
+        let alone = self.queue.has_expiring && first.run.any(Flags::EXPIRES);
+        let messages = if alone { 1 } else { messages };
+        let room = consumer.room_bytes();
+        match self.queue.take(start, messages, room) {
+            Some(segment) => self.give(key, segment),
+            None => Turn::Stopped,
+        }
     }
-    let (start, sequence) = found?;
-    // Isolate the message: what precedes it stays where it is.
-    let mut before = queue.ready.remove(&start)?;
-    let at = before.split_off(sequence);
-    if !before.is_empty() {
-        queue.ready.insert(start, before);
+
+    fn give(&mut self, key: Key, segment: Segment) -> Turn {
+        let Some(consumer) = self.consumers.get_mut(key) else { return Turn::Parked };
+        self.effects.push(Effect::Deliver {
+            session: consumer.session,
+            key: consumer.key,
+            segment: segment.clone(),
+        });
+        consumer.take_off(self.key, segment);
+        Turn::Taken
     }
-    queue.ready.insert(sequence, at?);
-    Some((key, queue.take(sequence, 1, usize::MAX)?))
+
+    /// A consumer with a selector has room: it gets the next message that is selected.
+    fn select(&mut self, key: Key, id: u32) -> Turn {
+        let selective = self.queue.lines.selective.as_mut();
+        let selection = selective.and_then(|selective| selective.selections.get_mut(&id));
+        let Some(selection) = selection else { return Turn::Parked };
+        let (cursor, mut found, mut seen) = (selection.cursor, None, selection.cursor);
+        let ready = &self.queue.ready;
+        let start = ready.range(..=cursor).next_back().map_or(cursor, |(start, _)| *start);
+        'search: for segment in ready.range(start..).map(|(_, segment)| segment) {
+            for index in segment.from..segment.to {
+                let Some(message) = segment.run.message(index as usize) else { continue };
+                if message.sequence < cursor {
+                    continue;
+                }
+                if *self.budget == 0 {
+                    selection.cursor = seen;
+                    self.queue.has_unseen = true;
+                    return Turn::Stopped;
+                }
+                let (selected, price) = selection.selector.look(&message);
+                *self.budget = self.budget.saturating_sub(price);
+                if selected && !message.is_expired(self.wall_ms) {
+                    found = Some((segment.first(), message.sequence));
+                    break 'search;
+                }
+                seen = message.sequence + 1;
+            }
+        }
+        let Some((start, sequence)) = found else {
+            selection.cursor = seen;
+            return Turn::Idle(id);
+        };
+        selection.cursor = sequence;
+        match self.queue.take_one(start, sequence) {
+            Some(segment) => self.give(key, segment),
+            None => Turn::Idle(id),
+        }
+    }
 }

@@ -17,10 +17,12 @@
 
 mod consumer;
 mod dispatch;
+mod lines;
 mod private;
 mod queue;
 mod queues;
 mod segment;
+mod upkeep;
 
 pub use consumer::{Consume, Ending, Settlement};
 pub use private::{is_private, reaches};

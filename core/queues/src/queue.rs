@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use tiderace_base::limits::PATH_BYTES_MAX;
-use tiderace_base::{Key, Span, Time};
+use tiderace_base::{Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Flags, Window};
 
 use crate::Segment;
+use crate::lines::Lines;
 
 /// What can be chosen for a queue.
 #[derive(Clone, Debug)]
@@ -27,13 +28,6 @@ pub struct QueueOptions {
 }
 
 #[derive(Debug)]
-pub(crate) struct Attached {
-    pub(crate) consumer: Key,
-    /// A selective consumer has looked at everything before this number.
-    pub(crate) cursor: u64,
-}
-
-#[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) path: Path,
     pub(crate) bytes_max: usize,
@@ -46,9 +40,7 @@ pub(crate) struct Queue {
     pub(crate) ready_messages: usize,
     /// Ready and in flight.
     pub(crate) bytes: usize,
-    pub(crate) consumers: Vec<Attached>,
-    /// Whose turn it is among the consumers.
-    pub(crate) turn: usize,
+    pub(crate) lines: Lines,
     pub(crate) full: bool,
     pub(crate) has_expiring: bool,
     /// A selective consumer has yet to look at some ready messages.
@@ -75,8 +67,7 @@ impl Queue {
             ready: BTreeMap::new(),
             ready_messages: 0,
             bytes: 0,
-            consumers: Vec::new(),
-            turn: 0,
+            lines: Lines::default(),
             full: false,
             has_expiring: false,
             has_unseen: false,
@@ -89,9 +80,7 @@ impl Queue {
         self.has_expiring |= segment.run.any(Flags::EXPIRES);
         self.ready_messages += segment.len() as usize;
         let first = segment.first();
-        for attached in &mut self.consumers {
-            attached.cursor = attached.cursor.min(first);
-        }
+        self.lines.note_ready(first);
         self.ready.insert(first, segment);
     }
 
@@ -108,6 +97,18 @@ impl Queue {
         }
         self.ready_messages -= segment.len() as usize;
         Some(segment)
+    }
+
+    /// Takes one message out of the segment that begins with number `start`; what precedes it stays
+    /// where it is.
+    pub(crate) fn take_one(&mut self, start: u64, sequence: u64) -> Option<Segment> {
+        let mut before = self.ready.remove(&start)?;
+        let at = before.split_off(sequence);
+        if !before.is_empty() {
+            self.ready.insert(start, before);
+        }
+        self.ready.insert(sequence, at?);
+        self.take(sequence, 1, usize::MAX)
     }
 
     /// Removes expired messages from the ready ones; how many there were.
@@ -164,7 +165,7 @@ impl Queue {
     }
 
     pub(crate) fn is_idle(&self, now: Time) -> bool {
-        self.consumers.is_empty() && self.bytes == 0 && now.since(self.used) >= self.idle
+        self.lines.is_empty() && self.bytes == 0 && now.since(self.used) >= self.idle
     }
 }
 

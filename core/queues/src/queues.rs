@@ -1,18 +1,23 @@
 //! All queues of one home shard and their consumers.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab};
-use tiderace_topics::{Path, Pattern};
+use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab, Time};
+use tiderace_topics::{Path, PatternIndex};
 use tiderace_wire::{Run, SubscriptionKey, Target, Window, is_temporary};
 
 use crate::consumer::{Consumer, Flight};
-use crate::dispatch::dispatch;
-use crate::private::reaches;
-use crate::queue::{Attached, Queue};
+use crate::dispatch::Dispatch;
+use crate::queue::Queue;
+use crate::upkeep::{TURN_STEPS, Walk};
 use crate::{Consume, Ending, QueueOptions, Segment, Settlement};
+
+/// Queues that a consumer is asked for when it has some room and would rather wait for more: it is asked
+/// for others when it has.
+const REFUSALS_MAX: usize = 8;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -49,16 +54,35 @@ pub enum Effect {
 /// Queues and consumers; see the crate's documentation.
 #[derive(Debug)]
 pub struct Queues {
-    queues: Slab<Queue>,
-    names: Map<Path, Key>,
-    consumers: Slab<Consumer>,
-    subscriptions: Map<(SessionId, SubscriptionKey), Key>,
-    patterns: Vec<(Pattern, Key)>,
-    expired: u64,
-    /// Counts the bytes of messages in all queues, and of the queues themselves.
-    memory: Rc<Memory>,
+    pub(crate) queues: Slab<Queue>,
+    pub(crate) names: Map<Path, Key>,
+    pub(crate) consumers: Slab<Consumer>,
+    pub(crate) subscriptions: Map<(SessionId, SubscriptionKey), Key>,
+    pub(crate) patterns: PatternIndex<Key>,
+    /// Consumers by patterns that have not yet found all queues that there are.
+    pub(crate) walks: VecDeque<Walk>,
+    /// Queues in which selectors have yet to look at some ready messages, in turns.
+    pub(crate) unseen: VecDeque<Key>,
+    /// Queues that are full.
+    pub(crate) full: BTreeSet<Key>,
+    /// Queues with messages that expire.
+    pub(crate) expiring: BTreeSet<Key>,
+    /// Where the search for idle queues goes on.
+    pub(crate) sweep_at: u32,
+    pub(crate) expired: u64,
+    /// How often a consumer was asked whether it has room.
+    pub(crate) asked: u64,
+    /// Messages ready in all queues.
+    pub(crate) ready: usize,
+    /// Bytes of messages in all queues.
+    pub(crate) bytes: usize,
+    /// Counts them, and those of the queues themselves.
+    pub(crate) memory: Rc<Memory>,
+    /// What may still be spent in the turn of that time on looking for messages and queues.
+    pub(crate) left: u32,
+    pub(crate) turn: Time,
     /// The time of the call, in milliseconds since 1970.
-    wall_ms: u64,
+    pub(crate) wall_ms: u64,
 }
 
 impl Queues {
@@ -69,9 +93,19 @@ impl Queues {
             names: Map::default(),
             consumers: Slab::new(),
             subscriptions: Map::default(),
-            patterns: Vec::new(),
+            patterns: PatternIndex::default(),
+            walks: VecDeque::new(),
+            unseen: VecDeque::new(),
+            full: BTreeSet::new(),
+            expiring: BTreeSet::new(),
+            sweep_at: 0,
             expired: 0,
+            asked: 0,
+            ready: 0,
+            bytes: 0,
             memory,
+            left: TURN_STEPS,
+            turn: Time::ZERO,
             wall_ms: 0,
         }
     }
@@ -91,11 +125,14 @@ impl Queues {
         self.expired
     }
 
+    /// How often consumers were asked whether they have room, since the start.
+    pub fn asked_total(&self) -> u64 {
+        self.asked
+    }
+
     /// Messages ready and bytes held, over all queues.
     pub fn depth(&self) -> (usize, usize) {
-        self.queues.iter().fold((0, 0), |(messages, bytes), (_, queue)| {
-            (messages + queue.ready_messages, bytes + queue.bytes)
-        })
+        (self.ready, self.bytes)
     }
 
     /// Whether the queue is there, or there is memory for one of that name.
@@ -116,7 +153,7 @@ impl Queues {
         options: impl FnOnce(&Path) -> QueueOptions,
         effects: &mut Vec<Effect>,
     ) {
-        self.wall_ms = now.wall_ms;
+        self.begin_turn(now);
         let key = self.ensure(now, run.destination().path.clone(), options);
         let Some(queue) = self.queues.get_mut(key) else {
             return;
@@ -124,8 +161,8 @@ impl Queues {
         let segment = Segment::whole(run);
         queue.used = now.time;
         queue.bytes += segment.bytes();
-        self.memory.charge(MemoryUse::Queues, segment.bytes());
-        queue.put(segment);
+        self.note_bytes(segment.bytes());
+        self.put(key, segment);
         self.dispatch(key, effects);
     }
 
@@ -137,7 +174,7 @@ impl Queues {
         options: impl Fn(&Path) -> QueueOptions,
         effects: &mut Vec<Effect>,
     ) {
-        self.wall_ms = now.wall_ms;
+        self.begin_turn(now);
         let name = (consume.session, consume.key);
         let consumer = match self.subscriptions.get(&name) {
             Some(key) => *key,
@@ -147,20 +184,20 @@ impl Queues {
                 key
             }
         };
-        let found: Vec<Key> = match &consume.target {
-            Target::Exact(destination) => vec![self.ensure(now, destination.path.clone(), options)],
-            Target::Pattern(_, pattern) => {
-                self.patterns.push((pattern.clone(), consumer));
-                self.queues
-                    .iter()
-                    .filter(|(_, queue)| reaches(pattern, &queue.path))
-                    .map(|(key, _)| key)
-                    .collect()
+        match &consume.target {
+            Target::Exact(destination) => {
+                let queue = self.ensure(now, destination.path.clone(), options);
+                self.attach(queue, consumer);
+                self.dispatch(queue, effects);
             }
-        };
-        for queue in found {
-            self.attach(queue, consumer);
-            self.dispatch(queue, effects);
+            Target::Pattern(_, pattern) => {
+                self.patterns.insert(pattern, consumer);
+                if let Some(known) = self.consumers.get_mut(consumer) {
+                    known.patterns.push(pattern.clone());
+                }
+                self.walks.push_back(Walk { consumer, pattern: pattern.clone(), slot: 0 });
+                self.walk(effects);
+            }
         }
     }
 
@@ -173,13 +210,11 @@ impl Queues {
         messages: u64,
         effects: &mut Vec<Effect>,
     ) {
-        let consumer = self.subscriptions.get(&(session, key)).copied();
-        let Some(consumer) = consumer.and_then(|key| self.consumers.get_mut(key)) else { return };
-        self.wall_ms = now.wall_ms;
+        let Some(at) = self.subscriptions.get(&(session, key)).copied() else { return };
+        let Some(consumer) = self.consumers.get_mut(at) else { return };
         consumer.credit = consumer.credit.map(|credit| credit.saturating_add(messages));
-        for queue in consumer.queues.clone() {
-            self.dispatch(queue, effects);
-        }
+        self.begin_turn(now);
+        self.unpark(at, effects);
     }
 
     /// Settles messages in flight; those that are not in flight are passed over.
@@ -198,14 +233,17 @@ impl Queues {
         let Some(consumer) = self.consumers.get_mut(consumer_key) else {
             return;
         };
-        self.wall_ms = now.wall_ms;
         let landed: Vec<Flight> =
             ranges.iter().flat_map(|(first, last)| consumer.land(*first, *last)).collect();
         if settlement != Settlement::Return {
             landed.iter().for_each(|flight| consumer.note_settled(flight));
         }
-        let queues = consumer.queues.clone();
+        self.begin_turn(now);
+        let mut queues = Vec::new();
         for flight in landed {
+            if queues.last() != Some(&flight.queue) {
+                queues.push(flight.queue);
+            }
             match settlement {
                 Settlement::Accept => self.accepted(&flight),
                 Settlement::Reject => self.taken(flight, true, effects),
@@ -217,7 +255,7 @@ impl Queues {
                 queue.used = now.time;
             }
             match settlement {
-                Settlement::Accept => self.dispatch(key, effects),
+                Settlement::Accept => self.review(key, effects),
                 // Others come first: whoever rejected gets it again only if nobody else has room.
                 Settlement::Reject => {
                     self.dispatch_except(key, Some(consumer_key), effects);
@@ -226,6 +264,9 @@ impl Queues {
                 // What is returned would only come back to the consumer that leaves.
                 Settlement::Return => {}
             }
+        }
+        if settlement != Settlement::Return {
+            self.unpark(consumer_key, effects);
         }
     }
 
@@ -250,10 +291,12 @@ impl Queues {
         let Some(mut consumer) = self.consumers.remove(consumer_key) else {
             return;
         };
-        self.patterns.retain(|(_, owner)| *owner != consumer_key);
-        for queue in &consumer.queues {
+        for pattern in &consumer.patterns {
+            self.patterns.remove(pattern, &consumer_key);
+        }
+        for (queue, place) in &consumer.queues {
             if let Some(queue) = self.queues.get_mut(*queue) {
-                queue.consumers.retain(|attached| attached.consumer != consumer_key);
+                queue.lines.detach(*place, &self.consumers);
                 queue.used = now.time;
             }
         }
@@ -265,11 +308,12 @@ impl Queues {
         for flight in left.unread {
             self.put_back(flight);
         }
-        for queue in queues {
+        self.begin_turn(now);
+        for queue in queues.into_keys() {
             let orphaned = self
                 .queues
                 .get(queue)
-                .is_some_and(|queue| queue.consumers.is_empty() && is_temporary(&queue.path));
+                .is_some_and(|queue| queue.lines.is_empty() && is_temporary(&queue.path));
             if orphaned {
                 self.remove(queue, effects);
             } else {
@@ -278,43 +322,22 @@ impl Queues {
         }
     }
 
-    /// Drops expired messages and queues nobody has used for long.
-    pub fn tick(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        self.wall_ms = now.wall_ms;
-        let expiring: Vec<Key> = self
-            .queues
-            .iter()
-            .filter(|(_, queue)| queue.has_expiring)
-            .map(|(key, _)| key)
-            .collect();
-        for key in expiring {
-            if let Some(queue) = self.queues.get_mut(key) {
-                let before = queue.bytes;
-                self.expired += queue.expire(now.wall_ms) as u64;
-                self.memory.refund(MemoryUse::Queues, before - queue.bytes);
+    /// A consumer may have room again: the queues that wait for that go on, as far as it has.
+    fn unpark(&mut self, key: Key, effects: &mut Vec<Effect>) {
+        let mut refusals = 0;
+        while refusals < REFUSALS_MAX
+            && let Some(consumer) = self.consumers.get_mut(key)
+            && consumer.room_messages() > 0
+            && let Some(at) = consumer.parked.pop_front()
+        {
+            let Some(place) = consumer.queues.get_mut(&at) else { continue };
+            place.parked = false;
+            if let Some(queue) = self.queues.get_mut(at) {
+                queue.lines.list(key, place);
+                self.dispatch(at, effects);
             }
-            self.dispatch(key, effects);
-        }
-        let waiting: Vec<Key> = self
-            .queues
-            .iter()
-            .filter(|(_, queue)| queue.full || queue.has_unseen)
-            .map(|(key, _)| key)
-            .collect();
-        for key in waiting {
-            if let Some(queue) = self.queues.get_mut(key) {
-                queue.has_unseen = false;
-            }
-            self.dispatch(key, effects);
-        }
-        let idle: Vec<Key> = self
-            .queues
-            .iter()
-            .filter(|(_, queue)| queue.is_idle(now.time))
-            .map(|(key, _)| key)
-            .collect();
-        for key in idle {
-            self.remove(key, effects);
+            let place = self.consumers.get(key).and_then(|consumer| consumer.queues.get(&at));
+            refusals += usize::from(place.is_some_and(|place| place.parked));
         }
     }
 
@@ -340,12 +363,12 @@ impl Queues {
         }
         let options = options(&path);
         let key = self.queues.insert(Queue::new(path.clone(), &options, now.time));
-        let waiting: Vec<Key> = self
-            .patterns
-            .iter()
-            .filter(|(pattern, _)| reaches(pattern, &path))
-            .map(|(_, consumer)| *consumer)
-            .collect();
+        let mut waiting: Vec<Key> = Vec::new();
+        self.patterns.matches(&path, &mut |consumer| {
+            if self.consumers.get(*consumer).is_some_and(|known| known.reaches(&path)) {
+                waiting.push(*consumer);
+            }
+        });
         self.memory.charge(MemoryUse::Names, price_of(&path));
         self.names.insert(path, key);
         for consumer in waiting {
@@ -354,35 +377,43 @@ impl Queues {
         key
     }
 
-    fn attach(&mut self, queue_key: Key, consumer_key: Key) {
+    pub(crate) fn attach(&mut self, queue_key: Key, consumer_key: Key) {
         let Some(queue) = self.queues.get_mut(queue_key) else {
             return;
         };
         let Some(consumer) = self.consumers.get_mut(consumer_key) else {
             return;
         };
-        if consumer.queues.contains(&queue_key) {
+        if consumer.queues.contains_key(&queue_key) {
             return;
         }
         if consumer.window == (Window { messages: 0, bytes: 0 }) {
             consumer.window = queue.window;
         }
-        consumer.queues.push(queue_key);
-        queue.consumers.push(Attached { consumer: consumer_key, cursor: 0 });
+        let place = queue.lines.attach(consumer_key, consumer);
+        consumer.queues.insert(queue_key, place);
+    }
+
+    /// Puts messages at their place in a queue.
+    fn put(&mut self, key: Key, segment: Segment) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        self.ready += segment.len() as usize;
+        queue.put(segment);
+        if queue.has_expiring {
+            self.expiring.insert(key);
+        }
     }
 
     /// Messages are consumed.
     fn accepted(&mut self, flight: &Flight) {
         let Some(queue) = self.queues.get_mut(flight.queue) else { return };
         queue.bytes = queue.bytes.saturating_sub(flight.segment.bytes());
-        self.memory.refund(MemoryUse::Queues, flight.segment.bytes());
+        self.forget_bytes(flight.segment.bytes());
     }
 
     /// Messages that no client has taken come back to their place, as new as they were.
     fn put_back(&mut self, flight: Flight) {
-        if let Some(queue) = self.queues.get_mut(flight.queue) {
-            queue.put(flight.segment);
-        }
+        self.put(flight.queue, flight.segment);
     }
 
     /// Messages that a client has taken come back to their place, or go to the dead-letter queue if
@@ -402,7 +433,7 @@ impl Queues {
         effects.push(Effect::DeadLetter { from, to, segment: flight.segment });
     }
 
-    fn dispatch(&mut self, key: Key, effects: &mut Vec<Effect>) {
+    pub(crate) fn dispatch(&mut self, key: Key, effects: &mut Vec<Effect>) {
         self.dispatch_except(key, None, effects);
     }
 
@@ -410,10 +441,41 @@ impl Queues {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        let before = queue.bytes;
-        let expired = dispatch(key, queue, &mut self.consumers, except, self.wall_ms, effects);
-        self.expired += expired as u64;
-        self.memory.refund(MemoryUse::Queues, before - queue.bytes);
+        let (bytes, ready, had_unseen) = (queue.bytes, queue.ready_messages, queue.has_unseen);
+        let dispatch = Dispatch {
+            key,
+            queue,
+            consumers: &mut self.consumers,
+            except,
+            budget: &mut self.left,
+            asked: &mut self.asked,
+            wall_ms: self.wall_ms,
+            effects,
+        };
+        self.expired += dispatch.run() as u64;
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        if queue.has_unseen && !had_unseen {
+            self.unseen.push_back(key);
+        }
+        let less = bytes - queue.bytes;
+        self.ready = self.ready.saturating_sub(ready - queue.ready_messages);
+        self.forget_bytes(less);
+        self.review(key, effects);
+    }
+
+    fn note_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.memory.charge(MemoryUse::Queues, bytes);
+    }
+
+    pub(crate) fn forget_bytes(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.memory.refund(MemoryUse::Queues, bytes);
+    }
+
+    /// Says whether a queue is full, if that has changed.
+    fn review(&mut self, key: Key, effects: &mut Vec<Effect>) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
         let (level, max) = (queue.bytes, queue.bytes_max);
         // Once full, a queue stays so until a quarter has gone: publishers move in long strides.
         let full = if queue.full {
@@ -424,18 +486,26 @@ impl Queues {
         };
         if full != queue.full {
             queue.full = full;
+            if full {
+                self.full.insert(key);
+            } else {
+                self.full.remove(&key);
+            }
             effects.push(Effect::Full { path: queue.path.clone(), on: full });
         }
     }
 
-    fn remove(&mut self, key: Key, effects: &mut Vec<Effect>) {
+    pub(crate) fn remove(&mut self, key: Key, effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.remove(key) else {
             return;
         };
         self.names.remove(&queue.path);
-        self.memory.refund(MemoryUse::Queues, queue.bytes);
+        self.forget_bytes(queue.bytes);
         self.memory.refund(MemoryUse::Names, price_of(&queue.path));
+        self.ready = self.ready.saturating_sub(queue.ready_messages);
+        self.expiring.remove(&key);
         if queue.full {
+            self.full.remove(&key);
             effects.push(Effect::Full { path: queue.path, on: false });
         }
     }

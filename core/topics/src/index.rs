@@ -1,13 +1,19 @@
 //! The index of patterns: which of many patterns match a path, without trying each.
 //!
-//! A tree of levels. Looking a path up visits the literal child, the `*` child and the few partial
-//! globs and regular expressions of each level, so its cost depends on the path's depth and not on how many patterns there
-//! are. Removing a pattern removes the branches it alone held up.
+//! A tree of levels. Looking a path up visits the literal child, the `*` child, those of the globs that
+//! the level's name fits, and the regular expressions of each level, which are bounded by shard; so its
+//! cost depends on the path's depth and on what matches, not on how many patterns there are. Filing and
+//! removing one look at its own branch alone. Removing a pattern removes the branches it alone held up.
+
+use std::cell::Cell;
+use std::hash::Hash;
 
 use hashbrown::HashMap;
 
+use crate::globs::Globs;
 use crate::pattern::is_special;
-use crate::{Level, Path, Pattern};
+use crate::table::Table;
+use crate::{Level, Path, Pattern, Regex};
 
 /// Values filed under patterns; the same pattern may hold several.
 #[derive(Debug)]
@@ -19,10 +25,11 @@ pub struct PatternIndex<T> {
 #[derive(Debug)]
 struct Node<T> {
     literals: HashMap<Box<str>, Node<T>, foldhash::fast::RandomState>,
-    globs: Vec<(Level, Node<T>)>,
+    globs: Option<Box<Globs<Node<T>>>>,
+    regexes: Option<Box<Table<Regex, Node<T>>>>,
     one: Option<Box<Node<T>>>,
-    rest: Vec<T>,
-    here: Vec<T>,
+    rest: Table<T, ()>,
+    here: Table<T, ()>,
 }
 
 impl<T> Default for PatternIndex<T> {
@@ -35,15 +42,16 @@ impl<T> Default for Node<T> {
     fn default() -> Self {
         Node {
             literals: HashMap::default(),
-            globs: Vec::new(),
+            globs: None,
+            regexes: None,
             one: None,
-            rest: Vec::new(),
-            here: Vec::new(),
+            rest: Table::default(),
+            here: Table::default(),
         }
     }
 }
 
-impl<T: PartialEq> PatternIndex<T> {
+impl<T: Eq + Hash> PatternIndex<T> {
     /// Values held.
     pub fn len(&self) -> usize {
         self.len
@@ -67,8 +75,9 @@ impl<T: PartialEq> PatternIndex<T> {
         removed
     }
 
-    /// Visits every value whose pattern matches the path.
-    pub fn matches<'a>(&'a self, path: &Path, visit: &mut dyn FnMut(&'a T)) {
+    /// Visits every value whose pattern matches the path; how many nodes, pieces of globs and regular
+    /// expressions were looked at for that.
+    pub fn matches<'a>(&'a self, path: &Path, visit: &mut dyn FnMut(&'a T)) -> usize {
         let mut levels = [""; tiderace_base::limits::PATH_DEPTH_MAX];
         let mut depth = 0;
         for (slot, level) in levels.iter_mut().zip(path.levels()) {
@@ -76,37 +85,42 @@ impl<T: PartialEq> PatternIndex<T> {
             depth += 1;
         }
         let levels = levels.get(..depth).unwrap_or_default();
+        let steps = Cell::new(0);
         if let Some((name, below)) = levels.split_first().filter(|(name, _)| is_special(name)) {
             // Only patterns that spell the first level out name it.
             if let Some(node) = self.root.literals.get(*name) {
-                node.matches(below, visit);
+                node.matches(below, &steps, visit);
             }
-            return;
+        } else {
+            self.root.matches(levels, &steps, visit);
         }
-        self.root.matches(levels, visit);
+        steps.get()
     }
 }
 
-impl<T: PartialEq> Node<T> {
+impl<T: Eq + Hash> Node<T> {
     fn insert(&mut self, levels: &[Level], value: T) {
         let Some((level, below)) = levels.split_first() else {
-            self.here.push(value);
+            self.here.push(value, ());
             return;
         };
-        match level {
-            Level::Rest => self.rest.push(value),
-            Level::One => self.one.get_or_insert_default().insert(below, value),
-            Level::Literal(text) => {
-                self.literals.entry(text.clone()).or_default().insert(below, value);
+        let node = match level {
+            Level::Rest => {
+                self.rest.push(value, ());
+                return;
             }
-            Level::Glob(_) | Level::Regex(_) => {
-                if let Some((_, node)) = self.globs.iter_mut().find(|(known, _)| known == level) {
-                    return node.insert(below, value);
-                }
-                let mut node = Node::default();
-                node.insert(below, value);
-                self.globs.push((level.clone(), node));
+            Level::One => Some(&mut **self.one.get_or_insert_default()),
+            Level::Literal(text) => Some(self.literals.entry(text.clone()).or_default()),
+            Level::Glob(glob) => self.globs.get_or_insert_default().entry(glob),
+            Level::Regex(regex) => {
+                let known = self.regexes.get_or_insert_default();
+                let found = known.find(regex);
+                let place = found.unwrap_or_else(|| known.push(regex.clone(), Node::default()));
+                known.at_mut(place)
             }
+        };
+        if let Some(node) = node {
+            node.insert(below, value);
         }
     }
 
@@ -121,9 +135,7 @@ impl<T: PartialEq> Node<T> {
                     return false;
                 };
                 let removed = node.remove(below, value);
-                if node.is_empty() {
-                    self.one = None;
-                }
+                self.one.take_if(|node| node.is_empty());
                 removed
             }
             Level::Literal(text) => {
@@ -136,33 +148,50 @@ impl<T: PartialEq> Node<T> {
                 }
                 removed
             }
-            Level::Glob(_) | Level::Regex(_) => {
-                let Some((_, node)) = self.globs.iter_mut().find(|(known, _)| known == level)
-                else {
-                    return false;
-                };
+            Level::Glob(glob) => {
+                let Some(globs) = &mut self.globs else { return false };
+                let mut removed = false;
+                globs.change(glob, &mut |node| {
+                    removed = node.remove(below, value);
+                    node.is_empty()
+                });
+                self.globs.take_if(|globs| globs.is_empty());
+                removed
+            }
+            Level::Regex(regex) => {
+                let Some(known) = &mut self.regexes else { return false };
+                let Some(place) = known.find(regex) else { return false };
+                let Some(node) = known.at_mut(place) else { return false };
                 let removed = node.remove(below, value);
-                self.globs.retain(|(_, node)| !node.is_empty());
+                if node.is_empty() {
+                    known.swap_remove(place);
+                }
+                self.regexes.take_if(|known| known.is_empty());
                 removed
             }
         }
     }
 
-    fn matches<'a>(&'a self, levels: &[&str], visit: &mut dyn FnMut(&'a T)) {
-        self.rest.iter().for_each(&mut *visit);
+    fn matches<'a>(&'a self, levels: &[&str], steps: &Cell<usize>, visit: &mut dyn FnMut(&'a T)) {
+        steps.set(steps.get() + 1);
+        self.rest.iter().for_each(|(value, ())| visit(value));
         let Some((name, below)) = levels.split_first() else {
-            self.here.iter().for_each(visit);
+            self.here.iter().for_each(|(value, ())| visit(value));
             return;
         };
         if let Some(node) = self.literals.get(*name) {
-            node.matches(below, visit);
+            node.matches(below, steps, visit);
         }
         if let Some(node) = &self.one {
-            node.matches(below, visit);
+            node.matches(below, steps, visit);
         }
-        for (glob, node) in &self.globs {
-            if glob.fits(name) {
-                node.matches(below, visit);
+        if let Some(globs) = &self.globs {
+            globs.matches(name, steps, &mut |node| node.matches(below, steps, visit));
+        }
+        for (regex, node) in self.regexes.iter().flat_map(|known| known.iter()) {
+            steps.set(steps.get() + 1);
+            if regex.fits(name) {
+                node.matches(below, steps, visit);
             }
         }
     }
@@ -171,25 +200,20 @@ impl<T: PartialEq> Node<T> {
         self.here.is_empty()
             && self.rest.is_empty()
             && self.one.is_none()
-            && self.globs.is_empty()
+            && self.globs.is_none()
+            && self.regexes.is_none()
             && self.literals.is_empty()
     }
 }
 
-fn take<T: PartialEq>(values: &mut Vec<T>, value: &T) -> bool {
-    let Some(at) = values.iter().position(|held| held == value) else {
-        return false;
-    };
-    values.swap_remove(at);
-    if values.is_empty() {
-        *values = Vec::new();
-    }
-    true
+fn take<T: Eq + Hash>(values: &mut Table<T, ()>, value: &T) -> bool {
+    let place = values.find(value);
+    place.and_then(|place| values.swap_remove(place)).is_some()
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
     use proptest::prelude::*;
 
@@ -197,11 +221,11 @@ mod tests {
         #[test]
         fn agrees_with_trying_every_pattern(
             patterns in proptest::collection::vec(
-                "([ab]|\\$|\\*|a\\*|\\*b)(/([ab]|\\*|b\\*)){0,3}(/\\*\\*)?|\\?([ab.]|\\.\\*|a\\.\\*|a\\?b|\\[ab\\]{1,2})(/(a|\\.b|b\\+|(a|b)\\{2\\})){0,3}(/\\*\\*)?",
+                "([ab]|\\$|\\*|a\\*|\\*b)(/([ab]|\\*|b\\*|[ab]{0,2}\\*[ab]{1,2}\\*([ab]\\*){0,2}[ab]?)){0,3}(/\\*\\*)?|\\?([ab.]|\\.\\*|a\\.\\*|a\\?b|\\[ab\\]{1,2})(/(a|\\.b|b\\+|(a|b)\\{2\\})){0,3}(/\\*\\*)?",
                 0..40,
             ),
             removed in proptest::collection::vec(any::<proptest::sample::Index>(), 0..20),
-            path in "([ab]{1,2}|\\$)(/[ab]{1,2}){0,4}",
+            path in "([ab]{1,2}|\\$)(/[ab]{1,7}){0,4}",
         ) {
             let mut index = PatternIndex::default();
             let mut model: Vec<(Pattern, usize)> = Vec::new();
@@ -226,6 +250,99 @@ mod tests {
             expected.sort_unstable();
             prop_assert_eq!(found, expected);
             prop_assert_eq!(index.len(), model.len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn many_globs_agree_with_trying_each(
+            globs in proptest::collection::vec(
+                "[abc]{0,2}\\*([abc]{1,2}\\*){0,3}[abc]{0,2}", 1..200,
+            ),
+            keep in any::<proptest::sample::Index>(),
+            names in proptest::collection::vec("[abcé]{1,9}", 8),
+        ) {
+            let mut index = PatternIndex::default();
+            let patterns: Vec<Pattern> =
+                globs.iter().map(|glob| Pattern::parse(&format!("x/{glob}")).unwrap()).collect();
+            for (number, pattern) in patterns.iter().enumerate() {
+                index.insert(pattern, number);
+            }
+            let kept = keep.index(patterns.len());
+            for (number, pattern) in patterns.iter().enumerate().skip(kept) {
+                prop_assert!(index.remove(pattern, &number));
+            }
+            for name in names {
+                let path = Path::parse(&format!("x/{name}")).unwrap();
+                let mut found = Vec::new();
+                index.matches(&path, &mut |number| found.push(*number));
+                found.sort_unstable();
+                let fits = |number: &usize| patterns[*number].matches(&path);
+                prop_assert_eq!(found, (0..kept).filter(fits).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    /// All globs of four stars over an alphabet.
+    fn globs() -> Vec<Pattern> {
+        let letters: Vec<char> = ('a'..='z').chain('0'..='9').collect();
+        let mut globs = Vec::new();
+        for one in &letters {
+            for two in &letters {
+                for three in &letters {
+                    globs.push(Pattern::parse(&format!("*{one}*{two}*{three}*/*")).unwrap());
+                }
+            }
+        }
+        globs
+    }
+
+    #[test]
+    fn a_lookup_does_not_try_every_glob() {
+        let mut index = PatternIndex::default();
+        let globs = globs();
+        for (number, glob) in globs.iter().enumerate() {
+            index.insert(glob, number);
+        }
+        assert_eq!(globs.len(), 46_656);
+        let path = Path::parse("orders/x").unwrap();
+        let (mut found, fits) = (0, globs.iter().filter(|glob| glob.matches(&path)).count());
+        let steps = index.matches(&path, &mut |_| found += 1);
+        assert_eq!(found, fits);
+        // Six letters: the parts of the name at each of the few nodes that they lead to.
+        assert!(steps < 500, "{steps}");
+        for (number, glob) in globs.iter().enumerate() {
+            assert!(index.remove(glob, &number));
+        }
+        assert!(index.root.is_empty());
+    }
+
+    #[test]
+    fn filing_and_removing_values_of_one_pattern_compares_few_of_them() {
+        #[derive(Debug, Clone)]
+        struct Counted<'a>(usize, &'a Cell<usize>);
+        impl PartialEq for Counted<'_> {
+            fn eq(&self, other: &Self) -> bool {
+                self.1.set(self.1.get() + 1);
+                self.0 == other.0
+            }
+        }
+        impl Eq for Counted<'_> {}
+        impl Hash for Counted<'_> {
+            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+                self.0.hash(state);
+            }
+        }
+        let compared = Cell::new(0);
+        for text in ["a/**", "a/*", "a/b*c", "?a/b|c+"] {
+            let (pattern, mut index) = (Pattern::parse(text).unwrap(), PatternIndex::default());
+            for number in 0..20_000 {
+                index.insert(&pattern, Counted(number, &compared));
+            }
+            for number in 0..20_000 {
+                assert!(index.remove(&pattern, &Counted(number, &compared)));
+            }
+            assert!(compared.replace(0) < 40_000, "{text}");
         }
     }
 

@@ -7,11 +7,13 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod globs;
 mod index;
 mod path;
 mod pattern;
 mod regex;
 mod selector;
+mod table;
 mod tree;
 
 pub use index::PatternIndex;

@@ -281,6 +281,10 @@ impl Properties for Message<'_> {
     fn property(&self, name: &str) -> Option<Value<'_>> {
         properties::find(self.properties, name).map(Value::String)
     }
+
+    fn lookup_price(&self) -> u32 {
+        8 + self.properties.len() as u32 / 16
+    }
 }
 
 /// An expiry date before the properties.

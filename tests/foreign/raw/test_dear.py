@@ -9,6 +9,7 @@ import pathlib
 import pytest
 
 import dear
+import dear_many  # noqa: F401  (registers its cases)
 import dear_values  # noqa: F401  (registers its cases)
 
 TABLE = os.environ.get("DEAR_TABLE")

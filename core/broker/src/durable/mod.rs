@@ -231,7 +231,8 @@ impl Broker {
         let holding = std::mem::take(&mut durable.holding);
         if let Some(destination) = store_destination().filter(|_| holding != 0) {
             for shard in members(holding) {
-                self.tell_pause(shard, destination.clone(), false, effects);
+                // Without a grace, so no time counts.
+                self.tell_pause(Now::default(), shard, destination.clone(), None, effects);
             }
         }
         Some((said, records))
@@ -418,8 +419,10 @@ impl Broker {
         destination: Destination,
         effects: &mut Effects,
     ) {
-        self.hold(destination.clone(), true, effects);
-        self.wait_if_held(session, &destination, effects);
+        // Without a grace, so no time counts.
+        let now = Now::default();
+        self.hold(now, destination.clone(), Some(Span::ZERO), effects);
+        self.wait_if_held(now, session, &destination, effects);
     }
 
     /// Whether a topic of that specification is kept in the store.

@@ -144,7 +144,7 @@ impl Broker {
     /// anything else.
     pub fn begin_durability(&mut self, streams_from: u64, given: NumbersGiven) {
         let NumbersGiven { messages: given, fences } = given;
-        self.last_fence = self.last_fence.max(fences);
+        self.locks.last_fence = self.locks.last_fence.max(fences);
         self.versions_from = given;
         self.next_sequence = self.next_sequence.max(given + 1);
         self.durable = Some(Box::new(Durability {

@@ -130,7 +130,8 @@ impl Broker {
         match touched {
             Touched::Numbers => durable.say_numbers(self.shard),
             Touched::Fences => {
-                durable.fences = durable.fences.max(self.last_fence.saturating_add(FENCES_AHEAD));
+                durable.fences =
+                    durable.fences.max(self.locks.last_fence.saturating_add(FENCES_AHEAD));
                 durable.say_fences(self.shard);
             }
             Touched::Gone(stream) => {

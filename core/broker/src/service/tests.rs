@@ -1,6 +1,6 @@
 //! Services against a model of them.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ proptest! {
                 let full = |slot: &u32| !model.responders[slot].has_room();
                 prop_assert!(eligible.iter().all(full), "somebody has room for {}", path);
             }
-            let named = services.named.values().filter(|known| !known.responders.is_empty());
+            let named = services.named.values().filter(|known| !known.pool.is_empty());
             prop_assert_eq!(services.len(), named.count());
         }
         for slot in 0..5 {
@@ -220,4 +220,72 @@ fn equals_take_turns_and_so_do_services() {
         order.push(call.run.destination().path.to_string());
     }
     assert_eq!(order, ["a/x", "a/y", "a/x", "a/y", "a/x"]);
+}
+
+#[test]
+fn a_call_does_not_look_at_every_responder() {
+    for (text, path) in [("a/x", "a/x"), ("a/*", "a/x")] {
+        let (mut services, mut out) = (Services::default(), Vec::new());
+        for slot in 0..20_000 {
+            services.serve(responding(slot), &target(text), (2, None), &mut out);
+        }
+        for number in 0..30_000 {
+            services.call(calling(number, path), &ServiceOptions::default(), &mut out);
+        }
+        assert_eq!(out.len(), 30_000);
+        // Each has one before any has two.
+        let first = out.iter().take(20_000).map(|step| match step {
+            Step::Assign(to, _) => to.session.slot,
+            Step::Refuse(..) => panic!("all have room"),
+        });
+        assert_eq!(first.collect::<std::collections::BTreeSet<_>>().len(), 20_000);
+        assert!(services.looked_at() < 40_000, "{}", services.looked_at());
+        for slot in 0..20_000 {
+            services.leave(responding(slot).session, SubscriptionKey(0), &mut out);
+        }
+        assert!(services.pools.is_empty() && services.by_pattern.is_empty());
+        assert_eq!((services.ordered, services.served, services.named.len()), (0, 0, 0));
+    }
+}
+
+proptest! {
+    /// The model's responders are too few for an order.
+    #[test]
+    fn an_order_agrees_with_looking_at_all(
+        windows in proptest::collection::vec((0u32..3, proptest::option::of(0u64..3)), 40..60),
+        steps in proptest::collection::vec((0u8..4, any::<proptest::sample::Index>()), 1..200),
+    ) {
+        let (mut services, mut out) = (Services::default(), Vec::new());
+        for (slot, most) in windows.iter().enumerate() {
+            services.serve(responding(slot as u32), &target("a/x"), *most, &mut out);
+        }
+        prop_assert_eq!(services.ordered, 1);
+        let mut open: Vec<Key> = Vec::new();
+        for ((what, at), number) in steps.into_iter().zip(0u32..) {
+            let slot = at.index(windows.len()) as u32;
+            out.clear();
+            match what {
+                0 => services.leave(responding(slot).session, SubscriptionKey(0), &mut out),
+                1 if !open.is_empty() => {
+                    let responder = open.swap_remove(at.index(open.len()));
+                    services.release(responder, &mut out);
+                }
+                2 => services.credit(responding(slot).session, SubscriptionKey(0), 1, &mut out),
+                _ => {
+                    let ranks = services.responders.iter();
+                    let best = ranks.filter_map(|(at, known)| known.rank(at)).min();
+                    services.call(calling(number, "a/x"), &ServiceOptions::default(), &mut out);
+                    let got = out.first().and_then(|step| match step {
+                        Step::Assign(to, _) => Some(to.responder),
+                        Step::Refuse(..) => None,
+                    });
+                    prop_assert_eq!(got, best.map(|(_, _, at)| at));
+                }
+            }
+            open.extend(out.iter().filter_map(|step| match step {
+                Step::Assign(to, _) => Some(to.responder),
+                Step::Refuse(..) => None,
+            }));
+        }
+    }
 }

@@ -144,7 +144,7 @@ impl Default for TopicSpec {
             persistent: false,
             deltas: true,
             slow_consumer: SlowConsumer::DropOldest,
-            grace: Span::from_secs(2),
+            grace: Span::ZERO,
             conflation: Conflation::default(),
             priority: Priority::Default,
             owner: None,

@@ -30,8 +30,8 @@ section! {
     "topics" TABLE TopicsConfig {
         /// What happens to messages for a subscriber that does not keep up.
         "slow_consumer" slow_consumer: SlowConsumer = Is("drop-oldest"), Kind::Choice(SlowConsumer::WORDS);
-        /// How long publishers of a topic wait for a slow subscriber before the policy applies to that subscriber alone; `block` waits without end.
-        "slow_consumer_grace" slow_consumer_grace: Duration = Is("2s"), Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3_600) };
+        /// How long in any minute publishers of a topic wait for its slow subscribers before the policy applies to those alone. A publisher's connection waits, with its other topics; `block` waits without end.
+        "slow_consumer_grace" slow_consumer_grace: Duration = Is("0s"), Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(3_600) }, zero("nobody waits");
         /// Keep the last message of every topic for new subscribers, without the publisher asking for it.
         "retain" retain: bool = Is("false"), Kind::Boolean;
         /// What values are; publishers are held to it.

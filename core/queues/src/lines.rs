@@ -1,0 +1,139 @@
+//! Who stands in line for a queue's messages: consumers that may have room, and no others.
+//!
+//! A consumer that is found without room leaves its line and comes back when it has room; one with a
+//! selector that has looked at everything leaves it until there is something new. Consumers with the same
+//! selector share what they have looked at. So a message finds its consumer without asking all of those
+//! that cannot have it. Invariant: a consumer is at most once in the lines and idle lists of a queue; who
+//! has gone is left there until its turn, but never more of these than of others.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hashbrown::HashMap;
+use tiderace_base::{Key, Slab};
+use tiderace_filter::Selector;
+
+use crate::consumer::{Consumer, Place};
+
+/// Gone consumers that a list may hold besides as many as there are others.
+const GONE_MAX: usize = 16;
+
+/// The consumers of one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// How many there are.
+    pub(crate) len: usize,
+    /// Those without a selector that may have room.
+    pub(crate) plain: VecDeque<Key>,
+    /// Those that want the queue for themselves, in the order of coming.
+    exclusive: BTreeMap<u64, Key>,
+    /// Present while some have selectors.
+    pub(crate) selective: Option<Box<Selective>>,
+    orders: u64,
+}
+
+/// Consumers with selectors.
+#[derive(Debug, Default)]
+pub(crate) struct Selective {
+    /// Those that may have room and something to look at.
+    pub(crate) line: VecDeque<Key>,
+    pub(crate) selections: BTreeMap<u32, Selection>,
+    by_selector: HashMap<Selector, u32, foldhash::fast::RandomState>,
+    next: u32,
+}
+
+/// What consumers with the same selector have looked at.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    pub(crate) selector: Selector,
+    /// Everything ready before this number has been looked at and is not selected.
+    pub(crate) cursor: u64,
+    members: usize,
+    /// Members for which nothing is left to look at.
+    pub(crate) idle: Vec<Key>,
+}
+
+impl Lines {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The consumer that has the queue for itself.
+    pub(crate) fn exclusive(&self) -> Option<Key> {
+        self.exclusive.first_key_value().map(|(_, key)| *key)
+    }
+
+    /// A consumer comes; how it stands here.
+    pub(crate) fn attach(&mut self, key: Key, consumer: &Consumer) -> Place {
+        self.len += 1;
+        self.orders += 1;
+        if consumer.exclusive {
+            self.exclusive.insert(self.orders, key);
+        }
+        let selection = consumer.selector.as_ref().map(|selector| {
+            let selective = self.selective.get_or_insert_default();
+            let next = selective.next;
+            let id = *selective.by_selector.entry(selector.clone()).or_insert(next);
+            selective.next += u32::from(id == next);
+            let empty = || Selection {
+                selector: selector.clone(),
+                cursor: 0,
+                members: 0,
+                idle: Vec::new(),
+            };
+            selective.selections.entry(id).or_insert_with(empty).members += 1;
+            id
+        });
+        let mut place = Place { order: self.orders, listed: false, parked: false, selection };
+        self.list(key, &mut place);
+        place
+    }
+
+    /// A consumer goes.
+    pub(crate) fn detach(&mut self, place: Place, consumers: &Slab<Consumer>) {
+        self.len -= 1;
+        self.exclusive.remove(&place.order);
+        sweep(&mut self.plain, self.len, consumers);
+        let (Some(selective), Some(id)) = (&mut self.selective, place.selection) else { return };
+        sweep(&mut selective.line, self.len, consumers);
+        let Some(selection) = selective.selections.get_mut(&id) else { return };
+        selection.members -= 1;
+        if selection.idle.len() > 2 * selection.members + GONE_MAX {
+            selection.idle.retain(|key| consumers.get(*key).is_some());
+        }
+        if selection.members == 0
+            && let Some(selection) = selective.selections.remove(&id)
+        {
+            selective.by_selector.remove(&selection.selector);
+        }
+        if selective.selections.is_empty() {
+            self.selective = None;
+        }
+    }
+
+    /// A consumer may have room: it stands at the end of its line.
+    pub(crate) fn list(&mut self, key: Key, place: &mut Place) {
+        if std::mem::replace(&mut place.listed, true) {
+            return;
+        }
+        match (&mut self.selective, place.selection) {
+            (Some(selective), Some(_)) => selective.line.push_back(key),
+            _ => self.plain.push_back(key),
+        }
+    }
+
+    /// There is a message with that number: whoever has a selector may have something to look at.
+    pub(crate) fn note_ready(&mut self, first: u64) {
+        let Some(selective) = &mut self.selective else { return };
+        for selection in selective.selections.values_mut() {
+            selection.cursor = selection.cursor.min(first);
+            selective.line.extend(selection.idle.drain(..));
+        }
+    }
+}
+
+/// Takes out who has gone if they are more than the others.
+fn sweep(line: &mut VecDeque<Key>, members: usize, consumers: &Slab<Consumer>) {
+    if line.len() > 2 * members + GONE_MAX {
+        line.retain(|key| consumers.get(*key).is_some());
+    }
+}
