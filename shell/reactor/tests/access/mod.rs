@@ -1,0 +1,7 @@
+//! What the test of authorisation is made of.
+
+pub mod oracle;
+pub mod speakers;
+
+pub use oracle::{Deed, Oracle, Rule, Verb};
+pub use speakers::{Speaker, Speech};
