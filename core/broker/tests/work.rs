@@ -252,10 +252,10 @@ fn changes_wait_for_a_reader_that_does_not_read() {
         let ann = world.connect(0, "ann");
         let reader = world.connect(shards - 1, "reader");
         world.subscribe(reader, 0, Wish::to("topic:m/large"));
-        tell(&mut world, ann, update("m/large", &large(1_000_000), None)).unwrap();
+        let spec = r#"{"slow_consumer":"block","retain":true}"#;
+        tell(&mut world, ann, create("m/large", spec, Some(&large(1_000_000)))).unwrap();
         world.quiesce();
         ask_all(&mut world, ann, (0..100).map(|it| merged("m/large", it)).collect());
-        // As long as the grace lasts; it is not the clock that this depends on.
         world.settle_mail();
         let held = world.metrics().backlog_bytes;
         assert!(held <= 12_000_000, "{held} bytes are kept for it over {shards} shards");
