@@ -94,11 +94,13 @@ impl Client {
             slot.take_if(|known| known.ended);
             let Some(known) = slot else { continue };
             known.restart();
-            let resume = self.position.is_some() && known.wish.has(subscribe::RECOVERABLE);
+            let resume = self.position.is_some()
+                && known.wish.has(subscribe::RECOVERABLE)
+                && !known.wish.has(subscribe::OK_LAST);
             let message = known.wish.message(*next, id, resume);
             ClientMessage::Subscribe(message).write(out);
             unanswered.insert(*next, id);
-            *next += 1;
+            *next = after(*next);
         }
     }
 
@@ -115,7 +117,7 @@ impl Client {
     /// The id of the next request that wants an answer.
     pub fn next_request(&mut self) -> u32 {
         let request = self.next_request;
-        self.next_request += 1;
+        self.next_request = after(request);
         request
     }
 
@@ -208,6 +210,7 @@ impl Client {
                 tell(Event::Welcome(welcome));
             }
             ServerMessage::Ok { first, last } => {
+                self.settled(first, last, tell);
                 self.answered(first, last);
                 tell(Event::Done { first, last });
             }
@@ -242,7 +245,12 @@ impl Client {
                     position.advance(ShardId(home), number);
                 }
             }
-            ServerMessage::Recovered { request, complete } => {
+            ServerMessage::Follows { flags, id, version } => {
+                if let Some(known) = self.topic(flags, id)? {
+                    known.topic.follows = Some(version);
+                }
+            }
+            ServerMessage::Recovered { request, complete, .. } => {
                 let subscription = self.unanswered.get(&request).copied();
                 let subscription = subscription.ok_or(ClientError::UnknownId)?;
                 tell(Event::Recovered { subscription, complete });
@@ -313,21 +321,18 @@ impl Client {
         Ok(Some(&known.ok_or(ClientError::UnknownId)?.1))
     }
 
-    fn update(
-        &mut self,
-        update: &codec::Update<'_>,
-        tell: &mut impl FnMut(Event<'_>),
-    ) -> Result<(), ClientError> {
-        let (id, path) = if update.flags & flag::ANNOUNCED == 0 {
-            (update.id, None)
+    /// A topic of a subscription by its id; nothing if the subscription has ended meanwhile.
+    fn topic(&mut self, flags: u8, id: u32) -> Result<Option<KnownTopic<'_>>, ClientError> {
+        let (id, path) = if flags & flag::ANNOUNCED == 0 {
+            (id, None)
         } else {
-            let known = self.announced.get(update.id as usize).and_then(Option::as_ref);
+            let known = self.announced.get(id as usize).and_then(Option::as_ref);
             let (id, path) = known.ok_or(ClientError::UnknownId)?;
             (*id, Some(path.as_str()))
         };
         // What was under way when a subscription ended.
         let known = self.subscriptions.get_mut(id as usize).and_then(Option::as_mut);
-        let Some(known) = known.filter(|known| !known.ended) else { return Ok(()) };
+        let Some(known) = known.filter(|known| !known.ended) else { return Ok(None) };
         let keeps = known.wish.has(subscribe::DELTAS);
         let topic = match path {
             None => &mut known.topic,
@@ -336,11 +341,44 @@ impl Client {
             }
             Some(path) => known.topics.entry(path.to_owned()).or_insert_with(Topic::default),
         };
-        let (version, missed) =
-            topic.update(update, keeps.then_some(self.codec), self.bytes_max)?;
+        Ok(Some(KnownTopic { subscription: id, path, keeps, topic }))
+    }
+
+    /// Tells which values are gone, of subscriptions whose values have all come.
+    fn settled(&mut self, first: u32, last: u32, tell: &mut impl FnMut(Event<'_>)) {
+        let done = self.unanswered.iter().filter(|(request, _)| (first..=last).contains(*request));
+        for id in done.map(|(_, id)| *id) {
+            let known = self.subscriptions.get_mut(id as usize).and_then(Option::as_mut);
+            let settles = |known: &&mut Subscription| known.wish.has(subscribe::OK_LAST);
+            let Some(known) = known.filter(settles).filter(|known| !known.ended) else { continue };
+            for path in known.gone() {
+                tell(Event::Update(Update {
+                    subscription: id,
+                    path: path.as_deref(),
+                    version: 0,
+                    missed: 0,
+                    content: Content::of(0),
+                    removed: true,
+                    properties: b"",
+                    body: b"",
+                    delta_bytes: None,
+                }));
+            }
+        }
+    }
+
+    fn update(
+        &mut self,
+        update: &codec::Update<'_>,
+        tell: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), ClientError> {
+        let (codec, bytes_max) = (self.codec, self.bytes_max);
+        let Some(known) = self.topic(update.flags, update.id)? else { return Ok(()) };
+        let KnownTopic { subscription, path, keeps, topic } = known;
+        let (version, missed) = topic.update(update, keeps.then_some(codec), bytes_max)?;
         let is_delta = update.flags & flag::DELTA != 0;
         tell(Event::Update(Update {
-            subscription: id,
+            subscription,
             path,
             version,
             missed,
@@ -352,6 +390,21 @@ impl Client {
         }));
         Ok(())
     }
+}
+
+/// The number of the next request: behind the last one they begin anew.
+fn after(request: u32) -> u32 {
+    request.wrapping_add(1).max(1)
+}
+
+/// A topic as one subscription sees it.
+struct KnownTopic<'a> {
+    subscription: u32,
+    /// If the subscription is a pattern.
+    path: Option<&'a str>,
+    /// Whether values are kept for deltas.
+    keeps: bool,
+    topic: &'a mut Topic,
 }
 
 /// How far ahead of those known an announced id may be: those of ended subscriptions stay unused.

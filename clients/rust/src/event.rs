@@ -93,7 +93,7 @@ pub struct Update<'a> {
     pub subscription: u32,
     /// Which topic, if the subscription is a pattern.
     pub path: Option<&'a str>,
-    /// The topic's version.
+    /// The topic's version; zero if it is told by the client itself that a value is gone.
     pub version: u64,
     /// How many versions were left out before it, since the last that was told.
     pub missed: u64,

@@ -10,6 +10,12 @@ use crate::{ClientError, Wish};
 #[derive(Debug, Default)]
 pub(crate) struct Topic {
     version: Option<u64>,
+    /// Which version the next one follows, if that is not one less.
+    pub(crate) follows: Option<u64>,
+    /// Whether it holds a value, as far as is known, and whether that has come since the subscription
+    /// was made last.
+    pub(crate) held: bool,
+    pub(crate) fresh: bool,
     /// The last body, if deltas may come.
     value: Vec<u8>,
 }
@@ -28,7 +34,8 @@ impl Topic {
             (low, Some(last)) => low.after(last),
             (codec::Version::Low(_), None) => return Err(ClientError::NoVersion),
         };
-        let missed = self.version.map_or(0, |last| version.saturating_sub(last).saturating_sub(1));
+        let before = self.follows.take().unwrap_or(version.saturating_sub(1));
+        let missed = self.version.map_or(0, |last| before.saturating_sub(last));
         if update.flags & flag::DELTA != 0 {
             let is_next = self.version.is_some_and(|last| last.checked_add(1) == Some(version));
             let codec = codec.filter(|_| is_next).ok_or(ClientError::NoBase)?;
@@ -38,7 +45,18 @@ impl Topic {
             self.value.extend_from_slice(update.data);
         }
         self.version = Some(version);
+        self.fresh = true;
+        if update.flags & (flag::REMOVED | flag::VALUE) != 0 {
+            self.held = update.flags & flag::REMOVED == 0;
+        }
         Ok((version, missed))
+    }
+
+    /// Forgets what belongs to a connection; whether something is left.
+    fn restart(&mut self) -> bool {
+        let held = self.held;
+        *self = Topic { held, ..Topic::default() };
+        held
     }
 
     /// The last body.
@@ -66,7 +84,21 @@ impl Subscription {
 
     /// Forgets what belongs to a connection.
     pub(crate) fn restart(&mut self) {
-        self.topic = Topic::default();
-        self.topics.clear();
+        self.topic.restart();
+        self.topics.retain(|_, topic| topic.restart());
+    }
+
+    /// All values have come: takes out the topics whose values have not, by their paths; `None` stands
+    /// for the only one.
+    pub(crate) fn gone(&mut self) -> Vec<Option<String>> {
+        let is_gone = |topic: &Topic| topic.held && !topic.fresh;
+        let mut gone = Vec::new();
+        if is_gone(&self.topic) {
+            self.topic = Topic::default();
+            gone.push(None);
+        }
+        let topics = self.topics.extract_if(|_, topic| is_gone(topic));
+        gone.extend(topics.map(|(path, _)| Some(path)));
+        gone
     }
 }

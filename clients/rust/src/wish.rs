@@ -104,6 +104,14 @@ impl Wish {
         self.with(subscribe::NOTICES)
     }
 
+    /// Be told what is the current value of a topic, and what is not any more: after a break the values
+    /// come anew, instead of what was missed, and those that are gone are told as removed before the
+    /// subscription is told as done. The server has to be of this version at least.
+    #[must_use]
+    pub fn values(self) -> Wish {
+        self.with(subscribe::SNAPSHOT | subscribe::VALUES | subscribe::OK_LAST)
+    }
+
     fn with(self, flag: u64) -> Wish {
         Wish { flags: self.flags | flag, ..self }
     }

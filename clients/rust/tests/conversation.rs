@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, Now, SessionId, ShardId};
 use tiderace_broker::{Broker, BrokerOptions, Effects};
-use tiderace_client::{Auth, Client, Destination, Event, Kind, Publish, Wish};
+use tiderace_client::{Auth, Client, Destination, Event, Kind, Publish, Wish, flag};
 use tiderace_native::codec::SettleMessage;
 use tiderace_native::{NativeOptions, protocol};
 use tiderace_wire::{
@@ -92,6 +92,7 @@ impl Node {
             connection.session.deliver(self.now, &pending.delivery(), &mut output);
         }
         connection.session.flush(self.now, &mut Output { framing: FRAMING, queue });
+        connection.session.pour(1 << 16, &mut Output { framing: FRAMING, queue });
         let bytes = queue.take_bytes();
         let (mut rest, mut told) = (&bytes[..], Vec::new());
         while let Some((len, more)) = rest.split_first_chunk::<4>() {
@@ -113,7 +114,11 @@ fn text(event: &Event<'_>) -> String {
             update.version,
             update.missed,
             update.body.escape_ascii(),
-            if update.delta_bytes.is_some() { " by delta" } else { "" }
+            match update {
+                update if update.removed => "removed",
+                update if update.delta_bytes.is_some() => " by delta",
+                _ => "",
+            }
         ),
         Event::Queued(queued, _) => {
             let bodies: Vec<String> = queued
@@ -231,6 +236,47 @@ fn subscribe_publish_break_and_come_back() {
     assert!(told.contains(&format!("Recovered {{ subscription: {quotes}, complete: true }}")));
     let updates: Vec<&String> = told.iter().filter(|line| line.contains(" v")).collect();
     assert_eq!(updates, [&format!("{quotes} v3 missed 0 {{\\\"price\\\":1.0847}}")]);
+}
+
+#[test]
+fn values_that_are_gone_after_a_break_are_told_as_removed() {
+    let mut node = Node::new();
+    let (link, feed) = (node.accept(), node.accept());
+    let mut client = Client::new("test");
+    let mut out = Vec::new();
+    client.connect(Auth::Anonymous, &mut out);
+    let here = client.subscribe(Wish::topic("here/*").pattern().values(), &mut out);
+    let one = client.subscribe(Wish::topic("here/bob").values(), &mut out);
+    node.send(link, &out);
+    node.turn(link, &mut client);
+    let mut publisher = Client::new("feed");
+    let mut out = Vec::new();
+    publisher.connect(Auth::Anonymous, &mut out);
+    for path in ["here/ann", "here/bob"] {
+        let value = Publish { flags: flag::RETAIN, ..message(Kind::Topic, path, b"1") };
+        publisher.publish(value, false, &mut out);
+    }
+    publisher.publish(message(Kind::Topic, "here/said", b"1"), false, &mut out);
+    node.send(feed, &out);
+    assert_eq!(node.turn(link, &mut client).len(), 4);
+
+    node.lose(link);
+    let mut out = Vec::new();
+    let gone = Publish { flags: flag::REMOVE, ..message(Kind::Topic, "here/bob", b"") };
+    publisher.publish(gone, false, &mut out);
+    node.send(feed, &out);
+    let link = node.accept();
+    let mut out = Vec::new();
+    client.connect(Auth::Anonymous, &mut out);
+    node.send(link, &out);
+    let told = node.turn(link, &mut client);
+    let updates: Vec<&String> = told.iter().filter(|line| line.contains(" v")).collect();
+    let expected = [
+        format!("{here} here/ann v1 missed 0 1"),
+        format!("{here} here/bob v0 missed 0 removed"),
+        format!("{one} v0 missed 0 removed"),
+    ];
+    assert_eq!(updates, expected.iter().collect::<Vec<_>>());
 }
 
 #[test]

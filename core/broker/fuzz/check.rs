@@ -89,7 +89,7 @@ impl Life {
     fn begin() -> Life {
         let mut broker = Broker::new(ShardId(0), Arc::new(BrokerOptions::default()));
         let now = Now { wall_ms: 1_700_000_000_000, ..Now::default() };
-        broker.begin_durability(1, NumbersGiven::find([].into_iter()));
+        broker.begin_durability(1, &NumbersGiven::find([].into_iter()));
         let session = broker.open(now, 0);
         Life { broker, session, effects: Effects::default(), now }
     }

@@ -107,8 +107,7 @@ fn merged(older: &Rc<SharedRun>, newer: &Rc<SharedRun>, parts: MergedParts) -> O
     let meta = Meta { flags: newest.flags, expires_ms: newest.expires_ms };
     let destination = run.destination().clone();
     let mut made = Run::single(destination, run.published(), newest.properties, &body, meta);
-    made.number(run.home(), newest.sequence);
-    made.set_version(run.version() + index as u64);
+    made.number_as(run, index);
     Some(made)
 }
 

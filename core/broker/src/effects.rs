@@ -253,8 +253,10 @@ pub enum First {
     Replay(Replay),
     /// What came after a message.
     Since {
-        /// Its number, if it is of this life of the node.
+        /// Its number, if it is of this life of the node or of an earlier one that is known.
         after: Option<u64>,
+        /// Whether it is of an earlier one.
+        earlier: bool,
         /// Whether retained values are wanted where something is missing.
         retained: bool,
     },

@@ -192,6 +192,11 @@ impl History {
         !stale.is_empty()
     }
 
+    /// Nothing is known of messages up to a number but what topics themselves tell.
+    pub(crate) fn forget_up_to(&mut self, number: u64) {
+        self.forgotten = self.forgotten.max(number);
+    }
+
     /// A topic is forgotten, with all that is known of its numbers.
     pub(crate) fn forget(&mut self, path: &Path, home: &Home) {
         self.forgotten = self.forgotten.max(home.last);

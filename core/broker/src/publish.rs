@@ -244,9 +244,16 @@ impl Broker {
         if home.next_version <= self.versions_from {
             // Above all versions of an earlier topic of this name, or of this one in another life of
             // the server: there were never more of them than numbers.
+            let before = home.next_version.saturating_sub(1);
             home.next_version = run.first();
+            run.set_version(home.next_version);
+            run.set_follows(before);
+        } else {
+            run.set_version(home.next_version);
         }
-        run.set_version(home.next_version);
+        if topic.spec.retain || topic.spec.series {
+            run.set_values();
+        }
         run.share_path(&topic.path);
         let run = Arc::new(run);
         let stays = self.replace_value(key, &run).inspect_err(|_| self.stay_away(key, appears))?;
@@ -268,7 +275,7 @@ impl Broker {
             self.record(now, key, &run, before);
         }
         if keeps {
-            self.keep(now, key, &run, publisher);
+            self.keep(now, key, &run, before, publisher);
         }
         if durable {
             self.write_run(now, key, &run, publisher);
@@ -450,7 +457,6 @@ pub(crate) fn copy_of(run: &Run, message: &Message<'_>) -> Arc<Run> {
     let destination = run.destination().clone();
     let mut copy =
         Run::single(destination, run.published(), message.properties, message.body, meta);
-    copy.number(run.home(), message.sequence);
-    copy.set_version(run.version() + (message.sequence - run.first()));
+    copy.number_as(run, (message.sequence - run.first()) as usize);
     Arc::new(copy)
 }

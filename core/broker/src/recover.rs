@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tiderace_base::{Key, Now, SessionId, ShardId};
 use tiderace_queues::reaches;
 use tiderace_topics::Pattern;
-use tiderace_wire::{Kind, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Token};
+use tiderace_wire::{Kind, Position, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Token};
 
 use crate::Action;
 use crate::access::Caller;
@@ -28,6 +28,8 @@ use crate::topic::{Extras, Subscriber, Topic};
 #[derive(Debug)]
 pub(crate) struct Recovery {
     token: Option<Token>,
+    /// Whether the client's position is of this life of the node or of an earlier one that is known.
+    continues: bool,
     /// Whether nothing is missing so far.
     complete: bool,
     /// Whether what was missed is still held, and not given up for its size.
@@ -61,19 +63,6 @@ enum What {
 }
 
 impl Recovery {
-    pub(crate) fn of(subscribe: &Subscribe) -> Option<Box<Recovery>> {
-        subscribe.since.as_ref()?;
-        Some(Box::new(Recovery {
-            token: subscribe.confirm,
-            complete: true,
-            fits: true,
-            held: Vec::new(),
-            bytes: 0,
-            answers: Vec::new(),
-            open: Vec::new(),
-        }))
-    }
-
     fn hold(&mut self, pending: Pending, what: What) {
         if what == What::Missed && !self.fits {
             return;
@@ -136,13 +125,35 @@ impl Recovery {
 }
 
 impl Broker {
+    /// For a subscription that comes back.
+    pub(crate) fn recovery_of(&self, subscribe: &Subscribe) -> Option<Box<Recovery>> {
+        let position = subscribe.since.as_ref()?;
+        Some(Box::new(Recovery {
+            token: subscribe.confirm,
+            continues: self.continues(position),
+            complete: true,
+            fits: true,
+            held: Vec::new(),
+            bytes: 0,
+            answers: Vec::new(),
+            open: Vec::new(),
+        }))
+    }
+
+    /// Whether a position is of this life of the node, or of an earlier one whose numbers and versions
+    /// go on in this one.
+    pub(crate) fn continues(&self, position: &Position) -> bool {
+        position.epoch == self.options.epoch || self.is_earlier_epoch(position.epoch)
+    }
+
     /// What a new subscription wants first from a home.
     pub(crate) fn first(&self, subscribe: &Subscribe, home: ShardId) -> First {
         let retained = subscribe.retained;
         match &subscribe.since {
             Some(position) => {
-                let known = position.epoch == self.options.epoch;
-                First::Since { after: known.then(|| position.of(home)), retained }
+                let earlier = position.epoch != self.options.epoch;
+                let known = self.continues(position);
+                First::Since { after: known.then(|| position.of(home)), earlier, retained }
             }
             None if subscribe.replay.is_some() => {
                 subscribe.replay.map_or(First::Retained, First::Replay)
@@ -169,7 +180,8 @@ impl Broker {
         if part.len() <= most {
             let named = part.into_iter().filter(|topic| reaches(pattern, &topic.path));
             let floor = |after| self.history.floor_for(pattern, after);
-            let answer = self.beginning(now, named, First::Since { after, retained }, floor);
+            let first = First::Since { after, earlier: false, retained };
+            let answer = self.beginning(now, named, first, floor);
             let any = !answer.retained.is_empty();
             return (answer.missed.map_or_else(Missed::default, |missed| *missed), any);
         }
@@ -206,7 +218,11 @@ impl Broker {
                 answer.retained.sort_by_key(|run| run.first());
                 return answer;
             }
-            First::Since { after, retained } => (after, retained),
+            // What came after the last message that was stored may have been lost, and the client may
+            // have had it: then it needs the value anew.
+            First::Since { after, earlier, retained } => {
+                (after.filter(|after| !earlier || *after <= self.restored_to()), retained)
+            }
         };
         // A number that was never given is of another life too.
         let known = after.filter(|after| *after <= answer.at);
@@ -218,12 +234,15 @@ impl Broker {
                 home.retained.as_ref().filter(|run| wants_retained && run.first() > after);
             let retained = fresh(retained, now);
             let history = home.history();
-            let whole = history.is_some_and(|history| history.boundary() <= after);
-            complete &= whole;
+            let recent = history.is_some_and(|history| history.boundary() <= after);
+            let kept = home.series().filter(|_| !recent && known.is_some());
+            let kept = kept.and_then(|series| series.since(after, home.last));
+            complete &= recent || kept.is_some();
             let newest = history.and_then(|history| history.newest());
             let instead = retained.as_ref().or(newest).cloned();
-            match retained {
-                Some(retained) if !(whole && known.is_some()) => runs.push(retained),
+            match (retained, kept) {
+                (_, Some(kept)) => runs.extend(kept.cloned()),
+                (Some(retained), None) if !(recent && known.is_some()) => runs.push(retained),
                 _ => runs.extend(history.iter().flat_map(|history| history.after(after)).cloned()),
             }
             answer.retained.extend(instead);
@@ -367,7 +386,7 @@ impl Broker {
             record.make_room(*home, *after);
         }
         let complete = recovery.complete && fits;
-        self.say_recovered(session, recovery.token, complete, effects);
+        self.say_recovered(session, &recovery, complete, effects);
         for (home, asker) in &recovery.open {
             match fits {
                 true => self.ask_for_more(*home, *asker, None, effects),
@@ -391,7 +410,7 @@ impl Broker {
         recovery: &Recovery,
         effects: &mut Effects,
     ) {
-        self.say_recovered(session, recovery.token, false, effects);
+        self.say_recovered(session, recovery, false, effects);
         for (home, asker) in &recovery.open {
             self.ask_for_more(*home, *asker, None, effects);
         }
@@ -400,14 +419,15 @@ impl Broker {
     fn say_recovered(
         &mut self,
         session: SessionId,
-        token: Option<Token>,
+        recovery: &Recovery,
         complete: bool,
         effects: &mut Effects,
     ) {
         self.metrics.recoveries_complete += u64::from(complete);
         self.metrics.recoveries_incomplete += u64::from(!complete);
-        if let Some(token) = token {
-            self.reply(session, Reply::Recovered { token, complete }, effects);
+        let continues = recovery.continues;
+        if let Some(token) = recovery.token {
+            self.reply(session, Reply::Recovered { token, complete, continues }, effects);
         }
     }
 

@@ -18,6 +18,7 @@ use crate::Action;
 use crate::broker::Broker;
 use crate::durable::first_kept;
 use crate::effects::Effects;
+use crate::history::last_of;
 use crate::operate::{Operated, Operator};
 use crate::price::{EVENT, EVENT_PASSED};
 use crate::publish::{Publisher, copy_of};
@@ -42,6 +43,9 @@ pub(crate) struct Series {
     /// Messages in these.
     messages: usize,
     bytes: usize,
+    /// The highest number of the topic's messages that is not here any more or never was; removals,
+    /// which are never here, do not count.
+    boundary: u64,
     /// By the version of an event that was replaced: that of the newest that is kept of those that
     /// replace it.
     replaced: BTreeMap<u64, u64>,
@@ -90,6 +94,22 @@ impl Kept {
 }
 
 impl Series {
+    /// For a topic that keeps what it gets after the message of that number.
+    pub(crate) fn after(boundary: u64) -> Series {
+        Series { boundary, ..Series::default() }
+    }
+
+    /// The runs with messages above a number, if these are all that the topic got since; `last` is the
+    /// number of its last message.
+    pub(crate) fn since(&self, after: u64, last: u64) -> Option<impl Iterator<Item = &Arc<Run>>> {
+        let newest = self.kept.back().map(|kept| last_of(&kept.run));
+        if self.boundary > after || newest != Some(last) {
+            return None;
+        }
+        let start = self.kept.partition_point(|kept| last_of(&kept.run) <= after);
+        Some(self.kept.range(start..).map(|kept| &kept.run))
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -140,6 +160,7 @@ impl Series {
             };
             let old = age > 0 && front.time_ms.saturating_add(age) <= wall_ms;
             if old || over >= front.len() {
+                self.boundary = last_of(&front.run);
                 self.messages -= front.len();
                 self.bytes -= front.run.bytes();
                 let newest = Some(front.end().saturating_sub(1));
@@ -151,6 +172,9 @@ impl Series {
                 self.kept.pop_front();
             } else {
                 front.from += over;
+                if over > 0 {
+                    self.boundary = (front.run.first() + front.from as u64).saturating_sub(1);
+                }
                 self.messages -= over;
                 break;
             }
@@ -214,6 +238,16 @@ impl Series {
             runs.push(if alone { kept.run.clone() } else { copy_of(&kept.run, &message) });
         }
         runs.reverse();
+        let mut before: Option<u64> = None;
+        for run in &mut runs {
+            // Removals are not kept, and nothing is missing for that.
+            let last = before.replace(run.version());
+            if let Some(last) = last.filter(|last| run.version() != last + 1)
+                && run.follows() != Some(last)
+            {
+                Arc::make_mut(run).set_follows(last);
+            }
+        }
         runs
     }
 }
@@ -236,11 +270,20 @@ pub(crate) fn keeps(spec: &TopicSpec) -> bool {
 
 impl Broker {
     /// At its home: keeps a run that was just given its versions.
-    pub(crate) fn keep(&mut self, now: Now, key: Key, run: &Arc<Run>, publisher: &Publisher<'_>) {
+    ///
+    /// `before` is the number of the topic's message before it.
+    pub(crate) fn keep(
+        &mut self,
+        now: Now,
+        key: Key,
+        run: &Arc<Run>,
+        before: u64,
+        publisher: &Publisher<'_>,
+    ) {
         let Some(topic) = self.topics.get_mut(key) else { return };
         let spec = topic.spec.clone();
         let Some(home) = topic.home.as_mut().filter(|_| holds_messages(run)) else { return };
-        let series = home.rare_mut().series.get_or_insert_default();
+        let series = home.rare_mut().series.get_or_insert_with(|| Series::after(before));
         let before = series.bytes();
         series.push_run(Kept {
             run: run.clone(),

@@ -111,7 +111,7 @@ fn value_of(home: &Home, first: First, now: Now) -> Option<Arc<Run>> {
     let (after, wanted) = match first {
         First::Nothing => return None,
         First::Retained | First::Replay(_) => return fresh(home.retained.as_ref(), now),
-        First::Since { after, retained } => (after.unwrap_or(0), retained),
+        First::Since { after, retained, .. } => (after.unwrap_or(0), retained),
     };
     let retained = home.retained.as_ref().filter(|run| wanted && run.first() > after);
     let newest = || home.history()?.newest().filter(|run| last_of(run) > after).cloned();
@@ -128,9 +128,10 @@ impl Broker {
         match &mut first {
             First::Nothing => return answer,
             First::Retained | First::Replay(_) => {}
-            First::Since { after, retained } => {
-                // A number that was never given is of another life.
-                *after = after.filter(|after| *after <= at);
+            First::Since { after, earlier, retained } => {
+                // A number that was never given is of another life. Of an earlier one it is not known
+                // which topics there were, so all values are given.
+                *after = after.filter(|after| !*earlier && *after <= at);
                 let (missed, any) = self.missed_by(now, pattern, *after, *retained);
                 answer.missed = Some(Box::new(missed));
                 if !any {

@@ -16,7 +16,6 @@ use crate::broker::{Broker, key_of};
 use crate::credit::Credit;
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
 use crate::missing::widen;
-use crate::recover::Recovery;
 use crate::session::{Listening, Subscription, Targets};
 use crate::subscriptions::{Entry, Plain};
 use crate::topic::{Extras, Subscriber, bit, members};
@@ -75,12 +74,12 @@ impl Broker {
             Err(many) => Targets::Many(many.into()),
         };
         let key = subscribe.key;
+        let recovery = self.recovery_of(&subscribe);
         let epoch = self.next_epoch;
         self.next_epoch = epoch.wrapping_add(1);
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
-        let recovery = Recovery::of(&subscribe);
         let subscription = Subscription {
             epoch,
             explicit: subscribe.explicit,

@@ -27,6 +27,9 @@ pub enum Reply {
         token: Token,
         /// Whether nothing is missing.
         complete: bool,
+        /// Whether the position was of this life of the node, or of an earlier one that is known: no
+        /// version that the client knows has been given to another message.
+        continues: bool,
     },
     /// A position may be advanced to this: every message of that home up to this number for which the
     /// session has a subscription has been given to it. Comes for recoverable subscriptions, so that

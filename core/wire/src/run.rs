@@ -96,11 +96,41 @@ impl Entries {
     }
 }
 
+/// What a home says of a run besides its numbers, in eight bytes: which shard it is (16 bits), whether
+/// the topic keeps every message as its value (one bit), and how many versions lie unused between the
+/// topic's message before and the first of these (the rest).
+#[derive(Clone, Copy, Debug, Default)]
+struct Origin(u64);
+
+impl Origin {
+    const HOME: u64 = 0xffff;
+    const IS_VALUE: u64 = 1 << 16;
+    const UNUSED_SHIFT: u32 = 17;
+
+    fn home(self) -> ShardId {
+        ShardId((self.0 & Origin::HOME) as u16)
+    }
+
+    fn unused(self) -> u64 {
+        self.0 >> Origin::UNUSED_SHIFT
+    }
+
+    fn with_home(self, home: ShardId) -> Origin {
+        Origin(self.0 & !Origin::HOME | u64::from(home.0))
+    }
+
+    fn with_unused(self, unused: u64) -> Origin {
+        let most = u64::MAX >> Origin::UNUSED_SHIFT;
+        let rest = self.0 & (Origin::HOME | Origin::IS_VALUE);
+        Origin(rest | unused.min(most) << Origin::UNUSED_SHIFT)
+    }
+}
+
 /// Consecutive messages to one destination. Immutable once its home shard has numbered it.
 #[derive(Clone, Debug)]
 pub struct Run {
     destination: Destination,
-    home: ShardId,
+    origin: Origin,
     first: u64,
     version: u64,
     published: Time,
@@ -133,7 +163,7 @@ impl Run {
 
     /// The shard that numbered it.
     pub fn home(&self) -> ShardId {
-        self.home
+        self.origin.home()
     }
 
     /// The number of its first message.
@@ -145,6 +175,30 @@ impl Run {
     /// successive versions. Zero for other kinds of destination.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The version of the topic's message before the first of these, if it is not one less: numbers are
+    /// left out when the server starts anew and when a topic that was forgotten comes back. Zero if no
+    /// earlier message is known.
+    pub fn follows(&self) -> Option<u64> {
+        let unused = Some(self.origin.unused()).filter(|unused| *unused > 0)?;
+        Some((self.version - 1).saturating_sub(unused))
+    }
+
+    /// The same of the message at that place, for clients that are told versions one by one; absent also
+    /// where no earlier message is known.
+    pub fn follows_at(&self, index: usize) -> Option<u64> {
+        self.follows().filter(|version| index == 0 && *version > 0)
+    }
+
+    /// Whether the message at that place is its topic's current value: its publisher or the topic's
+    /// specification says so, and it removes nothing.
+    pub fn is_value(&self, index: usize) -> bool {
+        let always = self.origin.0 & Origin::IS_VALUE != 0;
+        self.entry(index).is_some_and(|entry| {
+            (always || entry.flags.contains(Flags::RETAIN))
+                && !entry.flags.contains(Flags::RETAIN_REMOVE)
+        })
     }
 
     /// When the publisher's bytes were read.
@@ -235,13 +289,32 @@ impl Run {
 
     /// Numbers the run; done once, by its home shard, before it is shared.
     pub fn number(&mut self, home: ShardId, first: u64) {
-        self.home = home;
+        self.origin = self.origin.with_home(home);
         self.first = first;
     }
 
     /// Gives its first message a version; done together with numbering.
     pub fn set_version(&mut self, version: u64) {
         self.version = version;
+    }
+
+    /// Says which version the topic's message before had, if that is lower than one less; after the
+    /// version is set.
+    pub fn set_follows(&mut self, before: u64) {
+        let unused = self.version.saturating_sub(1).saturating_sub(before);
+        self.origin = self.origin.with_unused(unused);
+    }
+
+    /// Says that the topic keeps each of its messages as its value.
+    pub fn set_values(&mut self) {
+        self.origin.0 |= Origin::IS_VALUE;
+    }
+
+    /// Gives a copy of one message of another run that message's numbers and marks.
+    pub fn number_as(&mut self, run: &Run, index: usize) {
+        self.origin = if index == 0 { run.origin } else { run.origin.with_unused(0) };
+        self.first = run.first + index as u64;
+        self.version = run.version + index as u64;
     }
 
     /// Makes it name its destination by the text that is kept there, and not by another of its own.
@@ -362,7 +435,7 @@ impl RunBuilder {
         }
         Run {
             destination: self.destination,
-            home: ShardId::default(),
+            origin: Origin::default(),
             first: 0,
             version: 0,
             published: self.published,
@@ -388,6 +461,7 @@ mod tests {
             rows in proptest::collection::vec(
                 (".{0,20}", proptest::collection::vec(any::<u8>(), 0..50), any::<Option<u64>>(), any::<bool>()), 1..20),
             marks in 0u16..64,
+            before in 0u64..7_000,
         ) {
             let destination = Destination { kind: Kind::Topic, path: Path::parse("a").unwrap() };
             let mut builder = RunBuilder::new(destination, Time::ZERO);
@@ -400,6 +474,19 @@ mod tests {
             }
             let mut run = builder.build();
             run.number(ShardId(3), 100);
+            run.set_version(7_000);
+            prop_assert_eq!(run.follows(), None);
+            run.set_follows(before);
+            prop_assert_eq!(run.follows(), Some(before).filter(|before| *before < 6_999));
+            prop_assert_eq!(run.home(), ShardId(3));
+            let mut copy = Run::single(run.destination().clone(), Time::ZERO, b"", b"x", Meta::default());
+            copy.number_as(&run, 0);
+            prop_assert_eq!((copy.first(), copy.version(), copy.follows()), (100, 7_000, run.follows()));
+            prop_assert!(!copy.is_value(0));
+            run.set_values();
+            copy.number_as(&run, 3);
+            prop_assert_eq!((copy.first(), copy.version(), copy.follows()), (103, 7_003, None));
+            prop_assert!(copy.is_value(0));
             run.share_path(&Path::parse("a").unwrap());
             prop_assert_eq!(run.len(), rows.len());
             for (index, (message, row)) in run.messages().zip(&rows).enumerate() {

@@ -329,6 +329,23 @@ impl Session for EngineSession {
         }
     }
 
+    fn pours(&self) -> bool {
+        self.inner.pours()
+    }
+
+    fn pour(&mut self, bytes_max: usize, output: &mut Output<'_>) -> bool {
+        // What polls have no room for yet would be overtaken.
+        if !self.wants_deliveries() {
+            return false;
+        }
+        let mut more = false;
+        self.write_inner(output, |inner, output| more = inner.pour(bytes_max, output));
+        if let Carrier::Polling(polling) = &mut self.carrier {
+            polling.write_script(output.queue);
+        }
+        more
+    }
+
     fn deadline(&self) -> Time {
         match &self.carrier {
             Carrier::Polling(polling) => match polling.closing() {

@@ -46,10 +46,10 @@ pub(crate) fn run(form: Form, run: &Run, from: usize, to: usize, out: &mut Vec<u
             Form::Plain => plain(&message, out),
             Form::Object => {
                 out.extend_from_slice(b"data: ");
-                object(topic, version, &message, out);
+                object(topic, (version, run.follows_at(index)), &message, out);
                 out.extend_from_slice(b"}\n");
             }
-            Form::Lines => object(topic, version, &message, out),
+            Form::Lines => object(topic, (version, run.follows_at(index)), &message, out),
         }
     }
 }
@@ -112,13 +112,23 @@ pub(crate) fn heart_beat(form: Form, position: Option<&str>, out: &mut Vec<u8>) 
     }
 }
 
-/// Appends a message as a JSON object without its last bracket.
-pub(crate) fn object(topic: &str, version: u64, message: &Message<'_>, out: &mut Vec<u8>) {
+/// Appends a message as a JSON object without its last bracket: of a version, which follows another one
+/// if that is not one less.
+pub(crate) fn object(
+    topic: &str,
+    (version, follows): (u64, Option<u64>),
+    message: &Message<'_>,
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(b"{\"topic\":");
     append_text(out, topic);
     if version > 0 {
         out.extend_from_slice(b",\"version\":");
         out.extend_from_slice(itoa::Buffer::new().format(version).as_bytes());
+    }
+    if let Some(follows) = follows {
+        out.extend_from_slice(b",\"follows\":");
+        out.extend_from_slice(itoa::Buffer::new().format(follows).as_bytes());
     }
     append_properties(message, out);
     if message.flags.contains(Flags::RETAIN_REMOVE) {

@@ -178,7 +178,7 @@ impl Player {
                     self.reply(Reply::Left { key, path, reason: LeaveReason::Removed });
                 }
                 self.subscriptions.push((wish.key, wish.targets));
-                self.reply(Reply::Recovered { token, complete: true });
+                self.reply(Reply::Recovered { token, complete: true, continues: true });
                 self.reply(Reply::Confirmed(Confirm::one(token)));
             }
             Command::Credit { .. } => panic!("the native protocol gives credit in bytes"),

@@ -57,6 +57,7 @@ pub mod kind {
     pub const RESULT: u8 = 0x4e;
     pub const JOINED: u8 = 0x4f;
     pub const LEFT: u8 = 0x50;
+    pub const FOLLOWS: u8 = 0x51;
     /// Servers skip unknown types from here on.
     pub const OPTIONAL: u8 = 0x80;
 }
@@ -78,6 +79,7 @@ pub mod flag {
     pub const FULL_VERSION: u8 = 0x10;
     pub const DELTA: u8 = 0x20;
     pub const REMOVED: u8 = 0x40;
+    pub const VALUE: u8 = 0x80;
 
     // CALL, SPEAK, EXCHANGE
     pub const LAST: u8 = 0x08;
@@ -89,6 +91,12 @@ pub mod flag {
 
     // OPERATE
     pub const BODY: u8 = 0x01;
+}
+
+/// What WELCOME tells that a server can do.
+pub mod feature {
+    /// SUBSCRIBE may have the flags VALUES and OK_LAST.
+    pub const VALUES: u64 = 0x1;
 }
 
 /// Flags of SUBSCRIBE.
@@ -106,5 +114,7 @@ pub mod subscribe {
     pub const REPLAY: u64 = 0x200;
     pub const INTERVAL: u64 = 0x400;
     pub const NOTICES: u64 = 0x800;
-    pub const ALL: u64 = 0xfff;
+    pub const VALUES: u64 = 0x1000;
+    pub const OK_LAST: u64 = 0x2000;
+    pub const ALL: u64 = 0x3fff;
 }

@@ -61,5 +61,3 @@ pub(crate) const SENTENCE_BYTES_MAX: usize = 1 << 10;
 /// Operations that read under way at a time: their answers hold up to a mebibyte of values each, or
 /// one value.
 pub(crate) const LARGE_ANSWERS_MAX: usize = 16;
-/// Versions that are multiples of this are told whole.
-pub(crate) const FULL_VERSION_EVERY: u64 = 64;

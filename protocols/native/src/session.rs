@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Context, Delivery, Incoming, Kind, Opening, Output, Progress, Reply, Session, Side,
+    Confirm, Context, Delivery, Incoming, Kind, Opening, Output, Progress, Reply, Session, Side,
     SubscriptionKey, Token,
 };
 
@@ -234,6 +234,20 @@ impl NativeSession {
         Path::parse(&self.spelled(text)?).map_err(|error| unusable(text, &error))
     }
 
+    /// Whether that confirms a subscription whose OK is to come behind its values, which may not all
+    /// have been given yet.
+    fn waits_for_values(&mut self, confirm: Confirm) -> bool {
+        let Some(rare) = self.rare.as_mut().filter(|_| confirm.from == confirm.to) else {
+            return false;
+        };
+        let mark = rare.unanswered.key_of(confirm.from).and_then(|key| self.subscriptions.get(key));
+        let waits = mark.is_some_and(|mark| mark.has(subscriptions::Mark::OK_LAST));
+        if waits {
+            rare.settled.push_back(confirm.from);
+        }
+        waits
+    }
+
     fn refused(&mut self, token: Option<Token>, close: &Close, context: &mut Context<'_>) {
         if let Some(rare) = &mut self.rare {
             rare.large_answers.retain(|waiting| Some(*waiting) != token);
@@ -283,14 +297,17 @@ impl Session for NativeSession {
         match reply {
             Reply::LoggedIn { name } => return self.logged_in(now, name, context),
             Reply::Confirmed(confirm) => {
+                if self.waits_for_values(confirm) {
+                    return Ok(());
+                }
                 if let Some(rare) = &mut self.rare {
                     rare.confirm(confirm);
                 }
                 let answer = ServerMessage::Ok { first: confirm.from, last: confirm.to };
                 say(&answer, &mut context.output);
             }
-            Reply::Recovered { token, complete } => {
-                let answer = ServerMessage::Recovered { request: token, complete };
+            Reply::Recovered { token, complete, continues } => {
+                let answer = ServerMessage::Recovered { request: token, complete, continues };
                 say(&answer, &mut context.output);
             }
             Reply::Reached { home, sequence } => {
@@ -345,8 +362,25 @@ impl Session for NativeSession {
     }
 
     fn look_ahead(&self, key: SubscriptionKey) {
-        let version = self.rare.as_ref().and_then(|rare| rare.versions.get(key.0 as usize));
-        std::hint::black_box((self.subscriptions.get(key.0), version.copied()));
+        std::hint::black_box(self.subscriptions.get(key.0));
+    }
+
+    fn pours(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.settled.is_empty())
+    }
+
+    /// All values are given, so the OKs that stand behind them can follow.
+    fn pour(&mut self, _bytes_max: usize, output: &mut Output<'_>) -> bool {
+        // Without credit some may wait; it is asked again when credit has come.
+        if !self.wants_deliveries() {
+            return false;
+        }
+        while let Some(token) = self.rare.as_mut().and_then(|rare| rare.settled.pop_front()) {
+            self.rare().confirm(Confirm::one(token));
+            say(&ServerMessage::Ok { first: token, last: token }, output);
+        }
+        self.tidy();
+        false
     }
 
     fn flush(&mut self, _now: Now, output: &mut Output<'_>) {

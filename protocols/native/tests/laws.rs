@@ -146,6 +146,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
             jitter_ms: 5,
             codecs: numbers.to_vec(),
             server: b,
+            features: numbers[0],
         }),
         ServerMessage::Ok { first: one.min(two), last: one.max(two) },
         ServerMessage::Error { request: one, code: two as u16, slug: a, sentence: c },
@@ -167,7 +168,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
             body: y,
         }),
         ServerMessage::Position(vec![(one as u16, numbers[0]), (two as u16, numbers[1])]),
-        ServerMessage::Recovered { request: one, complete: bits[0] },
+        ServerMessage::Recovered { request: one, complete: bits[0], continues: bits[1] },
         ServerMessage::Ended { responder: bits[0], number: one, code: 5, slug: a, sentence: c },
         ServerMessage::Pong(x),
         ServerMessage::Close { code: 7, slug: a, sentence: b, reconnect: bits[1], jitter_ms: 9 },
@@ -175,6 +176,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Result(ResultMessage { request: one, outturn: c, entries: y }),
         ServerMessage::Joined { subscription: two, path: a, spec: c },
         ServerMessage::Left { subscription: two, path: b, reason: a },
+        ServerMessage::Follows { flags: flags & flag::ANNOUNCED, id: one, version: stock.wide },
     ]
 }
 
@@ -200,7 +202,7 @@ proptest! {
     #[test]
     fn entries_are_read_back(stocks in proptest::collection::vec(stock(), 0..6)) {
         let updates: Vec<Update<'_>> = stocks.iter().map(|stock| Update {
-            flags: stock.flags & (flag::CONTENT | flag::ANNOUNCED | flag::DELTA | flag::REMOVED),
+            flags: stock.flags & (flag::CONTENT | flag::ANNOUNCED | flag::DELTA | flag::REMOVED | flag::VALUE),
             id: stock.small[0],
             version: if stock.bits[0] { Version::Full(stock.wide) } else { Version::Low(stock.wide as u16) },
             properties: stock.properties.as_bytes(),

@@ -249,7 +249,7 @@ fn updates_of_one_path_use_the_subscription_id() {
     rig.flush();
     assert_eq!(
         rig.heard(),
-        ["Updates 0:5 Full(62) one, 0:5 Low(63) two, 0:5 Full(64) three, 0:5 Low(65) four"]
+        ["Updates 0:5 Full(62) one, 0:5 Low(63) two, 0:5 Low(64) three, 0:5 Low(65) four"]
     );
     rig.deliver(9, &topic("a", 5, 66, &[b"not mine"]));
     rig.flush();
@@ -387,9 +387,9 @@ fn a_client_comes_back_to_its_position() {
         assert_eq!(wish.since, Some(Position::new(300)));
     }
     rig.heard();
-    rig.reply(Reply::Recovered { token: 1, complete: false });
+    rig.reply(Reply::Recovered { token: 1, complete: false, continues: true });
     rig.confirm(1);
-    assert_eq!(rig.heard()[0], "Recovered { request: 1, complete: false }");
+    assert_eq!(rig.heard()[0], "Recovered { request: 1, complete: false, continues: true }");
     // A newer message that overtakes an older one does not move the position past that.
     rig.deliver_reaching(0, &topic("a", 9, 1, &[b"x"]), 0, 1, 5);
     rig.deliver_reaching(1, &topic("b", 8, 1, &[b"y"]), 0, 1, 9);
@@ -488,7 +488,7 @@ fn unknown_things_are_skipped_or_refused() {
     for (bytes, code) in [
         (&b"\x20\x00"[..], CloseCode::UnexpectedFrame),
         (b"\x06\x02\x00\x80", CloseCode::BadFrame),
-        (b"\x03\x06\x01\x00\x80\x40\x00\x00", CloseCode::BadFrame),
+        (b"\x03\x07\x01\x00\x80\x80\x01\x00\x00", CloseCode::BadFrame),
         (b"\x0c", CloseCode::BadFrame),
         (b"\x0c\x05hi", CloseCode::BadFrame),
         (b"\x05\x04\x01\x00\x01\xff", CloseCode::BadText),

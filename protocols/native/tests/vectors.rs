@@ -136,16 +136,19 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
 
 fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
     match message {
-        ServerMessage::Welcome(welcome) => (
-            "WELCOME",
-            json!({
+        ServerMessage::Welcome(welcome) => {
+            let mut fields = json!({
                 "version": welcome.version, "name": welcome.name, "epoch": hex(welcome.epoch),
                 "ping_ms": welcome.ping_ms, "message_bytes_max": welcome.message_bytes_max,
                 "subscriptions_max": welcome.subscriptions_max,
                 "declarations_max": welcome.declarations_max, "jitter_ms": welcome.jitter_ms,
                 "codecs": welcome.codecs, "server": welcome.server,
-            }),
-        ),
+            });
+            if welcome.features > 0 {
+                fields["features"] = json!(welcome.features);
+            }
+            ("WELCOME", fields)
+        }
         ServerMessage::Ok { first, last } => ("OK", json!({"first": first, "more": last - first})),
         ServerMessage::Error { request, code, slug, sentence } => {
             ("ERROR", json!({"request": request, "code": code, "slug": slug, "sentence": sentence}))
@@ -178,8 +181,9 @@ fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
             ("EXCHANGE", with(fields, more))
         }
         ServerMessage::Position(homes) => ("POSITION", json!({"homes": homes})),
-        ServerMessage::Recovered { request, complete } => {
-            ("RECOVERED", json!({"request": request, "complete": complete}))
+        ServerMessage::Recovered { request, complete, continues } => {
+            let fields = json!({"request": request, "complete": complete, "continues": continues});
+            ("RECOVERED", fields)
         }
         ServerMessage::Ended { responder, number, code, slug, sentence } => (
             "ENDED",
@@ -209,6 +213,9 @@ fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
         }
         ServerMessage::Left { subscription, path, reason } => {
             ("LEFT", json!({"subscription": subscription, "path": path, "reason": reason}))
+        }
+        ServerMessage::Follows { flags, id, version } => {
+            ("FOLLOWS", json!({"flags": flags, "id": id, "version": version}))
         }
         ServerMessage::Other(_) => ("", json!({})),
     }

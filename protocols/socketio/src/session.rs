@@ -300,7 +300,7 @@ impl Session for SocketSession {
         match reply {
             Reply::LoggedIn { name } => self.logged_in(name, context),
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
-            Reply::Recovered { token, complete } => self.recovered(token, complete),
+            Reply::Recovered { token, complete, .. } => self.recovered(token, complete),
             Reply::Reached { home, sequence } => self.reached(home, sequence),
             Reply::Operated { token, outturn } => {
                 self.operated(token, &outturn, &mut context.output);

@@ -37,11 +37,16 @@ pub(crate) struct Persistence {
 }
 
 impl Persistence {
-    /// Opens the store that is configured, if one is, and reads it.
+    /// Opens the store that is configured, if one is, and reads it. `epoch` is that of this life of the
+    /// server.
     ///
     /// # Errors
     /// When it cannot be used.
-    pub(crate) fn open(config: &StoreConfig, shards: usize) -> anyhow::Result<Option<Persistence>> {
+    pub(crate) fn open(
+        config: &StoreConfig,
+        epoch: u64,
+        shards: usize,
+    ) -> anyhow::Result<Option<Persistence>> {
         let Some(directory) = &config.directory else { return Ok(None) };
         let begun = Instant::now();
         let (mut store, recovered) = telling_progress(directory, || {
@@ -65,7 +70,9 @@ impl Persistence {
             Arc::new(Mutex::new((0..shards).map(|_| None).collect()));
         let given = NumbersGiven::find(values(&recovered));
         let mut batch = Batch::new();
-        add(&mut batch, &given.reserve())?;
+        for record in given.reserve(epoch, shards) {
+            add(&mut batch, &record)?;
+        }
         if let (_, Some(problem)) = store.commit(vec![batch]) {
             warn!(event = "store-trouble", %problem, "the store takes nothing now");
         }
@@ -127,7 +134,7 @@ impl Keeper for Persistence {
             *way = Some(answers);
         }
         if let Some(recovered) = self.recovered() {
-            broker.begin_durability(self.streams_from, self.given);
+            broker.begin_durability(self.streams_from, &self.given);
             for stream in &recovered.streams {
                 restore(now, broker, stream);
             }

@@ -59,7 +59,8 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         tls: OnceLock::new(),
         ready: AtomicBool::new(true),
     });
-    let persistence = Persistence::open(&config.store, compose::shards(config))?.map(Arc::new);
+    let persistence =
+        Persistence::open(&config.store, broker.epoch, compose::shards(config))?.map(Arc::new);
     // Nobody else sets it.
     let _ = monitor.persistence.set(persistence.clone());
     let native = Arc::new(compose::native(config));

@@ -6,14 +6,17 @@
 
 use std::sync::Arc;
 
-use tiderace_base::Time;
+use tiderace_base::{ShardId, Time};
 use tiderace_wire::{Destination, Flags, Meta, Run, RunBuilder};
 
-/// The form that is written; another one is not understood.
+/// The form of descriptions; another one is not understood.
 const FORM: u8 = 1;
+/// The form in which messages are written; those of [`FORM`] are read as well.
+const MESSAGES_FORM: u8 = 2;
 const HAS_AUTHOR: u8 = 1;
 const HAS_AMENDS: u8 = 2;
 const IS_VALUE_ALONE: u8 = 4;
+const HAS_FOLLOWS: u8 = 8;
 
 /// What is known of a topic beside its path and messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub(super) struct Circumstances {
     pub(super) amends: Option<u64>,
     /// It is the topic's value, and not among what the topic keeps besides.
     pub(super) is_value_alone: bool,
+    /// The version that the first of them follows, if that is not one less.
+    pub(super) follows: Option<u64>,
 }
 
 impl Description<'_> {
@@ -55,22 +60,27 @@ impl Description<'_> {
     }
 }
 
-/// Writes a run.
+/// Writes a run, with the number that its home gave the first message.
 pub(super) fn encode(run: &Run, about: &Circumstances) -> Vec<u8> {
     let author = about.author.as_deref().unwrap_or_default();
     let author = author.get(..author.len().min(usize::from(u16::MAX))).unwrap_or_default();
     let mut out = Vec::with_capacity(32 + author.len() + run.len() * 16 + run.bytes());
     let marks = if about.author.is_some() { HAS_AUTHOR } else { 0 }
         | if about.amends.is_some() { HAS_AMENDS } else { 0 }
-        | if about.is_value_alone { IS_VALUE_ALONE } else { 0 };
-    out.extend_from_slice(&[FORM, marks]);
+        | if about.is_value_alone { IS_VALUE_ALONE } else { 0 }
+        | if about.follows.is_some() { HAS_FOLLOWS } else { 0 };
+    out.extend_from_slice(&[MESSAGES_FORM, marks]);
     out.extend_from_slice(&about.time_ms.to_le_bytes());
+    out.extend_from_slice(&run.first().to_le_bytes());
     if about.author.is_some() {
         out.extend_from_slice(&(author.len() as u16).to_le_bytes());
         out.extend_from_slice(author.as_bytes());
     }
     if let Some(amends) = about.amends {
         out.extend_from_slice(&amends.to_le_bytes());
+    }
+    if let Some(follows) = about.follows {
+        out.extend_from_slice(&follows.to_le_bytes());
     }
     for message in run.messages() {
         out.extend_from_slice(&message.flags.bits().to_le_bytes());
@@ -85,18 +95,21 @@ pub(super) fn encode(run: &Run, about: &Circumstances) -> Vec<u8> {
     out
 }
 
-/// Reads a run, not yet numbered.
+/// Reads a run. Its first message has the number that its home gave it, or zero if that was not
+/// written; the home is still to be said.
 pub(super) fn decode(
     bytes: &[u8],
     destination: Destination,
     now: Time,
 ) -> Option<(Run, Circumstances)> {
     let mut fields = Fields(bytes);
-    if fields.byte()? != FORM {
+    let form = fields.byte()?;
+    if !(FORM..=MESSAGES_FORM).contains(&form) {
         return None;
     }
     let marks = fields.byte()?;
     let time_ms = fields.long()?;
+    let number = if form == MESSAGES_FORM { fields.long()? } else { 0 };
     let author = match marks & HAS_AUTHOR {
         0 => None,
         _ => {
@@ -105,6 +118,7 @@ pub(super) fn decode(
         }
     };
     let amends = if marks & HAS_AMENDS == 0 { None } else { Some(fields.long()?) };
+    let follows = if marks & HAS_FOLLOWS == 0 { None } else { Some(fields.long()?) };
     let mut builder = RunBuilder::new(destination, now);
     while !fields.0.is_empty() {
         let flags = Flags::from_bits(u16::from_le_bytes(*fields.array()?));
@@ -121,7 +135,9 @@ pub(super) fn decode(
         return None;
     }
     let is_value_alone = marks & IS_VALUE_ALONE != 0;
-    Some((builder.build(), Circumstances { time_ms, author, amends, is_value_alone }))
+    let mut run = builder.build();
+    run.number(ShardId::default(), number);
+    Some((run, Circumstances { time_ms, author, amends, is_value_alone, follows }))
 }
 
 /// What is left to read.
@@ -169,6 +185,8 @@ mod tests {
             time_ms: u64,
             author in proptest::option::of(".{0,20}"),
             amends: Option<u64>,
+            follows: Option<u64>,
+            number in 0u64..u64::MAX / 2,
             cut in 1usize..400,
         ) {
             let mut builder = RunBuilder::new(somewhere(), Time::ZERO);
@@ -177,12 +195,15 @@ mod tests {
                 let flags = if *retain { Flags::RETAIN } else { Flags::NONE };
                 builder.finish(body, Meta { flags, expires_ms: *expires_ms });
             }
-            let run = builder.build();
+            let mut run = builder.build();
+            run.number(ShardId(3), number);
             let author = author.map(|name| name.as_str().into());
-            let about = Circumstances { time_ms, author, amends, is_value_alone: cut % 2 == 0 };
+            let is_value_alone = cut % 2 == 0;
+            let about = Circumstances { time_ms, author, amends, is_value_alone, follows };
             let bytes = encode(&run, &about);
             let (read, read_about) = decode(&bytes, somewhere(), Time::ZERO).unwrap();
             prop_assert_eq!(read_about, about);
+            prop_assert_eq!(read.first(), number);
             prop_assert_eq!(read.len(), run.len());
             for (left, right) in read.messages().zip(run.messages()) {
                 prop_assert_eq!(left.properties, right.properties);
@@ -198,11 +219,15 @@ mod tests {
 
         #[test]
         fn anything_can_be_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut formed = vec![FORM];
-            formed.extend_from_slice(&bytes);
-            if let Some((run, about)) = decode(&formed, somewhere(), Time::ZERO) {
-                prop_assert_eq!(decode(&encode(&run, &about), somewhere(), Time::ZERO).unwrap().1, about);
+            for form in [FORM, MESSAGES_FORM] {
+                let formed = [&[form], &bytes[..]].concat();
+                if let Some((run, about)) = decode(&formed, somewhere(), Time::ZERO) {
+                    prop_assert!(form == MESSAGES_FORM || run.first() == 0);
+                    let again = encode(&run, &about);
+                    prop_assert_eq!(decode(&again, somewhere(), Time::ZERO).unwrap().1, about);
+                }
             }
+            let formed = [&[FORM], &bytes[..]].concat();
             if let Some(description) = Description::decode(&formed) {
                 let again = description.encode();
                 prop_assert_eq!(Description::decode(&again), Some(description));

@@ -128,6 +128,10 @@ pub(crate) struct Durability {
     /// Up to here it is told that fences may have been given, by this record; zero if it was not.
     fences: u64,
     fences_said: u64,
+    /// Positions of these epochs can be compared with the numbers of this life.
+    earlier_epochs: Box<[u64]>,
+    /// The highest number of a message that was restored here.
+    restored_to: u64,
     trouble: Option<Trouble>,
     /// What the store does not have as it should be.
     dirty: Vec<Touched>,

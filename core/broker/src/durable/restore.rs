@@ -8,20 +8,27 @@ use std::sync::Arc;
 
 use tiderace_base::{MemoryUse, Now, Span};
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Kind, SpecError, TopicSpec};
+use tiderace_wire::{Destination, Kind, Run, SpecError, TopicSpec};
 
 use super::codec::{Circumstances, Description, decode};
 use super::{Durability, NUMBERS_AHEAD, StoreRecord};
 use crate::broker::Broker;
+use crate::history::last_of;
 use crate::publish::retain;
 use crate::retire::Retirement;
-use crate::series::{Kept, holds_messages, keeps};
+use crate::series::{Kept, Series, holds_messages, keeps};
 use crate::topic::Home;
 
 /// Named values below this say which numbers may have been given, by shard.
 const NUMBERS: &str = "numbers/";
 /// The same for fences.
 const FENCES: &str = "fences/";
+/// The named value that lists the latest lives of the server.
+const LIVES: &str = "lives";
+/// How many of them are known: a client that stays away for longer begins anew.
+const LIVES_MAX: usize = 64;
+/// Epoch and shards.
+const LIFE_BYTES: usize = 10;
 
 /// A topic that has survived.
 #[derive(Clone, Debug)]
@@ -91,6 +98,9 @@ pub enum Unrestorable {
     ViewConfigured(Path),
 }
 
+/// Messages that have been read, and how many of the first ones are gone.
+type RestoredRun = (Arc<Run>, Circumstances, usize);
+
 /// A specification's text and what it says: most topics have that of the one before.
 #[derive(Debug)]
 pub(super) struct ReadDescription {
@@ -108,20 +118,34 @@ pub(super) fn fences_record(whose: u16, fences: u64) -> StoreRecord {
     StoreRecord::Set { name: format!("{FENCES}{whose}"), value: fences.to_le_bytes().to_vec() }
 }
 
-/// Which numbers earlier lives of the server may have given.
+/// One life of the server on this store: its epoch, and among how many shards its homes were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Life {
+    epoch: u64,
+    shards: u16,
+}
+
+/// What earlier lives of the server have given: numbers, and epochs of positions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumbersGiven {
-    /// To messages.
+    /// To messages: none above this.
     messages: u64,
-    /// To holders of locks.
+    /// To holders of locks: none above this.
     fences: u64,
+    /// The latest of them, oldest first.
+    lives: Vec<Life>,
 }
 
 impl NumbersGiven {
     /// Found in the store's named values.
     pub fn find<'a>(values: impl Iterator<Item = (&'a str, &'a [u8])>) -> NumbersGiven {
-        let mut given = NumbersGiven { messages: 0, fences: 0 };
+        let mut given = NumbersGiven::default();
         for (name, value) in values {
+            if name == LIVES {
+                let (lives, _) = value.as_chunks::<LIFE_BYTES>();
+                given.lives = lives.iter().map(Life::read).collect();
+                continue;
+            }
             let Ok(value) = value.try_into().map(u64::from_le_bytes) else { continue };
             if name.starts_with(NUMBERS) {
                 given.messages = given.messages.max(value);
@@ -132,9 +156,39 @@ impl NumbersGiven {
         given
     }
 
-    /// What is to be in the store before this life gives any.
-    pub fn reserve(self) -> StoreRecord {
-        numbers_record("node", self.messages + NUMBERS_AHEAD)
+    /// What is to be in the store before a life of this epoch, with so many shards, gives any.
+    pub fn reserve(&self, epoch: u64, shards: usize) -> [StoreRecord; 2] {
+        let life = Life { epoch, shards: u16::try_from(shards).unwrap_or(u16::MAX) };
+        let known = self.lives.len().saturating_sub(LIVES_MAX - 1);
+        let lives = self.lives.iter().skip(known).chain([&life]);
+        let value = lives.flat_map(Life::bytes).collect();
+        let lives = StoreRecord::Set { name: LIVES.to_owned(), value };
+        [numbers_record("node", self.messages + NUMBERS_AHEAD), lives]
+    }
+
+    /// The epochs whose positions mean the same in a life with so many shards: numbers rise from life
+    /// to life, but they are compared by home, and other numbers of shards make other homes.
+    pub(super) fn epochs(&self, shards: usize) -> Box<[u64]> {
+        let alike = self.lives.iter().filter(|life| usize::from(life.shards) == shards);
+        alike.map(|life| life.epoch).collect()
+    }
+}
+
+impl Life {
+    fn bytes(&self) -> [u8; LIFE_BYTES] {
+        let mut bytes = [0; LIFE_BYTES];
+        let (epoch, shards) = bytes.split_at_mut(size_of::<u64>());
+        epoch.copy_from_slice(&self.epoch.to_le_bytes());
+        shards.copy_from_slice(&self.shards.to_le_bytes());
+        bytes
+    }
+
+    fn read(bytes: &[u8; LIFE_BYTES]) -> Life {
+        let [a, b, c, d, e, f, g, h, low, high] = *bytes;
+        Life {
+            epoch: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            shards: u16::from_le_bytes([low, high]),
+        }
     }
 }
 
@@ -142,11 +196,13 @@ impl Broker {
     /// There is a store; streams below `streams_from` are in use, and what
     /// [`NumbersGiven::reserve`] says has been stored. Topics follow, by [`Broker::restore`], before
     /// anything else.
-    pub fn begin_durability(&mut self, streams_from: u64, given: NumbersGiven) {
-        let NumbersGiven { messages: given, fences } = given;
-        self.locks.last_fence = self.locks.last_fence.max(fences);
-        self.versions_from = given;
-        self.next_sequence = self.next_sequence.max(given + 1);
+    pub fn begin_durability(&mut self, streams_from: u64, given: &NumbersGiven) {
+        let numbers = given.messages;
+        self.locks.last_fence = self.locks.last_fence.max(given.fences);
+        self.versions_from = numbers;
+        self.next_sequence = self.next_sequence.max(numbers + 1);
+        // What else there was in earlier lives is not known any more.
+        self.history.forget_up_to(numbers);
         self.durable = Some(Box::new(Durability {
             records: Vec::new(),
             bytes: 0,
@@ -156,9 +212,11 @@ impl Broker {
             waiting: Default::default(),
             next_stream: streams_from + u64::from(self.shard.0),
             stream_step: self.options.shards.max(1) as u64,
-            numbers: given + NUMBERS_AHEAD,
+            numbers: numbers + NUMBERS_AHEAD,
             fences: 0,
             fences_said: 0,
+            earlier_epochs: given.epochs(self.options.shards),
+            restored_to: 0,
             trouble: None,
             dirty: Vec::new(),
             ended_again: 0,
@@ -166,6 +224,18 @@ impl Broker {
             depends: false,
             restored: None,
         }));
+    }
+
+    /// Whether positions of that epoch are of an earlier life of this server whose numbers can be
+    /// compared with those of this one.
+    pub(crate) fn is_earlier_epoch(&self, epoch: u64) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.earlier_epochs.contains(&epoch))
+    }
+
+    /// At a home: up to which number all that it gave to messages of persistent topics in earlier lives
+    /// is known to have been stored. What came after may have been lost.
+    pub(crate) fn restored_to(&self) -> u64 {
+        self.durable.as_ref().map_or(0, |durable| durable.restored_to)
     }
 
     /// Takes a topic back; one whose home is another shard is not looked at.
@@ -190,20 +260,19 @@ impl Broker {
         // Of two streams of one topic the newer one counts.
         self.end_stream(key);
         self.forget_kept(key);
-        let Some(topic) = self.topics.get_mut(key) else { return Ok(()) };
-        topic.spec = spec.clone();
         let mut home = Home::starting(0);
         home.created = about.created;
         home.rare_mut().stream = Some(restored.stream);
         home.next_version = if restored.version > 0 { restored.version + 1 } else { 0 };
+        self.restore_last(&mut home, &spec, restored, &messages);
         let always = spec.retain || spec.series;
         let (mut newest_ms, mut bytes) = (about.made_ms, 0);
         for (messages, about, gone) in messages {
             newest_ms = about.time_ms;
-            home.last = crate::history::last_of(&messages);
             home.retained = retain(home.retained.take(), &messages, always);
             if keeps(&spec) && !about.is_value_alone && holds_messages(&messages) {
-                let series = home.rare_mut().series.get_or_insert_default();
+                let before = messages.first().saturating_sub(1);
+                let series = home.rare_mut().series.get_or_insert_with(|| Series::after(before));
                 series.push_run(Kept {
                     from: gone.min(messages.len()),
                     run: messages,
@@ -227,6 +296,8 @@ impl Broker {
             );
             home.rare_mut().retirement = Some(Box::new(retirement));
         }
+        let Some(topic) = self.topics.get_mut(key) else { return Ok(()) };
+        topic.spec = spec.clone();
         self.metrics.retained += u64::from(home.retained.is_some());
         self.metrics.topics_restored += 1;
         self.memory.charge(MemoryUse::Values, home.retained_bytes() + bytes);
@@ -236,6 +307,28 @@ impl Broker {
             self.end_stream(key);
         }
         Ok(())
+    }
+
+    /// Which number a topic's last message had, as far as that is known.
+    fn restore_last(
+        &mut self,
+        home: &mut Home,
+        spec: &TopicSpec,
+        restored: &RestoredTopic<'_>,
+        messages: &[RestoredRun],
+    ) {
+        let last = messages.last().map(|(run, ..)| run);
+        home.last = last.map_or(0, |run| last_of(run));
+        let version = last.map_or(0, |run| run.version().saturating_add(run.len() as u64) - 1);
+        if let Some(durable) = self.durable.as_deref_mut()
+            && home.last <= self.versions_from
+        {
+            durable.restored_to = durable.restored_to.max(home.last);
+        }
+        if !(spec.retain || keeps(spec)) || version < restored.version {
+            // There were others, of which nothing is stored.
+            home.last = home.last.max(self.versions_from);
+        }
     }
 
     fn restored_spec(&mut self, path: &Path, text: &[u8]) -> Result<Arc<TopicSpec>, Unrestorable> {
@@ -258,16 +351,27 @@ impl Broker {
         now: Now,
         path: &Path,
         restored: &RestoredTopic<'_>,
-    ) -> Result<Vec<(Arc<tiderace_wire::Run>, Circumstances, usize)>, Unrestorable> {
+    ) -> Result<Vec<RestoredRun>, Unrestorable> {
         let mut runs = Vec::with_capacity(restored.messages.len());
+        let mut next_version = None;
         for messages in restored.messages {
             let destination = Destination { kind: Kind::Topic, path: path.clone() };
             let read = decode(messages.bytes, destination, now.time);
             let unknown = || Unrestorable::Messages { path: path.clone() };
             let (mut run, about) = read.ok_or_else(unknown)?;
-            run.number(self.shard, self.next_sequence);
-            self.next_sequence += run.len() as u64;
+            let (number, count) = (run.first(), run.len() as u64);
+            if number == 0 || number.saturating_add(count) > self.versions_from + 1 {
+                run.number(self.shard, self.next_sequence);
+                self.next_sequence += count;
+            } else {
+                // The same as in the life that gave it: a client may come back with a position of that.
+                run.number(self.shard, number);
+            }
             run.set_version(messages.first);
+            let next = next_version.replace(messages.first.saturating_add(count));
+            if let Some(before) = about.follows.or(next.map(|next| next.saturating_sub(1))) {
+                run.set_follows(before);
+            }
             runs.push((Arc::new(run), about, messages.gone as usize));
         }
         Ok(runs)

@@ -71,6 +71,7 @@ impl Broker {
             author: publisher.name.filter(|_| keeps).cloned(),
             amends: publisher.amends,
             is_value_alone: !keeps,
+            follows: None,
         };
         let last = run.version() + run.len() as u64 - 1;
         if keeps && removes && run.len() > 1 {
@@ -189,7 +190,13 @@ pub(crate) fn first_kept(home: &Home) -> Option<u64> {
 }
 
 fn alone(now: Now) -> Circumstances {
-    Circumstances { time_ms: now.wall_ms, author: None, amends: None, is_value_alone: true }
+    Circumstances {
+        time_ms: now.wall_ms,
+        author: None,
+        amends: None,
+        is_value_alone: true,
+        follows: None,
+    }
 }
 
 fn circumstances(kept: &Kept) -> Circumstances {
@@ -198,11 +205,13 @@ fn circumstances(kept: &Kept) -> Circumstances {
         time_ms: kept.time_ms,
         author: kept.author.clone(),
         amends: kept.amends,
+        follows: None,
     }
 }
 
 fn put(stream: u64, run: &Run, keep_from: u64, about: &Circumstances) -> StoreRecord {
     let (first, count) = (run.version(), run.len() as u32);
+    let about = &Circumstances { follows: run.follows(), ..about.clone() };
     StoreRecord::Put { stream, first, count, keep_from, bytes: encode(run, about) }
 }
 

@@ -51,9 +51,9 @@ impl Keeping {
         self.batches = (0..shards).map(|_| VecDeque::new()).collect();
         let values = self.values.iter().map(|(name, value)| (name.as_str(), &value[..]));
         let given = NumbersGiven::find(values);
-        self.apply(vec![given.reserve()]);
+        self.apply(given.reserve(world.epoch, shards).into());
         for broker in &mut world.brokers {
-            broker.begin_durability(self.next_stream + 1, given);
+            broker.begin_durability(self.next_stream + 1, &given);
             for (number, stream) in &self.streams {
                 let messages: Vec<RestoredMessages<'_>> = stream
                     .messages

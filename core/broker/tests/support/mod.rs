@@ -293,6 +293,7 @@ impl World {
                 redeliveries: delivery.redeliveries,
                 properties: message.properties.to_vec(),
                 version: run.version() + index as u64,
+                follows: run.follows().filter(|_| index == 0),
                 is_merged: delivery.run.is_merged(),
                 previous: delivery.run.previous().filter(|_| index == 0).map(|previous| {
                     String::from_utf8(previous.body.to_vec()).expect("bodies are text")
@@ -420,7 +421,7 @@ impl World {
         for (link, session, reply) in effects.replies {
             let client = self.client(link, session);
             match reply {
-                Reply::Recovered { token, complete } => {
+                Reply::Recovered { token, complete, .. } => {
                     let known = client.recovered.insert(token, (complete, client.received.len()));
                     assert!(known.is_none(), "recovered twice");
                     assert!(!client.confirmed.contains(&token), "recovered after the confirmation");

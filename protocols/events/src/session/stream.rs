@@ -22,6 +22,8 @@ const LETTER: u8 = b'E';
 #[derive(Debug)]
 pub(super) struct Stream {
     position: Position,
+    /// Where the client left off in an earlier life of the server, until that is known to go on.
+    earlier: Option<Position>,
     form: Form,
     /// Whether an event is written but for its end.
     open: bool,
@@ -44,9 +46,11 @@ impl Stream {
         lost: bool,
         is_head: bool,
     ) -> Stream {
-        let since = since.filter(|position| position.epoch == epoch);
+        let is_present = since.as_ref().is_some_and(|position| position.epoch == epoch);
+        let (present, earlier) = if is_present { (since, None) } else { (None, since) };
         Stream {
-            position: since.unwrap_or_else(|| Position::new(epoch)),
+            position: present.unwrap_or_else(|| Position::new(epoch)),
+            earlier,
             form,
             open: false,
             recovered: lost.then_some(false),
@@ -65,6 +69,11 @@ impl Stream {
     /// The broker has looked for what was missed.
     pub(super) fn recovered(&mut self, complete: bool) {
         self.recovered = Some(complete);
+        let earlier = self.earlier.take().filter(|_| complete);
+        for (home, sequence) in earlier.iter().flat_map(|position| position.seen()) {
+            // Numbers rise from life to life, so it stands there in this one as well.
+            self.position.advance(*home, *sequence);
+        }
         if !complete {
             self.position = Position::new(self.position.epoch);
         }

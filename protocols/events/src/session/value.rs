@@ -140,7 +140,7 @@ impl List {
             }
             let version = if run.version() > 0 { run.version() + index as u64 } else { 0 };
             let mut row = Vec::new();
-            object(topic, version, &message, &mut row);
+            object(topic, (version, None), &message, &mut row);
             row.push(b'}');
             // Escapes and properties make it larger than the body.
             if self.bytes + row.len() > LIST_BYTES_MAX {

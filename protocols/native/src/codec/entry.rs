@@ -30,7 +30,7 @@ impl Version {
 /// One update of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update<'a> {
-    /// Content, ANNOUNCED, DELTA, REMOVED.
+    /// Content, ANNOUNCED, DELTA, REMOVED, VALUE.
     pub flags: u8,
     /// A subscription id, or a topic id if announced.
     pub id: u32,
@@ -51,7 +51,8 @@ impl<'a> Update<'a> {
                 | flag::ANNOUNCED
                 | flag::FULL_VERSION
                 | flag::DELTA
-                | flag::REMOVED,
+                | flag::REMOVED
+                | flag::VALUE,
         )?;
         let id = from.number()?;
         let version = if flags & flag::FULL_VERSION == 0 {

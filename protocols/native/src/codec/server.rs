@@ -31,6 +31,8 @@ pub struct Welcome<'a> {
     pub codecs: Vec<u64>,
     /// Name and version of the server.
     pub server: &'a str,
+    /// What the server can do beyond the first edition of version 1: [`super::feature`]; 0 of older ones.
+    pub features: u64,
 }
 
 /// QUEUED.
@@ -93,6 +95,8 @@ pub enum ServerMessage<'a> {
     Recovered {
         request: u32,
         complete: bool,
+        /// Whether versions that the client knows are still those of the same messages.
+        continues: bool,
     },
     Ended {
         responder: bool,
@@ -124,6 +128,12 @@ pub enum ServerMessage<'a> {
         subscription: u32,
         path: &'a str,
         reason: &'a str,
+    },
+    /// The next version of a topic follows this one: no message had a version between them.
+    Follows {
+        flags: u8,
+        id: u32,
+        version: u64,
     },
     /// Of a type that is not known: to be skipped.
     Other(u8),
@@ -172,7 +182,9 @@ impl<'a> ServerMessage<'a> {
                 ServerMessage::Position(homes)
             }
             kind::RECOVERED => {
-                ServerMessage::Recovered { request: from.number()?, complete: from.truth()? }
+                let (request, complete) = (from.number()?, from.truth()?);
+                let continues = !from.is_empty() && from.truth()?;
+                ServerMessage::Recovered { request, complete, continues }
             }
             kind::ENDED => ServerMessage::Ended {
                 responder: from.truth()?,
@@ -202,6 +214,11 @@ impl<'a> ServerMessage<'a> {
                 subscription: from.number()?,
                 path: from.text()?,
                 reason: from.text()?,
+            },
+            kind::FOLLOWS => ServerMessage::Follows {
+                flags: from.flags(flag::ANNOUNCED)?,
+                id: from.number()?,
+                version: from.varint()?,
             },
             other => ServerMessage::Other(other),
         })
@@ -245,9 +262,9 @@ impl<'a> ServerMessage<'a> {
                     write_varint(out, *number);
                 }
             }
-            ServerMessage::Recovered { request, complete } => {
+            ServerMessage::Recovered { request, complete, continues } => {
                 write_varint(out, u64::from(*request));
-                out.push(u8::from(*complete));
+                out.extend_from_slice(&[u8::from(*complete), u8::from(*continues)]);
             }
             ServerMessage::Ended { responder, number, code, slug, sentence } => {
                 out.push(u8::from(*responder));
@@ -270,6 +287,11 @@ impl<'a> ServerMessage<'a> {
                 write_varint(out, u64::from(*subscription));
                 write_bytes(out, path.as_bytes());
                 write_bytes(out, text.as_bytes());
+            }
+            ServerMessage::Follows { flags, id, version } => {
+                out.push(*flags);
+                write_varint(out, u64::from(*id));
+                write_varint(out, *version);
             }
             ServerMessage::Other(_) => {}
         }
@@ -298,6 +320,7 @@ impl<'a> ServerMessage<'a> {
             ServerMessage::Result(_) => kind::RESULT,
             ServerMessage::Joined { .. } => kind::JOINED,
             ServerMessage::Left { .. } => kind::LEFT,
+            ServerMessage::Follows { .. } => kind::FOLLOWS,
             ServerMessage::Other(other) => *other,
         }
     }
@@ -318,6 +341,7 @@ impl<'a> Welcome<'a> {
             jitter_ms: from.varint()?,
             codecs: from.numbers()?,
             server: from.text()?,
+            features: if from.is_empty() { 0 } else { from.varint()? },
         })
     }
 
@@ -337,6 +361,9 @@ impl<'a> Welcome<'a> {
         }
         write_numbers(out, &self.codecs);
         write_bytes(out, self.server.as_bytes());
+        if self.features > 0 {
+            write_varint(out, self.features);
+        }
     }
 }
 

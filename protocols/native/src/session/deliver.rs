@@ -8,18 +8,20 @@ use tiderace_topics::Path;
 use tiderace_wire::{Delivery, Deltas, Flags, Message, Output};
 
 use super::NativeSession;
-use super::subscriptions::Mark;
+use super::subscriptions::{Mark, Sent};
 use crate::codec::{
     Queued, QueuedEntry, ServerMessage, Update, Version, flag, kind, split_content,
 };
-use crate::options::{APART_BYTES_MIN, FULL_VERSION_EVERY};
+use crate::options::APART_BYTES_MIN;
 
 /// What the updates of one delivery have in common.
 struct Form {
     flags: u8,
     id: u32,
-    /// Whether the client knows no version of the topic yet.
-    is_new: bool,
+    /// Whether the next version is told whole.
+    whole: bool,
+    /// Whether updates say that they are current values.
+    values: bool,
 }
 
 impl NativeSession {
@@ -29,37 +31,50 @@ impl NativeSession {
         let key = delivery.key.0;
         let Some(mark) = self.subscriptions.get(key) else { return };
         let first = run.version() + delivery.from as u64;
-        let next = delivery.next_version();
-        let mut deltas = Deltas::default();
-        let mut form = if mark.has(Mark::PATTERN) {
+        let next = run.version() + delivery.to as u64;
+        let sent = Sent { next, is_base: !delivery.run.is_merged() };
+        let (before, flags, id) = if mark.has(Mark::PATTERN) {
             let path = &run.destination().path;
             let most = self.options.topics_max;
             let (announced, is_new) = self.rare().topics.find(key, path, most);
-            let (id, before) =
-                (announced.id, std::mem::replace(&mut announced.version, next.checked_sub(1)));
+            let (id, before) = (announced.id, std::mem::replace(&mut announced.sent, sent));
             if is_new {
                 self.announce(id, key, path, output);
             }
-            if mark.has(Mark::DELTAS) {
-                deltas = self.deltas(delivery, before.is_some() && before == first.checked_sub(1));
-            }
-            Form { flags: flag::ANNOUNCED, id, is_new }
+            (before, flag::ANNOUNCED, id)
         } else {
-            if mark.has(Mark::DELTAS) {
-                let before = self.replace_version(key, next);
-                deltas = self.deltas(delivery, before == first);
-            }
-            Form { flags: 0, id: key, is_new: !self.subscriptions.introduce(key) }
+            (self.subscriptions.send(key, sent), 0, key)
+        };
+        // Only the version after the last one can be computed whatever happened meanwhile.
+        let follows = before.next == first;
+        if !follows {
+            self.renumbered(delivery, flags, id, output);
+        }
+        let deltas = match mark.has(Mark::DELTAS) {
+            true => self.deltas(delivery, follows && before.is_base),
+            false => Deltas::default(),
         };
         // Of any subscription: where several get a message, the last of them has reached it.
         if self.recoverable {
             self.rare().reach(run.home().0, delivery.reached);
         }
+        let mut form = Form { flags, id, whole: !follows, values: mark.has(Mark::VALUES) };
         for index in delivery.from..delivery.to {
             let Some(message) = run.message(index) else { break };
             let version = run.version() + index as u64;
             self.update(&form, delivery, index, &message, version, &deltas, output);
-            form.is_new = false;
+            form.whole = false;
+        }
+    }
+
+    /// Says that numbers between the topic's message before and the first of these were never given to
+    /// messages, so that a client that had the one before does not take them for missed.
+    #[cold]
+    fn renumbered(&mut self, delivery: &Delivery<'_>, flags: u8, id: u32, output: &mut Output<'_>) {
+        let follows = delivery.run.run().follows().filter(|_| delivery.from == 0);
+        if let Some(version) = follows {
+            let out = self.batch.whole(ENTRY_BYTES, output);
+            ServerMessage::Follows { flags, id, version }.write(out);
         }
     }
 
@@ -80,13 +95,16 @@ impl NativeSession {
         if message.flags.contains(Flags::RETAIN_REMOVE) {
             flags |= flag::REMOVED;
         }
+        if form.values && delivery.run.run().is_value(index) {
+            flags |= flag::VALUE;
+        }
         let mut data = message.body;
         if let Some(delta) = deltas.of(index) {
             flags |= flag::DELTA;
             data = delta;
         }
-        let whole = form.is_new || version.is_multiple_of(FULL_VERSION_EVERY);
-        let version = if whole { Version::Full(version) } else { Version::Low(version as u16) };
+        let version =
+            if form.whole { Version::Full(version) } else { Version::Low(version as u16) };
         let update = Update { flags, id: form.id, version, properties, data };
         let room = data.len() + properties.len() + ENTRY_BYTES;
         if room < APART_BYTES_MIN {
@@ -164,7 +182,7 @@ impl NativeSession {
         path: &Path,
         output: &mut Output<'_>,
     ) {
-        self.subscriptions.introduce(subscription);
+        self.subscriptions.announce(subscription);
         let path = path.as_str();
         let out = self.batch.whole(path.len() + ENTRY_BYTES, output);
         ServerMessage::Topic { topic, subscription, path }.write(out);

@@ -16,14 +16,4 @@ impl NativeSession {
             delivery.deltas(codec.number, codec.encode, offer.bytes_max, is_next)
         })
     }
-
-    /// Notes the version after the last one that is sent to a subscription; what was noted before.
-    pub(super) fn replace_version(&mut self, key: u32, next: u64) -> u64 {
-        let versions = &mut self.rare().versions;
-        let place = key as usize;
-        if versions.len() <= place {
-            versions.resize(place + 1, 0);
-        }
-        versions.get_mut(place).map_or(0, |known| std::mem::replace(known, next))
-    }
 }

@@ -6,7 +6,7 @@ use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Command, Context, Credentials, Position, write_varint};
 
 use super::{NativeSession, State, say};
-use crate::codec::{Auth, Hello, ServerMessage, VERSION, Welcome};
+use crate::codec::{Auth, Hello, ServerMessage, VERSION, Welcome, feature};
 
 impl NativeSession {
     pub(super) fn hello(
@@ -82,6 +82,7 @@ impl NativeSession {
             jitter_ms: options.reconnect_jitter.as_millis() as u64,
             codecs: if self.codec == 0 { Vec::new() } else { vec![self.codec.into()] },
             server: &options.server,
+            features: feature::VALUES,
         };
         say(&ServerMessage::Welcome(welcome), &mut context.output);
     }

@@ -1,5 +1,7 @@
 //! What most sessions never need, or need for a moment only.
 
+use std::collections::VecDeque;
+
 use tiderace_wire::{Confirm, Destination, Output, Position, write_varint};
 
 use super::batch::Batch;
@@ -22,8 +24,8 @@ pub(super) struct Rare {
     /// By declared id, from 1.
     pub(super) declared: Vec<Option<Destination>>,
     pub(super) topics: Topics,
-    /// The version sent last, by subscription, one higher so that 0 is none; for deltas.
-    pub(super) versions: Vec<u64>,
+    /// OKs of subscriptions whose values are to be there first: told when all deliveries are given.
+    pub(super) settled: VecDeque<u32>,
     /// Requests whose answers may be large and that have not been answered.
     pub(super) large_answers: Vec<u32>,
     /// Bytes that may still be sent, if the client counts.
@@ -45,7 +47,7 @@ impl Rare {
             && self.unanswered.is_empty()
             && self.declared.is_empty()
             && self.topics.is_empty()
-            && self.versions.is_empty()
+            && self.settled.is_empty()
             && self.large_answers.is_empty()
             && self.credit.is_none()
             && self.reached.is_empty()

@@ -30,15 +30,13 @@ impl NativeSession {
         };
         let mark = Mark::default()
             .with(Mark::PATTERN, message.flags & subscribe::PATTERN != 0)
-            .with(Mark::DELTAS, subscribe.deltas);
+            .with(Mark::DELTAS, subscribe.deltas)
+            .with(Mark::VALUES, message.flags & subscribe::VALUES != 0)
+            .with(Mark::OK_LAST, subscribe.confirm_values);
         self.recoverable |= subscribe.recoverable;
         let (key, resumes) = (message.subscription, subscribe.since.is_some());
         self.subscriptions.begin(key, mark);
-        let rare = self.rare();
-        rare.unanswered.push(token, key, resumes);
-        if let Some(version) = rare.versions.get_mut(key as usize) {
-            *version = 0;
-        }
+        self.rare().unanswered.push(token, key, resumes);
         let subscribe = Subscribe { confirm: Some(token), ..subscribe };
         context.commands.push(Command::Subscribe(Box::new(subscribe)));
         Ok(())
@@ -81,6 +79,7 @@ impl NativeSession {
             // What came since the position goes before what is kept.
             replay: message.replay.filter(|_| since.is_none()),
             since,
+            confirm_values: has(subscribe::OK_LAST) && message.kind == Kind::Topic,
             interval: Span::from_millis(
                 message.interval_ms.unwrap_or_default().min(INTERVAL_MS_MAX),
             ),
@@ -133,7 +132,7 @@ impl NativeSession {
         if let Some(rare) = &mut self.rare {
             rare.take_back(key);
             // All topics are looked through, which must cost the client more than the asking.
-            if mark.has(Mark::PATTERN) && mark.has(Mark::INTRODUCED) {
+            if mark.has(Mark::PATTERN) && mark.has(Mark::ANNOUNCED) {
                 rare.topics.forget(key);
             }
         }

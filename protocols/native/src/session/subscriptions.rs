@@ -1,6 +1,7 @@
-//! What is known of each subscription: one byte, found by the client's own number.
+//! What is known of each subscription: eight bytes, found by the client's own number.
 //!
-//! Relies on clients choosing low numbers; the broker holds the rest.
+//! Relies on clients choosing low numbers; the broker holds the rest. Invariant: what is noted as sent
+//! last is what the client knows, so that it can compute each version that is not told whole.
 
 use std::collections::VecDeque;
 
@@ -15,10 +16,16 @@ impl Mark {
     pub(super) const USED: Mark = Mark(1);
     /// Its topics have ids of their own.
     pub(super) const PATTERN: Mark = Mark(2);
-    /// The first update has been sent; of a pattern, some topic has been announced.
-    pub(super) const INTRODUCED: Mark = Mark(4);
+    /// Of a pattern: some topic has been announced.
+    pub(super) const ANNOUNCED: Mark = Mark(4);
     /// Deltas may be sent.
     pub(super) const DELTAS: Mark = Mark(8);
+    /// The client has the body of the version sent last, not one merged from several.
+    const BASE: Mark = Mark(16);
+    /// The client is told which updates are current values.
+    pub(super) const VALUES: Mark = Mark(32);
+    /// The confirmation comes behind the current values.
+    pub(super) const OK_LAST: Mark = Mark(64);
 
     pub(super) fn has(self, other: Mark) -> bool {
         self.0 & other.0 != 0
@@ -29,44 +36,82 @@ impl Mark {
     }
 }
 
+/// What a client was sent last of a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// The version after it; zero if nothing was sent.
+    pub(super) next: u64,
+    /// Whether a difference to it can be applied: the client has the body of that version.
+    pub(super) is_base: bool,
+}
+
+/// One subscription: eight bits of marks, and above them the version after the one sent last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known(u64);
+
+impl Known {
+    const VERSION_SHIFT: u32 = 8;
+
+    fn new(mark: Mark, next: u64) -> Known {
+        Known(next << Known::VERSION_SHIFT | u64::from(mark.0))
+    }
+
+    fn mark(self) -> Mark {
+        Mark(self.0 as u8)
+    }
+
+    fn sent(self) -> Sent {
+        Sent { next: self.0 >> Known::VERSION_SHIFT, is_base: self.mark().has(Mark::BASE) }
+    }
+}
+
 /// All subscriptions of a session.
 #[derive(Debug, Default)]
-pub(super) struct Subscriptions(Vec<Mark>);
+pub(super) struct Subscriptions(Vec<Known>);
 
 impl Subscriptions {
     /// The marks of one that is there.
     #[inline]
     pub(super) fn get(&self, key: u32) -> Option<Mark> {
-        self.0.get(key as usize).copied().filter(|mark| mark.has(Mark::USED))
+        self.0.get(key as usize).map(|known| known.mark()).filter(|mark| mark.has(Mark::USED))
     }
 
-    /// Notes that its first update is on its way; whether it was so before.
+    /// Notes that a topic of a pattern is announced.
+    pub(super) fn announce(&mut self, key: u32) {
+        if let Some(known) = self.0.get_mut(key as usize) {
+            *known = Known(known.0 | u64::from(Mark::ANNOUNCED.0));
+        }
+    }
+
+    /// Of a subscription to one topic: notes what is sent; what was sent before it.
     #[inline]
-    pub(super) fn introduce(&mut self, key: u32) -> bool {
-        self.0.get_mut(key as usize).is_some_and(|mark| {
-            let before = mark.has(Mark::INTRODUCED);
-            *mark = mark.with(Mark::INTRODUCED, true);
-            before
-        })
+    pub(super) fn send(&mut self, key: u32, sent: Sent) -> Sent {
+        let Some(known) = self.0.get_mut(key as usize) else { return Sent::default() };
+        let mark = Mark(known.mark().0 & !Mark::BASE.0).with(Mark::BASE, sent.is_base);
+        std::mem::replace(known, Known::new(mark, sent.next)).sent()
     }
 
     /// Takes one in under a number that is free and below the limit.
     pub(super) fn begin(&mut self, key: u32, mark: Mark) {
         let place = key as usize;
+        if self.0.is_empty() {
+            // Most sessions have one, and there may be millions of these.
+            self.0.reserve_exact(place + 1);
+        }
         if place >= self.0.len() {
-            self.0.resize(place + 1, Mark::default());
+            self.0.resize(place + 1, Known::default());
         }
         if let Some(known) = self.0.get_mut(place) {
-            *known = mark.with(Mark::USED, true);
+            *known = Known::new(mark.with(Mark::USED, true), 0);
         }
     }
 
     /// Frees a number.
     pub(super) fn end(&mut self, key: u32) {
         if let Some(known) = self.0.get_mut(key as usize) {
-            *known = Mark::default();
+            *known = Known::default();
         }
-        while self.0.pop_if(|last| !last.has(Mark::USED)).is_some() {}
+        while self.0.pop_if(|last| !last.mark().has(Mark::USED)).is_some() {}
         if self.0.is_empty() {
             self.0 = Vec::new();
         }
@@ -102,6 +147,12 @@ impl Unanswered {
     pub(super) fn push(&mut self, request: u32, key: u32, resumes: bool) {
         self.waiting.push_back(Waiting { request, key, resumes });
         self.resuming += u32::from(resumes);
+    }
+
+    /// The subscription whose SUBSCRIBE is that request.
+    pub(super) fn key_of(&self, request: u32) -> Option<u32> {
+        let at = self.waiting.binary_search_by_key(&request, |waiting| waiting.request).ok()?;
+        Some(self.waiting.get(at)?.key)
     }
 
     /// Answers one; the subscription's number if it was there.
@@ -146,7 +197,12 @@ mod tests {
         all.begin(3, Mark::DELTAS);
         assert_eq!((all.get(0), all.get(4)), (None, None));
         assert!(all.get(3).is_some_and(|mark| mark.has(Mark::DELTAS) && !mark.has(Mark::PATTERN)));
-        assert_eq!((all.introduce(3), all.introduce(3), all.introduce(9)), (false, true, false));
+        let sent = |next, is_base| Sent { next, is_base };
+        assert_eq!(all.send(3, sent(8, true)), Sent::default());
+        assert_eq!(all.send(3, sent(1 << 40, false)), sent(8, true));
+        assert_eq!(all.send(3, sent(9, true)), sent(1 << 40, false));
+        assert_eq!(all.send(9, sent(1, true)), Sent::default());
+        assert!(all.get(3).is_some_and(|mark| mark.has(Mark::DELTAS)));
         all.end(9);
         all.end(3);
         assert!(all.get(3).is_none() && all.0.capacity() == 0);

@@ -6,6 +6,8 @@
 use hashbrown::{Equivalent, HashMap};
 use tiderace_topics::Path;
 
+use super::subscriptions::Sent;
+
 /// A topic as one subscription sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
@@ -37,8 +39,7 @@ impl Equivalent<Seen> for Asked<'_> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Announced {
     pub(super) id: u32,
-    /// The version sent last, for deltas.
-    pub(super) version: Option<u64>,
+    pub(super) sent: Sent,
 }
 
 /// All announced topics of a session.
@@ -57,7 +58,8 @@ impl Topics {
         most: usize,
     ) -> (&mut Announced, bool) {
         let is_new = !self.known.contains_key(&Asked { subscription, path });
-        if is_new && self.known.len() >= most.max(1) {
+        // Before an id could be given a second time while its first topic is known.
+        if is_new && (self.known.len() >= most.max(1) || self.next == u32::MAX) {
             self.known.clear();
             self.next = 0;
         }
@@ -65,8 +67,8 @@ impl Topics {
         let announced =
             self.known.entry(Seen { subscription, path: path.clone() }).or_insert_with(|| {
                 let id = *next;
-                *next = next.wrapping_add(1);
-                Announced { id, version: None }
+                *next += 1;
+                Announced { id, sent: Sent::default() }
             });
         (announced, is_new)
     }
@@ -103,5 +105,15 @@ mod tests {
         topics.forget(0);
         assert!(topics.is_empty());
         assert_eq!(topics.find(2, &a, 3).0.id, 2);
+    }
+
+    #[test]
+    fn ids_do_not_come_round_while_their_topics_are_known() {
+        let [a, b] = ["a", "b"].map(|name| Path::parse(name).unwrap());
+        let mut topics = Topics { next: u32::MAX - 1, ..Topics::default() };
+        assert_eq!(topics.find(0, &a, 9).0.id, u32::MAX - 1);
+        assert_eq!((topics.find(0, &b, 9).0.id, topics.find(0, &b, 9).1), (0, false));
+        let (announced, is_new) = topics.find(0, &a, 9);
+        assert_eq!((announced.id, is_new), (1, true));
     }
 }

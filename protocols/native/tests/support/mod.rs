@@ -172,6 +172,12 @@ impl Rig {
         self.session.flush(self.now, &mut output);
     }
 
+    /// All deliveries have been given.
+    pub fn pour(&mut self) {
+        let mut output = Output { framing: self.framing, queue: &mut self.queue };
+        self.session.pour(1 << 16, &mut output);
+    }
+
     /// The transport messages since the last call.
     pub fn frames(&mut self) -> Vec<Vec<u8>> {
         let bytes = self.queue.take_bytes();

@@ -128,6 +128,9 @@ fn details(
     };
     if run.version() > 0 {
         number("version", run.version() + index as u64);
+        if let Some(version) = run.follows_at(index) {
+            number("follows", version);
+        }
     }
     if delivery.redeliveries > 0 {
         number("redeliveries", u64::from(delivery.redeliveries));

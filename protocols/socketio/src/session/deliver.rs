@@ -236,13 +236,17 @@ fn event(
     text.value(shown);
     text.raw(",{\"version\":");
     text.number(run.version() + index);
+    if let Some(version) = run.follows_at(index as usize) {
+        text.raw(",\"follows\":");
+        text.number(version);
+    }
     if message.flags.contains(Flags::RETAIN) {
         text.raw(",\"retained\":true");
     }
     if message.flags.contains(Flags::RETAIN_REMOVE) {
         text.raw(",\"removed\":true");
     }
-    text.properties(message.properties, &["version", "retained", "removed"]);
+    text.properties(message.properties, &["version", "follows", "retained", "removed"]);
     text.raw("}");
 }
 

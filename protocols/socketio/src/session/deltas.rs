@@ -70,6 +70,10 @@ impl SocketSession {
             text.value(&shown);
             text.raw(",{\"version\":");
             text.number(run.version() + index as u64);
+            if let Some(version) = run.follows_at(index) {
+                text.raw(",\"follows\":");
+                text.number(version);
+            }
             if let Some(codec) = codec.filter(|_| delta.is_some()) {
                 text.raw(",\"delta\":");
                 text.text(codec.name);
@@ -85,7 +89,10 @@ impl SocketSession {
                 text.raw(",\"content-type\":");
                 text.text(&kind);
             }
-            text.properties(message.properties, &["version", "delta", "retained", "removed"]);
+            text.properties(
+                message.properties,
+                &["version", "follows", "delta", "retained", "removed"],
+            );
             text.raw("}");
             if let Some(trail) = &mut trail {
                 trail.position.advance(run.home(), message.sequence.min(delivery.reached));

@@ -210,7 +210,7 @@ impl Broker {
                 let missed = missed.cloned().collect();
                 let token = subscribe.confirm.unwrap();
                 let complete = !self.forgetful;
-                self.answer(client, Reply::Recovered { token, complete });
+                self.answer(client, Reply::Recovered { token, complete, continues: true });
                 if complete { missed } else { Vec::new() }
             }
             None if subscribe.retained => self

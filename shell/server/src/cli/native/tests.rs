@@ -85,6 +85,7 @@ fn welcome() -> Vec<u8> {
         declarations_max: 10,
         jitter_ms: 0,
         codecs: Vec::new(),
+        features: 0,
         server: "fake",
     }))
 }
