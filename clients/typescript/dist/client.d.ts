@@ -41,6 +41,8 @@ export declare class Client extends Emitter<ClientEvents> {
     private readonly credit;
     private readonly keeper;
     private position;
+    /** Of a new life of the server, until that tells where this client is. */
+    private renewed;
     private postponed;
     private postponedBytes;
     /** Paths published to on this connection: seen once, or declared under a number. */

@@ -18,6 +18,7 @@ export declare class Hub {
     private topics;
     private recovering;
     private link;
+    private restarted;
     constructor(refused: (error: TideraceError) => void);
     add(interest: Interest): void;
     /** Done when the server has let go of it. */
@@ -34,6 +35,7 @@ export declare class Hub {
         place: Place;
         path?: string;
     };
+    private get tellsValues();
     private update;
     private subscribe;
 }

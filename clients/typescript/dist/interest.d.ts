@@ -21,20 +21,28 @@ export interface Wish {
 }
 export interface Interest {
     readonly wish: Wish;
-    /** Whether the server has confirmed it on some connection of the present epoch. */
+    /** Whether the server has confirmed it on some connection, so that it may be resumed. */
     confirmed: boolean;
-    /** It stands at the server. */
-    begun(): void;
+    /** Whether it knows values that the server has not confirmed since it was subscribed last. */
+    readonly stale?: boolean;
+    /** It stands at the server; `settled`: and all current values have come. */
+    begun(settled: boolean): void;
     /** The server refused it, or the client was closed: it is over. */
     failed(error: TideraceError): void;
-    /** What was missed has been recovered, or not all of it. */
-    recovered(complete: boolean): void;
+    /**
+     * What was missed has been recovered, or not all of it. `continues`: versions are those of the messages that
+     * had them before. `restarted`: the server has begun a new life meanwhile. `settles`: it can be subscribed again
+     * so that the end of the values is told.
+     */
+    recovered(complete: boolean, continues: boolean, restarted: boolean, settles: boolean): void;
     /** The connection is gone. */
     lost(): void;
-    /** The node began a new life: numbers begin anew, and something may have been missed. */
+    /** The server has begun a new life, and what was missed cannot be recovered. */
     restarted(): void;
     /** It has gained a topic, of a specification, or lost one, for a reason. */
     noticed?(gained: boolean, topic: string, text: string): void;
+    /** The next version of a topic follows this one: none in between was given to a message. */
+    follows?(path: string | undefined, version: number): void;
     /** Takes one entry of UPDATES, flags and id read. `path` of a topic that was announced. */
     update(flags: number, path: string | undefined, input: Reader): void;
     /** Takes the rest of a QUEUED, flags and id read. */

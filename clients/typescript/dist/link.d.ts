@@ -16,6 +16,8 @@ export interface Welcome {
     declarationsMax: number;
     jitterMs: number;
     server: string;
+    /** What the server can do beyond the first edition of the protocol. */
+    features: number;
 }
 /** Why a connection ended, and what the server advised. */
 export interface End {
@@ -83,5 +85,7 @@ export declare class Link {
     private welcomed;
     private answer;
 }
+/** Numbers have 32 bits: behind the last one they begin anew. */
+export declare const after: (number: number) => number;
 /** Code, short name and sentence. */
 export declare function readError(input: Reader): TideraceError;

@@ -29,6 +29,7 @@ export declare const LOGGED_IN = 77;
 export declare const RESULT = 78;
 export declare const JOINED = 79;
 export declare const LEFT = 80;
+export declare const FOLLOWS = 81;
 export declare const TOPIC_KIND = 0;
 export declare const QUEUE_KIND = 1;
 export declare const SERVICE_KIND = 2;
@@ -46,6 +47,8 @@ export declare const PATTERN = 256;
 export declare const REPLAY = 512;
 export declare const INTERVAL = 1024;
 export declare const NOTICES = 2048;
+export declare const VALUES = 4096;
+export declare const OK_LAST = 8192;
 /** Whether a path names many: by wildcards, regular expressions (`?a/.*`) or as a set (`[a, b]`). */
 export declare const patternFlag: (path: string) => 0 | 256;
 /** Flags of messages with a body: the two lowest bits are the content. */
@@ -60,7 +63,10 @@ export declare const ANNOUNCED = 8;
 export declare const FULL_VERSION = 16;
 export declare const DELTA = 32;
 export declare const REMOVED = 64;
-export declare const UPDATE_FLAGS = 127;
+export declare const VALUE = 128;
+export declare const UPDATE_FLAGS = 255;
+/** What WELCOME tells that a server can do: the flags VALUES and OK_LAST. */
+export declare const CAN_TELL_VALUES = 1;
 /** Flags of CALL, SPEAK and EXCHANGE. */
 export declare const LAST = 8;
 export declare const RESPONDER = 16;

@@ -40,7 +40,7 @@ export interface Gap {
     /**
      * `skipped`: a topic's versions jumped, since the server left messages out for a slow client or
      * since nobody recovered them. `not-recovered`: the client was away for too long. `restarted`: the
-     * server's numbers began anew. `defect`: a delta could not be applied; the subscription is renewed.
+     * server was started anew, and it is not known what was missed. `defect`: a delta could not be applied; the subscription is renewed.
      */
     reason: "skipped" | "not-recovered" | "restarted" | "defect";
     /** Which topic, if it is known. */
@@ -132,17 +132,20 @@ export declare class Subscription<T = unknown> extends Emitter<SubscriptionEvent
     unsubscribe(): Promise<void>;
     /** The updates from now on. Ends with the subscription; leaving the loop does not end that. */
     [Symbol.asyncIterator](): AsyncIterableIterator<Update<T>>;
-    begun(): void;
+    get stale(): boolean;
+    begun(settled: boolean): void;
     failed(error: TideraceError): void;
-    recovered(complete: boolean): void;
+    recovered(complete: boolean, continues: boolean, restarted: boolean, settles: boolean): void;
     lost(): void;
     restarted(): void;
     queued(): void;
     noticed(gained: boolean, topic: string, text: string): void;
+    follows(path: string | undefined, version: number): void;
+    private progressOf;
     update(flags: number, path: string | undefined, input: Reader): void;
     /** The whole body, or nothing if the delta does not fit. */
     private body;
-    /** Subscribes again under another id, without deltas. */
+    /** Subscribes again under another id. */
     private renew;
     private give;
     private gap;

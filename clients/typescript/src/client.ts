@@ -73,6 +73,8 @@ export class Client extends Emitter<ClientEvents> {
   private readonly credit: Credit;
   private readonly keeper: Publisher & Sender;
   private position: Position | undefined;
+  /** Of a new life of the server, until that tells where this client is. */
+  private renewed: Position | undefined;
   private postponed: Postponed[] = [];
   private postponedBytes = 0;
   /** Paths published to on this connection: seen once, or declared under a number. */
@@ -248,7 +250,8 @@ export class Client extends Emitter<ClientEvents> {
   private up(link: Link, welcome: Welcome): void {
     this.counts.connections++;
     const restarted = !!this.position && !this.position.isOf(welcome.epoch);
-    if (!this.position || restarted) this.position = new Position(welcome.epoch);
+    this.renewed = restarted ? new Position(welcome.epoch) : undefined;
+    this.position ??= new Position(welcome.epoch);
     this.declared = new Map();
     this.declarations = 0;
     this.credit.begin((payload) => link.send(m.CREDIT, payload));
@@ -274,8 +277,11 @@ export class Client extends Emitter<ClientEvents> {
   private message(type: number, input: Parameters<Hub["message"]>[1], size: number): void {
     const link = this.connector.link;
     if (type === m.UPDATES || type === m.QUEUED) this.credit.received(size);
-    if (type === m.POSITION) this.position?.advance(input);
-    else if (type === m.ENDED) this.exchanges.ended(input);
+    if (type === m.POSITION) {
+      this.position = this.renewed ?? this.position;
+      this.renewed = undefined;
+      this.position?.advance(input);
+    } else if (type === m.ENDED) this.exchanges.ended(input);
     else if (type === m.EXCHANGE && link) {
       const send = (type: number, payload: Writer) => link.send(type, payload);
       this.exchanges.exchange(input, send, (announced, id) => this.hub.find(announced, id).place.interest);

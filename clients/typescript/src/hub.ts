@@ -20,6 +20,7 @@ export class Hub {
   private topics: ({ place: Place; path: string } | undefined)[] = [];
   private recovering = new Map<number, Interest>();
   private link: Link | undefined;
+  private restarted = false;
 
   constructor(private readonly refused: (error: TideraceError) => void) {}
 
@@ -50,11 +51,14 @@ export class Hub {
 
   up(link: Link, restarted: boolean): void {
     this.link = link;
+    this.restarted = restarted;
     this.places.forEach((place, id) => {
       if (!place || place.ended) return;
-      if (restarted && place.interest.confirmed) {
-        place.interest.confirmed = false;
-        place.interest.restarted();
+      const { interest } = place;
+      // What is recoverable is asked for: the server may know the life before.
+      if (restarted && interest.confirmed && !(interest.wish.flags & m.RECOVERABLE)) {
+        interest.confirmed = false;
+        interest.restarted();
       }
       this.subscribe(id);
     });
@@ -99,8 +103,17 @@ export class Hub {
         if (!place?.ended) place?.interest.noticed?.(type === m.JOINED, input.string(), input.string());
         return;
       }
-      case m.RECOVERED:
-        return this.recovering.get(input.varint())?.recovered(input.u8() === 1);
+      case m.FOLLOWS: {
+        const { place, path } = this.find(input.u8() & m.ANNOUNCED, input.varint());
+        if (!place.ended) place.interest.follows?.(path, input.varint());
+        return;
+      }
+      case m.RECOVERED: {
+        const interest = this.recovering.get(input.varint());
+        const complete = input.u8() === 1;
+        interest?.recovered(complete, !input.empty && input.u8() === 1, this.restarted, this.tellsValues);
+        return;
+      }
     }
   }
 
@@ -110,6 +123,10 @@ export class Hub {
     const found = announced ? this.topics[id] : place && { place };
     if (!found) throw malformed();
     return found;
+  }
+
+  private get tellsValues(): boolean {
+    return !!(this.link!.welcome!.features & m.CAN_TELL_VALUES);
   }
 
   private update(input: Reader): void {
@@ -133,6 +150,11 @@ export class Hub {
     let { flags } = wish;
     // What was missed, instead of the beginning.
     if (flags & m.RECOVERABLE && interest.confirmed) flags = (flags | m.RESUME) & ~m.REPLAY;
+    if (wish.kind === m.TOPIC_KIND && flags & m.SNAPSHOT && this.tellsValues) {
+      flags |= m.VALUES;
+      // What these do not confirm is gone.
+      if (interest.stale && !(flags & m.RESUME)) flags |= m.OK_LAST;
+    }
     const build = (request: number): Writer => {
       if (flags & m.RESUME) this.recovering.set(request, interest);
       const out = new Writer().varint(request).varint(id).varint(flags).u8(wish.kind).string(wish.path);
@@ -149,7 +171,7 @@ export class Hub {
         // An answer that the next connection has overtaken says nothing any more.
         if (this.link !== link || place.ended) return;
         interest.confirmed = true;
-        interest.begun();
+        interest.begun(!!(flags & m.OK_LAST));
       },
       (error: TideraceError) => {
         if (this.link !== link || error.code === "connection-lost") return;

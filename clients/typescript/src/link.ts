@@ -18,6 +18,8 @@ export interface Welcome {
   declarationsMax: number;
   jitterMs: number;
   server: string;
+  /** What the server can do beyond the first edition of the protocol. */
+  features: number;
 }
 
 /** Why a connection ended, and what the server advised. */
@@ -106,7 +108,8 @@ export class Link {
   request<Answer = void>(type: number, build: (id: number) => Writer): Promise<Answer> {
     return new Promise<never>((resolve, reject) => {
       if (this.over) return reject(new TideraceError("connection-lost", "the connection is gone"));
-      const id = this.nextRequest++;
+      const id = this.nextRequest;
+      this.nextRequest = after(id);
       this.requests.set(id, { resolve: resolve as Waiting["resolve"], reject });
       this.send(type, build(id));
     });
@@ -225,9 +228,9 @@ export class Link {
         return this.welcomed(input);
       case m.OK: {
         const first = input.varint();
-        const last = first + input.varint();
-        if (last >= this.nextRequest) throw malformed();
-        for (let id = first; id <= last; id++) this.answer(id)?.resolve(undefined);
+        const more = input.varint();
+        if (more >= this.requests.size) throw malformed();
+        for (let id = first; id <= first + more; id++) this.answer(id)?.resolve(undefined);
         return;
       }
       case m.LOGGED_IN:
@@ -264,9 +267,11 @@ export class Link {
       declarationsMax: input.varint(),
       jitterMs: input.varint(),
       server: "",
+      features: 0,
     };
     for (let count = input.varint(); count > 0; count--) input.varint();
     welcome.server = input.string();
+    if (!input.empty) welcome.features = input.varint();
     this.welcome = welcome;
     clearTimeout(this.deadline);
     this.deadline = undefined;
@@ -283,6 +288,9 @@ export class Link {
     return waiting;
   }
 }
+
+/** Numbers have 32 bits: behind the last one they begin anew. */
+export const after = (number: number): number => (number % 0xffff_ffff) + 1;
 
 /** Code, short name and sentence. */
 export function readError(input: Reader): TideraceError {

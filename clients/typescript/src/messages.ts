@@ -31,6 +31,7 @@ export const LOGGED_IN = 0x4d;
 export const RESULT = 0x4e;
 export const JOINED = 0x4f;
 export const LEFT = 0x50;
+export const FOLLOWS = 0x51;
 
 export const TOPIC_KIND = 0;
 export const QUEUE_KIND = 1;
@@ -50,6 +51,8 @@ export const PATTERN = 0x100;
 export const REPLAY = 0x200;
 export const INTERVAL = 0x400;
 export const NOTICES = 0x800;
+export const VALUES = 0x1000;
+export const OK_LAST = 0x2000;
 /** Whether a path names many: by wildcards, regular expressions (`?a/.*`) or as a set (`[a, b]`). */
 export const patternFlag = (path: string) => (/^[?[]|[*+#]/.test(path) ? PATTERN : 0);
 
@@ -67,7 +70,11 @@ export const ANNOUNCED = 0x08;
 export const FULL_VERSION = 0x10;
 export const DELTA = 0x20;
 export const REMOVED = 0x40;
-export const UPDATE_FLAGS = 0x7f;
+export const VALUE = 0x80;
+export const UPDATE_FLAGS = 0xff;
+
+/** What WELCOME tells that a server can do: the flags VALUES and OK_LAST. */
+export const CAN_TELL_VALUES = 0x1;
 
 /** Flags of CALL, SPEAK and EXCHANGE. */
 export const LAST = 0x08;

@@ -5,7 +5,7 @@ import { Emitter } from "./emitter.js";
 import { asError, TideraceError } from "./error.js";
 import { Inbox } from "./inbox.js";
 import type { Interest, Wish } from "./interest.js";
-import { readError } from "./link.js";
+import { after, readError } from "./link.js";
 import * as m from "./messages.js";
 import type { Keeper } from "./topics.js";
 
@@ -196,7 +196,8 @@ export class Exchanges {
     value: unknown,
     options: ValueOptions & { last: boolean; patience: number },
   ): Conversation {
-    const number = this.nextCall++;
+    const number = this.nextCall;
+    this.nextCall = after(number);
     const conversation = new Conversation(number, 0, send, () => this.open[0].delete(number));
     this.open[0].set(number, conversation);
     const encoded = encodeValue(value, options);

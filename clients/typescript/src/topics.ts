@@ -47,7 +47,7 @@ export interface Gap {
   /**
    * `skipped`: a topic's versions jumped, since the server left messages out for a slow client or
    * since nobody recovered them. `not-recovered`: the client was away for too long. `restarted`: the
-   * server's numbers began anew. `defect`: a delta could not be applied; the subscription is renewed.
+   * server was started anew, and it is not known what was missed. `defect`: a delta could not be applied; the subscription is renewed.
    */
   reason: "skipped" | "not-recovered" | "restarted" | "defect";
   /** Which topic, if it is known. */
@@ -100,12 +100,20 @@ export type UpdateHandler<T> = (value: T, update: Update<T>) => unknown;
 
 /** Where one topic of a subscription stands. */
 interface Progress {
-  path: string;
   /** Of the last message given to the application. */
   version: number | undefined;
   /** Of the last message on the present connection, and its body if deltas may refer to it. */
   cursor: number | undefined;
   base: Uint8Array | undefined;
+  /** Which version the next one follows, if that is not one less. */
+  follows?: number | undefined;
+  /** It has been told already that something may be missing before the next version. */
+  told?: boolean;
+  /** The topic holds a value, as far as is known, and whether that has come since it was subscribed last. */
+  held?: boolean;
+  fresh?: boolean;
+  /** What came again, although it was known. */
+  again?: Update<never> | undefined;
 }
 
 /** What a subscription asks of its client. */
@@ -182,8 +190,26 @@ export class Subscription<T = unknown>
     return inbox;
   }
 
-  begun(): void {
+  get stale(): boolean {
+    for (const { held } of this.progress.values()) if (held) return true;
+    return false;
+  }
+
+  begun(settled: boolean): void {
     this.settle.resolve();
+    if (!settled) return;
+    for (const [path, progress] of this.progress) {
+      const { version, cursor, again } = progress;
+      if (!progress.fresh) {
+        this.progress.delete(path);
+        if (progress.held) this.give(new Update<T>(path, version ?? 0, true, new Uint8Array(), 0, undefined));
+      } else if (again && cursor! < version!) {
+        // The server has lost what came behind it.
+        progress.version = cursor;
+        this.give(again);
+      }
+      progress.again = undefined;
+    }
   }
 
   failed(error: TideraceError): void {
@@ -192,16 +218,22 @@ export class Subscription<T = unknown>
     this.end(error);
   }
 
-  recovered(complete: boolean): void {
+  recovered(complete: boolean, continues: boolean, restarted: boolean, settles: boolean): void {
     if (!complete) {
-      this.forget();
-      this.gap({ reason: "not-recovered" });
+      if (!continues) this.forget();
+      for (const progress of this.progress.values()) progress.told = true;
+      this.gap({ reason: restarted ? "restarted" : "not-recovered" });
     }
     this.emit("recovered", { complete });
+    // Values anew, to know which of those that are known are not there any more.
+    if (!complete && settles && this.wish.flags & (m.SNAPSHOT | m.REPLAY)) this.renew();
   }
 
   lost(): void {
-    for (const progress of this.progress.values()) progress.cursor = progress.base = undefined;
+    for (const progress of this.progress.values()) {
+      progress.cursor = progress.base = progress.again = undefined;
+      progress.fresh = false;
+    }
   }
 
   restarted(): void {
@@ -216,13 +248,19 @@ export class Subscription<T = unknown>
     else this.emit("left", { topic, reason: text as "removed" });
   }
 
+  follows(path: string | undefined, version: number): void {
+    this.progressOf(path ?? this.path).follows = version;
+  }
+
+  private progressOf(path: string): Progress {
+    let progress = this.progress.get(path);
+    if (!progress) this.progress.set(path, (progress = { version: undefined, cursor: undefined, base: undefined }));
+    return progress;
+  }
+
   update(flags: number, path: string | undefined, input: Reader): void {
     const topic = path ?? this.path;
-    let progress = this.progress.get(topic);
-    if (!progress) {
-      progress = { path: topic, version: undefined, cursor: undefined, base: undefined };
-      this.progress.set(topic, progress);
-    }
+    const progress = this.progressOf(topic);
     const version = readVersion(flags, progress.cursor, input);
     const block = flags & m.PROPERTIES ? input.bytes().slice() : undefined;
     const data = input.bytes();
@@ -234,18 +272,25 @@ export class Subscription<T = unknown>
       (progress.cursor === undefined || progress.cursor < progress.version);
     progress.cursor = version;
     if (this.wish.flags & m.DELTAS) progress.base = body;
+    if (flags & (m.REMOVED | m.VALUE)) progress.held = !(flags & m.REMOVED);
+    progress.fresh = true;
+    const before = progress.follows ?? version - 1;
+    progress.follows = undefined;
+    const update = new Update<T>(topic, version, !!(flags & m.REMOVED), body, flags & m.CONTENT, block);
     if (repeated) {
       // It came before the connection was lost, and the server could not know.
+      progress.again = update as Update<never>;
       this.keeper.counters.duplicates++;
       return;
     }
-    const expected = (progress.version ?? version - 1) + 1;
+    const { version: last, told } = progress;
     progress.version = version;
-    if (version !== expected && !this.options.selector && !this.options.interval) {
-      const missed = version > expected ? { missed: version - expected } : {};
-      this.gap({ reason: "skipped", topic, ...missed });
+    progress.told = false;
+    if (last !== undefined && !told && !this.options.selector && !this.options.interval) {
+      if (version <= last) this.gap({ reason: "skipped", topic });
+      else if (before > last) this.gap({ reason: "skipped", topic, missed: before - last });
     }
-    this.give(new Update<T>(topic, version, !!(flags & m.REMOVED), body, flags & m.CONTENT, block));
+    this.give(update);
   }
 
   /** The whole body, or nothing if the delta does not fit. */
@@ -260,19 +305,21 @@ export class Subscription<T = unknown>
       counters.deltaBytesSaved += body.length - data.length;
       return body;
     } catch {
+      this.wish.flags &= ~m.DELTAS;
+      this.forget();
       this.renew();
+      this.gap({ reason: "defect" });
       return undefined;
     }
   }
 
-  /** Subscribes again under another id, without deltas. */
+  /** Subscribes again under another id. */
   private renew(): void {
+    if (this.over) return;
     void this.keeper.remove(this);
-    this.wish.flags &= ~m.DELTAS;
     this.confirmed = false;
-    this.progress.clear();
-    this.gap({ reason: "defect" });
-    if (!this.over) this.keeper.add(this);
+    this.lost();
+    this.keeper.add(this);
   }
 
   private give(update: Update<T>): void {

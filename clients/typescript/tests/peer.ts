@@ -24,6 +24,7 @@ export interface WelcomeFields {
   jitter?: number;
   subscriptions?: number;
   declarations?: number;
+  features?: number;
 }
 
 export class Peer {
@@ -81,10 +82,11 @@ export class Peer {
   async welcomes(fields: WelcomeFields = {}): Promise<Said> {
     await this.opened();
     const hello = await this.hears("HELLO");
-    const { epoch = 5, ping = 0, jitter = 1, subscriptions = 1000, declarations = 10 } = fields;
+    const { epoch = 5, ping = 0, jitter = 1, subscriptions = 1000, declarations = 10, features = 0 } = fields;
     const out = new Writer().varint(1).varint(0).string("ann").bytes(new Writer().varint(epoch).done());
     out.varint(ping).varint(1_000_000).varint(subscriptions).varint(declarations).varint(jitter);
-    await this.says(m.WELCOME, out.varint(1).varint(1).string("fake"));
+    out.varint(1).varint(1).string("fake");
+    await this.says(m.WELCOME, features ? out.varint(features) : out);
     return hello;
   }
 

@@ -6,6 +6,7 @@ import { applyDelta } from "../../src/delta.js";
 import { makeDelta } from "../../src/difference.js";
 import { TideraceError } from "../../src/error.js";
 import { Inbox } from "../../src/inbox.js";
+import { after } from "../../src/link.js";
 import { Position } from "../../src/position.js";
 import { Settler } from "../../src/queues.js";
 import { fromBase64, toBase64 } from "../../src/transport/polling.js";
@@ -166,4 +167,8 @@ test("pieces", "an inbox gives what waits, counts it, and ends", async () => {
   equal(await inbox.next().catch((error: Error) => error.message), "over");
   equal((await inbox.next()).done, true);
   equal(held, 0);
+});
+
+test("pieces", "numbers of requests begin anew behind 32 bits, as the server's do", () => {
+  equal([1, 0xffff_fffe, 0xffff_ffff].map(after), [2, 0xffff_ffff, 1]);
 });

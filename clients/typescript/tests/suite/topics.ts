@@ -147,27 +147,169 @@ test("topics", "a jump that nobody explained is told after a loss as well", asyn
   equal(await seen.next(), 7);
 });
 
-test("topics", "another epoch is a gap, and the old position is forgotten", async (place, after) => {
+test("topics", "a version that follows a lower one is no gap", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const subscription = client.topic("x/*").subscribe((_, { topic, version }) => seen.push([topic, version]));
+  subscription.on("gap", seen.push);
+  await peer.welcomes();
+  await peer.hears("SUBSCRIBE");
+  const announce = (id: number, path: string) => peer.says(m.TOPIC, new Writer().varint(id).varint(0).string(path));
+  const follows = (id: number, version: number) =>
+    peer.says(m.FOLLOWS, new Writer().u8(m.ANNOUNCED).varint(id).varint(version));
+  await announce(0, "x/a");
+  await announce(1, "x/b");
+  for (const id of [0, 1]) await peer.update(id, 3, "1", 1 | m.ANNOUNCED);
+  // The server was started anew, and it kept what came before; of the other topic two are missing.
+  await follows(0, 3);
+  await peer.update(0, 1_048_580, "2", 1 | m.ANNOUNCED);
+  await follows(1, 5);
+  await peer.update(1, 1_048_581, "2", 1 | m.ANNOUNCED);
+  await peer.update(0, 1_048_581, "3", 1 | m.ANNOUNCED);
+  for (const wanted of [
+    ["x/a", 3],
+    ["x/b", 3],
+    ["x/a", 1_048_580],
+    { reason: "skipped", topic: "x/b", missed: 2 },
+    ["x/b", 1_048_581],
+    ["x/a", 1_048_581],
+  ])
+    equal(await seen.next(), wanted);
+});
+
+test("topics", "another epoch is a gap unless the server knows the one before", async (place, after) => {
   const peer = await Peer.begin(place, after);
   const client = peer.client(after);
   const seen = new Seen<unknown>();
   const subscription = client.topic("a").subscribe(seen.push);
+  const passing = client.topic("b").subscribe({ recoverable: false });
   subscription.on("gap", seen.push);
+  passing.on("gap", (gap) => seen.push(["b", gap]));
   await peer.welcomes();
-  await peer.hears("SUBSCRIBE");
-  await peer.ok(1);
+  for (const request of [1, 2]) {
+    await peer.hears("SUBSCRIBE");
+    await peer.ok(request);
+  }
   await peer.update(0, 30, "3");
   await peer.says(m.POSITION, new Writer().varint(0).varint(77));
-  await seen.next();
+  equal(await seen.next(), 3);
   await peer.cut();
   await peer.welcomes({ epoch: 6 });
-  equal(subscribed(await peer.hears("SUBSCRIBE")).flags & m.RESUME, 0);
+  const { request, flags } = subscribed(await peer.hears("SUBSCRIBE"));
+  equal(flags & m.RESUME, m.RESUME);
+  await peer.says(m.RECOVERED, new Writer().varint(request).u8(1).u8(1));
+  await peer.says(m.FOLLOWS, new Writer().u8(0).varint(0).varint(30));
+  await peer.update(0, 1_048_600, "4");
+  equal(await seen.next(), ["b", { reason: "restarted" }]);
+  equal(await seen.next(), 4);
+  // Until the new life has told where it is, the old position is still the best there is.
+  await peer.cut();
+  ok((await peer.welcomes({ epoch: 6 })).hex.endsWith("040501004d"), "the old position");
+  await peer.hears("SUBSCRIBE");
+  await peer.says(m.POSITION, new Writer().varint(1).varint(9));
+  await peer.update(0, 1_048_601, "5");
+  equal(await seen.next(), 5);
+  await peer.cut();
+  ok((await peer.welcomes({ epoch: 7 })).hex.endsWith("0406010109"), "the new position alone");
+  const again = subscribed(await peer.hears("SUBSCRIBE"));
+  await peer.says(m.RECOVERED, new Writer().varint(again.request).u8(0));
   await peer.update(0, 1, "1");
   equal(await seen.next(), { reason: "restarted" });
   equal(await seen.next(), 1);
+});
+
+/** Reconnects to another life of the server, which does not know what was missed; the new SUBSCRIBE. */
+async function lost(peer: Peer, continues: number): Promise<{ request: number; id: number; flags: number }> {
   await peer.cut();
-  const hello = await peer.welcomes({ epoch: 6 });
-  ok(hello.hex.endsWith("020600"), `the new epoch and no homes in ${hello.hex}`);
+  await peer.welcomes({ epoch: 6, features: 1 });
+  const { request } = subscribed(await peer.hears("SUBSCRIBE"));
+  await peer.says(m.RECOVERED, new Writer().varint(request).u8(0).u8(continues));
+  await peer.hears("UNSUBSCRIBE");
+  await peer.ok(request);
+  return subscribed(await peer.hears("SUBSCRIBE"));
+}
+
+test("topics", "what new values do not confirm is removed", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const watch = client.topic("here/*").subscribe((value, { topic, removed }) => seen.push([topic, value, removed]));
+  watch.on("gap", seen.push);
+  await peer.welcomes({ features: 1 });
+  const first = subscribed(await peer.hears("SUBSCRIBE"));
+  equal(first.flags & (m.VALUES | m.OK_LAST), m.VALUES);
+  await peer.ok(1);
+  const announce = (subscription: number, paths: string[]) =>
+    Promise.all(
+      paths.map((path, id) => peer.says(m.TOPIC, new Writer().varint(id).varint(subscription).string(`here/${path}`))),
+    );
+  await announce(0, ["ann", "bob", "said", "eve"]);
+  const value = m.ANNOUNCED | m.VALUE | 1;
+  await peer.update(0, 1, "1", value);
+  await peer.update(1, 1, "1", value);
+  await peer.update(2, 1, "1", m.ANNOUNCED | 1);
+  await peer.update(3, 1, "1", value);
+  await peer.update(3, 2, "", m.ANNOUNCED | m.REMOVED);
+  for (let count = 0; count < 5; count++) await seen.next();
+  const { request, id, flags } = await lost(peer, 0);
+  equal(flags & (m.RESUME | m.OK_LAST | m.SNAPSHOT), m.OK_LAST | m.SNAPSHOT);
+  equal(await seen.next(), { reason: "restarted" });
+  await announce(id, ["ann"]);
+  await peer.update(0, 7, "2", value);
+  equal(await seen.next(), ["here/ann", 2, false]);
+  await peer.ok(request);
+  equal(await seen.next(), ["here/bob", undefined, true]);
+  // What was only said is not gone, and what was removed is not removed again.
+  await peer.update(0, 8, "3", value);
+  equal(await seen.next(), ["here/ann", 3, false]);
+});
+
+test("topics", "a replay after a restart brings what is new, and a value that was lost is taken back", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  const watch = client.topic("a").subscribe((value, { version }) => seen.push([version, value]), { replay: { last: 9 } });
+  watch.on("gap", seen.push);
+  await peer.welcomes({ features: 1 });
+  await peer.hears("SUBSCRIBE");
+  await peer.ok(1);
+  for (const version of [1, 2, 3]) await peer.update(0, version, `${version}`, m.VALUE | 1);
+  for (const version of [1, 2, 3]) equal(await seen.next(), [version, version]);
+  const { request, id, flags } = await lost(peer, 1);
+  equal(flags & (m.RESUME | m.REPLAY), m.REPLAY);
+  equal(await seen.next(), { reason: "restarted" });
+  for (const version of [1, 2, 3, 1_048_577]) await peer.update(id, version, `${version}`, m.VALUE | 1);
+  equal(await seen.next(), [1_048_577, 1_048_577]);
+  await peer.ok(request);
+  await peer.update(id, 1_048_579, "9", m.VALUE | 1);
+  equal(await seen.next(), { reason: "skipped", topic: "a", missed: 1 });
+  equal(await seen.next(), [1_048_579, 9]);
+  // The server crashed before it had stored the last two.
+  const third = await lost(peer, 1);
+  equal(await seen.next(), { reason: "restarted" });
+  for (const version of [3, 1_048_577]) await peer.update(third.id, version, `${version}`, m.VALUE | 1);
+  await peer.ok(third.request);
+  equal(await seen.next(), [1_048_577, 1_048_577]);
+  equal(client.counts.duplicates, 5);
+});
+
+test("topics", "without recovery the values come anew on each connection", async (place, after) => {
+  const peer = await Peer.begin(place, after);
+  const client = peer.client(after);
+  const seen = new Seen<unknown>();
+  client.topic("a").subscribe((value, { removed }) => seen.push([value, removed]), { recoverable: false });
+  await peer.welcomes({ features: 1 });
+  await peer.hears("SUBSCRIBE");
+  await peer.ok(1);
+  await peer.update(0, 5, "5", m.VALUE | 1);
+  equal(await seen.next(), [5, false]);
+  await peer.cut();
+  await peer.welcomes({ features: 1 });
+  const { request, flags } = subscribed(await peer.hears("SUBSCRIBE"));
+  equal(flags & (m.RESUME | m.OK_LAST), m.OK_LAST);
+  await peer.ok(request);
+  equal(await seen.next(), [undefined, true]);
 });
 
 test("topics", "a delta that does not fit renews the subscription without deltas", async (place, after) => {
