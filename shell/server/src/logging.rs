@@ -84,7 +84,10 @@ fn log_panics() {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("unnamed");
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let message = panic.payload_as_str().unwrap_or("a panic without a message");
+        let payload = panic.payload();
+        let literal = payload.downcast_ref::<&str>().copied();
+        let formatted = payload.downcast_ref::<String>().map(String::as_str);
+        let message = literal.or(formatted).unwrap_or("a panic without a message");
         tracing::error!(event = "panic", thread, place, message, "a defect of the server");
     }));
 }
