@@ -1,4 +1,5 @@
 //! What the test of authorisation is made of.
+#![allow(unreachable_pub, reason = "tests share these files")]
 
 pub mod oracle;
 pub mod speakers;

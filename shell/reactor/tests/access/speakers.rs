@@ -340,14 +340,20 @@ impl Speaker {
             Verb::Subscribe | Verb::SubscribePattern => {
                 (format!("GET /events?topic={path}"), String::new())
             }
-            Verb::Create if spelling % 2 == 0 => (format!("PUT /topics/{path}?create"), spec(deed)),
-            Verb::UpdateIf if spelling % 2 == 0 => (format!("PUT /topics/{path}"), "1".to_owned()),
-            Verb::Patch if spelling % 2 == 0 => (format!("PATCH /topics/{path}"), PATCH.to_owned()),
+            Verb::Create if spelling.is_multiple_of(2) => {
+                (format!("PUT /topics/{path}?create"), spec(deed))
+            }
+            Verb::UpdateIf if spelling.is_multiple_of(2) => {
+                (format!("PUT /topics/{path}"), "1".to_owned())
+            }
+            Verb::Patch if spelling.is_multiple_of(2) => {
+                (format!("PATCH /topics/{path}"), PATCH.to_owned())
+            }
             _ => ("POST /operations".to_owned(), operation(deed)),
         };
         let condition = match deed.verb {
-            Verb::UpdateIf if spelling % 4 == 0 => "If-Match: \"999\"\r\n",
-            Verb::UpdateIf if spelling % 2 == 0 => "If-None-Match: *\r\n",
+            Verb::UpdateIf if spelling.is_multiple_of(4) => "If-Match: \"999\"\r\n",
+            Verb::UpdateIf if spelling.is_multiple_of(2) => "If-None-Match: *\r\n",
             Verb::Patch => "Content-Type: application/json-patch+json\r\n",
             _ => "",
         };
@@ -376,7 +382,9 @@ impl Speaker {
     fn spelled(&self, deed: &Deed, spelling: usize) -> String {
         let own = format!("user/{}/", self.name);
         match deed.path.strip_prefix(&own) {
-            Some(rest) if spelling % 5 == 0 && !self.name.is_empty() => format!("~/{rest}"),
+            Some(rest) if spelling.is_multiple_of(5) && !self.name.is_empty() => {
+                format!("~/{rest}")
+            }
             _ => deed.path.clone(),
         }
     }
