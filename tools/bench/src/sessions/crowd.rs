@@ -132,7 +132,7 @@ impl Crowd {
                 let (path, subprotocol) = (self.script.path, self.script.subprotocol);
                 wire.extend_from_slice(
                     format!(
-                        "GET {path} HTTP/1.1\r\nHost: crowd\r\nUpgrade: websocket\r\n\
+                        "GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
                          Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
                          Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
