@@ -14,6 +14,13 @@ fn options(shards: usize) -> BrokerOptions {
     BrokerOptions { shards, ..BrokerOptions::default() }
 }
 
+/// The same, where publishers wait for slow subscribers for a while.
+fn options_with_grace(shards: usize) -> BrokerOptions {
+    let mut options = options(shards);
+    Arc::make_mut(&mut options.topic_default).grace = Span::from_secs(2);
+    options
+}
+
 fn bodies(world: &World, client: usize) -> Vec<&str> {
     world.clients[client].received.iter().map(|message| &*message.body).collect()
 }
@@ -222,7 +229,7 @@ fn the_budget_of_all_queues_fills_each_and_is_given_back() {
 
 #[test]
 fn messages_above_the_budget_make_every_backlog_count_as_long_sooner() {
-    let mut options = options(1);
+    let mut options = options_with_grace(1);
     options.backlog_bytes_high = 100_000;
     options.backlog_bytes_low = 1_000;
     options.messages_bytes_max = 20_000;
@@ -383,7 +390,7 @@ fn a_subscription_to_nothing_is_confirmed_once() {
 
 #[test]
 fn a_publisher_that_comes_late_is_held_back_too() {
-    let mut options = options(3);
+    let mut options = options_with_grace(3);
     (options.backlog_bytes_high, options.backlog_bytes_low) = (2_000, 500);
     let mut world = World::new(1, options);
     let topic = format!("topic:{}", path_at("t", 1, 3));
