@@ -159,7 +159,7 @@ impl Broker {
         }
         let price = self.give_selected(now, topic, to, run, effects);
         self.selecting.left = self.selecting.left.saturating_sub(price);
-        self.work.charge(u64::from(price));
+        self.work.charge_at(now, u64::from(price));
     }
 
     /// Gives a subscription what its selector selects of a run; what that cost.
@@ -262,7 +262,7 @@ impl Broker {
                 slice = slice.saturating_sub(price);
             }
             self.selecting.left = self.selecting.left.saturating_sub(whole - slice);
-            self.work.charge(u64::from(whole - slice));
+            self.work.charge_at(now, u64::from(whole - slice));
             self.end_slice(session, waiting, effects);
         }
     }

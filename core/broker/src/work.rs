@@ -150,6 +150,12 @@ impl Work {
         self.left = self.left.saturating_sub(price);
     }
 
+    /// The same where nobody has asked yet whether a new turn has begun.
+    pub(crate) fn charge_at(&mut self, now: Now, price: u64) {
+        self.left(now);
+        self.charge(price);
+    }
+
     /// Units left of the present turn.
     pub(crate) fn left(&mut self, now: Now) -> u64 {
         if self.turn != now.time {
