@@ -19,7 +19,7 @@ pub(crate) type Rank = (u32, u64, Key);
 pub(crate) struct Pool {
     members: BTreeSet<Key>,
     /// Those with room; present if there are, or were, many members.
-    order: Option<Box<BTreeSet<Rank>>>,
+    order: Option<BTreeSet<Rank>>,
 }
 
 impl Pool {
@@ -38,8 +38,7 @@ impl Pool {
         match &mut self.order {
             Some(order) => order.extend(rank(at)),
             None if self.members.len() > COMPARED_MAX => {
-                self.order =
-                    Some(Box::new(self.members.iter().filter_map(|at| rank(*at)).collect()));
+                self.order = Some(self.members.iter().filter_map(|at| rank(*at)).collect());
             }
             None => {}
         }

@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     fn many_that_end_at_once_are_hidden_in_slices() {
-        let mut options = BrokerOptions::default();
-        options.topic_default = Arc::new(TopicSpec { presence: true, ..TopicSpec::default() });
+        let topic_default = Arc::new(TopicSpec { presence: true, ..TopicSpec::default() });
+        let options = BrokerOptions { topic_default, ..BrokerOptions::default() };
         let mut broker = Broker::new(ShardId(0), Arc::new(options));
         let (now, mut effects) = (Now::default(), Effects::default());
         let room = Destination { kind: Kind::Topic, path: Path::parse("room").unwrap() };

@@ -54,7 +54,7 @@ fn what_one_use_takes_the_others_have_not() {
         }
         assert!(used(&world) > MAX / 2, "{filled}");
         let value = retained(&large);
-        world.publish_all(bob, "topic:other/value", &[value.clone()]);
+        world.publish_all(bob, "topic:other/value", std::slice::from_ref(&value));
         assert_eq!(refused(&world, bob), Some(CloseCode::MemoryFull), "{filled}");
         if filled != "topic:value" {
             if filled == "queue:q" {

@@ -1,5 +1,5 @@
 //! Values for property tests.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use serde_json::Value;
