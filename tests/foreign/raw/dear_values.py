@@ -15,7 +15,8 @@ MIB = 2**20
 
 
 def put(path, body, **fields):
-    answer = ask(request(f"PUT /topics/{path}?retain=true", body.encode(), Content_Type="application/json", **fields))
+    fields = {"Content_Type": "application/json"} | fields
+    answer = ask(request(f"PUT /topics/{path}?retain=true", body.encode(), **fields))
     assert answer.startswith(b"HTTP/1.1 20"), answer[:300]
 
 
