@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId};
+use tiderace_base::{Key, MemoryUse, Now, ShardId};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::Run;
 
 use crate::broker::Broker;
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
+use crate::subscriptions::pattern_bytes;
 use crate::topic::{Home, bit};
 
 impl Broker {
@@ -90,17 +91,22 @@ impl Broker {
     /// Only the first and the last subscription of a shard with a pattern change the index.
     fn count_pattern(&mut self, from: ShardId, pattern: &Pattern, on: bool) {
         let uses = self.remote_pattern_uses.entry((pattern.clone(), from)).or_default();
+        let before = *uses;
         *uses = if on { *uses + 1 } else { uses.saturating_sub(1) };
         match *uses {
             1 if on => {
                 self.regex_bytes += if from == self.shard { pattern.regex_bytes() } else { 0 };
                 self.remote_patterns.insert(pattern, from);
+                self.memory.charge(MemoryUse::Names, pattern_bytes(pattern));
                 self.missing.count(pattern, true);
             }
             0 => {
                 let bytes = if from == self.shard { pattern.regex_bytes() } else { 0 };
                 self.regex_bytes = self.regex_bytes.saturating_sub(bytes);
                 self.remote_pattern_uses.remove(&(pattern.clone(), from));
+                if before > 0 {
+                    self.memory.refund(MemoryUse::Names, pattern_bytes(pattern));
+                }
                 if self.remote_patterns.remove(pattern, &from) {
                     self.missing.count(pattern, false);
                 }

@@ -4,11 +4,11 @@
 
 use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Now};
 use tiderace_topics::Path;
-use tiderace_wire::{Run, Subscribe};
+use tiderace_wire::{Run, Subscribe, Target};
 
 use crate::broker::Broker;
 use crate::session::{Listening, Rare};
-use crate::subscriptions::{SUBSCRIPTION_BYTES, TEXT_BYTES, target_bytes};
+use crate::subscriptions::{SUBSCRIPTION_BYTES, TEXT_BYTES, pattern_bytes, target_bytes};
 use crate::topic::price_of_topic;
 
 impl Broker {
@@ -46,7 +46,15 @@ impl Broker {
     /// Whether there is memory for a subscription.
     pub(crate) fn check_subscription_room(&self, subscribe: &Subscribe) -> Result<(), Close> {
         let targets = subscribe.targets.iter();
-        let texts: usize = targets.map(|it| size_of::<Listening>() + target_bytes(it)).sum();
+        let texts: usize = targets
+            .map(|it| {
+                let pattern = match it {
+                    Target::Exact(_) => 0,
+                    Target::Pattern(_, pattern) => pattern_bytes(pattern),
+                };
+                size_of::<Listening>() + target_bytes(it) + pattern
+            })
+            .sum();
         let selector = subscribe.selector.as_ref().map_or(0, |it| TEXT_BYTES * it.text().len());
         self.check_room(MemoryUse::Names, SUBSCRIPTION_BYTES + texts + selector)
     }

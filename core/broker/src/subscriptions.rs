@@ -4,6 +4,7 @@
 //! needs no memory of its own once its homes have answered; no key holds two entries.
 
 use tiderace_base::{Key, MemoryUse};
+use tiderace_topics::Pattern;
 use tiderace_wire::{SubscriptionKey, Target};
 
 use crate::broker::{Broker, key_of};
@@ -36,15 +37,23 @@ pub(crate) struct Plain {
 pub(crate) const SUBSCRIPTION_BYTES: usize = size_of::<Subscription>() + 256;
 /// Bytes of one that is hardly more than an entry in a list.
 const PLAIN_BYTES: usize = size_of::<Option<Entry>>() + 32;
-/// What is made of a text, in bytes for each of its own: a compiled selector, levels in indexes, at homes
-/// as well.
-pub(crate) const TEXT_BYTES: usize = 10;
+/// What is made of a text, in bytes for each of its own: a compiled selector, a pattern.
+pub(crate) const TEXT_BYTES: usize = 4;
+
+/// Bytes of each level of a pattern in the indexes, which are half empty after they have grown.
+const LEVEL_BYTES: usize = 700;
+
+/// Bytes that a pattern takes at one home as long as a shard has subscriptions with it, with its part of
+/// that shard's own index: those that have it in common share it.
+pub(crate) fn pattern_bytes(pattern: &Pattern) -> usize {
+    LEVEL_BYTES * pattern.levels().len() + TEXT_BYTES * pattern.as_str().len()
+}
 
 /// Bytes that a target of a subscription takes.
 pub(crate) fn target_bytes(target: &Target) -> usize {
     match target {
         Target::Exact(destination) => destination.path.as_str().len(),
-        Target::Pattern(_, pattern) => TEXT_BYTES * pattern.as_str().len(),
+        Target::Pattern(_, pattern) => 2 * pattern.as_str().len(),
     }
 }
 

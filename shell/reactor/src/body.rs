@@ -57,9 +57,9 @@ enum Admission {
 }
 
 impl Collected {
-    /// Bytes of the body so far.
+    /// Bytes that the body takes so far.
     pub(crate) fn bytes(&self) -> usize {
-        self.request.body.len()
+        self.request.body.capacity()
     }
 
     /// The session that judges the request's head, or has judged it.

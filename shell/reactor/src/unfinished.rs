@@ -21,12 +21,16 @@ pub(crate) type Unfinished = HashMap<u32, (MemoryUse, usize)>;
 impl<S> Connection<S> {
     /// What its client has begun and not finished, in bytes, and whether that client has logged in.
     fn unfinished(&self) -> (usize, bool) {
-        let input = self.input_len();
+        // What grows by what arrives takes up to twice that; what is small is in a buffer of the pool.
+        let input = self.input.as_ref().map_or(0, |input| match input.len() {
+            few @ ..COUNTED_BYTES_MIN => few,
+            _ => input.capacity(),
+        });
         match &self.stage {
             Stage::Live(live) => {
                 let transport = match &live.transport {
                     Transport::WebSocket { decoder, rest } => {
-                        decoder.heap_bytes() + rest.as_ref().map_or(0, |rest| rest.bytes.len())
+                        decoder.heap_bytes() + rest.as_ref().map_or(0, |rest| rest.bytes.capacity())
                     }
                     _ => 0,
                 };
