@@ -10,19 +10,22 @@ use std::sync::Arc;
 
 use tiderace_base::{Key, Now, ShardId};
 use tiderace_queues::reaches;
-use tiderace_topics::{Path, Pattern};
+use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Run, TopicSpec};
 
 use crate::broker::{Broker, Map};
 use crate::effects::{Answer, Ask, Asker, Effects, First, Mail, Portion, Specs};
 use crate::history::last_of;
 use crate::interest::fresh;
+use crate::price::TOPIC;
 use crate::topic::{Home, Topic};
 
 /// The snapshots that a home has not given completely.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     open: Map<Asker, Snapshot>,
+    /// The same by their patterns.
+    index: PatternIndex<Asker>,
     /// The last number before the newest of them.
     newest_at: u64,
 }
@@ -40,21 +43,30 @@ struct Snapshot {
 }
 
 /// Some values of a snapshot.
+#[derive(Default)]
 struct Page {
     runs: Vec<Arc<Run>>,
     specs: Specs,
     /// Whether there may be more.
     more: bool,
+    /// Topics that were looked at for it.
+    looked_at: usize,
 }
 
 impl Snapshots {
     fn keep(&mut self, asker: Asker, snapshot: Snapshot) {
         self.newest_at = self.newest_at.max(snapshot.at);
-        self.open.insert(asker, snapshot);
+        self.index.insert(&snapshot.pattern, asker);
+        if let Some(before) = self.open.insert(asker, snapshot) {
+            self.index.remove(&before.pattern, &asker);
+        }
     }
 
     fn take(&mut self, asker: &Asker) -> Option<Snapshot> {
         let taken = self.open.remove(asker);
+        if let Some(taken) = &taken {
+            self.index.remove(&taken.pattern, asker);
+        }
         if self.open.is_empty() {
             *self = Snapshots::default();
         }
@@ -142,7 +154,12 @@ impl Broker {
         }
         let below = pattern.literal_prefix().into();
         let mut snapshot = Snapshot { pattern: pattern.clone(), below, at, first, after: None };
-        let page = self.turn_page(now, &mut snapshot, bytes, false);
+        // Many may begin in one turn; what is too much for it comes with the next pages.
+        let page = match self.work.left(now) {
+            0 => Page { more: true, ..Page::default() },
+            _ => self.turn_page(now, &mut snapshot, bytes, false),
+        };
+        self.work.charge(TOPIC * page.looked_at as u64);
         (answer.retained, answer.specs, answer.more) = (page.runs, page.specs, page.more);
         if answer.more {
             self.snapshots.keep(ask.asker, snapshot);
@@ -154,6 +171,7 @@ impl Broker {
     fn turn_page(&self, now: Now, snapshot: &mut Snapshot, bytes: usize, some: bool) -> Page {
         let limits = self.options.page;
         let (mut runs, mut specs, mut used, mut more) = (Vec::new(), Vec::new(), 0, false);
+        let mut seen = 0;
         let mut last: Option<&Topic> = None;
         let after = snapshot.after.as_ref().map(Path::as_str);
         let walk = self.names.walk(&snapshot.below, after, &self.topics);
@@ -162,6 +180,7 @@ impl Broker {
             if more {
                 break;
             }
+            seen = looked_at + 1;
             let silent = topic.home.as_ref().is_some_and(|home| home.last <= snapshot.at);
             if silent {
                 let mut values = snapshot.values(topic, now);
@@ -181,7 +200,7 @@ impl Broker {
         if let Some(topic) = last {
             snapshot.after = Some(topic.path.clone());
         }
-        Page { runs, specs, more }
+        Page { runs, specs, more, looked_at: seen }
     }
 
     /// What a topic is, if that is not what the configuration says of its path.
@@ -197,6 +216,7 @@ impl Broker {
         if let Some(mut snapshot) = self.snapshots.take(&asker) {
             values.after = snapshot.floor();
             let page = self.turn_page(now, &mut snapshot, bytes as usize, true);
+            self.work.charge_at(now, TOPIC * page.looked_at as u64);
             (values.runs, values.specs, values.more) = (page.runs, page.specs, page.more);
             if values.more {
                 self.snapshots.keep(asker, snapshot);
@@ -222,10 +242,11 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let Some(topic) = self.topics.get(key) else { return };
-        let lacking: Vec<(Asker, Portion)> = self
-            .snapshots
-            .open
-            .iter()
+        let Snapshots { open, index, .. } = &self.snapshots;
+        let mut concerned = Vec::new();
+        index.matches(&topic.path, &mut |asker| concerned.extend(open.get_key_value(asker)));
+        let lacking: Vec<(Asker, Portion)> = concerned
+            .into_iter()
             .filter(|(_, snapshot)| last <= snapshot.at && !snapshot.has_passed(&topic.path))
             .filter(|(_, snapshot)| !snapshot.can_do_without(topic, stays))
             .map(|(asker, snapshot)| {
@@ -267,5 +288,72 @@ impl Broker {
             (false, Some(bytes)) => effects.mail.push((home, Mail::More { asker, bytes })),
             (false, None) => effects.mail.push((home, Mail::Enough { asker })),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tiderace_base::{SessionId, ShardId};
+    use tiderace_wire::{
+        Command, Commands, Credentials, Destination, Flags, Kind, Meta, Subscribe, SubscriptionKey,
+        Target,
+    };
+
+    use super::*;
+    use crate::BrokerOptions;
+    use crate::work::TURN_WORK;
+
+    const TOPICS: usize = 20_000;
+
+    fn run(broker: &mut Broker, session: SessionId, commands: Vec<Command>) {
+        let mut all = Commands::new();
+        commands.into_iter().for_each(|command| all.push(command));
+        broker.handle(Now::default(), session, &mut all, &mut Effects::default());
+    }
+
+    #[test]
+    fn many_snapshots_that_begin_at_once_look_at_few_topics_a_turn() {
+        let mut broker = Broker::new(ShardId(0), Arc::new(BrokerOptions::default()));
+        let session = broker.open(Now::default(), 0);
+        run(&mut broker, session, vec![Command::Login(Credentials::default())]);
+        let publish = |number: usize| {
+            let path = Path::parse(&format!("t/{number}")).unwrap();
+            let destination = Destination { kind: Kind::Topic, path };
+            let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
+            let run = Run::single(destination, Now::default().time, b"", b"x", meta);
+            Command::Publish { run, confirm: None, confirm_first: false }
+        };
+        run(&mut broker, session, (0..TOPICS).map(publish).collect());
+        let subscribe = |key: u32| {
+            let pattern = Pattern::parse(&format!("*/*{key}*")).unwrap();
+            let targets = vec![Target::Pattern(Kind::Topic, pattern)];
+            let mut subscribe = Subscribe::new(SubscriptionKey(key), targets);
+            subscribe.retained = true;
+            Command::Subscribe(Box::new(subscribe))
+        };
+        let before = broker.work.spent_total;
+        run(&mut broker, session, (0..1_000).map(subscribe).collect());
+        let page = TOPIC * broker.options.page.looked_at as u64;
+        assert!(broker.work.spent_total - before <= TURN_WORK + page);
+        assert!(broker.snapshots.len() > 900, "most have yet to begin");
+        assert_eq!(broker.snapshots.index.len(), broker.snapshots.len());
+        let mut given = 0;
+        while broker.has_work() || broker.has_backlog(session) {
+            let before = broker.work.spent_total;
+            broker.work(Now::default(), &mut Effects::default());
+            assert!(broker.work.spent_total - before <= 4 * page);
+            while let Some(pending) = broker.next(Now::default(), session, &mut Effects::default())
+            {
+                given += u64::from(pending.len());
+            }
+        }
+        let named = |key: u32| {
+            let key = key.to_string();
+            (0..TOPICS).filter(|number| number.to_string().contains(&key)).count() as u64
+        };
+        assert_eq!(given, (0..1_000).map(named).sum::<u64>());
+        assert!(broker.snapshots.len() == 0 && broker.snapshots.index.is_empty());
     }
 }
