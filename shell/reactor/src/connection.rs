@@ -175,6 +175,14 @@ impl<S> Connection<S> {
         }
     }
 
+    /// Whether a client that has not logged in has begun a frame of which more would have to be kept than
+    /// may be kept of such a client.
+    pub(crate) fn needs_more_than_early(&self, early_max: usize) -> bool {
+        self.need as usize > early_max
+            && !self.flags.has(Flags::ESTABLISHED)
+            && matches!(&self.stage, Stage::Live(live) if !live.session.is_established())
+    }
+
     /// Whether so much waits to be written that nothing more should be read: a client that asks and
     /// does not listen must not fill our memory with answers.
     pub(crate) fn is_clogged(&self) -> bool {

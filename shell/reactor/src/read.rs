@@ -252,8 +252,13 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
+        let early_max = self.shared.options.ahead_bytes_max;
         if connection.input_len() > self.shared.options.unfinished_bytes_max {
             let reason = "a frame is larger than this server takes";
+            self.end(key, &Close::new(CloseCode::FrameTooLarge, reason), Farewell::Full);
+        } else if connection.needs_more_than_early(early_max) {
+            // It would be read no further and wait for its deadline.
+            let reason = format!("before the login a client may send {early_max} bytes");
             self.end(key, &Close::new(CloseCode::FrameTooLarge, reason), Farewell::Full);
         } else {
             connection.watch(self.now.time, &self.shared.options.deadlines);

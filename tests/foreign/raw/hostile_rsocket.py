@@ -130,8 +130,14 @@ register(
     {
         "a wrong token": rs.setup(metadata=rs.bearer("wrong")),
         "a wrong password": rs.setup(metadata=rs.simple("tide", "wrong")),
-        "a user name of 8 KB": rs.setup(metadata=rs.simple("u" * 8000, "p")),
+        "a user name of 3 KB": rs.setup(metadata=rs.simple("u" * 3000, "p")),
     },
+    login=False,
+)
+register(
+    "the first frame",
+    "INVALID_SETUP frame-too-large|REJECTED_SETUP .*",
+    {"a user name of 8 KB": rs.setup(metadata=rs.simple("u" * 8000, "p"))},
     login=False,
 )
 
