@@ -76,7 +76,8 @@ impl<D: Driver> Shard<D> {
         let room = memory.has_room(what, bytes);
         memory.charge(what, bytes);
         let paused = connection.flags.has(Flags::PAUSED);
-        let close = if grows && !room && !paused {
+        let is_much = !is_known || bytes > SPARED_BYTES_MAX;
+        let close = if grows && !room && !paused && is_much {
             CloseCode::MemoryFull.into()
         } else if !is_known && connection.assembled() > early_max {
             let reason = format!("before the login a client may send {early_max} bytes");
@@ -120,3 +121,6 @@ impl<S> Connection<S> {
 
 /// Less is not counted.
 const COUNTED_BYTES_MIN: usize = 4096;
+/// What a client that has logged in is not refused for: one read. A publisher whose queue fills the memory
+/// has as much in hand before it hears that it has to pause.
+const SPARED_BYTES_MAX: usize = 64 << 10;
