@@ -35,6 +35,9 @@ chain = "{folder}/other.pem"
 key = "{folder}/other.key"
 [limits]
 first_byte_timeout = "2s"
+[[topic]]
+match = "blocking/**"
+slow_consumer = "block"
 [auth]
 allow_anonymous = true
 [log]
