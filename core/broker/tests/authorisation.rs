@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
-use support::{Outgoing, Wish, World, destination};
+use crate::support::{Outgoing, Wish, World, destination};
 use tiderace_base::{Close, CloseCode};
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::asking::{connect, create, path, tell};
-use support::{Outgoing, Wish, World};
+use crate::support::asking::{connect, create, path, tell};
+use crate::support::{Outgoing, Wish, World};
 use tiderace_base::{CloseCode, MemoryUse};
 use tiderace_broker::{BrokerOptions, SlowConsumer};
 use tiderace_wire::{Change, Flags, Operation, Update};
@@ -129,7 +127,7 @@ fn subscriptions_have_a_price() {
 fn wills_leave_room_for_others() {
     let mut world = world();
     let run = |bytes: usize| {
-        let destination = support::destination("topic:w");
+        let destination = crate::support::destination("topic:w");
         let body = vec![0; bytes];
         let meta = tiderace_wire::Meta::default();
         Box::new(tiderace_wire::Run::single(
@@ -167,8 +165,9 @@ fn calls_that_nobody_takes_have_a_price() {
         world.call(caller, 1, "s", &body, true);
         world.settle_mail();
     }
-    let full =
-        |client: &support::Client| client.ended.iter().any(|end| end.1 == CloseCode::MemoryFull);
+    let full = |client: &crate::support::Client| {
+        client.ended.iter().any(|end| end.1 == CloseCode::MemoryFull)
+    };
     let ends: Vec<_> = world.clients.iter().map(|client| &client.ended).collect();
     assert!(world.clients.iter().any(full), "{ends:?} {:?}", world.brokers[0].memory());
     assert!(used(&world) <= MAX + MAX / 8 + 110_000, "{}", used(&world));

@@ -9,12 +9,10 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default, clippy::panic)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use support::{Outgoing, Wish, World, for_seeds, names};
+use crate::support::{Outgoing, Wish, World, for_seeds, names};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, SlowConsumer, TopicPolicy, TopicSpec};
 use tiderace_topics::{Path, Pattern};
@@ -453,7 +451,7 @@ impl Run {
 }
 
 impl Knowledge {
-    fn take(&mut self, message: &support::Received) {
+    fn take(&mut self, message: &crate::support::Received) {
         let path = &message.path;
         if let Some((number, version, body, is_merged)) = &self.last {
             assert!(message.sequence > *number, "{path}: {message:?} after {self:?}");

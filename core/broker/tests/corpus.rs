@@ -3,10 +3,7 @@
 //! Relies on the same checks as the fuzz targets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
-#[path = "../fuzz/check.rs"]
-mod check;
-
 #[test]
 fn the_corpora_replay() {
-    tiderace_corpus::replay(env!("CARGO_MANIFEST_DIR"), &[("restored", check::restored)]);
+    tiderace_corpus::replay(env!("CARGO_MANIFEST_DIR"), &[("restored", crate::check::restored)]);
 }

@@ -3,14 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use support::asking::{ask, create, path, remove, update};
-use support::keeping::Keeping;
-use support::{Outgoing, World, for_seeds};
+use crate::support::asking::{ask, create, path, remove, update};
+use crate::support::keeping::Keeping;
+use crate::support::{Outgoing, World, for_seeds};
 use tiderace_base::{CloseCode, Now, Span};
 use tiderace_broker::{BrokerOptions, TopicPolicy};
 use tiderace_topics::Pattern;
@@ -318,7 +316,7 @@ fn when_there_is_room_again_nothing_is_missing_and_nothing_is_left_over() {
 fn a_publisher_hears_after_the_store_and_subscribers_before() {
     let mut keeping = Keeping::default();
     let Life { mut world, publisher, eye, .. } = begin(1, &mut keeping);
-    world.subscribe(eye, 1, support::Wish::to("topic:p/a"));
+    world.subscribe(eye, 1, crate::support::Wish::to("topic:p/a"));
     let created = ask(&mut world, publisher, create("p/a", SPECS[1], None));
     let published = world.publish(publisher, "topic:p/a", "1");
     let elsewhere = world.publish(publisher, "topic:x", "1");

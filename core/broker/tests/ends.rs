@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::collections::BTreeMap;
 
-use support::exchanges::{ended, heard, pair};
+use crate::support::exchanges::{ended, heard, pair};
 use tiderace_base::CloseCode;
 use tiderace_wire::ExchangeKey;
 

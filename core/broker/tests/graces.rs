@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::{Outgoing, Wish, World, for_seeds};
+use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, SlowConsumer, TopicSpec};
 

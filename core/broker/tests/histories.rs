@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
+use crate::support::{Outgoing, Wish, World, path_at};
 use std::sync::Arc;
-use support::{Outgoing, Wish, World, path_at};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, SlowConsumer, Who};
 use tiderace_topics::Pattern;

@@ -4,10 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 #![allow(clippy::field_reassign_with_default)]
 
-mod support;
-
-use support::asking::{answer, ask, connect, create, path, remove, tell, update};
-use support::{World, for_seeds};
+use crate::support::asking::{answer, ask, connect, create, path, remove, tell, update};
+use crate::support::{World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Pattern;

@@ -3,16 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-mod viewing;
-
-use support::asking::path;
-use support::for_seeds;
-use support::keeping::Keeping;
+use crate::support::asking::path;
+use crate::support::for_seeds;
+use crate::support::keeping::Keeping;
+use crate::viewing::Node;
 use tiderace_base::CloseCode;
 use tiderace_broker::{BrokerOptions, Unrestorable};
 use tiderace_wire::{Operation, Outturn, Token};
-use viewing::Node;
 
 const NAMES: [&str; 4] = ["a", "b", "c/d", "e"];
 

@@ -4,16 +4,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use support::asking::{ask, path};
+use crate::support::asking::{ask, path};
 
-use support::keeping::Keeping;
-use support::{Received, Wish, World, for_seeds};
+use crate::support::keeping::Keeping;
+use crate::support::{Received, Wish, World, for_seeds};
 use tiderace_base::Now;
 use tiderace_broker::{BrokerOptions, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;

@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
 use std::collections::BTreeMap;
 
-use support::asking::{ask, connect, create, remove};
-use support::{Notice, Wish, World, for_seeds};
+use crate::support::asking::{ask, connect, create, remove};
+use crate::support::{Notice, Wish, World, for_seeds};
 use tiderace_base::Span;
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;
@@ -205,7 +203,7 @@ fn joining_and_leaving_take_turns_whatever_comes_between() {
                     .filter(|path| {
                         wishes[*which]
                             .iter()
-                            .any(|text| support::names(&format!("topic:{text}"), path))
+                            .any(|text| crate::support::names(&format!("topic:{text}"), path))
                     })
                     .collect();
                 expected.sort_unstable();

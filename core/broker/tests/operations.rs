@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::asking::{answer, ask, create, path, tell, update};
-use support::{Outgoing, Wish, World, for_seeds};
+use crate::support::asking::{answer, ask, create, path, tell, update};
+use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};

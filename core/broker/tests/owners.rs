@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
-use support::asking::{self, connect, tell};
-use support::{Wish, World, for_seeds};
+use crate::support::asking::{self, connect, tell};
+use crate::support::{Wish, World, for_seeds};
 use tiderace_base::CloseCode;
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;
@@ -160,7 +158,7 @@ fn an_owner_leaves_a_will_that_others_may_not() {
         world.quiesce();
         let will = |path: &str| {
             let meta = tiderace_wire::Meta::default();
-            let to = support::destination(path);
+            let to = crate::support::destination(path);
             let run =
                 tiderace_wire::Run::single(to, Default::default(), b"", path.as_bytes(), meta);
             tiderace_wire::Operation::Will(Some(Box::new(run)))

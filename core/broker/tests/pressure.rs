@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use support::{Outgoing, Wish, World, for_seeds};
+use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{BrokerOptions, SlowConsumer, TopicSpec};
 

@@ -4,11 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use support::{Outgoing, Received, Wish, World, for_seeds, names, property};
+use crate::support::{Outgoing, Received, Wish, World, for_seeds, names, property};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_wire::{Outcome, Window};

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
+use crate::support::{Outgoing, Wish, World, path_at, property};
 use std::sync::Arc;
-use support::{Outgoing, Wish, World, path_at, property};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, SlowConsumer};
 use tiderace_wire::{Flags, Outcome};

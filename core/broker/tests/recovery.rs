@@ -4,13 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use support::{Outgoing, Wish, World, for_seeds, names};
+use crate::support::{Outgoing, Wish, World, for_seeds, names};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, PageLimits, SlowConsumer, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;

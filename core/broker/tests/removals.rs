@@ -3,12 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 #![allow(clippy::field_reassign_with_default)]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::asking::{connect, create, remove, tell, update};
-use support::{Wish, World, for_seeds, path_at};
+use crate::support::asking::{connect, create, remove, tell, update};
+use crate::support::{Wish, World, for_seeds, path_at};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, TopicSpec, Who};
 use tiderace_topics::Pattern;

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::{Wish, World};
+use crate::support::{Wish, World};
 use tiderace_base::CloseCode;
 use tiderace_base::limits::REGEX_BYTES_PER_SESSION_MAX;
 use tiderace_broker::{BrokerOptions, TopicPolicy};

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
-use support::asking::{self, tell};
-use support::{Outgoing, Wish, World, for_seeds};
+use crate::support::asking::{self, tell};
+use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Path;

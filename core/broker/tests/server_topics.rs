@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
 use std::collections::BTreeMap;
 
-use support::asking::{ask, connect};
-use support::{Received, Wish, World, destination, for_seeds};
+use crate::support::asking::{ask, connect};
+use crate::support::{Received, Wish, World, destination, for_seeds};
 use tiderace_base::{CloseCode, SessionId, Span, Time};
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};

@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use support::exchanges::{ended, heard, pair};
-use support::{Heard, Wish, World, for_seeds};
+use crate::support::exchanges::{ended, heard, pair};
+use crate::support::{Heard, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_topics::Pattern;

@@ -4,14 +4,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::field_reassign_with_default)]
 
-mod support;
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use support::asking::{create, tell};
-use support::{Outgoing, Wish, World, for_seeds, names};
+use crate::support::asking::{create, tell};
+use crate::support::{Outgoing, Wish, World, for_seeds, names};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, PageLimits, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;

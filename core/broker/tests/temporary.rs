@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
-use support::asking::{self, tell};
-use support::{Outgoing, Wish, World, for_seeds};
+use crate::support::asking::{self, tell};
+use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;
@@ -152,7 +150,7 @@ fn nothing_is_kept_locked_or_made_there() {
             let mut kept = Outgoing::new("kept");
             kept.flags = Flags::RETAIN;
             let run = |flags| {
-                let to = support::destination(&format!("topic:{path}"));
+                let to = crate::support::destination(&format!("topic:{path}"));
                 Run::single(to, world.now.time, b"", b"kept", Meta { flags, expires_ms: None })
             };
             let will = Operation::Will(Some(Box::new(run(Flags::RETAIN))));
@@ -180,7 +178,7 @@ fn nothing_is_kept_locked_or_made_there() {
         let metrics = world.metrics();
         assert_eq!((metrics.retained, metrics.retained_bytes), (0, 0));
         // A will without a value is a message like any other.
-        let to = support::destination(&format!("topic:{own}/t"));
+        let to = crate::support::destination(&format!("topic:{own}/t"));
         let run = Run::single(to, world.now.time, b"", b"gone", Meta::default());
         tell(&mut world, nobody, Operation::Will(Some(Box::new(run)))).unwrap();
         world.close(nobody);

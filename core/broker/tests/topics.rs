@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use support::{Outgoing, Random, Wish, World, for_seeds, names};
+use crate::support::{Outgoing, Random, Wish, World, for_seeds, names};
 use tiderace_base::Span;
 use tiderace_broker::{BrokerOptions, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;

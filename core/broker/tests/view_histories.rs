@@ -1,16 +1,13 @@
 //! Topic views against a model: random histories of topics and views on nodes of one and three shards.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-mod viewing;
-
 use std::collections::BTreeMap;
 
-use support::{Outgoing, for_seeds};
+use crate::support::{Outgoing, for_seeds};
+use crate::viewing::Node;
 use tiderace_base::Span;
 use tiderace_topics::Path;
 use tiderace_wire::{Command, Flags, Operation};
-use viewing::Node;
 
 /// Whatever the order of publishing, clearing, putting and removing views, the end is what the views
 /// make of what is there.

@@ -3,22 +3,17 @@
 //! Every test runs on one shard and on three, with mail in an order drawn from a seed.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "../../views/tests/examples/mod.rs"]
-mod examples;
-mod support;
-mod viewing;
-
 use std::collections::BTreeMap;
 
+use crate::viewing::{Node, on_nodes};
 use tiderace_base::CloseCode;
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Operation, Outturn};
-use viewing::{Node, on_nodes};
 
 #[test]
 fn every_example_of_the_page_holds_on_a_node() {
-    let examples = examples::all();
+    let examples = crate::examples::all();
     assert!(examples.len() >= 45);
     for (shards, views_first) in [(1, true), (3, true), (1, false), (3, false)] {
         for example in &examples {
@@ -52,7 +47,7 @@ fn every_example_of_the_page_holds_on_a_node() {
             let place = format!("docs/views.md:{} on {shards} shards", example.line);
             for (path, value) in &example.then {
                 let found = topics.remove(path).unwrap_or_else(|| panic!("{place}: no {path}"));
-                assert!(examples::same(&found, value), "{place}: {path} is {found}");
+                assert!(crate::examples::same(&found, value), "{place}: {path} is {found}");
             }
             assert!(topics.is_empty(), "{place}: {topics:?}");
             for number in 0..example.views.len() {
@@ -524,7 +519,7 @@ fn values_that_are_not_shown_count_as_memory() {
     node.put("v", "map in/* to all");
     let value = "x".repeat(20_000);
     for number in 0..100 {
-        let message = support::Outgoing::new(&value);
+        let message = crate::support::Outgoing::new(&value);
         node.world.publish_all(node.client, &format!("topic:in/{number}"), &[message]);
         node.rest();
     }

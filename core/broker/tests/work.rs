@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod support;
-
-use support::asking::{answer, ask, create, path, tell, update};
-use support::keeping::Keeping;
-use support::{Outgoing, Wish, World, for_seeds};
+use crate::support::asking::{answer, ask, create, path, tell, update};
+use crate::support::keeping::Keeping;
+use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{BrokerMetrics, BrokerOptions};
 use tiderace_wire::{

@@ -1,0 +1,41 @@
+//! All tests of this crate in one program, so that what they share is compiled once. Only `memory` is a
+//! program of its own, since it counts the heap of the whole process.
+
+#![allow(unreachable_pub)]
+
+mod authorisation;
+mod budget;
+#[path = "../fuzz/check.rs"]
+mod check;
+mod convergence;
+mod corpus;
+mod credit;
+mod durable;
+mod ends;
+#[path = "../../views/tests/examples/mod.rs"]
+mod examples;
+mod graces;
+mod histories;
+mod holdings;
+mod kept_views;
+mod lives;
+mod notices;
+mod operations;
+mod owners;
+mod pressure;
+mod queues;
+mod races;
+mod recovery;
+mod removals;
+mod selecting;
+mod series;
+mod server_topics;
+mod services;
+mod snapshots;
+mod support;
+mod temporary;
+mod topics;
+mod view_histories;
+mod viewing;
+mod views;
+mod work;
