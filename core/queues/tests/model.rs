@@ -5,17 +5,17 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::support::{
+    REDELIVERIES_MAX, consume, consumer, destination, new_queues, options, receivers, run, session,
+};
 use proptest::prelude::*;
-use tiderace_base::{Memory, Now, SessionId, ShardId, Span, Time};
+use tiderace_base::{Now, ShardId, Span, Time};
 use tiderace_filter::Selector;
-use tiderace_queues::{Consume, Effect, Ending, QueueOptions, Queues, Settlement};
+use tiderace_queues::{Consume, Effect, Ending, QueueOptions, Settlement};
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
-
-const REDELIVERIES_MAX: u32 = 3;
+use tiderace_wire::{Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -57,36 +57,6 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u8..5, any::<bool>(), 0u8..6, 0u8..4)
             .prop_map(|(consumer, lost, crossing, unwritten)| Step::Leave { consumer, lost, crossing, unwritten }),
     ]
-}
-
-fn options(_: &Path) -> QueueOptions {
-    QueueOptions {
-        bytes_max: 2_000,
-        window: Window { messages: 5, bytes: 0 },
-        redeliveries_max: REDELIVERIES_MAX,
-        dead_letter: "dlq/{queue}".into(),
-        idle: Span::from_secs(30),
-    }
-}
-
-fn destination() -> Destination {
-    Destination { kind: Kind::Queue, path: Path::parse("jobs").unwrap() }
-}
-
-fn session(number: u8) -> SessionId {
-    SessionId { shard: ShardId(0), slot: u32::from(number), generation: 0 }
-}
-
-fn run(first: u64, count: u8) -> Arc<Run> {
-    let mut builder = RunBuilder::new(destination(), Time::ZERO);
-    for offset in 0..count {
-        let colour = if (first + u64::from(offset)).is_multiple_of(3) { "red" } else { "blue" };
-        builder.properties().extend_from_slice(format!("colour:{colour}\n").as_bytes());
-        builder.finish(b"body", Meta::default());
-    }
-    let mut run = builder.build();
-    run.number(ShardId(0), first);
-    Arc::new(run)
 }
 
 #[derive(Default)]
@@ -286,7 +256,7 @@ proptest! {
         }
         let mut effects = Vec::new();
         let consume = Consume {
-            session: session(9),
+            session: session(9u8),
             key,
             target: Target::Exact(destination()),
             selector: None,
@@ -311,18 +281,8 @@ proptest! {
 fn two_idle_consumers_share_two_messages() {
     let mut queues = new_queues();
     let mut effects = Vec::new();
-    for consumer in 0..2 {
-        let consume = Consume {
-            session: session(consumer),
-            key: SubscriptionKey(0),
-            target: Target::Exact(destination()),
-            selector: None,
-            window: Window { messages: 10, bytes: 0 },
-            exclusive: false,
-            explicit: true,
-            credit: None,
-        };
-        queues.consume(Now::default(), &consume, options, &mut effects);
+    for number in 0..2u8 {
+        queues.consume(Now::default(), &consumer(number, 10), options, &mut effects);
     }
     queues.publish(Now::default(), run(0, 2), options, &mut effects);
     let mut model = Model { published: 2, ..Model::default() };
@@ -351,19 +311,10 @@ fn a_fixed_dead_letter_queue_keeps_what_is_rejected_there() {
     let mut effects = Vec::new();
     let fixed = |path: &Path| QueueOptions { dead_letter: "jobs".into(), ..options(path) };
     queues.publish(Now::default(), run(0, 1), fixed, &mut effects);
-    let consume = Consume {
-        session: session(1),
-        key: SubscriptionKey(0),
-        target: Target::Exact(destination()),
-        selector: None,
-        window: Window { messages: 1, bytes: 0 },
-        exclusive: false,
-        explicit: true,
-        credit: None,
-    };
+    let consume = consumer(1u8, 1);
     queues.consume(Now::default(), &consume, fixed, &mut effects);
     for _ in 0..10 {
-        let (who, key) = (session(1), SubscriptionKey(0));
+        let (who, key) = (session(1u8), SubscriptionKey(0));
         queues.settle(Now::default(), who, key, &[(0, 0)], Settlement::Reject, &mut effects);
     }
     assert!(effects.iter().all(|effect| matches!(effect, Effect::Deliver { .. })));
@@ -375,19 +326,10 @@ fn stretches_that_make_no_sense_settle_nothing() {
     let mut queues = new_queues();
     let mut effects = Vec::new();
     queues.publish(Now::default(), run(5, 3), options, &mut effects);
-    let consume = Consume {
-        session: session(1),
-        key: SubscriptionKey(0),
-        target: Target::Exact(destination()),
-        selector: None,
-        window: Window { messages: 3, bytes: 0 },
-        exclusive: false,
-        explicit: true,
-        credit: None,
-    };
+    let consume = consumer(1u8, 3);
     queues.consume(Now::default(), &consume, options, &mut effects);
     let bytes = queues.depth().1;
-    let (who, key) = (session(1), SubscriptionKey(0));
+    let (who, key) = (session(1u8), SubscriptionKey(0));
     for range in [(7, 5), (6, 0), (u64::MAX, 0), (8, u64::MAX), (0, 4), (u64::MAX, u64::MAX)] {
         queues.settle(Now::default(), who, key, &[range], Settlement::Accept, &mut effects);
         assert_eq!(queues.depth().1, bytes, "{range:?}");
@@ -395,28 +337,6 @@ fn stretches_that_make_no_sense_settle_nothing() {
     let all = [(0, u64::MAX), (0, u64::MAX)];
     queues.settle(Now::default(), who, key, &all, Settlement::Accept, &mut effects);
     assert_eq!(queues.depth(), (0, 0));
-}
-
-fn consume(queues: &mut Queues, consumer: u8, effects: &mut Vec<Effect>) {
-    let consume = Consume {
-        session: session(consumer),
-        key: SubscriptionKey(0),
-        target: Target::Exact(destination()),
-        selector: None,
-        window: Window { messages: 1, bytes: 0 },
-        exclusive: false,
-        explicit: true,
-        credit: None,
-    };
-    queues.consume(Now::default(), &consume, options, effects);
-}
-
-fn receivers(effects: Vec<Effect>) -> Vec<u32> {
-    let receiver = |effect| match effect {
-        Effect::Deliver { session, .. } => Some(session.slot),
-        _ => None,
-    };
-    effects.into_iter().filter_map(receiver).collect()
 }
 
 #[test]
@@ -427,8 +347,22 @@ fn a_rejected_message_goes_to_another_consumer() {
     queues.publish(Now::default(), run(0, 1), options, &mut effects);
     consume(&mut queues, 2, &mut effects);
     let reject = Settlement::Reject;
-    queues.settle(Now::default(), session(1), SubscriptionKey(0), &[(0, 0)], reject, &mut effects);
-    queues.settle(Now::default(), session(2), SubscriptionKey(0), &[(0, 0)], reject, &mut effects);
+    queues.settle(
+        Now::default(),
+        session(1u8),
+        SubscriptionKey(0),
+        &[(0, 0)],
+        reject,
+        &mut effects,
+    );
+    queues.settle(
+        Now::default(),
+        session(2u8),
+        SubscriptionKey(0),
+        &[(0, 0)],
+        reject,
+        &mut effects,
+    );
     assert_eq!(receivers(effects), [1, 2, 1]);
 }
 
@@ -436,27 +370,32 @@ fn a_rejected_message_goes_to_another_consumer() {
 fn all_that_is_rejected_at_once_goes_to_another_consumer() {
     let mut queues = new_queues();
     let mut effects = Vec::new();
-    let wide = |consumer| Consume {
-        session: session(consumer),
-        key: SubscriptionKey(0),
-        target: Target::Exact(destination()),
-        selector: None,
-        window: Window { messages: 10, bytes: 0 },
-        exclusive: false,
-        explicit: true,
-        credit: None,
-    };
-    queues.consume(Now::default(), &wide(1), options, &mut effects);
+    let wide = |number: u8| consumer(number, 10);
+    queues.consume(Now::default(), &wide(1u8), options, &mut effects);
     queues.publish(Now::default(), run(0, 3), options, &mut effects);
-    queues.consume(Now::default(), &wide(2), options, &mut effects);
+    queues.consume(Now::default(), &wide(2u8), options, &mut effects);
     effects.clear();
     let reject = Settlement::Reject;
-    queues.settle(Now::default(), session(1), SubscriptionKey(0), &[(0, 1)], reject, &mut effects);
+    queues.settle(
+        Now::default(),
+        session(1u8),
+        SubscriptionKey(0),
+        &[(0, 1)],
+        reject,
+        &mut effects,
+    );
     assert_eq!(receivers(effects), [2]);
     let mut effects = Vec::new();
     let lost = (3, Ending::Lost);
-    queues.leave(Now::default(), session(1), SubscriptionKey(0), lost, &mut effects);
-    queues.settle(Now::default(), session(2), SubscriptionKey(0), &[(0, 2)], reject, &mut effects);
+    queues.leave(Now::default(), session(1u8), SubscriptionKey(0), lost, &mut effects);
+    queues.settle(
+        Now::default(),
+        session(2u8),
+        SubscriptionKey(0),
+        &[(0, 2)],
+        reject,
+        &mut effects,
+    );
     // Alone, it gets everything again.
     assert!(receivers(effects).iter().all(|receiver| *receiver == 2));
     assert_eq!(queues.depth().0, 0);
@@ -474,16 +413,7 @@ fn an_expired_message_is_never_delivered() {
     run.number(ShardId(0), 0);
     let now = Now { time: Time::ZERO, wall_ms: 100 };
     queues.publish(now, Arc::new(run), options, &mut effects);
-    let consume = Consume {
-        session: session(0),
-        key: SubscriptionKey(0),
-        target: Target::Exact(destination()),
-        selector: None,
-        window: Window { messages: 9, bytes: 0 },
-        exclusive: false,
-        explicit: true,
-        credit: None,
-    };
+    let consume = consumer(0u8, 9);
     queues.consume(now, &consume, options, &mut effects);
     let delivered: Vec<u64> = effects
         .iter()
@@ -495,8 +425,4 @@ fn an_expired_message_is_never_delivered() {
     assert_eq!(delivered, [1, 2]);
     assert_eq!(queues.depth().0, 0);
     assert_eq!(queues.expired_total(), 2);
-}
-
-fn new_queues() -> Queues {
-    Queues::new(Rc::new(Memory::new(1 << 20)))
 }

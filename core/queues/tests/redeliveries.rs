@@ -2,61 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use std::rc::Rc;
-use std::sync::Arc;
+use crate::support::{REDELIVERIES_MAX, consumer, new_queues, options, run, session};
+use tiderace_base::Now;
+use tiderace_queues::{Consume, Effect, Ending, Settlement};
+use tiderace_wire::{SubscriptionKey, Window};
 
-use tiderace_base::{Memory, Now, SessionId, ShardId, Span, Time};
-use tiderace_queues::{Consume, Effect, Ending, QueueOptions, Queues, Settlement};
-use tiderace_topics::Path;
-use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
-
-const REDELIVERIES_MAX: u32 = 3;
-
-fn options(_: &Path) -> QueueOptions {
-    QueueOptions {
-        bytes_max: 2_000,
-        window: Window { messages: 5, bytes: 0 },
-        redeliveries_max: REDELIVERIES_MAX,
-        dead_letter: "dlq/{queue}".into(),
-        idle: Span::from_secs(30),
-    }
-}
-
-fn destination() -> Destination {
-    Destination { kind: Kind::Queue, path: Path::parse("jobs").unwrap() }
-}
-
-fn session(number: u8) -> SessionId {
-    SessionId { shard: ShardId(0), slot: u32::from(number), generation: 0 }
-}
-
-fn run(first: u64, count: u8) -> Arc<Run> {
-    let mut builder = RunBuilder::new(destination(), Time::ZERO);
-    for offset in 0..count {
-        let colour = if (first + u64::from(offset)).is_multiple_of(3) { "red" } else { "blue" };
-        builder.properties().extend_from_slice(format!("colour:{colour}\n").as_bytes());
-        builder.finish(b"body", Meta::default());
-    }
-    let mut run = builder.build();
-    run.number(ShardId(0), first);
-    Arc::new(run)
-}
-
-fn new_queues() -> Queues {
-    Queues::new(Rc::new(Memory::new(1 << 20)))
-}
-
-fn wide(consumer: u8) -> Consume {
-    Consume {
-        session: session(consumer),
-        key: SubscriptionKey(0),
-        target: Target::Exact(destination()),
-        selector: None,
-        window: Window { messages: 0, bytes: u32::MAX },
-        exclusive: false,
-        explicit: true,
-        credit: None,
-    }
+/// A consumer whose window is its session's.
+fn wide(number: u8) -> Consume {
+    Consume { window: Window { messages: 0, bytes: u32::MAX }, ..consumer(number, 0) }
 }
 
 /// Which messages were given to somebody, and how often they count as redelivered.
@@ -90,8 +43,8 @@ fn unread_messages_never_count_however_many_consumers_leave_them() {
             assert!(delivered(&effects)[1..].iter().all(|(_, redeliveries)| *redeliveries == 0));
             assert_eq!(delivered(&effects).len() as u32, 200 - round);
             let (number, accept) = (u64::from(round), Settlement::Accept);
-            queues.settle(now, session(1), key, &[(number, number)], accept, &mut effects);
-            queues.leave(now, session(1), key, (u64::from(200 - round), ending), &mut effects);
+            queues.settle(now, session(1u8), key, &[(number, number)], accept, &mut effects);
+            queues.leave(now, session(1u8), key, (u64::from(200 - round), ending), &mut effects);
         }
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Deliver { .. })));
         assert_eq!(queues.depth().0, 175);
@@ -105,7 +58,7 @@ fn a_message_that_its_consumers_die_of_ends_as_a_dead_letter_and_those_behind_it
     for _ in 0..=REDELIVERIES_MAX {
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Deliver { .. })));
         queues.consume(now, &wide(1), options, &mut effects);
-        queues.leave(now, session(1), SubscriptionKey(0), (3, Ending::Lost), &mut effects);
+        queues.leave(now, session(1u8), SubscriptionKey(0), (3, Ending::Lost), &mut effects);
     }
     let dead = effects.iter().filter_map(|effect| match effect {
         Effect::DeadLetter { segment, .. } => Some((segment.first(), segment.last())),
@@ -127,7 +80,7 @@ fn leaving_in_good_order_is_no_failure() {
         effects.clear();
         queues.consume(now, &wide(1), options, &mut effects);
         assert_eq!(delivered(&effects), [(0, round), (1, 0), (2, 0)]);
-        queues.leave(now, session(1), SubscriptionKey(0), (3, Ending::Orderly), &mut effects);
+        queues.leave(now, session(1u8), SubscriptionKey(0), (3, Ending::Orderly), &mut effects);
     }
 }
 
@@ -138,9 +91,9 @@ fn what_came_before_a_settled_message_counts() {
     queues.publish(now, run(0, 6), options, &mut effects);
     queues.consume(now, &wide(1), options, &mut effects);
     let (key, accept) = (SubscriptionKey(0), Settlement::Accept);
-    queues.settle(now, session(1), key, &[(3, 3)], accept, &mut effects);
+    queues.settle(now, session(1u8), key, &[(3, 3)], accept, &mut effects);
     effects.clear();
-    queues.leave(now, session(1), key, (6, Ending::Orderly), &mut effects);
+    queues.leave(now, session(1u8), key, (6, Ending::Orderly), &mut effects);
     queues.consume(now, &wide(2), options, &mut effects);
     assert_eq!(delivered(&effects), [(0, 1), (1, 1), (2, 1), (4, 0), (5, 0)]);
 }

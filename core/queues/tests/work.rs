@@ -2,73 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Memory, Now, SessionId, ShardId, Span, Time};
-use tiderace_filter::Selector;
-use tiderace_queues::{Consume, Effect, Ending, QueueOptions, Queues};
+use crate::support::{
+    consume, consumer, destination, options, queues_within, receivers, run, selective, session,
+};
+use tiderace_base::{Now, ShardId, Time};
+use tiderace_queues::{Consume, Ending};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
-
-fn options(_: &Path) -> QueueOptions {
-    QueueOptions {
-        bytes_max: 2_000,
-        window: Window { messages: 5, bytes: 0 },
-        redeliveries_max: 3,
-        dead_letter: "dlq/{queue}".into(),
-        idle: Span::from_secs(30),
-    }
-}
-
-fn destination() -> Destination {
-    Destination { kind: Kind::Queue, path: Path::parse("jobs").unwrap() }
-}
-
-fn session(number: u8) -> SessionId {
-    SessionId { shard: ShardId(0), slot: u32::from(number), generation: 0 }
-}
-
-fn run(first: u64, count: u8) -> Arc<Run> {
-    let mut builder = RunBuilder::new(destination(), Time::ZERO);
-    for _ in 0..count {
-        builder.properties().extend_from_slice(b"colour:blue\n");
-        builder.finish(b"body", Meta::default());
-    }
-    let mut run = builder.build();
-    run.number(ShardId(0), first);
-    Arc::new(run)
-}
-
-fn consume(queues: &mut Queues, consumer: u8, effects: &mut Vec<Effect>) {
-    let consume = Consume {
-        window: Window { messages: 1, bytes: 0 },
-        selector: None,
-        ..selective(consumer, "TRUE")
-    };
-    queues.consume(Now::default(), &consume, options, effects);
-}
-
-fn receivers(effects: Vec<Effect>) -> Vec<u32> {
-    let receiver = |effect| match effect {
-        Effect::Deliver { session, .. } => Some(session.slot),
-        _ => None,
-    };
-    effects.into_iter().filter_map(receiver).collect()
-}
-
-fn selective(number: u8, selector: &str) -> Consume {
-    Consume {
-        session: session(number),
-        key: SubscriptionKey(0),
-        target: Target::Exact(destination()),
-        selector: Some(Selector::parse(selector).unwrap()),
-        window: Window { messages: 10, bytes: 0 },
-        exclusive: false,
-        explicit: true,
-        credit: None,
-    }
-}
 
 fn at(turn: u64) -> Now {
     Now { time: Time::from_nanos(turn), wall_ms: 0 }
@@ -76,7 +18,7 @@ fn at(turn: u64) -> Now {
 
 #[test]
 fn a_search_stops_when_the_turns_budget_is_spent_and_goes_on_in_the_next() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 30)));
+    let mut queues = queues_within(1 << 30);
     let mut effects = Vec::new();
     // The last message alone is what all of them look for, each in its own words.
     for first in 0..400 {
@@ -88,7 +30,7 @@ fn a_search_stops_when_the_turns_budget_is_spent_and_goes_on_in_the_next() {
     let mut marked = marked.build();
     marked.number(ShardId(0), 40_000);
     queues.publish(at(1), Arc::new(marked), options, &mut effects);
-    for number in 0..50 {
+    for number in 0..50u8 {
         let selector = format!("colour LIKE '%g%e_n%' OR colour = 'x{number}'");
         queues.consume(at(1), &selective(number, &selector), options, &mut effects);
     }
@@ -105,12 +47,12 @@ fn a_search_stops_when_the_turns_budget_is_spent_and_goes_on_in_the_next() {
 
 #[test]
 fn an_honest_consumer_gets_its_message_while_others_search() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 30)));
+    let mut queues = queues_within(1 << 30);
     let mut effects = Vec::new();
     for first in 0..400 {
         queues.publish(at(1), run(first * 100, 100), options, &mut effects);
     }
-    for number in 0..50 {
+    for number in 0..50u8 {
         let selector = format!("colour LIKE '%g%e_n%' OR colour = 'x{number}'");
         queues.consume(at(1), &selective(number, &selector), options, &mut effects);
     }
@@ -121,12 +63,12 @@ fn an_honest_consumer_gets_its_message_while_others_search() {
 
 #[test]
 fn consumers_with_the_same_selector_look_at_a_message_once() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 30)));
+    let mut queues = queues_within(1 << 30);
     let mut effects = Vec::new();
     for first in 0..40 {
         queues.publish(at(1), run(first * 100, 100), options, &mut effects);
     }
-    for number in 0..200 {
+    for number in 0..200u8 {
         let same = "colour LIKE '%g%e_n%' OR colour IS NULL";
         queues.consume(at(1), &selective(number, same), options, &mut effects);
     }
@@ -137,20 +79,10 @@ fn consumers_with_the_same_selector_look_at_a_message_once() {
 
 #[test]
 fn consumers_without_room_are_not_asked_again() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 30)));
+    let mut queues = queues_within(1 << 30);
     let mut effects = Vec::new();
-    let wide = |number: u64| Consume {
-        session: SessionId { shard: ShardId(0), slot: number as u32, generation: 0 },
-        key: SubscriptionKey(0),
-        target: Target::Exact(destination()),
-        selector: None,
-        window: Window { messages: 1, bytes: 0 },
-        exclusive: false,
-        explicit: true,
-        credit: None,
-    };
-    for number in 0..1_000 {
-        queues.consume(Now::default(), &wide(number), options, &mut effects);
+    for number in 0..1_000u32 {
+        queues.consume(Now::default(), &consumer(number, 1), options, &mut effects);
     }
     for first in 0..1_100 {
         queues.publish(Now::default(), run(first, 1), options, &mut effects);
@@ -163,16 +95,21 @@ fn consumers_without_room_are_not_asked_again() {
         "each is asked once with room and once without"
     );
     for number in 0..1_000u32 {
-        let who = SessionId { shard: ShardId(0), slot: number, generation: 0 };
         effects.clear();
-        queues.leave(Now::default(), who, SubscriptionKey(0), (1, Ending::Orderly), &mut effects);
+        queues.leave(
+            Now::default(),
+            session(number),
+            SubscriptionKey(0),
+            (1, Ending::Orderly),
+            &mut effects,
+        );
     }
     assert!(queues.asked_total() < 5_000, "{}", queues.asked_total());
 }
 
 #[test]
 fn a_pattern_finds_many_queues_in_slices() {
-    let mut queues = Queues::new(Rc::new(Memory::new(1 << 30)));
+    let mut queues = queues_within(1 << 30);
     let mut effects = Vec::new();
     let named = |number: u64| {
         let path = Path::parse(&format!("many/{number}")).unwrap();
@@ -186,9 +123,8 @@ fn a_pattern_finds_many_queues_in_slices() {
     }
     let consume = Consume {
         target: Target::Pattern(Kind::Queue, Pattern::parse("many/**").unwrap()),
-        selector: None,
         window: Window { messages: 0, bytes: u32::MAX },
-        ..selective(0, "TRUE")
+        ..consumer(0u8, 1)
     };
     queues.consume(at(1), &consume, options, &mut effects);
     assert!(queues.has_work());

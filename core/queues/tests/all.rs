@@ -1,0 +1,8 @@
+//! All tests of this crate in one program: what they share is compiled once.
+
+#![allow(unreachable_pub, missing_docs, clippy::unwrap_used)]
+
+mod model;
+mod redeliveries;
+mod support;
+mod work;
