@@ -1,6 +1,7 @@
 """A server of this suite's own: a budget of 128 MiB under an address space of 1 GiB."""
 
 import os
+import re
 import resource
 import signal
 import socket
@@ -50,9 +51,13 @@ class Server:
                 time.sleep(0.05)
         raise AssertionError("the server did not start")
 
-    def resident(self):
-        statm = Path(f"/proc/{self.process.pid}/statm").read_text()
-        return int(statm.split()[1]) * resource.getpagesize()
+    def peak(self):
+        """The most memory that has ever been resident, in bytes, as the kernel counted it."""
+        return self.status("VmHWM")
+
+    def status(self, name):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) * 1024
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

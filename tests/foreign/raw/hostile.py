@@ -18,9 +18,11 @@ from wire import WAIT, Client
 
 CASES = []
 RESULTS = []
-RSS_GROWTH_MAX = MESSAGES_BYTES_MAX + 32 * 2**20
-"""Bytes that resident memory may grow by in one case: all messages the server may hold, and the
-allocator's slack. The attacks on memory send or declare several times as much."""
+RESIDENT_MAX = MESSAGES_BYTES_MAX + 128 * 2**20
+"""Bytes that may be resident at any time during a case: the whole budget, and as much as README promises beside it.
+The attacks on memory send or declare several times as much."""
+GROWTH_MAX = 96 * 2**20
+"""Bytes that resident memory may have grown by after a case that leaves nothing behind."""
 
 
 class Case:
@@ -28,17 +30,19 @@ class Case:
         self.group, self.sends, self.expected, self.attack = group, sends, expected, attack
         self.beside = False
         """Whether a well-behaved connection is to be watched meanwhile."""
+        self.fills = False
+        """Whether what it leaves behind may have the whole budget."""
 
     def __repr__(self):
         return f"{self.group}-{self.sends}"
 
 
-def case(group, sends, expected, beside=False):
+def case(group, sends, expected, beside=False, fills=False):
     """Registers the function below it as an attack."""
 
     def register(attack):
         CASES.append(Case(group, sends, expected, attack))
-        CASES[-1].beside = beside
+        CASES[-1].beside, CASES[-1].fills = beside, fills
         return attack
 
     return register
@@ -136,6 +140,21 @@ def resident_bytes():
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def begin_peak():
+    """From now on the peak of the server's resident memory is that of what follows."""
+    if pid := os.environ.get("TIDERACE_PID"):
+        pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_bytes():
+    """The most resident memory since then, or None if the server's pid is not known."""
+    pid = os.environ.get("TIDERACE_PID")
+    if not pid:
+        return None
+    found = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) * 1024
+
+
 def busy_seconds():
     """The processor time that the server has used, or None if its pid is not known."""
     pid = os.environ.get("TIDERACE_PID")
@@ -147,9 +166,9 @@ def busy_seconds():
     return total / 1e9
 
 
-def record(case, outcome, grown, took, worked, beside=None):
+def record(case, outcome, peak, grown, took, worked, beside=None):
     """`beside` is what the companion measured meanwhile, if it was there."""
-    RESULTS.append((case, outcome, grown, took, worked, beside))
+    RESULTS.append((case, outcome, peak, grown, took, worked, beside))
 
 
 def page():
@@ -162,29 +181,31 @@ def page():
         "",
         "What a client gets from a running server for malformed or hostile input, as `tests/foreign/run hostile` saw it:",
         "the code of the ERROR frame, the status of the HTTP answer, the code of the WebSocket close, or what else became",
-        "of the connection. After each case the server must answer a fresh login, and its resident memory may have grown",
-        f"by no more than {mib(RSS_GROWTH_MAX)}: {mib(MESSAGES_BYTES_MAX)} of messages, as configured, and the allocator's slack.",
-        most_grown(),
+        "of the connection. The server has an address space of 1 GiB and a memory budget (`memory.messages_bytes_max`) of",
+        f"{mib(MESSAGES_BYTES_MAX)}. At no time may more than {mib(RESIDENT_MAX)} be resident: the budget, and 128 MiB for everything beside it.",
+        "After each case the server must answer a fresh login, and unless the case leaves something behind its resident",
+        f"memory may have grown by no more than {mib(GROWTH_MAX)}.",
+        most_resident(),
         "",
         "*Took* is the time of the whole case for the client, waits for deadlines included; *worked* is the processor time of",
-        "all threads of the server meanwhile; *grew* is resident memory from before to after the case, negative where some was",
-        "given back.",
+        "all threads of the server meanwhile; *peak* is the most resident memory during the case; *grew* is resident memory",
+        "from before to after it, negative where some was given back.",
         "",
         *HEAD,
     ]
     ordered = sorted(RESULTS, key=lambda result: result[0].beside)
-    for number, (case, outcome, grown, took, worked, beside) in enumerate(ordered, 1):
+    for number, (case, outcome, peak, grown, took, worked, beside) in enumerate(ordered, 1):
         if case.beside and (number == 1 or not ordered[number - 2][0].beside):
             lines += beside_others()
         between = "" if beside is None else "".join(f"{value:,.1f} ms | " for value in beside["milliseconds"])
-        measured = f"{between}{milliseconds(took)} | {milliseconds(worked)} | {kib(grown)}"
+        measured = f"{between}{milliseconds(took)} | {milliseconds(worked)} | {mib(peak)} | {kib(grown)}"
         lines.append(f"| {number} | {' | '.join(cells(case))} | {cell(outcome)} | {measured} |")
     return "\n".join(lines) + "\n"
 
 
 HEAD = [
-    "| # | against | input | the client got | took | worked | grew |",
-    "|---|---|---|---|---|---|---|",
+    "| # | against | input | the client got | took | worked | peak | grew |",
+    "|---|---|---|---|---|---|---|---|",
 ]
 UNDISTURBED = []
 """What the companion measured before anything was attacked."""
@@ -201,8 +222,8 @@ def beside_others():
         "them all. *Median*, *99 %* and *slowest* are the times that its echoes took; with nothing else to do for the server they",
         f"were {median:,.1f} ms, {slow:,.1f} ms and {slowest:,.1f} ms. Attacker, companion and server share two processors.",
         "",
-        "| # | against | input | the attacker got | median | 99 % | slowest | took | worked | grew |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| # | against | input | the attacker got | median | 99 % | slowest | took | worked | peak | grew |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
 
 
@@ -233,16 +254,16 @@ def kib(count):
     return "" if count is None else f"{count / 2**10:,.0f} KiB"
 
 
-def most_grown():
-    known = [(grown, case) for case, _, grown, *_ in RESULTS if grown is not None]
+def most_resident():
+    known = [(peak, case) for case, _, peak, *_ in RESULTS if peak is not None]
     if not known:
         return "It was not measured here."
-    grown, case = max(known, key=lambda one: one[0])
-    return f"The most it grew was {mib(grown)}, in \"{case.sends}\"."
+    peak, case = max(known, key=lambda one: one[0])
+    return f"The most that was resident were {mib(peak)}, in \"{case.sends}\"."
 
 
 def mib(count):
-    return f"{count / 2**20:.0f} MiB"
+    return "" if count is None else f"{count / 2**20:.0f} MiB"
 
 
 def chunks(piece, total):

@@ -289,7 +289,7 @@ def vanished_in_a_frame():
     return vanish(b"SEND\ndestination:/topic/a\ncontent-length:100\n\nabc", login=True)
 
 
-@case("greed", "128 MiB of retained values, a topic each", "memory-full|closed")
+@case("greed", "256 MiB of retained values, a topic each", "memory-full|closed", fills=True)
 def retained_flood():
     """The last case of all: what it leaves behind fills the server's memory for messages."""
     producer = logged_in()
