@@ -25,7 +25,11 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else { return };
         let (priority, interval) = (spec.priority, spec.conflation.interval);
         let presence = spec.presence;
+        let changes_hands = spec.owner.is_some() && spec.owner != topic.spec.owner;
         let before = std::mem::replace(&mut topic.spec, spec);
+        if changes_hands {
+            self.forget_history(key);
+        }
         if before.presence != presence {
             self.review_presence(now, key, effects);
         }

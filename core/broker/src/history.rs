@@ -336,6 +336,19 @@ impl Broker {
         }
     }
 
+    /// A topic gets an owner, who is not to be shown what was published under its name before.
+    pub(crate) fn forget_history(&mut self, key: Key) {
+        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let Some(home) = home else { return };
+        let last = home.last;
+        let Some(history) = home.history_mut() else { return };
+        while !history.is_empty() {
+            self.history.shorten(history);
+        }
+        history.boundary = history.boundary.max(last);
+        self.history.emptied = self.history.emptied.max(last);
+    }
+
     /// Gives up a topic's history if nobody may come back to it.
     pub(crate) fn sweep_recording(&mut self, now: Now, key: Key) {
         let (age, at) = (self.options.history_age, self.remote_patterns_at);

@@ -289,6 +289,19 @@ impl Broker {
         !self.owners.owned.is_empty() && self.owners.owned.contains_key(&(session, key))
     }
 
+    /// Whether a target of a subscription is a topic that its session owns. A pattern beside it, which
+    /// the rules allow, shows what they allow and nothing more.
+    pub(crate) fn is_owned_target(&self, asker: &Asker) -> bool {
+        if !self.is_owned(asker.session, asker.key) {
+            return false;
+        }
+        let record = self.session(asker.session);
+        let subscription = record.and_then(|record| record.subscription(asker.key));
+        let targets = subscription.map(|subscription| subscription.targets.as_slice());
+        let listening = targets.and_then(|targets| targets.get(usize::from(asker.target)));
+        listening.is_some_and(|listening| matches!(listening.target, Target::Exact(_)))
+    }
+
     /// Whether a subscriber may not have a topic any more that it owned.
     pub(crate) fn is_disowned(&self, topic: Key, to: Subscriber) -> bool {
         let session = self.id_of(to.session);

@@ -316,13 +316,9 @@ impl Broker {
         let record = self.sessions.get(session);
         let principal = record.and_then(|record| record.principal.as_ref());
         let allowed = principal.is_some_and(|principal| {
-            self.is_owned(asker.session, asker.key)
-                || self.options.may(
-                    Caller { session: asker.session, principal },
-                    Action::Subscribe,
-                    Kind::Topic,
-                    path,
-                )
+            let caller = Caller { session: asker.session, principal };
+            self.options.may(caller, Action::Subscribe, Kind::Topic, path)
+                || self.is_owned_target(&asker)
         });
         // Another target of the same subscription may have brought them, or will.
         let brings = record.is_some_and(|record| record.brings(asker.key, asker.target, path));

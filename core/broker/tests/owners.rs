@@ -7,7 +7,7 @@ use crate::support::{Wish, World, for_seeds};
 use tiderace_base::CloseCode;
 use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;
-use tiderace_wire::Operation;
+use tiderace_wire::{Operation, Position};
 
 fn world(seed: u64) -> World {
     let create = Rule {
@@ -347,6 +347,57 @@ fn a_topic_that_changes_hands_under_way_is_not_shown_to_who_owned_it() {
         let joined: Vec<_> =
             world.clients[mal].notices.iter().filter_map(|it| it.joined.as_ref()).collect();
         assert!(joined.iter().all(|spec| spec.owner.as_deref() != Some("ann")), "{joined:?}");
+        world.end();
+    });
+}
+
+/// Mal owns one topic and may listen to some others: a subscription to both shows no more than two would.
+#[test]
+fn owning_one_target_shows_nothing_of_the_others() {
+    for_seeds(0..24, |seed| {
+        let mut world = guarded(seed);
+        let (ann, mal) = (connect(&mut world, "ann"), connect(&mut world, "mal"));
+        create(&mut world, mal, "make/a", "mal");
+        for path in ["priv/x", "make/x"] {
+            tell(&mut world, ann, made_with(path, "", "CONFIDENTIAL")).unwrap();
+        }
+        tell(&mut world, mal, made_with("make/a", r#"{"owner":"mal"}"#, "mine")).unwrap();
+        let targets = vec!["topic:make/a".into(), "topic:**".into()];
+        let since = (seed % 3 == 0).then(|| Position::new(world.epoch));
+        let recoverable = since.is_some();
+        let replay = (seed % 3 == 1).then_some(tiderace_wire::Replay::Last(5));
+        let wish = Wish { targets, since, recoverable, replay, notices: true, ..Wish::default() };
+        let both = world.subscribe(mal, 0, wish);
+        world.quiesce();
+        assert!(world.is_confirmed(mal, both));
+        world.publish(ann, "topic:priv/x", "CONFIDENTIAL");
+        assert_eq!(bodies(&mut world, mal), ["mine"]);
+        let joined: Vec<_> = world.clients[mal].notices.iter().map(|it| it.path.clone()).collect();
+        assert_eq!(joined, ["make/a"]);
+        world.end();
+    });
+}
+
+/// Mal makes a topic of a name under which ann has published, and asks for what came before.
+#[test]
+fn an_owner_is_not_shown_what_was_published_under_the_name_before() {
+    for_seeds(0..24, |seed| {
+        let mut world = guarded(seed);
+        let (ann, mal) = (connect(&mut world, "ann"), connect(&mut world, "mal"));
+        let recoverable = Wish { recoverable: true, ..Wish::to("topic:make/a") };
+        world.subscribe(ann, 0, recoverable.clone());
+        world.quiesce();
+        tell(&mut world, ann, made_with("make/a", "", "CONFIDENTIAL")).unwrap();
+        world.publish(ann, "topic:make/a", "CONFIDENTIAL");
+        world.quiesce();
+        remove(&mut world, ann, "make/a");
+        create(&mut world, mal, "make/a", "mal");
+        world.publish(mal, "topic:make/a", "mine");
+        world.quiesce();
+        let since = Some(Position::new(world.epoch));
+        world.subscribe(mal, 0, Wish { since, ..recoverable });
+        let heard = bodies(&mut world, mal);
+        assert!(!heard.iter().any(|body| body == "CONFIDENTIAL"), "{heard:?}");
         world.end();
     });
 }
