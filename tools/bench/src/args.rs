@@ -3,8 +3,10 @@
 //! Relies on clap alone; meaning (target specifications, cells) is given in [`crate::target`] and
 //! [`crate::stomp::cell`]. Invariant: every default is stated here or below and nowhere else.
 
+mod compare;
 mod diffusion;
 mod rsocket;
+mod socketio;
 mod store;
 mod topics;
 
@@ -12,8 +14,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+pub use compare::CompareArgs;
 pub use diffusion::{DiffusionArgs, DiffusionChange, DiffusionCodec, DiffusionDeltas};
 pub use rsocket::{RsocketArgs, RsocketMode, RsocketTransport};
+pub use socketio::SocketioArgs;
 pub use store::StoreArgs;
 pub use topics::TopicsArgs;
 
@@ -51,6 +55,8 @@ pub enum BenchCommand {
     Connections(ConnectionsArgs),
     /// Millions of sessions in one process, without sockets: memory per session, latency inside.
     Sessions(SessionsArgs),
+    /// Two builds of this server side by side: processor time in every published scenario, and their ratio.
+    Compare(CompareArgs),
     /// A bare copying STOMP forwarder to measure against: parse, re-frame, copy, nothing else.
     Forwarder(ForwarderArgs),
     /// Some of the clients of `connections`, started by it.
@@ -378,63 +384,6 @@ pub struct BareWriterArgs {
     /// Ends by itself after this many seconds.
     #[arg(long)]
     pub seconds: u64,
-}
-
-/// `bench socketio`.
-#[derive(Debug, Clone, Args)]
-pub struct SocketioArgs {
-    /// `name=host:port` of a server as in tools/bench/peers; repeat to compare. Tiderace itself is
-    /// started and comes first.
-    #[arg(long = "target", value_name = "NAME=HOST:PORT")]
-    pub targets: Vec<String>,
-    /// Leave Tiderace itself out.
-    #[arg(long)]
-    pub targets_only: bool,
-    /// Clients.
-    #[arg(long, default_value_t = 1000)]
-    pub clients: usize,
-    /// Threads they are spread over.
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
-    /// Topics of each.
-    #[arg(long, default_value_t = 1)]
-    pub subscriptions: usize,
-    /// Topics there are.
-    #[arg(long, default_value_t = 1)]
-    pub topics: usize,
-    /// Bytes of a message.
-    #[arg(long, default_value_t = 1024)]
-    pub size: usize,
-    /// Seconds measured at each level of load.
-    #[arg(long, alias = "seconds", default_value_t = 10)]
-    pub duration: u64,
-    /// Seconds before measuring, at each level.
-    #[arg(long, default_value_t = 3)]
-    pub warm_up: u64,
-    /// How clients are connected; several are measured one after the other.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [RubrisTransport::Websocket, RubrisTransport::Polling])]
-    pub transport: Vec<RubrisTransport>,
-    /// Further levels of load, as shares of what was reached flat out.
-    #[arg(long, value_delimiter = ',')]
-    pub rate_of_saturation: Vec<f64>,
-    /// Further levels of load, in deliveries per second.
-    #[arg(long, value_delimiter = ',')]
-    pub rate: Vec<f64>,
-    /// Flat out Tiderace publishes about so many bytes for each client at a time.
-    #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
-    pub batch_bytes: usize,
-    /// Leave out the bare writer at the end.
-    #[arg(long)]
-    pub no_bare: bool,
-    /// The server to start, if it is not this program.
-    #[arg(long, value_name = "PROGRAM")]
-    pub server: Option<PathBuf>,
-    /// Options of the server to start, such as `server.shards=1`.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub settings: Vec<String>,
-    /// The reports.
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 /// `bench connections`.

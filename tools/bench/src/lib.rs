@@ -11,6 +11,7 @@ pub mod bare;
 pub mod body;
 mod child;
 pub mod clock;
+pub mod compare;
 pub mod connections;
 pub mod cpu;
 pub mod crowd;
@@ -54,6 +55,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Connections(connections) => connections::run(connections),
         BenchCommand::Sessions(sessions) => sessions::run(sessions),
         BenchCommand::Crew(crew) => connections::crew::run(crew),
+        BenchCommand::Compare(compare) => compare::run(compare),
         BenchCommand::Forwarder(forwarder) => forwarder::run(forwarder),
         BenchCommand::BareWriter(writer) => bare::run_writer(writer),
     }

@@ -28,7 +28,8 @@ pub fn gigabits_per_s(level: &Level) -> f64 {
 
 /// Deliveries for each second of the server's processor time.
 pub fn per_core(level: &Level) -> Option<f64> {
-    level.observed.server_us_per_delivery().map(|us| 1e6 / us)
+    // A server whose account did not move in that time has no such figure.
+    level.observed.server_us_per_delivery().filter(|us| *us > 0.0).map(|us| 1e6 / us)
 }
 
 /// The table of levels.
