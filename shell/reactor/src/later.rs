@@ -11,6 +11,8 @@ use tiderace_base::{Key, Span, Time};
 #[derive(Debug, Default)]
 pub(crate) struct Later {
     rounds: [Round; ROUNDS],
+    /// How many keys are in them: mostly none, and then the rounds need not be looked at.
+    waiting: usize,
 }
 
 #[derive(Debug, Default)]
@@ -22,34 +24,43 @@ struct Round {
 
 impl Later {
     pub(crate) fn is_empty(&self) -> bool {
-        self.rounds.iter().all(|round| round.keys.is_empty())
+        self.waiting == 0
     }
 
     /// A connection has something to be written.
     pub(crate) fn add(&mut self, key: Key) {
         let Some(round) = self.rounds.get_mut(place(key)) else { return };
-        if round.keys.len() == round.keys.capacity() {
+        let before = round.keys.len();
+        if before == round.keys.capacity() {
             // Whoever asks again and again is in it many times, and is to take no room for that.
             round.keys.sort_unstable();
             round.keys.dedup();
         }
         round.keys.push(key);
+        self.waiting = self.waiting - before + round.keys.len();
     }
 
     /// Takes out those whose round is over; the next one begins.
     pub(crate) fn end_rounds(&mut self, now: Time, interval: Span) -> Vec<Key> {
         let mut ended = Vec::new();
+        if self.is_empty() {
+            return ended;
+        }
         for (place, round) in self.rounds.iter_mut().enumerate() {
             if now >= round.end && !round.keys.is_empty() {
                 ended.append(&mut round.keys);
                 round.end = next_end(place, now, interval);
             }
         }
+        self.waiting -= ended.len();
         ended
     }
 
     /// When the next round with somebody in it ends.
     pub(crate) fn next(&self) -> Option<Time> {
+        if self.is_empty() {
+            return None;
+        }
         let waiting = self.rounds.iter().filter(|round| !round.keys.is_empty());
         waiting.map(|round| round.end).min()
     }
