@@ -55,9 +55,9 @@ impl StompSession {
         first: Option<Token>,
         context: &mut Context<'_>,
     ) {
-        let count = ranges.iter().flat_map(|(_, ranges)| ranges).map(|(from, to)| to - from + 1);
-        let messages = count.sum();
         if self.subscriptions.get(key).is_some_and(|known| known.has_credit) {
+            let all = ranges.iter().flat_map(|(_, ranges)| ranges);
+            let messages = all.map(|(from, to)| to - from + 1).sum();
             self.flush(context.commands);
             context.commands.push(Command::Credit { key, messages });
         }
