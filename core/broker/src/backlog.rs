@@ -78,6 +78,17 @@ impl Ranked {
     }
 }
 
+/// What is left in a backlog of which deliveries are being taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing can be taken now.
+    Nothing,
+    /// A few deliveries.
+    Few,
+    /// More than a few; which subscription the one is for whose bytes have just been asked for.
+    Many(SubscriptionKey),
+}
+
 /// Where the newest entry of a topic is.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
@@ -146,12 +157,14 @@ impl Backlog {
         }
     }
 
-    fn count(&mut self, pending: &Pending) {
+    /// Adds what an entry counts for, in bytes, and says how much that is.
+    fn count(&mut self, pending: &Pending) -> usize {
         let bytes = pending.bytes();
         self.bytes += bytes;
         if pending.source.is_exchange() {
             self.exchange_bytes += bytes;
         }
+        bytes
     }
 
     fn discount(&mut self, pending: &Pending) {
@@ -175,9 +188,11 @@ impl Backlog {
     }
 
     /// Messages of topics are to be given, or were given up.
+    #[inline]
     pub(crate) fn mark(&mut self, pending: &Pending, waits: bool) {
-        let (home, first) = (pending.run.run().home(), pending.first());
-        if let Some(marks) = self.marks.as_mut().filter(|_| pending.source == Source::Topic) {
+        let Some(marks) = &mut self.marks else { return };
+        if pending.source == Source::Topic {
+            let (home, first) = (pending.run.run().home(), pending.first());
             if waits {
                 marks.wait(home, first, pending.reached);
             } else {
@@ -186,16 +201,22 @@ impl Backlog {
         }
     }
 
-    /// Appends; `topic` is where it comes from, if from a topic.
+    /// Appends; `topic` is where it comes from, if from a topic. Says what it counts for, in bytes.
     #[inline]
-    pub(crate) fn push(&mut self, pending: Pending, topic: Option<Key>, priority: Priority) {
+    pub(crate) fn push(
+        &mut self,
+        pending: Pending,
+        topic: Option<Key>,
+        priority: Priority,
+    ) -> usize {
         if priority != Priority::Default {
             self.marks();
         }
-        self.count(&pending);
-        self.mark(&pending, true);
+        let bytes = self.count(&pending);
         if self.marks.is_none() {
             self.vouch_no_further(&pending);
+        } else {
+            self.mark(&pending, true);
         }
         self.note_reached(pending.run.run().home(), pending.reached);
         let line = self.line(priority);
@@ -206,6 +227,7 @@ impl Backlog {
         if let (Some(newest), Some(topic)) = (&mut self.newest, topic) {
             newest.insert((key, topic), Newest { place, after_removal: false });
         }
+        bytes
     }
 
     /// The same messages for another subscription: they have not been given before both are.
@@ -216,11 +238,12 @@ impl Backlog {
                 && waiting.source == Source::Topic
                 && waiting.run.run().home() == home
         };
-        let newest = self.ordinary.entries.iter_mut().rev().take(REACH_WITHIN);
+        let entries = &mut self.ordinary.entries;
         if self.highest.get(slot(home)).is_some_and(|highest| *highest < first) {
-            debug_assert!(!newest.into_iter().any(|waiting| vouches(waiting)));
+            debug_assert!(!entries.iter().rev().take(REACH_WITHIN).any(vouches));
             return;
         }
+        let newest = entries.iter_mut().rev().take(REACH_WITHIN);
         let conflates = self.newest.is_some();
         // They were put there just before, or are vouched for by one of the newest.
         let before = |waiting: &&mut Pending| conflates || waiting.reached >= first;
@@ -252,9 +275,13 @@ impl Backlog {
         Some(pending)
     }
 
-    /// Asks memory for what the first entries refer to: many are about to be taken.
+    /// Asks memory for what the first entries refer to, if several are about to be taken: one alone is
+    /// needed before memory could answer.
     pub(crate) fn look_ahead(&self) {
         let entries = &self.ordinary.entries;
+        if entries.len() < 2 {
+            return;
+        }
         entries.iter().take(RECORD_AHEAD).for_each(|pending| prefetch(&*pending.run));
         entries.iter().take(RUN_AHEAD).for_each(|pending| pending.run.expect());
         entries.iter().take(BODY_AHEAD).for_each(Pending::expect_bytes);
@@ -276,14 +303,21 @@ impl Backlog {
         }
     }
 
-    /// Which subscription the delivery is for whose bytes have just been asked for.
-    pub(crate) fn upcoming(&self) -> Option<SubscriptionKey> {
-        self.ordinary.entries.get(BODY_AHEAD).map(|pending| pending.key)
+    /// What is left when a delivery has been taken.
+    pub(crate) fn left(&self) -> Left {
+        match self.ordinary.entries.get(BODY_AHEAD) {
+            Some(pending) => Left::Many(pending.key),
+            None if self.is_empty() => Left::Nothing,
+            None => Left::Few,
+        }
     }
 
     /// What is taken next.
     pub(crate) fn front(&self) -> Option<&Pending> {
-        self.iter().next()
+        match &self.ranked {
+            None => self.ordinary.entries.front(),
+            Some(_) => self.iter().next(),
+        }
     }
 
     /// Drops topic messages until `room` more bytes fit under `high`, the oldest first, and those of a
@@ -495,52 +529,6 @@ impl Backlog {
     }
 }
 
-/// The windows that are open.
-impl Backlog {
-    pub(crate) fn window(&self, key: SubscriptionKey, path: &Path) -> Option<Key> {
-        self.windows.as_ref()?.get(&(key, path.clone())).copied()
-    }
-
-    pub(crate) fn open_window(&mut self, key: SubscriptionKey, path: Path, window: Key) {
-        self.windows.get_or_insert_default().insert((key, path), window);
-    }
-
-    pub(crate) fn close_window(&mut self, key: SubscriptionKey, path: &Path) {
-        if let Some(windows) = &mut self.windows {
-            windows.remove(&(key, path.clone()));
-            self.windows.take_if(|windows| windows.is_empty());
-        }
-    }
-
-    /// Those of one subscription, or all.
-    pub(crate) fn windows_of(&self, key: Option<SubscriptionKey>) -> Vec<Key> {
-        let windows = self.windows.iter().flat_map(|windows| windows.iter());
-        let of = |known: SubscriptionKey| key.is_none_or(|key| key == known);
-        windows.filter(|((known, _), _)| of(*known)).map(|(_, window)| *window).collect()
-    }
-
-    pub(crate) fn withheld_bytes(&self) -> usize {
-        self.withheld_bytes
-    }
-
-    /// A window withholds a message, or no longer does.
-    pub(crate) fn withhold(&mut self, pending: &Pending, on: bool) {
-        let bytes = pending.bytes();
-        if on {
-            self.marks();
-            self.withheld += 1;
-            self.withheld_bytes += bytes;
-        } else {
-            self.withheld = self.withheld.saturating_sub(1);
-            self.withheld_bytes = self.withheld_bytes.saturating_sub(bytes);
-        }
-        self.mark(pending, on);
-        if self.withheld == 0 && self.is_empty() {
-            self.marks = None;
-        }
-    }
-}
-
 /// The room of a backlog that is kept for later.
 const SPARE_ENTRIES_MAX: usize = 64;
 /// How many deliveries ahead a message's bytes are asked for: in the time of these they come, and what
@@ -578,6 +566,8 @@ fn raise<'a>(
         None => false,
     }
 }
+
+mod windows;
 
 #[cfg(test)]
 mod tests;

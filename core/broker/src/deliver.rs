@@ -1,4 +1,4 @@
-//! From a run to the backlogs of this shard's subscribers, and from a backlog to a connection.
+//! From a run to the backlogs of this shard's subscribers; `taking.rs` goes on from there.
 //!
 //! Also the policy part of slow consumers: what is done with a message that finds its session's
 //! backlog above the mark.
@@ -23,6 +23,19 @@ use crate::subscriptions::Entry;
 use crate::topic::{Subscriber, bit};
 use crate::{Action, SlowConsumer};
 
+/// What a topic's subscribers on this shard are offered: a run, and what is the same for all of them.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    topic: Key,
+    priority: Priority,
+    /// Whoever has no conditions gets all of it at once.
+    is_plain: bool,
+    /// Messages in the run.
+    len: u32,
+    /// The number of the last of them.
+    reached: u64,
+}
+
 /// How far above the mark a backlog may grow during the grace period, when publishers are held
 /// back but what they sent before is still under way.
 pub(crate) const OVERSHOOT: usize = 4;
@@ -31,97 +44,6 @@ pub(crate) const OVERSHOOT: usize = 4;
 const EXHAUSTED_BYTES_MAX: usize = 64 * 1024;
 
 impl Broker {
-    /// Takes the session's next delivery out of its backlog.
-    pub fn next(&mut self, now: Now, session: SessionId, effects: &mut Effects) -> Option<Pending> {
-        loop {
-            let pending = self.take_next(now, session, effects)?;
-            if !matches!(pending.source, Source::ExchangeEnd(_)) {
-                return Some(pending);
-            }
-            if let Some(exchange) = pending.exchange_key() {
-                self.take_end(session, exchange, effects);
-            }
-        }
-    }
-
-    #[inline]
-    fn take_next(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        effects: &mut Effects,
-    ) -> Option<Pending> {
-        let key = key_of(session);
-        let record = self.sessions.get_mut(key)?;
-        let backlog = record.backlog.as_mut()?;
-        let before = backlog.bytes();
-        let mut pending = backlog.pop()?;
-        let after = backlog.bytes();
-        if let Some(empty) = record.backlog.take_if(|backlog| backlog.is_idle()) {
-            self.spares.give(empty);
-        }
-        if let Some(rare) = record.rare.as_mut().filter(|rare| rare.recovering > 0) {
-            rare.note_reached(pending.run.run().home(), std::mem::take(&mut pending.reached));
-        }
-        let short = after == 0 || after < self.options.backlog_bytes_low;
-        let relaxed = record.slow().is_some() && short;
-        let pages = record.waits_for_pages();
-        let refunded = record.rare.as_ref().is_some_and(|rare| rare.refunded.is_some());
-        self.backlog_bytes -= before - after;
-        if pages {
-            self.ask_for_pages(session, effects);
-        }
-        if relaxed {
-            self.relax(now, key, effects);
-        }
-        if refunded {
-            self.use_refunds(now, session, effects);
-        }
-        if pending.source == Source::AutoQueue {
-            let run = pending.run.run();
-            let (first, last) =
-                (run.first() + u64::from(pending.from), run.first() + u64::from(pending.to) - 1);
-            let home = run.home();
-            self.settle_towards(
-                now,
-                home,
-                session,
-                pending.key,
-                vec![(first, last)],
-                Settlement::Accept,
-                effects,
-            );
-        }
-        Some(pending)
-    }
-
-    /// Many deliveries are about to be taken: asks memory for what the first of them refer to. For those
-    /// behind, [`Broker::next`] does it.
-    pub fn look_ahead(&self, session: SessionId) {
-        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
-        if let Some(backlog) = backlog {
-            backlog.look_ahead();
-        }
-    }
-
-    /// Several sessions are about to take deliveries: asks memory for what the next of this one refers
-    /// to, and says which subscription it is for.
-    pub fn glance(&self, session: SessionId) -> Option<SubscriptionKey> {
-        let pending = self.session(session)?.backlog.as_ref()?.front()?;
-        std::hint::black_box(pending.run.run().bytes());
-        Some(pending.key)
-    }
-
-    /// Deliveries are being taken: which subscription one is for that comes some steps later.
-    pub fn upcoming(&self, session: SessionId) -> Option<SubscriptionKey> {
-        self.session(session)?.backlog.as_ref()?.upcoming()
-    }
-
-    /// Whether anything waits for the session's connection.
-    pub fn has_backlog(&self, session: SessionId) -> bool {
-        self.session(session).is_some_and(|record| record.has_deliveries())
-    }
-
     /// Puts a run of a topic into the backlogs of this shard's subscribers. Without a specification the
     /// topic is what the configuration says of all.
     pub(crate) fn fan_out(
@@ -160,7 +82,15 @@ impl Broker {
         };
         topic.touch(now.time);
         let wants_deltas = topic.wants_deltas();
-        let paced = !topic.spec.conflation.interval.is_zero();
+        let spec = &topic.spec;
+        let is_plain = spec.conflation.interval.is_zero() && !run.any(Flags::EXPIRES);
+        let offer = Offer {
+            topic: key,
+            priority: spec.priority,
+            is_plain,
+            len: run.len() as u32,
+            reached: last_of(&run),
+        };
         // Taken out so that sessions can be touched meanwhile; nothing below adds subscribers.
         let subscribers = std::mem::take(&mut topic.subscribers);
         let by_pattern = std::mem::take(&mut topic.by_pattern);
@@ -172,7 +102,7 @@ impl Broker {
             Rc::new(SharedRun::new(run).counted(&self.memory))
         };
         for subscriber in subscribers.iter().chain(by_pattern.iter()) {
-            self.offer(now, key, *subscriber, paced, &shared, effects);
+            self.offer(now, offer, *subscriber, &shared, effects);
         }
         if let Some(topic) = self.topics.get_mut(key) {
             topic.subscribers = subscribers;
@@ -184,9 +114,8 @@ impl Broker {
     fn offer(
         &mut self,
         now: Now,
-        topic: Key,
+        offer: Offer,
         to: Subscriber,
-        paced: bool,
         run: &Rc<SharedRun>,
         effects: &mut Effects,
     ) {
@@ -194,15 +123,29 @@ impl Broker {
             key: to.key,
             run: run.clone(),
             from: 0,
-            to: run.run().len() as u32,
+            to: offer.len,
             redeliveries: 0,
-            reached: last_of(run.run()),
+            reached: offer.reached,
             source: Source::Topic,
             is_past: false,
         };
-        if to.plain && !paced && !run.run().any(Flags::EXPIRES) {
-            return self.push_now(now, topic, to.session, whole, effects);
+        if to.plain && offer.is_plain {
+            self.push_of(now, offer.topic, offer.priority, to.session, whole, effects);
+        } else {
+            self.offer_parts(now, offer.topic, to, whole, effects);
         }
+    }
+
+    /// The same where the subscription may want only part of a run, or not everything at once.
+    fn offer_parts(
+        &mut self,
+        now: Now,
+        topic: Key,
+        to: Subscriber,
+        whole: Pending,
+        effects: &mut Effects,
+    ) {
+        let run = &whole.run;
         if self.is_disowned(topic, to) {
             return;
         }
@@ -254,7 +197,6 @@ impl Broker {
     }
 
     /// Puts messages of a topic into a backlog, or does what the topic's policy says.
-    #[inline]
     pub(crate) fn push_now(
         &mut self,
         now: Now,
@@ -263,15 +205,30 @@ impl Broker {
         pending: Pending,
         effects: &mut Effects,
     ) {
+        self.push_of(now, topic, self.priority_of(topic), session, pending, effects);
+    }
+
+    /// The same for a topic whose priority is known.
+    #[inline]
+    fn push_of(
+        &mut self,
+        now: Now,
+        topic: Key,
+        priority: Priority,
+        session: Key,
+        pending: Pending,
+        effects: &mut Effects,
+    ) {
         let mark = self.mark();
-        let Some(record) = self.sessions.get_mut(session) else {
-            return;
-        };
+        let Some(record) = self.sessions.get_mut(session) else { return };
         let held = record.backlog_bytes();
-        if held + pending.bytes() > mark && (held > 0 || mark == 0) {
+        if (held > 0 || mark == 0) && held + pending.bytes() > mark {
             return self.push_above_mark(now, topic, session, pending, effects);
         }
-        self.push(session, pending, Some(topic), self.priority_of(topic), effects);
+        let id =
+            SessionId { shard: self.shard, slot: session.slot, generation: session.generation };
+        let spares = &mut self.spares;
+        self.backlog_bytes += record.push(id, pending, Some(topic), priority, spares, effects);
     }
 
     fn priority_of(&self, topic: Key) -> Priority {
@@ -435,7 +392,7 @@ impl Broker {
         self.push_segment(key_of(session), pending, false, effects);
     }
 
-    #[inline]
+    /// Puts something into a session's backlog, whatever waits there.
     pub(crate) fn push(
         &mut self,
         session: Key,
@@ -445,15 +402,9 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let id = self.id_of(session);
-        let Some(record) = self.sessions.get_mut(session) else {
-            return;
-        };
-        self.backlog_bytes += pending.bytes();
-        if !record.has_deliveries() {
-            effects.ready.push((record.link, id));
-        }
-        let backlog = record.backlog.get_or_insert_with(|| self.spares.take());
-        backlog.push(pending, topic, priority);
+        let Some(record) = self.sessions.get_mut(session) else { return };
+        let spares = &mut self.spares;
+        self.backlog_bytes += record.push(id, pending, topic, priority, spares, effects);
     }
 
     /// Takes out of a session's backlog what is for nobody any more; returns it, and how many bytes

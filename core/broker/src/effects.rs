@@ -37,6 +37,20 @@ pub struct Effects {
     pub close: Vec<(u32, SessionId, Close)>,
 }
 
+impl Effects {
+    /// Whether nothing is to be done.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_empty()
+            && self.ready.is_empty()
+            && self.mail.is_empty()
+            && self.verify.is_empty()
+            && self.pause.is_empty()
+            && self.resume.is_empty()
+            && self.close.is_empty()
+    }
+}
+
 /// From one shard's broker to another's. The order between two shards is kept.
 #[derive(Debug)]
 pub enum Mail {

@@ -72,6 +72,7 @@ mod snapshot;
 mod spares;
 mod subscribe;
 mod subscriptions;
+mod taking;
 mod temporary;
 mod topic;
 mod update;
@@ -83,7 +84,7 @@ mod work;
 
 pub use ahead::AHEAD;
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
-pub use backlog::Pending;
+pub use backlog::{Left, Pending};
 pub use broker::Broker;
 pub use durable::{NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord, Unrestorable};
 pub use effects::{Answer, Ask, Asker, Effects, First, Interest, Mail, Missed, Portion, Specs};

@@ -3,20 +3,22 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use tiderace_base::{Key, ShardId, Span, Time};
+use tiderace_base::{Key, SessionId, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::Path;
-use tiderace_wire::{Kind, Run, SubscriptionKey, Target, Token};
+use tiderace_wire::{Kind, Priority, Run, SubscriptionKey, Target, Token};
 
 use crate::Principal;
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, Pending};
 use crate::credit::Credit;
+use crate::effects::Effects;
 use crate::exchange::Open;
 use crate::holdings::Holdings;
 use crate::paging::Paging;
 use crate::pressure::Waits;
 use crate::recover::Recovery;
 use crate::selectors::Unselected;
+use crate::spares::Spares;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::temporary::Temporary;
 use crate::topic::Extras;
@@ -261,6 +263,25 @@ impl Session {
     /// Whether something can be delivered.
     pub(crate) fn has_deliveries(&self) -> bool {
         self.backlog.as_ref().is_some_and(|backlog| !backlog.is_empty())
+    }
+
+    /// Puts something into the backlog; `topic` is where it comes from, if from a topic. Says what it
+    /// counts for, in bytes.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        id: SessionId,
+        pending: Pending,
+        topic: Option<Key>,
+        priority: Priority,
+        spares: &mut Spares,
+        effects: &mut Effects,
+    ) -> usize {
+        if !self.has_deliveries() {
+            effects.ready.push((self.link, id));
+        }
+        let backlog = self.backlog.get_or_insert_with(|| spares.take());
+        backlog.push(pending, topic, priority)
     }
 
     /// Gives up the room of a backlog that holds nothing.

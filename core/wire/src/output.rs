@@ -97,6 +97,11 @@ impl OutQueue {
         all
     }
 
+    /// Pieces of memory that the bytes lie in.
+    pub fn pieces(&self) -> usize {
+        self.blocks.len() + usize::from(!self.tail.is_empty())
+    }
+
     /// Fills `slices` with the bytes that come first and says how many slices were filled.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);

@@ -230,9 +230,17 @@ impl Run {
 
     /// Bytes of messages `from..to`, properties and bodies.
     pub fn bytes_of(&self, from: usize, to: usize) -> usize {
-        let end =
-            |index: usize| self.entry(index).map_or(self.data.len(), |entry| entry.start as usize);
-        end(to).saturating_sub(end(from))
+        self.start_of(to).saturating_sub(self.start_of(from))
+    }
+
+    /// Where the message at that place begins; behind the last, where the buffer ends.
+    fn start_of(&self, index: usize) -> usize {
+        let start = match &self.entries {
+            Entries::Many(entries) => entries.get(index).map(|entry| entry.start),
+            Entries::One { flags, .. } if index == 0 => Some(stamp_bytes(*flags)),
+            Entries::One { .. } => None,
+        };
+        start.map_or(self.data.len(), |start| start as usize)
     }
 
     /// Where the message at that place lies.
@@ -240,7 +248,7 @@ impl Run {
         match &self.entries {
             Entries::Many(entries) => entries.get(index).copied(),
             Entries::One { properties, flags } if index == 0 => {
-                let start = if flags.contains(Flags::EXPIRES) { STAMP_BYTES } else { 0 };
+                let start = stamp_bytes(*flags);
                 let body = (self.data.len() as u32).checked_sub(start)?.checked_sub(*properties)?;
                 Some(Entry { start, properties: *properties, body, flags: *flags })
             }
@@ -362,6 +370,11 @@ impl Properties for Message<'_> {
 
 /// An expiry date before the properties.
 const STAMP_BYTES: u32 = 8;
+
+/// What lies before the properties of a message alone in its run.
+fn stamp_bytes(flags: Flags) -> u32 {
+    if flags.contains(Flags::EXPIRES) { STAMP_BYTES } else { 0 }
+}
 
 /// Collects the messages of a run.
 #[derive(Debug)]

@@ -6,7 +6,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
-use tiderace_broker::Effects;
 use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{
     Context, HandOver, Output, Reply, Request, Response, Session, Takeover, Ticket,
@@ -169,10 +168,22 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Does what the broker wants done, and what follows from that, until nothing is left.
+    #[inline]
     pub(crate) fn drain_effects(&mut self) {
-        while has_effects(&self.effects) || self.aliases.has_answers() {
-            std::mem::swap(&mut self.effects, &mut self.effects_spare);
-            let mut effects = std::mem::take(&mut self.effects_spare);
+        if self.has_effects() {
+            self.do_effects();
+        }
+    }
+
+    #[inline]
+    fn has_effects(&self) -> bool {
+        !self.effects.is_empty() || self.aliases.has_answers()
+    }
+
+    fn do_effects(&mut self) {
+        while self.has_effects() {
+            let spare = std::mem::take(&mut self.effects_spare);
+            let mut effects = std::mem::replace(&mut self.effects, spare);
             for (shard, mail) in effects.mail.drain(..) {
                 self.post.send(shard, Letter::Broker(mail));
             }
@@ -362,14 +373,4 @@ impl Gauge {
 
 pub(crate) fn internal_error() -> Close {
     Close::new(CloseCode::InternalError, "the server failed to handle this connection")
-}
-
-fn has_effects(effects: &Effects) -> bool {
-    !(effects.replies.is_empty()
-        && effects.ready.is_empty()
-        && effects.mail.is_empty()
-        && effects.verify.is_empty()
-        && effects.pause.is_empty()
-        && effects.resume.is_empty()
-        && effects.close.is_empty())
 }

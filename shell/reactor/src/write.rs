@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiderace_base::Key;
 use tiderace_base::limits::WRITE_BLOCK_BYTES;
-use tiderace_wire::Output;
+use tiderace_broker::Left;
+use tiderace_wire::{OutQueue, Output};
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
@@ -157,8 +158,9 @@ impl<D: Driver> Shard<D> {
         let (now, session, flags) = (self.now, &mut live.session, &mut connection.flags);
         let filled = catch_unwind(AssertUnwindSafe(|| {
             broker.look_ahead(live.id);
+            let mut left = Left::Few;
             while queue.len() < block_bytes {
-                if !session.wants_deliveries() {
+                if left == Left::Nothing || !session.wants_deliveries() {
                     // Its next call may bring it to want them again.
                     flags.clear(Flags::BACKLOG);
                     break;
@@ -167,7 +169,8 @@ impl<D: Driver> Shard<D> {
                     flags.clear(Flags::BACKLOG);
                     break;
                 };
-                if let Some(subscription) = broker.upcoming(live.id) {
+                left = broker.left(live.id);
+                if let Left::Many(subscription) = left {
                     session.look_ahead(subscription);
                 }
                 let delivery = pending.delivery();
@@ -209,17 +212,15 @@ impl<D: Driver> Shard<D> {
         if outgoing.queue.is_empty() {
             return Ok(0);
         }
-        let mut slices = [IoSlice::new(&[]); SLICES_PER_WRITE];
-        let count = outgoing.queue.slices(&mut slices);
-        let slices = slices.get(..count).unwrap_or_default();
-        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
         let Some(stream) = &mut connection.stream else {
             return Ok(0);
         };
-        let written = match self.driver.write(stream, slices) {
-            Ok(written) => written,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error),
+        // Mostly there are few pieces, and places for many would cost more than writing those.
+        let (driver, queue) = (&mut self.driver, &outgoing.queue);
+        let (offered, written) = if queue.pieces() <= FEW_SLICES {
+            write_slices::<D, FEW_SLICES>(driver, stream, queue)?
+        } else {
+            write_slices::<D, SLICES_PER_WRITE>(driver, stream, queue)?
         };
         self.metrics.write_blocks.add(1);
         self.metrics.bytes_sent.add(written as u64);
@@ -301,6 +302,24 @@ impl<D: Driver> Shard<D> {
     }
 }
 
+/// Offers a socket what comes first in a queue, as so many pieces at most; bytes that were offered, and
+/// that it took.
+fn write_slices<D: Driver, const SLICES: usize>(
+    driver: &mut D,
+    stream: &mut D::Stream,
+    queue: &OutQueue,
+) -> io::Result<(usize, usize)> {
+    let mut slices = [IoSlice::new(&[]); SLICES];
+    let count = queue.slices(&mut slices);
+    let slices = slices.get(..count).unwrap_or_default();
+    let offered = slices.iter().map(|slice| slice.len()).sum();
+    match driver.write(stream, slices) {
+        Ok(written) => Ok((offered, written)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok((offered, 0)),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a shard writes per turn, about four milliseconds' worth: then it looks at its mail, its
 /// timers and its readers before it writes on.
 const TURN_WRITE_BYTES: usize = 8 * 1024 * 1024;
@@ -312,3 +331,5 @@ const WRITE_COST_BYTES: usize = 4096;
 const CONNECTIONS_AHEAD: usize = 8;
 /// Pieces per `writev`: a full block of runs has fewer.
 const SLICES_PER_WRITE: usize = 64;
+/// So many are offered without making room for more.
+const FEW_SLICES: usize = 4;
