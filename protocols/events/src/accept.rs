@@ -5,9 +5,9 @@
 use tiderace_wire::Request;
 
 use crate::answer::Fault;
-use crate::ask::choice;
 use crate::content::essence;
 use crate::encode::Form;
+use crate::parameters::choice;
 
 /// The form asked for; absent where the topics decide.
 pub(crate) fn form(request: &Request<'_>) -> Result<Option<Form>, Fault> {

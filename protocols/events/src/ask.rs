@@ -16,6 +16,7 @@ use crate::credentials::credentials;
 use crate::encode::Form;
 use crate::natural::{self, Operating};
 use crate::options::{CALL_TIMEOUT, EventsOptions, JSON_DEPTH_MAX, KEY_BYTES_MAX, PROPERTIES_MAX};
+use crate::parameters::{choice, parameter, undecodable};
 use crate::route::{Resource, origin};
 use crate::uri::{decode_path, values};
 
@@ -435,34 +436,6 @@ fn fingerprint(parts: &[&[u8]]) -> u64 {
     })
 }
 
-/// A parameter from the query or else from a field.
-fn parameter(request: &Request<'_>, name: &str, field: &str) -> Result<Option<String>, Fault> {
-    if let Some(value) = values(request.query, name).next() {
-        return value.map(Some).ok_or_else(|| undecodable(name));
-    }
-    match request.field(field) {
-        None => Ok(None),
-        Some(value) => match std::str::from_utf8(value) {
-            Ok(value) => Ok(Some(value.trim().to_owned())),
-            Err(_) => Err(undecodable(field)),
-        },
-    }
-}
-
-/// A parameter that is yes or no.
-pub(crate) fn choice(
-    request: &Request<'_>,
-    name: &str,
-    field: &str,
-) -> Result<Option<bool>, Fault> {
-    match parameter(request, name, field)?.as_deref() {
-        None => Ok(None),
-        Some("true" | "1" | "") => Ok(Some(true)),
-        Some("false" | "0") => Ok(Some(false)),
-        Some(_) => Err(Fault::bad_request(format!("`{name}` is `true` or `false`"))),
-    }
-}
-
 /// A span such as `500ms`, `2s` or `5m`; a plain number is milliseconds.
 fn span(text: &str, name: &str) -> Result<Span, Fault> {
     let plain = text.parse().ok().map(Span::from_millis);
@@ -474,10 +447,6 @@ fn span(text: &str, name: &str) -> Result<Span, Fault> {
 
 fn milliseconds(span: Span) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn undecodable(name: &str) -> Fault {
-    Fault::bad_request(format!("`{name}` is not percent-encoded UTF-8"))
 }
 
 /// What begins the names of fields that become properties.

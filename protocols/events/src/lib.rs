@@ -22,6 +22,7 @@ mod encode;
 mod idempotency;
 mod natural;
 mod options;
+mod parameters;
 mod route;
 mod session;
 mod uri;

@@ -14,6 +14,7 @@ use tiderace_wire::{Request, properties};
 use crate::answer::Fault;
 use crate::content::essence;
 use crate::options::JSON_DEPTH_MAX;
+use crate::parameters::undecodable;
 use crate::uri::values;
 
 /// An operation that is being written down.
@@ -270,10 +271,6 @@ fn truth(operating: Operating, name: &str, request: &Request<'_>) -> Result<Oper
         Some("false" | "0") => Ok(operating.raw(name, "false")),
         _ => Err(Fault::bad_request(format!("`{name}` is `true` or `false`"))),
     }
-}
-
-fn undecodable(name: &str) -> Fault {
-    Fault::bad_request(format!("`{name}` is not percent-encoded UTF-8"))
 }
 
 #[cfg(test)]
