@@ -50,6 +50,8 @@ pub(crate) struct Collected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
     Granted,
+    /// Up to the limit before the login: its session has not logged in.
+    Early,
     /// Not before the session has logged in; whether the client waits to be told.
     Awaited {
         expects: bool,
@@ -69,7 +71,12 @@ impl Collected {
 
     /// Whether the client must not send the body yet.
     pub(crate) fn is_awaiting(&self) -> bool {
-        self.admission != Admission::Granted
+        matches!(self.admission, Admission::Awaited { .. })
+    }
+
+    /// Whether the body is of a client that has logged in.
+    pub(crate) fn is_known(&self) -> bool {
+        self.admission == Admission::Granted
     }
 
     /// As a request that can be answered now: the rest of its body is not waited for.
@@ -96,6 +103,7 @@ impl<D: Driver> Shard<D> {
         let Some(face) = &face.http else { return Step::Wait(bytes.len()) };
         let (mut most, too_large) = (face.body_bytes_max, face.too_large.clone());
         let early = self.shared.options.ahead_bytes_max;
+        let mut granted = Admission::Granted;
         if let Route::Session(ticket) = &route
             && head.body() != Body::None
         {
@@ -105,6 +113,7 @@ impl<D: Driver> Shard<D> {
             };
             if !self.is_established(session) {
                 most = most.min(early);
+                granted = Admission::Early;
             }
         }
         let persists = head.keep_alive() && self.stopping.is_none();
@@ -160,14 +169,13 @@ impl<D: Driver> Shard<D> {
         if opens {
             self.judge_head(key, protocol, request);
         } else {
-            self.admit_body(key, most);
+            self.admit_body(key, granted);
         }
         Step::Next(head.consumed())
     }
 
     /// Opens the session of a request whose body has yet to come, and lets it log in by the head.
     fn judge_head(&mut self, key: Key, protocol: u16, request: &Request<'_>) {
-        let early = self.shared.options.ahead_bytes_max;
         let session = match self.open_for_request(key, protocol, request) {
             Ok(session) => session,
             Err(response) => return self.answer(key, &response),
@@ -183,7 +191,7 @@ impl<D: Driver> Shard<D> {
         self.after_call(session, outcome);
         self.drain_effects();
         if !judges {
-            self.admit_body(key, early);
+            self.admit_body(key, Admission::Early);
         }
     }
 
@@ -194,12 +202,15 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The body may be read, up to so many bytes.
-    fn admit_body(&mut self, key: Key, most: usize) {
+    /// The body may be read.
+    fn admit_body(&mut self, key: Key, admission: Admission) {
+        let early = self.shared.options.ahead_bytes_max;
         let Some(collected) = self.collected(key) else { return };
         let Admission::Awaited { expects } = collected.admission else { return };
-        collected.admission = Admission::Granted;
-        collected.most = collected.most.min(most);
+        collected.admission = admission;
+        if admission == Admission::Early {
+            collected.most = collected.most.min(early);
+        }
         if let Some(connection) = self.connections.get_mut(key).filter(|_| expects) {
             let out = self.pool.queue(&mut connection.outgoing).tail();
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -213,7 +224,7 @@ impl<D: Driver> Shard<D> {
         let awaited = self.collected(key).filter(|it| it.is_awaiting()).map(|it| it.session);
         match awaited {
             Some(Some(session)) if !self.is_established(session) => return Step::Wait(0),
-            Some(_) => self.admit_body(key, usize::MAX),
+            Some(_) => self.admit_body(key, Admission::Granted),
             None => {}
         }
         let Some(connection) = self.connections.get_mut(key) else {

@@ -38,7 +38,7 @@ impl<S> Connection<S> {
                 (input + transport + session, live.session.is_established())
             }
             Stage::Http(stage) => match &stage.work {
-                Work::Collect(collected) => (input + collected.bytes(), !collected.is_awaiting()),
+                Work::Collect(collected) => (input + collected.bytes(), collected.is_known()),
                 _ => (input, false),
             },
             _ => (input, false),

@@ -4,10 +4,13 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::metric;
 use common::postbox::{BODY_BYTES_MAX, postbox_protocol};
 use common::world::World;
 use tiderace_base::Span;
+use tiderace_broker::BrokerOptions;
 use tiderace_reactor::Options;
 use tiderace_reactor::driver::sim::Client;
 use tiderace_websocket::{MessageKind, encode_message};
@@ -265,6 +268,32 @@ fn bodies_are_bounded_and_guesses_are_in_vain() {
         assert_eq!(status, 200, "seed {seed}: the box is unharmed");
         stop(world);
     }
+}
+
+/// Clients that have not logged in share a small part of the memory, whatever stage they are in: here their
+/// sessions are open and bodies to them have begun.
+#[test]
+fn bodies_before_the_login_share_one_small_budget() {
+    let options = Options { shards: 1, ..Options::default() };
+    let mut world = World::with(7, options, |services| {
+        services.protocols.push(postbox_protocol());
+        let memory = BrokerOptions { messages_bytes_max: 256 * 1024, ..BrokerOptions::default() };
+        services.broker = Arc::new(memory);
+    });
+    let head = "POST /box HTTP/1.1\r\nHost: h\r\nContent-Length: 16000\r\n\r\n";
+    let begun: Vec<Http> = (0..8)
+        .map(|_| {
+            let http = Http::connect(&world);
+            world.network.send(http.client, &[head.as_bytes(), &[b'x'; 12_000]].concat());
+            http
+        })
+        .collect();
+    world.run_for(Span::from_secs(1));
+    let refused = begun.iter().filter(|http| {
+        String::from_utf8_lossy(&world.network.received(http.client)).contains("memory-full")
+    });
+    assert!((5..8).contains(&refused.count()), "two or three have room in an eighth");
+    stop(world);
 }
 
 #[test]
