@@ -279,6 +279,7 @@ mod tests {
     fn write(queue: &mut OutQueue, mut room: usize, written: &mut Vec<u8>) {
         let mut slices = [IoSlice::new(&[]); 3];
         let count = queue.slices(&mut slices);
+        assert_eq!(count, queue.pieces().min(slices.len()));
         let mut taken = 0;
         for slice in &slices[..count] {
             let part = slice.len().min(room);

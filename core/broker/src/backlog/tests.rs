@@ -43,6 +43,24 @@ fn dropping_the_oldest_spares_queue_messages() {
 }
 
 #[test]
+fn what_is_left_is_nothing_only_when_nothing_can_be_taken() {
+    let mut backlog = Backlog::default();
+    assert_eq!(backlog.left(), Left::Nothing);
+    for number in 1..=BODY_AHEAD as u64 + 1 {
+        assert_ne!(backlog.left(), Left::Many(SubscriptionKey(0)));
+        backlog.push(pending(number, 1, Source::Topic), None, Priority::Default);
+        assert_ne!(backlog.left(), Left::Nothing);
+    }
+    assert_eq!(backlog.left(), Left::Many(SubscriptionKey(0)));
+    backlog.push(pending(9, 1, Source::Topic), None, Priority::Low);
+    backlog.push(pending(10, 1, Source::Topic), None, Priority::High);
+    while backlog.left() != Left::Nothing {
+        assert!(backlog.pop().is_some());
+    }
+    assert!(backlog.pop().is_none() && backlog.is_empty());
+}
+
+#[test]
 fn conflation_keeps_one_message_of_each_topic_in_its_place() {
     let mut backlog = Backlog::default();
     let topic = |slot| Key { slot, generation: 0 };
