@@ -1,5 +1,5 @@
 //! How long publishers wait for slow subscribers: for each topic, and for each publisher, no longer than
-//! the grace in any minute.
+//! the grace in any minute. What has been used is there again when a minute has passed without a wait.
 //!
 //! Bookkeeping only. Invariants: a topic whose publishers wait has an end in `ends`; what has not been
 //! used for a minute is forgotten.
@@ -16,8 +16,8 @@ const MINUTE: Span = Span::from_secs(60);
 /// What has been used of one grace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Allowance {
-    /// When the present minute began.
-    minute: Time,
+    /// When the last wait ended.
+    ended: Time,
     used: Span,
     /// Set while it is being used.
     since: Option<Time>,
@@ -26,8 +26,8 @@ pub(crate) struct Allowance {
 impl Allowance {
     /// Begins to use it: until when there is something left. Nothing if it is used up.
     pub(crate) fn begin(&mut self, now: Time, grace: Span) -> Option<Time> {
-        if now.since(self.minute) >= MINUTE {
-            (self.minute, self.used) = (now, Span::ZERO);
+        if now.since(self.ended) >= MINUTE {
+            self.used = Span::ZERO;
         }
         let left = grace.checked_sub(self.used).filter(|left| !left.is_zero())?;
         self.since = Some(now);
@@ -36,12 +36,15 @@ impl Allowance {
 
     /// It is no longer being used.
     pub(crate) fn end(&mut self, now: Time) {
-        self.used += self.since.take().map_or(Span::ZERO, |since| now.since(since));
+        if let Some(since) = self.since.take() {
+            self.used += now.since(since);
+            self.ended = now;
+        }
     }
 
     /// Whether forgetting it would change nothing.
     fn is_over(&self, now: Time) -> bool {
-        self.since.is_none() && now.since(self.minute) >= MINUTE
+        self.since.is_none() && now.since(self.ended) >= MINUTE
     }
 }
 
@@ -110,13 +113,27 @@ mod tests {
         assert_eq!(graces.next_over(at(111)), Some(topic));
         assert_eq!(graces.next_over(at(111)), None);
         assert!(!graces.begin(at(112), topic, grace));
-        assert!(!graces.begin(at(159), topic, grace));
-        assert!(graces.begin(at(160), topic, grace));
-        graces.end(at(160), topic);
-        graces.sweep(at(219));
+        assert!(!graces.begin(at(170), topic, grace));
+        assert!(graces.begin(at(171), topic, grace));
+        graces.end(at(171), topic);
+        graces.sweep(at(230));
         assert_eq!(graces.topics.len(), 1);
-        graces.sweep(at(279));
+        graces.sweep(at(291));
         assert_eq!(graces.topics.len(), 0);
+    }
+
+    /// The end of one minute and the beginning of the next are a minute, too.
+    #[test]
+    fn no_minute_has_more_than_one_grace() {
+        let (mut allowance, grace) = (Allowance::default(), Span::from_secs(2));
+        let mut waits = |second| {
+            let begins = allowance.begin(at(second), grace).is_some();
+            allowance.end(at(second + 1));
+            begins
+        };
+        assert!(waits(100) && waits(159));
+        assert!(!waits(160) && !waits(219), "two seconds of this minute have been waited");
+        assert!(waits(220));
     }
 
     #[test]

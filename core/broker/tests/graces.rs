@@ -105,7 +105,7 @@ fn one_publisher_does_not_wait_for_one_topic_after_the_other() {
 }
 
 #[test]
-fn whoever_blocks_is_waited_for() {
+fn the_policy_block_has_no_end() {
     for_seeds(0..6, |seed| {
         let mut options = BrokerOptions::default();
         options.backlog_bytes_high = 4_000;
