@@ -39,7 +39,8 @@ pub enum MemoryUse {
     Wills,
     /// Large messages on their way to other shards.
     Mail,
-    /// What logged-in clients have begun and not finished: bodies, messages, fragments, transactions.
+    /// What logged-in clients have begun and not finished: bodies, messages, fragments, transactions; and
+    /// their operations that wait for their turn.
     Input,
     /// The same of clients that have not logged in.
     EarlyInput,

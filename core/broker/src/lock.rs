@@ -371,7 +371,7 @@ mod tests {
     use crate::effects::Mail;
 
     #[test]
-    fn whoever_asked_for_one_lock_ten_thousand_times_gives_it_back_once() {
+    fn one_lock_asked_for_ten_thousand_times_is_given_back_once() {
         let options = BrokerOptions { shards: 2, ..BrokerOptions::default() };
         let mut broker = Broker::new(ShardId(0), Arc::new(options));
         let (now, mut effects) = (Now::default(), Effects::default());

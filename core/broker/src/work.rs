@@ -18,12 +18,13 @@
 //! Invariants: operations and publications of one session to one home are done in the order in which
 //! they came, because whatever comes while something of the session is deferred waits behind it; an
 //! ordinary publication pays one comparison; a session with [`PAUSE_AT`] deferred operations is not
-//! read until half of them are done; deferred operations of a session that has ended are still done.
+//! read until half of them are done; deferred operations of a session that has ended are still done;
+//! what is deferred counts in the memory budget, for a reader that does not read may hold it up for long.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId, ShardId, Time};
+use tiderace_base::{CloseCode, MemoryUse, Now, SessionId, ShardId, Time};
 use tiderace_wire::{Confirm, Operation, Run};
 
 use crate::broker::{Broker, Map, key_of};
@@ -41,6 +42,9 @@ pub(crate) const CHEAP: u64 = 32 << 10;
 pub(crate) const PRICE_MAX: u64 = 8 << 20;
 /// Deferred operations of one session at one home at which its connection is no longer read.
 pub(crate) const PAUSE_AT: usize = 8;
+
+/// What is deferred however little memory there is: one run, or a small operation.
+const SPARED_BYTES_MAX: usize = 64 << 10;
 
 const _: () = assert!(CHEAP * 16 <= TURN_WORK, "a turn must fit many cheap operations");
 const _: () = assert!(PRICE_MAX <= 4 * TURN_WORK, "a turn with one dear operation must stay short");
@@ -212,13 +216,19 @@ impl Broker {
         true
     }
 
-    /// Lets something of a session wait for its turn, behind what waits of it already.
+    /// Lets something of a session wait for its turn, behind what waits of it already. What is large is
+    /// refused if there is no memory for it; the rest is bounded by what is read of a session at once.
     pub(crate) fn defer(&mut self, session: SessionId, what: Deferred, effects: &mut Effects) {
+        let bytes = what.bytes();
+        if bytes > SPARED_BYTES_MAX && !self.memory.has_room(MemoryUse::Input, bytes) {
+            return self.refuse_deferred(what, effects);
+        }
+        self.memory.charge(MemoryUse::Input, bytes);
         let price = self.price_of(&what);
         let work = &mut self.work;
         work.deferred += 1;
         work.deferred_total += 1;
-        work.bytes += what.bytes();
+        work.bytes += bytes;
         let queue = work.queues.entry(session).or_default();
         queue.waiting.push_back(what);
         let count = queue.waiting.len();
@@ -228,6 +238,16 @@ impl Broker {
         }
         if pauses {
             self.tell_deferred(session, true, effects);
+        }
+    }
+
+    fn refuse_deferred(&mut self, what: Deferred, effects: &mut Effects) {
+        let close = CloseCode::MemoryFull.into();
+        match what {
+            Deferred::Operation(asked) => self.answer_operation(&asked.0, Err(close), effects),
+            Deferred::Publication(it) => {
+                self.refuse_run(Some(it.origin), it.confirm, None, &close, effects);
+            }
         }
     }
 
@@ -292,6 +312,7 @@ impl Broker {
                 if let Some(what) = what {
                     self.work.deferred -= 1;
                     self.work.bytes -= what.bytes();
+                    self.memory.refund(MemoryUse::Input, what.bytes());
                     self.do_deferred(now, what, effects);
                     self.end_turn_of(session, effects);
                     return true;

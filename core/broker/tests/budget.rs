@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::support::asking::{connect, create, path, tell};
+use crate::support::asking::{self, connect, create, path, tell};
 use crate::support::{Outgoing, Wish, World};
 use tiderace_base::{CloseCode, MemoryUse};
 use tiderace_broker::{BrokerOptions, SlowConsumer};
@@ -251,4 +251,41 @@ fn when_memory_is_exhausted_no_backlog_grows_and_readers_go_on() {
         assert_eq!(world.clients[reader].received.len(), 10, "{slow_consumer:?}");
         world.end();
     }
+}
+
+/// Changes wait for a reader that does not read, however long that is; what waits counts.
+#[test]
+fn operations_that_wait_for_their_turn_have_a_price() {
+    let mut options = BrokerOptions { messages_bytes_max: MAX, ..BrokerOptions::default() };
+    Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::Block;
+    (options.backlog_bytes_high, options.backlog_bytes_low) = (20_000, 10_000);
+    let mut world = World::new(1, options);
+    let reader = connect(&mut world, "reader");
+    world.subscribe(reader, 0, Wish::to("topic:m"));
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(70_000));
+    let writers: Vec<usize> = (0..10).map(|_| connect(&mut world, "ann")).collect();
+    tell(&mut world, writers[0], create("m", r#"{"retain":true}"#, Some(&large))).unwrap();
+    world.quiesce();
+    world.publish(writers[0], "topic:m", &large);
+    world.settle_mail();
+    for (number, writer) in (0..4).flat_map(|number| writers.iter().map(move |it| (number, *it))) {
+        let merge = Change::Merge(large.replace('x', &number.to_string()).into_bytes().into());
+        let Operation::Update(update) = asking::update("m", "", None) else { unreachable!() };
+        asking::ask(
+            &mut world,
+            writer,
+            Operation::Update(Box::new(Update { change: merge, ..*update })),
+        );
+    }
+    world.settle_mail();
+    let waiting = world.brokers[0].metrics().work_waiting_bytes as usize;
+    assert!(waiting > MAX / 4, "{waiting} bytes wait");
+    assert!(waiting <= (MAX + MAX / 8) / 2, "{waiting} bytes wait");
+    let counted = world.brokers[0].memory().used_for(MemoryUse::Input);
+    assert_eq!(counted, waiting);
+    world.quiesce();
+    let done: usize = writers.iter().map(|writer| world.clients[*writer].operated.len()).sum();
+    assert!((4..40).contains(&done), "{done} of forty have been done");
+    assert_eq!(world.brokers[0].memory().used_for(MemoryUse::Input), 0);
+    world.end();
 }

@@ -48,7 +48,7 @@ fn refusals(world: &mut World, client: usize) -> Vec<CloseCode> {
 }
 
 #[test]
-fn only_its_session_listens_and_whoever_knows_the_name_sends() {
+fn only_its_session_listens_and_who_knows_the_name_sends() {
     for_seeds(0..12, |seed| {
         let mut world = world(seed);
         let ann = asking::connect(&mut world, "ann");
