@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use tiderace_base::{Close, CloseCode, Now, SessionId, Span, Time};
+use tiderace_base::{Close, CloseCode, MemoryUse, Now, SessionId, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{Condition, Operation, Outturn, Token};
 
@@ -55,8 +55,9 @@ pub(crate) struct Guard {
     pub(crate) claimed: Option<SessionId>,
     /// The server alone publishes.
     pub(crate) read_only: bool,
-    /// The lock of the last update under a lock, and its fence.
-    pub(crate) fence: Option<(Path, u64)>,
+    /// The lock of the last update under a lock, and its fence; by the hash of its name, which may be far
+    /// longer than all else that is kept of the topic.
+    pub(crate) fence: Option<(u64, u64)>,
 }
 
 impl Guard {
@@ -80,26 +81,26 @@ impl Broker {
         if let Err(close) = self.may_operate(&operator, Action::Publish, &name) {
             return self.answer_operation(&operator, Err(close), effects);
         }
+        let room = match self.locks.by_name.len() {
+            ..LOCKS_MAX => self.check_room(MemoryUse::Names, price_of_lock(&name)),
+            _ => Err(CloseCode::TooManyTopics.into()),
+        };
         let locks = &mut self.locks;
-        let full = locks.by_name.len() >= LOCKS_MAX;
-        match locks.by_name.get_mut(&name) {
-            None if full => {
-                let result = Err(CloseCode::TooManyTopics.into());
-                self.answer_operation(&operator, result, effects);
-            }
-            None => self.grant(now, name, operator, Waiters::default(), effects),
-            Some(lock) if lock.holder == operator.session => {
+        match (locks.by_name.get_mut(&name), room) {
+            (None, Err(close)) => self.answer_operation(&operator, Err(close), effects),
+            (None, Ok(())) => self.grant(now, name, operator, Waiters::default(), effects),
+            (Some(lock), _) if lock.holder == operator.session => {
                 let (fence, said) = (lock.fence, self.records_said());
                 self.reserve_fences(fence);
                 self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
             }
-            Some(lock) if !patience.is_zero() && locks.ends.len() < WAITING_MAX => {
+            (Some(lock), _) if !patience.is_zero() && locks.ends.len() < WAITING_MAX => {
                 let until = now.time + patience;
                 locks.next_order += 1;
                 lock.waiters.push(locks.next_order, operator, until);
                 locks.ends.insert((until, locks.next_order), name);
             }
-            Some(_) => {
+            (Some(_), _) => {
                 let reason =
                     format!("another session holds the lock {name}; ask with patience, or later");
                 let result = Err(Close::new(CloseCode::LockHeld, reason));
@@ -121,6 +122,7 @@ impl Broker {
         let holder = operator.session;
         // Whatever else the session has asked for it is answered too, as if it came now.
         let same = std::iter::from_fn(|| waiters.pop_of(holder)).collect::<Vec<_>>();
+        self.memory.charge(MemoryUse::Names, price_of_lock(&name));
         self.locks.by_name.insert(name, Lock { holder, fence, waiters });
         self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
         for (end, operator) in same {
@@ -162,7 +164,9 @@ impl Broker {
             }
             return Err(CloseCode::LockNotHeld.into());
         }
-        if let Some(mut lock) = self.locks.by_name.remove(name)
+        let lock = self.locks.by_name.remove(name);
+        self.memory.refund(MemoryUse::Names, price_of_lock(name));
+        if let Some(mut lock) = lock
             && let Some((end, next)) = lock.waiters.pop()
         {
             self.locks.ends.remove(&end);
@@ -192,7 +196,7 @@ impl Broker {
     /// At a topic's home: the session is the only one that publishes there from now on.
     pub(crate) fn claim(&mut self, now: Now, operator: &Operator, path: &Path) -> Operated {
         self.may_operate(operator, Action::Publish, path)?;
-        let key = self.ensure_topic(now, path);
+        let key = self.admit_topic(now, path)?;
         let Some(topic) = self.topics.get_mut(key) else { return Ok(Outturn::Done) };
         let floor = || Home::starting(self.history.floor_of(path));
         let guard = topic.home.get_or_insert_with(floor).rare_mut().guard.get_or_insert_default();
@@ -306,7 +310,8 @@ impl Broker {
         let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
         let guard = topic.and_then(|topic| topic.home.as_ref()?.guard());
         let known = guard.and_then(|guard| guard.fence.as_ref());
-        fence > 0 && known.is_none_or(|(known, seen)| known != name || *seen <= fence)
+        fence > 0
+            && known.is_none_or(|(known, seen)| *known != name.stable_hash() || *seen <= fence)
     }
 
     /// At a topic's home: an update under a lock is written.
@@ -315,7 +320,7 @@ impl Broker {
         let key = self.find_topic(path);
         let topic = key.and_then(|key| self.topics.get_mut(key));
         if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
-            home.rare_mut().guard.get_or_insert_default().fence = Some((name.clone(), fence));
+            home.rare_mut().guard.get_or_insert_default().fence = Some((name.stable_hash(), fence));
         }
     }
 
@@ -333,6 +338,12 @@ impl Broker {
             self.operate(now, session, 0, operation, effects);
         }
     }
+}
+
+/// Bytes that a lock takes, here and with the session that holds it.
+fn price_of_lock(name: &Path) -> usize {
+    const LOCK_BYTES: usize = 2 * (size_of::<Path>() + size_of::<Lock>()) + 64;
+    LOCK_BYTES + name.as_str().len()
 }
 
 pub(crate) fn claimed_by_another(path: &Path) -> Close {

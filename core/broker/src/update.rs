@@ -192,7 +192,12 @@ impl Broker {
         if spec == **base {
             return Ok(base.clone());
         }
-        let spec = self.shared_spec(Arc::new(spec));
+        let spec = Arc::new(spec);
+        if !self.specs.contains(&spec) && !self.memory.has_room(MemoryUse::Names, spec.bytes()) {
+            self.sweep_specs();
+            self.check_room(MemoryUse::Names, spec.bytes())?;
+        }
+        let spec = self.shared_spec(spec);
         if spec.owner.is_none() {
             let base = base.clone();
             self.last_spec = Some(ReadSpec { text: text.into(), base, spec: spec.clone() });
@@ -269,17 +274,31 @@ impl Broker {
         key
     }
 
-    /// Topics of one kind share one specification.
+    /// Topics of one kind share one specification, which counts once, until it is found that no topic has
+    /// it any more. The caller has asked for room.
     pub(crate) fn shared_spec(&mut self, spec: Arc<TopicSpec>) -> Arc<TopicSpec> {
         if let Some(known) = self.specs.get(&spec) {
             return known.clone();
         }
         if self.specs.len() >= self.specs_swept_at {
-            self.specs.retain(|known| Arc::strong_count(known) > 1);
-            self.specs_swept_at = (self.specs.len() * 2).max(SPECS_KEPT);
+            self.sweep_specs();
         }
+        self.memory.charge(MemoryUse::Names, spec.bytes());
         self.specs.insert(spec.clone());
         spec
+    }
+
+    /// Forgets specifications that no topic has any more.
+    pub(crate) fn sweep_specs(&mut self) {
+        let memory = &self.memory;
+        self.specs.retain(|known| {
+            let stays = Arc::strong_count(known) > 1;
+            if !stays {
+                memory.refund(MemoryUse::Names, known.bytes());
+            }
+            stays
+        });
+        self.specs_swept_at = (self.specs.len() * 2).max(SPECS_KEPT);
     }
 
     pub(crate) fn run_of(&self, now: Now, path: &Path, properties: &[u8], body: &[u8]) -> Run {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crate::support::asking::{self, connect, create, path, tell};
 use crate::support::{Outgoing, Wish, World};
-use tiderace_base::{CloseCode, MemoryUse};
+use tiderace_base::{CloseCode, MemoryUse, Span};
 use tiderace_broker::{BrokerOptions, SlowConsumer};
+use tiderace_topics::Path;
 use tiderace_wire::{Change, Flags, Operation, Update};
 
 const MAX: usize = 1 << 20;
@@ -287,5 +288,54 @@ fn operations_that_wait_for_their_turn_have_a_price() {
     let done: usize = writers.iter().map(|writer| world.clients[*writer].operated.len()).sum();
     assert!((4..40).contains(&done), "{done} of forty have been done");
     assert_eq!(world.brokers[0].memory().used_for(MemoryUse::Input), 0);
+    world.end();
+}
+
+#[test]
+fn locks_and_claims_have_a_price() {
+    let name = "n".repeat(900);
+    let lock = |name| Operation::Lock { name, patience: Span::ZERO };
+    let claim = |path| Operation::Claim { path };
+    for ask in [&lock as &dyn Fn(Path) -> Operation, &claim] {
+        let mut world = world();
+        let ann = connect(&mut world, "ann");
+        let all = (0..5_000).map(|number| ask(path(&format!("{number}/{name}"))));
+        let mut answers = all.map(|operation| tell(&mut world, ann, operation));
+        let accepted = answers.by_ref().take_while(Result::is_ok).count();
+        assert!((200..1_300).contains(&accepted), "{accepted}");
+        assert_eq!(answers.next().unwrap().unwrap_err(), CloseCode::MemoryFull);
+        drop(answers);
+        assert!(used(&world) <= MAX + MAX / 8);
+        world.close(ann);
+        world.quiesce();
+        let bob = connect(&mut world, "bob");
+        assert!(
+            tell(&mut world, bob, lock(path("n"))).is_ok(),
+            "what was given back does not count"
+        );
+        world.close(bob);
+        world.end();
+        world.sweep();
+    }
+}
+
+/// Some bytes of a schema may be large when they are compiled.
+#[test]
+fn specifications_have_a_price_and_equal_ones_have_it_once() {
+    let mut world = world();
+    let ann = connect(&mut world, "ann");
+    let spec = |number| {
+        let schema = format!(r#"{{"pattern":"[a-z]{{1,100}}x{number}"}}"#);
+        format!(r#"{{"type":"json","schema":{schema}}}"#)
+    };
+    for number in 0..500 {
+        tell(&mut world, ann, create(&format!("same/{number}"), &spec(0), None)).unwrap();
+    }
+    let others = (1..500).map(|number| create(&format!("other/{number}"), &spec(number), None));
+    let accepted = others.take_while(|other| tell(&mut world, ann, other.clone()).is_ok()).count();
+    assert!((5..100).contains(&accepted), "{accepted} of some {} bytes each", spec(1).len());
+    assert!(used(&world) <= MAX + MAX / 8);
+    tell(&mut world, ann, asking::remove("other/**")).unwrap();
+    tell(&mut world, ann, create("other/0", &spec(500), None)).unwrap();
     world.end();
 }

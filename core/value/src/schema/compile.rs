@@ -22,8 +22,8 @@ const STEPS_MAX: usize = 2_000_000;
 /// The fields of a schema; of equal names the last.
 pub(super) type Keywords<'a> = BTreeMap<Cow<'a, str>, Json<'a>>;
 
-/// Compiles a schema; the first branch is the whole.
-pub(super) fn compile(bytes: &[u8]) -> Result<Vec<Branch>, SchemaError> {
+/// Compiles a schema; the first branch is the whole. With the bytes that its regular expressions take.
+pub(super) fn compile(bytes: &[u8]) -> Result<(Vec<Branch>, usize), SchemaError> {
     let top = |problem| SchemaError { at: String::new(), problem };
     if bytes.len() > SCHEMA_BYTES_MAX {
         return Err(top(SchemaProblem::TooMany { max: SCHEMA_BYTES_MAX, what: "bytes" }));
@@ -43,7 +43,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Vec<Branch>, SchemaError> {
         at: pointer(&compiler.branches, place, ""),
         problem,
     })?;
-    Ok(compiler.branches)
+    Ok((compiler.branches, AUTOMATA_BYTES_MAX - compiler.pattern_bytes_left))
 }
 
 pub(super) struct Compiler<'a> {

@@ -36,10 +36,14 @@ pub const SCHEMA_PARTS_MAX: usize = 4096;
 /// The most regular expressions of a schema.
 pub const SCHEMA_PATTERNS_MAX: usize = 64;
 
+/// What is made of one byte of a schema's text, at most: rules, names and values.
+const BYTES_PER_BYTE: usize = 12;
+
 /// A compiled schema.
 #[derive(Clone, Debug)]
 pub struct Schema {
     branches: Vec<Branch>,
+    bytes: usize,
 }
 
 /// Why a schema cannot be used, and because of which part of it.
@@ -134,7 +138,16 @@ impl Schema {
     /// # Errors
     /// Says what is wrong and where.
     pub fn parse(bytes: &[u8]) -> Result<Schema, SchemaError> {
-        compile::compile(bytes).map(|branches| Schema { branches })
+        let (branches, automata_bytes) = compile::compile(bytes)?;
+        let rules = branches.capacity() * size_of::<Branch>() + BYTES_PER_BYTE * bytes.len();
+        let bytes = rules + automata_bytes;
+        Ok(Schema { branches, bytes })
+    }
+
+    /// What it takes in memory, roughly, and seldom less: its text may be small and its regular
+    /// expressions large.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether a value fits. A step is about what one field or element costs, or 16 bytes of text;

@@ -52,6 +52,19 @@ pub struct TopicSpec {
     pub presence: bool,
 }
 
+impl TopicSpec {
+    /// What it takes in memory, roughly.
+    pub fn bytes(&self) -> usize {
+        let removal = self.removal.as_ref().map_or(0, |removal| {
+            removal.any.iter().map(|group| size_of_val(group) + size_of_val(&**group)).sum()
+        });
+        size_of::<TopicSpec>()
+            + self.owner.as_ref().map_or(0, |owner| owner.len())
+            + self.schema.as_ref().map_or(0, SchemaSpec::bytes)
+            + removal
+    }
+}
+
 /// How many messages are kept besides the current value. Zero means "this one does not count"; if
 /// neither counts there is no history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

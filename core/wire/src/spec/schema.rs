@@ -30,6 +30,11 @@ impl SchemaSpec {
         &self.0.0
     }
 
+    /// What it takes in memory, roughly.
+    pub fn bytes(&self) -> usize {
+        self.text().len() + self.0.1.bytes()
+    }
+
     /// Whether a value fits; and how many steps it took to find out, of which there are at most so
     /// many.
     ///
