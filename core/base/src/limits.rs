@@ -18,6 +18,14 @@ pub const REGEX_DEPTH_MAX: u32 = 16;
 /// Bytes of each automaton on the way from a regular expression to what is kept: this bounds the time
 /// of compiling, and what is kept is smaller.
 pub const REGEX_AUTOMATON_BYTES_MAX: usize = 24 * 1024;
+/// Bytes made on the way to automata after which a session takes in no more of its input in a turn: up
+/// to six milliseconds.
+pub const INTAKE_COMPILED_BYTES_MAX: u64 = 64 * 1024;
+/// The same for what cannot stop in its midst: what came before a login, or packets of one request. More
+/// is refused.
+pub const WHOLE_COMPILED_BYTES_MAX: u64 = 5 * INTAKE_COMPILED_BYTES_MAX;
+/// Messages inside one message of a transport after which a session stops, too.
+pub const INTAKE_MESSAGES_MAX: usize = 1024;
 /// Compiled bytes that the subscriptions of one session may hold.
 pub const REGEX_BYTES_PER_SESSION_MAX: usize = 1024 * 1024;
 /// Compiled bytes of the distinct patterns that one shard's subscriptions may hold: about as many

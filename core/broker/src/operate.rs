@@ -6,7 +6,7 @@
 //! answered once, or its session has ended.
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
-use tiderace_topics::Path;
+use tiderace_topics::{Path, compiled_bytes};
 use tiderace_wire::{Operation, Outturn, Page, Reply, SessionEntry, Token};
 
 use crate::Principal;
@@ -14,6 +14,7 @@ use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::faring::merge_sessions;
 use crate::fetch::merge_pages;
+use crate::price::COMPILED;
 use crate::work::Deferred;
 
 /// Who asks for an operation.
@@ -185,6 +186,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let said = self.begin_saying();
+        let compiled = compiled_bytes();
         let result = match operation {
             Operation::Create { path, spec, value } => {
                 self.create_topic(now, &operator, &path, &spec, value, effects)
@@ -219,6 +221,8 @@ impl Broker {
             Operation::Will(will) => self.check_will(&operator, will.as_deref()),
             Operation::Views | Operation::Session => Err(CloseCode::BadRequest.into()),
         };
+        // What the schemas of a specification or the expressions of a view have taken.
+        self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
         self.answer_stored(said, &operator, result, effects);
     }
 

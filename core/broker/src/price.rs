@@ -30,6 +30,12 @@ pub(crate) const COPIED_BYTES: u64 = 4;
 pub(crate) const GIVEN_BYTES: u64 = 64;
 /// One byte of a specification: a schema in it is compiled.
 pub(crate) const SPECIFICATION: u64 = 64;
+/// One byte made on the way from regular expressions to automata.
+pub(crate) const COMPILED: u64 = 24;
+/// One consumer that comes to a new queue.
+pub(crate) const PLACE: u64 = 64;
+/// One consumer that is asked whether it has room.
+pub(crate) const ASKED: u64 = 16;
 /// One topic that is looked at for a page.
 pub(crate) const TOPIC: u64 = 64;
 /// One kept message of an answer.

@@ -94,18 +94,21 @@ impl Broker {
         self.number_and_pass(now, from, run, origin, author, confirm, effects);
     }
 
-    /// Whether a publication has to wait: behind what is deferred of its session, or because its
-    /// values have to be checked against a schema and the turn's budget is spent.
+    /// Whether a publication has to wait: behind what is deferred of its session, or because the turn's
+    /// budget is spent and its values have to be checked against a schema, or its queue to be made.
     #[cold]
     fn is_publication_deferred(&mut self, now: Now, origin: SessionId, run: &Run) -> bool {
         if self.work.has(origin) {
             return true;
         }
         let destination = run.destination();
+        if destination.kind == Kind::Queue {
+            // Consumers by patterns come to each new queue.
+            return self.work.left(now) == 0 && !self.queues.has(&destination.path);
+        }
         let topic = self.find_topic(&destination.path).and_then(|key| self.topics.get(key));
         let spec = topic.map_or_else(|| self.options.topic(&destination.path), |it| &it.spec);
-        let is_checked = destination.kind == Kind::Topic && spec.schema.is_some();
-        self.work.left(now) == 0 && is_checked
+        self.work.left(now) == 0 && destination.kind == Kind::Topic && spec.schema.is_some()
     }
 
     /// The same, now.

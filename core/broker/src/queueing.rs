@@ -12,8 +12,12 @@ use tiderace_wire::{
 
 use crate::broker::Broker;
 use crate::effects::{Answer, Asker, Effects, Mail};
+use crate::price::{ASKED, PLACE};
 use crate::session::Subscription;
 use crate::topic::{bit, members};
+
+/// Consumers that may come to a queue, or be asked for room, for what a message costs anyway.
+const FREE_CONSUMERS: u64 = 32;
 
 impl Broker {
     /// Takes a numbered run into its queue.
@@ -27,7 +31,9 @@ impl Broker {
         let path = run.destination().path.clone();
         let mut out = Vec::new();
         let options = self.options.clone();
+        let before = (self.queues.attached_total(), self.queues.asked_total());
         self.queues.publish(now, run, |path| options.queue(path), &mut out);
+        self.charge_consumers(now, before);
         self.apply(now, out, effects);
         if self.queues.is_full(&path) {
             let told = self.full_queues.entry(path.clone()).or_default();
@@ -36,6 +42,16 @@ impl Broker {
                 let destination = Destination { kind: Kind::Queue, path };
                 self.tell_pause(now, from, destination, Some(Span::ZERO), effects);
             }
+        }
+    }
+
+    /// Charges what a message has cost beyond itself: consumers that came to its new queue, and many that
+    /// had no room.
+    fn charge_consumers(&mut self, now: Now, (attached, asked): (u64, u64)) {
+        let attached = self.queues.attached_total() - attached;
+        let asked = self.queues.asked_total() - asked;
+        if attached + asked > FREE_CONSUMERS {
+            self.work.charge_at(now, PLACE * attached + ASKED * asked);
         }
     }
 

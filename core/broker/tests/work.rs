@@ -5,7 +5,7 @@
 
 use crate::support::asking::{answer, ask, create, path, tell, update};
 use crate::support::keeping::Keeping;
-use crate::support::{Outgoing, Wish, World, for_seeds};
+use crate::support::{Outgoing, Wish, World, destination, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{BrokerMetrics, BrokerOptions};
 use tiderace_wire::{
@@ -326,4 +326,60 @@ fn what_a_schema_costs_is_charged_and_publications_wait_for_their_turn() {
     world.quiesce();
     assert!(world.is_confirmed(ann, last));
     assert!(metrics(&world).work_turn_most <= TURN_UNITS_MAX);
+}
+
+#[test]
+fn what_is_compiled_for_a_specification_is_charged() {
+    let mut world = world(1);
+    let ann = world.connect(0, "ann");
+    let create = |number: usize| {
+        let text = format!(r#"{{"schema":{{"pattern":"(a|b|[c-x]{{1,40}}){{1,20}}{number}"}}}}"#);
+        Operation::Create {
+            path: path(&format!("m/{number}")),
+            spec: text.into_bytes().into(),
+            value: None,
+        }
+    };
+    let before = metrics(&world);
+    let tokens = ask_all(&mut world, ann, (0..20).map(create).collect());
+    let mut turns = 1;
+    while world.has_mail() {
+        let before = metrics(&world).work;
+        world.work(0);
+        let spent = metrics(&world).work - before;
+        assert!(spent <= TURN_UNITS_MAX, "one turn spent {spent} units");
+        turns += 1;
+    }
+    // It is refused, which takes as long as the bytes that it was allowed: two in each turn.
+    assert!(turns >= 10, "{turns} turns");
+    assert!(metrics(&world).work - before.work >= 20 * 96 * 1024 * 20);
+    for token in tokens {
+        assert_eq!(answer(&world, ann, token).unwrap().unwrap_err(), CloseCode::BadSpecification);
+    }
+}
+
+#[test]
+fn a_new_queue_costs_what_its_consumers_do() {
+    let mut world = world(1);
+    let mal = world.connect(0, "mal");
+    let wishes = (0..3_000).map(|_| Wish { explicit: true, ..Wish::to("queue:q/**") }).collect();
+    world.subscribe_all(mal, wishes);
+    world.quiesce();
+    let sender = world.connect(0, "mal");
+    let mut commands = Commands::new();
+    commands.begin_turn(tiderace_base::Time::ZERO);
+    for number in 0..200 {
+        commands.message(&destination(&format!("queue:q/{number}")));
+        commands.publish(b"x", tiderace_wire::Meta::default(), None);
+    }
+    world.commands(sender, &mut commands);
+    assert!(metrics(&world).work_waiting > 150, "most of them wait");
+    while world.has_mail() {
+        let before = metrics(&world).work;
+        world.work(0);
+        let spent = metrics(&world).work - before;
+        assert!(spent <= TURN_UNITS_MAX, "one turn spent {spent} units");
+    }
+    assert_eq!(metrics(&world).work_waiting, 0);
+    assert_eq!(world.brokers[0].metrics().queues, 200);
 }

@@ -10,6 +10,8 @@
 
 mod shorten;
 
+use std::cell::Cell;
+
 use regex_automata::dfa::{Automaton as _, StartKind, dense, sparse};
 use regex_automata::nfa::thompson;
 use regex_automata::util::{primitives::StateID, start};
@@ -24,6 +26,18 @@ pub enum Extent {
     Whole,
     /// Some part of it.
     Part,
+}
+
+thread_local! {
+    static WORK_BYTES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What this thread has made on the way to automata since it began, in bytes: compiling takes up to a
+/// tenth of a second for each MiB, whether the expression is refused in the end or not. It is counted
+/// for the thread because expressions are compiled deep inside of what reads selectors, schemas and
+/// views, and whoever calls that has a budget to charge: the difference of before and after.
+pub fn work_bytes() -> u64 {
+    WORK_BYTES.get()
 }
 
 /// A compiled expression.
@@ -60,6 +74,13 @@ impl Automaton {
     /// # Errors
     /// When they are not enough, or the expression looks at Unicode's word boundaries.
     pub fn compile(hir: Hir, extent: Extent, bytes_max: usize) -> Result<Made, Refused> {
+        let made = Automaton::make(hir, extent, bytes_max);
+        let work_bytes = made.as_ref().map_or(bytes_max, |made| made.work_bytes);
+        WORK_BYTES.set(WORK_BYTES.get() + work_bytes as u64);
+        made
+    }
+
+    fn make(hir: Hir, extent: Extent, bytes_max: usize) -> Result<Made, Refused> {
         let bytes_max = Some(bytes_max);
         let (start_kind, anchored) = match extent {
             Extent::Whole => (StartKind::Anchored, Anchored::Yes),
@@ -134,6 +155,16 @@ mod tests {
     fn compile(text: &str, extent: Extent) -> Result<Automaton, Refused> {
         let hir = regex_syntax::parse(text).unwrap();
         Automaton::compile(hir, extent, 64 << 10).map(|made| made.automaton)
+    }
+
+    #[test]
+    fn what_is_refused_costs_as_much_as_it_was_allowed() {
+        let before = work_bytes();
+        compile("[ab]*a[ab]{20}", Extent::Whole).unwrap_err();
+        assert_eq!(work_bytes() - before, 64 << 10);
+        let before = work_bytes();
+        compile("a[b-x]{3}", Extent::Whole).unwrap();
+        assert!((1..64 << 10).contains(&(work_bytes() - before)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab, Time};
 use tiderace_topics::{Path, PatternIndex};
 use tiderace_wire::{Run, SubscriptionKey, Target, Window, is_temporary};
 
-use crate::consumer::{Consumer, Flight};
+use crate::consumer::{Consumer, Flight, Place};
 use crate::dispatch::Dispatch;
 use crate::queue::Queue;
 use crate::upkeep::{TURN_STEPS, Walk};
@@ -72,6 +72,8 @@ pub struct Queues {
     pub(crate) expired: u64,
     /// How often a consumer was asked whether it has room.
     pub(crate) asked: u64,
+    /// How often a consumer came to a queue.
+    pub(crate) attached: u64,
     /// Messages ready in all queues.
     pub(crate) ready: usize,
     /// Bytes of messages in all queues.
@@ -101,6 +103,7 @@ impl Queues {
             sweep_at: 0,
             expired: 0,
             asked: 0,
+            attached: 0,
             ready: 0,
             bytes: 0,
             memory,
@@ -128,6 +131,16 @@ impl Queues {
     /// How often consumers were asked whether they have room, since the start.
     pub fn asked_total(&self) -> u64 {
         self.asked
+    }
+
+    /// How often consumers came to a queue, those by patterns to each that they name, since the start.
+    pub fn attached_total(&self) -> u64 {
+        self.attached
+    }
+
+    /// Whether there is a queue of that name.
+    pub fn has(&self, path: &Path) -> bool {
+        self.names.contains_key(path)
     }
 
     /// Messages ready and bytes held, over all queues.
@@ -301,6 +314,7 @@ impl Queues {
             }
         }
         let queues = std::mem::take(&mut consumer.queues);
+        self.memory.refund(MemoryUse::Names, PLACE_BYTES * queues.len());
         let left = consumer.end(handed, ending);
         for flight in left.taken {
             self.taken(flight, ending == Ending::Lost, effects);
@@ -392,6 +406,8 @@ impl Queues {
         }
         let place = queue.lines.attach(consumer_key, consumer);
         consumer.queues.insert(queue_key, place);
+        self.attached += 1;
+        self.memory.charge(MemoryUse::Names, PLACE_BYTES);
     }
 
     /// Puts messages at their place in a queue.
@@ -517,5 +533,7 @@ fn price_of(path: &Path) -> usize {
     QUEUE_BYTES + 2 * path.as_str().len()
 }
 
+/// What a consumer takes at one queue: its place in both, in tables that are half empty after they have grown.
+const PLACE_BYTES: usize = 2 * (size_of::<(Key, Place)>() + size_of::<Key>());
 /// The record with its share of the tables.
 const QUEUE_BYTES: usize = 2 * size_of::<Queue>() + 128;

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::support::{
     consume, consumer, destination, options, queues_within, receivers, run, selective, session,
 };
-use tiderace_base::{Now, ShardId, Time};
-use tiderace_queues::{Consume, Ending};
+use tiderace_base::{Memory, Now, ShardId, Time};
+use tiderace_queues::{Consume, Ending, Queues};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
 
@@ -140,4 +141,33 @@ fn a_pattern_finds_many_queues_in_slices() {
     }
     assert_eq!(effects.len(), 100_001);
     assert_eq!(queues.depth().0, 0);
+}
+
+#[test]
+fn places_of_consumers_by_patterns_count_in_the_memory_until_they_leave() {
+    let memory = Rc::new(Memory::new(1 << 30));
+    let mut queues = Queues::new(Rc::clone(&memory));
+    let mut effects = Vec::new();
+    for number in 0..200u32 {
+        let target = Target::Pattern(Kind::Queue, Pattern::parse("q/**").unwrap());
+        let consume = Consume { target, selector: None, ..selective(number, "TRUE") };
+        queues.consume(Now::default(), &consume, options, &mut effects);
+    }
+    let before = memory.used();
+    for number in 0..100 {
+        let path = Path::parse(&format!("q/{number}")).unwrap();
+        let mut builder = RunBuilder::new(Destination { kind: Kind::Queue, path }, Time::ZERO);
+        builder.finish(b"body", Meta::default());
+        let mut run = builder.build();
+        run.number(ShardId(0), number + 1);
+        queues.publish(Now::default(), Arc::new(run), options, &mut effects);
+    }
+    assert_eq!(queues.attached_total(), 200 * 100);
+    let with_places = memory.used();
+    assert!(with_places - before > 200 * 100 * 48, "{} bytes", with_places - before);
+    for number in 0..200u32 {
+        let ending = (0, Ending::Orderly);
+        queues.leave(Now::default(), session(number), SubscriptionKey(0), ending, &mut effects);
+    }
+    assert!(with_places - memory.used() > 200 * 100 * 48, "they are given back");
 }

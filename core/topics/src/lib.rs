@@ -21,4 +21,5 @@ pub use path::{Path, PathError};
 pub use pattern::{Level, Pattern};
 pub use regex::Regex;
 pub use selector::{Selector, SelectorError};
+pub use tiderace_expression::work_bytes as compiled_bytes;
 pub use tree::{Tree, is_at_or_below, order};

@@ -18,6 +18,7 @@ mod exchange;
 mod framing;
 pub mod hand_over;
 mod http;
+mod intake;
 mod operation;
 mod output;
 mod position;
@@ -39,6 +40,7 @@ pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
 pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use hand_over::{ALIAS_BYTES_MAX, ALIAS_BYTES_MIN, HandOver};
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn};
+pub use intake::Intake;
 pub use operation::{
     Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,
     Outturn, Page, Reading, Replay, SessionEntry, SessionState, TopicEntry, Update, ViewEntry,

@@ -50,6 +50,10 @@ pub struct Context<'a> {
     /// Set by a session that has logged in to be found by this alias until it ends; at most once. The
     /// answer is [`Session::aliased`].
     pub alias: Option<Box<[u8]>>,
+    /// Set by a session that takes in no more in this turn, since others would wait for it
+    /// ([`crate::Intake`]): how many bytes of a message it has taken in. The rest comes again in the next
+    /// turn as a message of its own. Of a stream [`Progress::consumed`] says how many; any number will do.
+    pub stopped: Option<usize>,
 }
 
 impl<'a> Context<'a> {
@@ -65,6 +69,7 @@ impl<'a> Context<'a> {
             takeover: None,
             hand_over: None,
             alias: None,
+            stopped: None,
         }
     }
 }

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Confirm, Context, Delivery, Incoming, Kind, Opening, Output, Progress, Reply, Session, Side,
-    SubscriptionKey, Token,
+    Confirm, Context, Delivery, Incoming, Intake, Kind, Opening, Output, Progress, Reply, Session,
+    Side, SubscriptionKey, Token,
 };
 
 use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
@@ -100,13 +100,21 @@ impl NativeSession {
     /// Reads the messages of one transport message.
     fn read(&mut self, now: Now, bytes: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
         let mut messages = Messages::new(bytes);
-        let mut requests = 0;
+        let mut requests = self.rare.as_mut().map_or(0, |rare| std::mem::take(&mut rare.requests));
+        let mut intake = Intake::begin();
         loop {
             match self.state {
                 State::LoggingIn => return self.keep_early(messages.rest()),
                 State::Leaving => return Ok(()),
                 State::Fresh | State::Established => {}
             }
+            let left = messages.rest().len();
+            if left > 0 && intake.is_full() {
+                self.rare().requests = requests;
+                context.stopped = Some(bytes.len() - left);
+                return Ok(());
+            }
+            intake.note_message();
             let Some(message) = messages.next() else { return Ok(()) };
             let (kind, payload) = message.map_err(malformed)?;
             let message = ClientMessage::read(kind, payload).map_err(malformed)?;

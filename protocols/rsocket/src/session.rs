@@ -36,8 +36,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now, RateLimiter, Span, Time};
 use tiderace_wire::{
-    Context, Delivery, Incoming, Opening, Output, Progress, Reply, Session, SubscriptionKey,
-    Takeover, Token,
+    Context, Delivery, Incoming, Intake, Opening, Output, Progress, Reply, Session,
+    SubscriptionKey, Takeover, Token,
 };
 
 use crate::frame::{FRAME_BYTES_MAX, PREFIX_BYTES, Split, split};
@@ -285,7 +285,12 @@ impl Session for RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<Progress, Close> {
         let mut progress = Progress::default();
+        let intake = Intake::begin();
         while self.reads() {
+            if intake.is_full() {
+                context.stopped = Some(progress.consumed);
+                break;
+            }
             let rest = input.get(progress.consumed..).unwrap_or_default();
             match split(rest, self.frame_bytes_max())? {
                 Split::Need(need) => {

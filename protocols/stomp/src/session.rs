@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
-    Bases, Command, Commands, Context, Delivery, Destination, Output, Progress, Reply, Session,
-    Settle, TemporaryName, Token,
+    Bases, Command, Commands, Context, Delivery, Destination, Intake, Output, Progress, Reply,
+    Session, Settle, TemporaryName, Token,
 };
 
 use crate::error::{bad_header, fault, missing, shown, unreadable};
@@ -141,11 +141,16 @@ impl StompSession {
         if let Err(need) = pending.ready(input) {
             return Ok(Progress { consumed: 0, need });
         }
+        let intake = Intake::begin();
         loop {
             let rest = input.get(at..).unwrap_or_default();
             at += frame::eols(rest);
             let rest = input.get(at..).unwrap_or_default();
             if rest.is_empty() || self.is_waiting() {
+                return Ok(Progress { consumed: at, need: 0 });
+            }
+            if intake.is_full() {
+                context.stopped = Some(at);
                 return Ok(Progress { consumed: at, need: 0 });
             }
             if self.state == State::Leaving {

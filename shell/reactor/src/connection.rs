@@ -411,6 +411,9 @@ impl Flags {
     /// It is carried by a stream of an HTTP/2 connection: its tunnel is in the shard's table.
     pub(crate) const TUNNEL: u32 = 1 << 19;
 
+    /// Its session, or what carries it, has had its share of this turn and has more to take in.
+    pub(crate) const STOPPED: u32 = 1 << 21;
+
     pub(crate) fn has(self, flag: u32) -> bool {
         self.0 & flag != 0
     }

@@ -9,6 +9,7 @@
 use std::io;
 
 use tiderace_base::{Close, CloseCode, Key, Span};
+use tiderace_wire::Intake;
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
@@ -42,9 +43,10 @@ impl<D: Driver> Shard<D> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut budget = turn_read_bytes(self.shared.doors.len());
         let most = READ_BYTES.min(budget);
+        let intake = Intake::begin();
         let mut done = 0;
         for key in &list {
-            if budget == 0 || self.post.kept() >= TURN_LETTERS {
+            if budget == 0 || self.post.kept() >= TURN_LETTERS || intake.is_full() {
                 break;
             }
             let count = self.read(*key, &mut buffer, most);
@@ -54,7 +56,7 @@ impl<D: Driver> Shard<D> {
         // What came by HTTP/2 has been taken apart and goes on.
         let mut inbox = std::mem::take(&mut self.lists.inbox);
         for key in inbox.drain(..) {
-            if budget == 0 || self.post.kept() >= TURN_LETTERS {
+            if budget == 0 || self.post.kept() >= TURN_LETTERS || intake.is_full() {
                 self.lists.read.push(key);
                 continue;
             }
@@ -75,9 +77,16 @@ impl<D: Driver> Shard<D> {
     /// Handles again what connections have read but their sessions did not take in.
     pub(crate) fn handle_again(&mut self) {
         let mut list = std::mem::take(&mut self.lists.again);
-        for key in list.drain(..) {
-            self.again(key);
+        let intake = Intake::begin();
+        let mut done = 0;
+        for key in &list {
+            if intake.is_full() {
+                break;
+            }
+            self.again(*key);
+            done += 1;
         }
+        list.drain(..done);
         list.append(&mut self.lists.again);
         self.lists.again = list;
     }
@@ -234,6 +243,10 @@ impl<D: Driver> Shard<D> {
         };
         let flags = &mut connection.flags;
         flags.clear(Flags::AGAIN_LISTED);
+        if flags.has(Flags::STOPPED) && flags.has(Flags::PAUSED) {
+            return;
+        }
+        flags.clear(Flags::STOPPED);
         if flags.has(Flags::HELD) {
             flags.clear(Flags::HELD);
             self.lists.read(key, flags);
@@ -273,6 +286,7 @@ impl<D: Driver> Shard<D> {
     /// Handles bytes by the connection's stage and says how many are done with.
     fn consume(&mut self, key: Key, bytes: &mut [u8]) -> usize {
         let mut consumed = 0;
+        let intake = Intake::begin();
         loop {
             let Some(connection) = self.connections.get_mut(key) else {
                 return bytes.len();
@@ -281,6 +295,10 @@ impl<D: Driver> Shard<D> {
                 return bytes.len();
             };
             connection.need = 0;
+            if intake.is_full() && !rest.is_empty() {
+                self.go_on_later(key);
+                return consumed;
+            }
             let outcome = match &connection.stage {
                 _ if rest.is_empty() => return consumed,
                 Stage::Sniff => self.sniff(key, rest),
@@ -337,6 +355,14 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// A connection has had its share of this turn: it goes on in the next, or when it is read again.
+    pub(crate) fn go_on_later(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.flags.set(Flags::STOPPED);
+            self.lists.again(key, &mut connection.flags);
+        }
+    }
+
     /// Gives a stream's bytes to its session.
     fn stream(&mut self, key: Key, bytes: &[u8]) -> Step {
         let waited = !self.is_established(key);
@@ -346,6 +372,7 @@ impl<D: Driver> Shard<D> {
             Ok(())
         });
         let failed = outcome.is_err();
+        let stopped = self.asked.stopped.take().is_some();
         self.after_call(key, outcome);
         self.drain_effects();
         if failed {
@@ -353,6 +380,9 @@ impl<D: Driver> Shard<D> {
         }
         if let Some(connection) = self.connections.get_mut(key) {
             connection.need = u32::try_from(progress.need).unwrap_or(u32::MAX);
+        }
+        if stopped {
+            self.go_on_later(key);
         }
         let consumed = progress.consumed.min(bytes.len());
         // A login that was decided at once has not found what came behind it: it was not kept yet.
@@ -425,6 +455,8 @@ impl<D: Driver> Shard<D> {
         match &connection.stage {
             Stage::Closing { .. } if connection.flags.has(Flags::SHUT) => self.forget(key),
             Stage::Closing { .. } => {}
+            // It has more to take in, and comes back here then.
+            _ if connection.flags.has(Flags::STOPPED) => {}
             Stage::Live(live) if live.verifying => {}
             Stage::Live(live) if live.is_resident() => {}
             // Pipelined requests wait for room to answer.

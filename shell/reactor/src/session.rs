@@ -106,6 +106,7 @@ impl<D: Driver> Shard<D> {
         self.asked.stream = context.stream.take();
         self.asked.takeover = context.takeover.take();
         self.asked.hand_over = context.hand_over.take();
+        self.asked.stopped = context.stopped.take();
         if let Some(alias) = context.alias.take() {
             self.asked.alias = Some(alias);
         }
@@ -284,6 +285,9 @@ impl<D: Driver> Shard<D> {
             connection.flags.clear(Flags::PAUSED);
             self.metrics.paused.sub(1);
             self.lists.read(key, &mut connection.flags);
+            if connection.flags.has(Flags::STOPPED) {
+                self.lists.again(key, &mut connection.flags);
+            }
             self.unblock(key);
             // A resident's deadline counts again.
             self.rearm(key);
@@ -329,6 +333,8 @@ pub(crate) struct Wishes {
     pub(crate) done: Option<(Key, Ticket)>,
     /// Whom its client wants to go on with.
     pub(crate) hand_over: Option<HandOver>,
+    /// How much of a message the session has taken in, if it goes on in the next turn.
+    pub(crate) stopped: Option<usize>,
     /// The connection that is to be handed over when its handling is over.
     pub(crate) seeks: Option<(Key, HandOver)>,
     /// The connection that was not taken by whom it sought, while its new session is told.

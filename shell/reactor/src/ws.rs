@@ -7,7 +7,7 @@
 
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_websocket::{CloseError, Event, MessageKind, encode_close, encode_ping, encode_pong};
-use tiderace_wire::{Incoming, Progress};
+use tiderace_wire::{Incoming, Intake, Progress};
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Live, Rest, Stage, Transport};
@@ -21,12 +21,13 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn websocket(&mut self, key: Key, bytes: &mut [u8]) -> Step {
         let mut consumed = 0;
         let early = self.is_early(key);
+        let intake = Intake::begin();
         let outcome = loop {
             let rest = bytes.get_mut(consumed..).unwrap_or_default();
             match self.frame(key, rest) {
                 Ok(Frame { consumed: count, more }) => {
                     consumed += count;
-                    if !more {
+                    if !more || intake.is_full() {
                         break Ok(());
                     }
                 }
@@ -34,6 +35,9 @@ impl<D: Driver> Shard<D> {
             }
         };
         let failed = outcome.is_err();
+        if intake.is_full() && consumed < bytes.len() {
+            self.go_on_later(key);
+        }
         let probing = self.asked.takeover.is_some();
         let stays = !probing && self.asked.hand_over.is_none();
         self.after_call(key, outcome);
@@ -122,9 +126,18 @@ impl<D: Driver> Shard<D> {
     fn whole(&mut self, key: Key, text: bool, bytes: &[u8]) -> Result<(), Ended> {
         let message = Incoming { text, bytes };
         self.call(key, |session, now, context| session.message(now, message, context))?;
-        if self.asked.hand_over.is_some() {
-            let rest = Rest { bytes: bytes.to_vec(), whole: Some(text), ..Rest::default() };
+        let taken = self.asked.stopped.take();
+        let left = match taken {
+            _ if self.asked.hand_over.is_some() => bytes,
+            Some(taken) => bytes.get(taken..).unwrap_or_default(),
+            None => &[],
+        };
+        if !left.is_empty() {
+            let rest = Rest { bytes: left.to_vec(), whole: Some(text), ..Rest::default() };
             self.put_rest(key, Box::new(rest));
+        }
+        if taken.is_some() {
+            self.go_on_later(key);
         }
         Ok(())
     }
@@ -182,6 +195,9 @@ impl<D: Driver> Shard<D> {
             progress = session.receive(now, bytes, context)?;
             Ok(())
         })?;
+        if self.asked.stopped.take().is_some() {
+            self.go_on_later(key);
+        }
         Ok(progress)
     }
 

@@ -4,7 +4,7 @@
 //! without an answer.
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Answer, Context, Request, Response};
+use tiderace_wire::{Answer, Context, Intake, Request, Response};
 
 use super::polling::Polling;
 use super::{Carrier, EngineSession, handshake, text_form};
@@ -99,7 +99,9 @@ impl EngineSession {
             }
             None => request.body,
         };
+        let intake = Intake::begin();
         for packet in form.packets(body, self.options.packets_max) {
+            intake.check_whole("one request")?;
             if !self.packet(now, &packet?, context)? {
                 return Ok(false);
             }

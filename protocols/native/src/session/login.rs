@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Command, Context, Credentials, Position, write_varint};
+use tiderace_wire::{Command, Context, Credentials, Intake, Position, write_varint};
 
 use super::{NativeSession, State, say};
 use crate::codec::{Auth, Hello, ServerMessage, VERSION, Welcome, feature};
@@ -58,7 +58,14 @@ impl NativeSession {
             self.name = Some(name);
             self.state = State::Established;
             let early = std::mem::take(&mut self.rare().early);
-            self.read(now, &early, context)?;
+            let mut rest = &*early;
+            let intake = Intake::begin();
+            loop {
+                self.read(now, rest, context)?;
+                intake.check_whole("what came before WELCOME")?;
+                let Some(taken) = context.stopped.take() else { break };
+                rest = rest.get(taken..).unwrap_or_default();
+            }
         } else if let Some(request) = self.rare.as_mut().and_then(|rare| rare.login.take()) {
             say(&ServerMessage::LoggedIn { request, name: &name }, &mut context.output);
             self.name = Some(name);

@@ -28,6 +28,8 @@ pub(super) struct Rare {
     pub(super) settled: VecDeque<u32>,
     /// Requests whose answers may be large and that have not been answered.
     pub(super) large_answers: Vec<u32>,
+    /// Messages besides PUBLISH of a message of the transport that is taken in over several turns.
+    pub(super) requests: usize,
     /// Bytes that may still be sent, if the client counts.
     pub(super) credit: Option<i64>,
     /// By home how far the client has come since positions were told.
@@ -49,6 +51,7 @@ impl Rare {
             && self.topics.is_empty()
             && self.settled.is_empty()
             && self.large_answers.is_empty()
+            && self.requests == 0
             && self.credit.is_none()
             && self.reached.is_empty()
     }

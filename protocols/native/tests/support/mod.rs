@@ -45,6 +45,8 @@ pub struct Rig {
     /// Every command, as text, in order.
     pub commands: Vec<Command>,
     pub end: Option<Close>,
+    /// In how many turns the last message was taken in.
+    pub pieces: usize,
 }
 
 impl Rig {
@@ -64,6 +66,7 @@ impl Rig {
             queue: OutQueue::new(),
             commands: Vec::new(),
             end: None,
+            pieces: 0,
         }
     }
 
@@ -93,8 +96,22 @@ impl Rig {
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8]) {
-        let message = Incoming { text: false, bytes };
-        self.call(|session, now, context| session.message(now, message, context));
+        let mut rest = bytes;
+        self.pieces = 0;
+        loop {
+            let message = Incoming { text: false, bytes: rest };
+            let mut taken = rest.len();
+            self.call(|session, now, context| {
+                session.message(now, message, context)?;
+                taken = context.stopped.unwrap_or(taken);
+                Ok(())
+            });
+            rest = &rest[taken..];
+            self.pieces += 1;
+            if rest.is_empty() || self.end.is_some() {
+                return;
+            }
+        }
     }
 
     pub fn reply(&mut self, reply: Reply) {

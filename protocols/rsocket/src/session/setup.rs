@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now, Span};
-use tiderace_wire::{Command, Context, Credentials};
+use tiderace_wire::{Command, Context, Credentials, Intake};
 
 use super::resume::{Kept, check_version};
 use super::{Marks, RSocketSession, State, describe};
@@ -169,12 +169,14 @@ impl RSocketSession {
         self.grant_lease(now, &mut context.output);
         let early = std::mem::take(&mut self.rare().early);
         let mut rest = early.as_slice();
+        let intake = Intake::begin();
         while let Some((len, behind)) = rest.split_first_chunk::<LENGTH_BYTES>() {
             let len = u32::from_be_bytes(*len) as usize;
             let (frame, behind) = behind.split_at_checked(len).unwrap_or_default();
             rest = behind;
             if self.state == State::Established {
                 self.frame(now, frame, context)?;
+                intake.check_whole("what came before the login was done")?;
             }
         }
         Ok(())

@@ -26,6 +26,8 @@ pub struct Rig {
     pub commands: Vec<Command>,
     pub alias: Option<Box<[u8]>>,
     pub end: Option<Close>,
+    /// In how many turns the last bytes were taken in.
+    pub pieces: usize,
 }
 
 impl Rig {
@@ -52,6 +54,7 @@ impl Rig {
             commands: Vec::new(),
             alias: None,
             end: None,
+            pieces: 0,
         }
     }
 
@@ -84,13 +87,21 @@ impl Rig {
     }
 
     fn take_in(&mut self) {
-        let input = std::mem::take(&mut self.input);
-        let mut consumed = 0;
-        self.call(|session, now, context| {
-            consumed = session.receive(now, &input, context)?.consumed;
-            Ok(())
-        });
-        self.input = input[consumed..].to_vec();
+        self.pieces = 0;
+        loop {
+            let input = std::mem::take(&mut self.input);
+            let (mut consumed, mut stopped) = (0, false);
+            self.call(|session, now, context| {
+                consumed = session.receive(now, &input, context)?.consumed;
+                stopped = context.stopped.is_some();
+                Ok(())
+            });
+            self.input = input[consumed..].to_vec();
+            self.pieces += 1;
+            if !stopped {
+                return;
+            }
+        }
     }
 
     pub fn request(
