@@ -3,7 +3,7 @@
 import json
 
 import rswire
-from dear import BYTES_MAX, dear
+from dear import BYTES_MAX, Attack, dear
 from dear_values import counted, native_hello, push_all, varint_low
 from hostile_engineio import dial
 from wire import Client, encode, unique
@@ -24,7 +24,7 @@ class Stomp:
         fields = {"id": number, "destination": f"/{kind}/{topic.replace('/', '.')}"}
         return encode("SUBSCRIBE", fields | ({"selector": selector} if selector else {}))
 
-    def unsubscribe(self, number):
+    def unsubscribe(self, number, topic):
         return encode("UNSUBSCRIBE", {"id": number})
 
     def consume(self, number, queue, selector=None):
@@ -52,22 +52,15 @@ class SocketIo:
         return b"42" + json.dumps(arguments, separators=(",", ":")).encode() + b"\x1e"
 
     def subscribe(self, number, topic, selector=None):
+        # A session may subscribe once to each name.
+        topic = f"[{topic}, {number}]"
         return self.event("subscribe", topic, {"selector": selector} if selector else {})
 
-    def unsubscribe(self, number):
-        return self.event("unsubscribe", number)
-
-    def consume(self, number, queue, selector=None):
-        return self.event("receive", queue, {"prefetch": 1})
+    def unsubscribe(self, number, topic):
+        return self.event("unsubscribe", f"[{topic}, {number}]")
 
     def publish(self, topic):
         return self.event("publish", topic, "x", {"headers": {COLOUR: "blue"}})
-
-    def send(self, queue):
-        return self.event("send", queue, "x", {"headers": {COLOUR: "blue"}})
-
-    def serve(self, number, service):
-        return self.event("serve", service)
 
     def operate(self, number, operation):
         return self.event("operate", operation)
@@ -87,10 +80,10 @@ class Native:
 
     def subscribe(self, number, topic, selector=None, kind=0):
         flags = (8 if selector else 0) | (256 if any(mark in topic for mark in "*[?") else 0)
-        payload = varint_low(0) + varint_low(number) + varint_low(flags) + bytes([kind]) + counted(topic.encode())
+        payload = varint_low(number + 1 if number < 2_000 else 0) + varint_low(number) + varint_low(flags) + bytes([kind]) + counted(topic.encode())
         return self.message(3, payload + (counted(selector.encode()) if selector else b""))
 
-    def unsubscribe(self, number):
+    def unsubscribe(self, number, topic):
         return self.message(4, varint_low(0) + varint_low(number))
 
     def consume(self, number, queue, selector=None):
@@ -174,7 +167,7 @@ def many(name, *needs):
                 continue
 
             def attack(speaker=speaker):
-                one = speaker()
+                one, deep = speaker(), name.startswith("a queue of")
                 had, then = prepare(one)
                 sessions, size = [], 0
                 sent = one.session()
@@ -186,12 +179,14 @@ def many(name, *needs):
                 rest = bytearray()
                 while then and size + len(rest) < BYTES_MAX:
                     rest += then(len(rest))
-                yield
+                has = {} if needs == ("operate",) or deep else {"tiderace_subscriptions": 1_000}
                 if then is None:
-                    for session in sessions:
-                        session.close()
-                    return []
-                return [*sessions, push_all(sent, one.framed(bytes(rest)))]
+                    sent.close()
+                    return Attack(ends=sessions, grows={"tiderace_sessions": 1 - len(sessions)}, has=has)
+                grows = "tiderace_calls_total" if "call" in needs else "tiderace_messages_received_total"
+                if deep:
+                    grows = "tiderace_subscriptions"
+                return Attack([(sent, one.framed(bytes(rest)))], holds=sessions, grows={grows: 20}, has=has)
 
             dear(speaker.name, name)(attack)
         return prepare
@@ -251,7 +246,12 @@ def globs(one):
 def churn(one):
     topic = unique("m")
     had = parts(lambda n: one.subscribe(n % 1_000, f"*{n}*a*/*"))
-    return had, lambda at: one.subscribe(2_000, f"*m*{at}*/*") + one.publish(f"{topic}/a") + one.unsubscribe(2_000)
+
+    def then(at):
+        glob = f"*m*{at}*/*"
+        return one.subscribe(2_000, glob) + one.publish(f"{topic}/a") + one.unsubscribe(2_000, glob)
+
+    return had, then
 
 
 @many("thousands of consumers by a pattern, and messages to new queues", "consume", "send")
