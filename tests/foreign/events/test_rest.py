@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -186,3 +187,43 @@ def test_many_at_once(topic):
 
     with ThreadPoolExecutor(50) as pool:
         assert all(pool.map(turn, range(200)))
+
+
+def test_a_value_is_told_only_if_it_is_the_wanted_one(topic):
+    call("PUT", f"/topics/{topic}", b"one")
+    tag = call("GET", f"/topics/{topic}").headers["ETag"]
+    call("PUT", f"/topics/{topic}", b"two")
+    for method in ("GET", "HEAD"):
+        assert call(method, f"/topics/{topic}", If_Match=tag).status_code == 412
+        assert call(method, f"/topics/{topic}", If_Match="*").status_code == 200
+    now = call("GET", f"/topics/{topic}").headers["ETag"]
+    assert call("GET", f"/topics/{topic}", If_Match=f"{tag}, {now}").text == "two"
+    assert call("PUT", f"/topics/{topic}", b"three", If_Match=f"{tag}, {now}").status_code == 200
+    assert call("PUT", f"/topics/{topic}", b"four", If_Match=f"{tag}, {now}").status_code == 412
+
+
+def test_the_head_of_a_stream(topic):
+    head = call("HEAD", f"/events?topic={topic}")
+    assert (head.status_code, head.headers["Content-Type"], head.content) == (200, "text/event-stream", b"")
+
+
+@pytest.mark.parametrize("accept", ["text/event-stream;q=0", "*/*;q=0", "text/html"])
+def test_a_stream_does_not_come_in_an_unwanted_form(topic, accept):
+    with requests.get(f"{BASE}/events?topic={topic}", headers=BEARER | {"Accept": accept}, stream=True, timeout=WAIT) as got:
+        assert got.status_code == 406
+
+
+def test_the_types_of_patches_are_named(topic):
+    call("PUT", f"/topics/{topic}", b"{}", Content_Type="application/json")
+    refused = call("PATCH", f"/topics/{topic}", b"x", Content_Type="text/plain")
+    assert refused.status_code == 415
+    assert "application/merge-patch+json" in refused.headers["Accept-Patch"]
+
+
+@pytest.mark.parametrize("begin", [b"\r\nGET /livez", b"PROPFIND /livez", b"BREW /pot"])
+def test_whatever_begins_as_a_request_is_answered_by_http(begin):
+    host, port = BASE.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), WAIT) as one:
+        one.sendall(begin + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = one.recv(100)
+    assert answer.startswith(b"HTTP/1.1 "), answer

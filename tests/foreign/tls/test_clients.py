@@ -214,3 +214,18 @@ def test_node(server):
         "stomp": "CONNECTED",
         "event": "7",
     }
+
+
+def test_the_server_keeps_no_session_for_who_takes_no_ticket(server):
+    context = server.trusting()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_TICKET
+    session = None
+    for _ in range(2):
+        with server.connect(context) if session is None else context.wrap_socket(
+            server.plain(), server_hostname="localhost", session=session
+        ) as one:
+            one.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert one.recv(12) == b"HTTP/1.1 200"
+            assert not one.session_reused
+            session = one.session

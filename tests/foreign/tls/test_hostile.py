@@ -139,3 +139,31 @@ def test_who_does_not_read_is_not_read_either(server):
                 one.sendall(frame)
     with server.connect() as good:
         assert good.version()
+
+
+PREFACES = {
+    "a request of HTTP/1.1": b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "nearly the preface": b"PRI * HTTP/2.0\r\n\r\nMS\r\n\r\n",
+    "garbage": b"nonsense" * 8,
+}
+
+
+@pytest.mark.parametrize("case", PREFACES)
+def test_a_wrong_preface_where_h2_was_agreed(server, case):
+    """An error of HTTP/2 (RFC 9113 section 3.4): frames or nothing, and the end."""
+    context = server.trusting()
+    context.set_alpn_protocols(["h2"])
+    with server.connect(context) as one:
+        assert one.selected_alpn_protocol() == "h2"
+        one.settimeout(WAIT)
+        one.sendall(PREFACES[case])
+        said = ends(one)
+    kinds = []
+    while said:
+        assert len(said) >= 9, f"no frame: {said}"
+        length, kind = int.from_bytes(said[:3], "big"), said[3]
+        kinds.append(kind)
+        assert len(said) >= 9 + length, f"no frame: {said}"
+        said = said[9 + length :]
+    settings, goaway = 4, 7
+    assert kinds in ([], [settings], [goaway], [settings, goaway])
