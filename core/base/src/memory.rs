@@ -160,8 +160,13 @@ impl Memory {
     #[inline]
     pub fn has_room(&self, what: MemoryUse, bytes: usize) -> bool {
         let most = if what.may_use_reserve() { self.max_with_reserve() } else { self.max };
-        self.used().saturating_add(bytes) <= most
-            && self.used_for(what).saturating_add(bytes) <= self.share(what)
+        self.used().saturating_add(bytes) <= most && self.has_share(what, bytes)
+    }
+
+    /// Whether so many more bytes are within the part of the budget that this use may have, whatever others
+    /// have: together they are bounded, but by more than the budget.
+    pub fn has_share(&self, what: MemoryUse, bytes: usize) -> bool {
+        self.used_for(what).saturating_add(bytes) <= self.share(what)
     }
 
     /// Bytes that a use may have at most.
@@ -263,6 +268,9 @@ mod tests {
         memory.charge(MemoryUse::EarlyInput, 112);
         assert!(!memory.has_room(MemoryUse::EarlyInput, 1));
         assert!(memory.has_room(MemoryUse::Input, 450) && memory.has_room(MemoryUse::Values, 688));
+        memory.charge(MemoryUse::Queues, 800);
+        assert!(!memory.has_room(MemoryUse::Input, 1) && memory.has_share(MemoryUse::Input, 450));
+        assert!(!memory.has_share(MemoryUse::Input, 451));
     }
 
     #[test]

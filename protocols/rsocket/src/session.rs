@@ -355,7 +355,7 @@ impl Session for RSocketSession {
     }
 
     fn unfinished_bytes(&self) -> usize {
-        self.fragment_bytes()
+        self.rare.as_ref().map_or(0, |rare| rare.assemblies.held_bytes())
     }
 
     fn kept_bytes(&self) -> usize {

@@ -59,9 +59,9 @@ enum Admission {
 }
 
 impl Collected {
-    /// Bytes that the body takes so far.
+    /// Bytes that the request takes so far.
     pub(crate) fn bytes(&self) -> usize {
-        self.request.body.capacity()
+        self.request.bytes()
     }
 
     /// The session that judges the request's head, or has judged it.
@@ -195,6 +195,16 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// A session's login has been decided: the connection whose request waits for that goes on.
+    pub(crate) fn wake_request(&mut self, session: Key) {
+        let Some(key) = self.asking(session) else { return };
+        if let Some(connection) = self.connections.get_mut(key)
+            && matches!(&connection.stage, Stage::Http(HttpStage { work: Work::Collect(_), .. }))
+        {
+            self.lists.again(key, &mut connection.flags);
+        }
+    }
+
     fn collected(&mut self, key: Key) -> Option<&mut Collected> {
         match &mut self.connections.get_mut(key)?.stage {
             Stage::Http(HttpStage { work: Work::Collect(collected), .. }) => Some(collected),
@@ -215,6 +225,9 @@ impl<D: Driver> Shard<D> {
             let out = self.pool.queue(&mut connection.outgoing).tail();
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             self.lists.write(key, &mut connection.flags);
+        }
+        if admission == Admission::Granted {
+            self.trust_hub(key);
         }
     }
 

@@ -175,12 +175,19 @@ impl<S> Connection<S> {
         }
     }
 
+    /// How much of `most` bytes may be read while the memory of some shard is used up.
+    pub(crate) fn little_room(&self, most: usize) -> usize {
+        let secured = self.flags.has(Flags::SECURED);
+        most.min(if secured { EARLY_RECORDS_BYTES } else { FULL_READ_BYTES })
+    }
+
     /// Whether a client that has not logged in has begun a frame of which more would have to be kept than
-    /// may be kept of such a client.
+    /// may be kept of such a client. What is behind a login that is being judged waits for that.
     pub(crate) fn needs_more_than_early(&self, early_max: usize) -> bool {
         self.need as usize > early_max
             && !self.flags.has(Flags::ESTABLISHED)
-            && matches!(&self.stage, Stage::Live(live) if !live.session.is_established())
+            && matches!(&self.stage, Stage::Live(live)
+                if !live.verifying && !live.session.is_established())
     }
 
     /// Whether so much waits to be written that nothing more should be read: a client that asks and
@@ -208,7 +215,9 @@ impl<S> Connection<S> {
 
 /// What is read at least, however much waits of a client that has not logged in.
 const EARLY_READ_BYTES_MIN: usize = 2048;
-/// The same of one that speaks TLS: what is kept of one record, and all of another.
+/// What is read at once while memory is used up: a read costs as much as copying so many bytes.
+const FULL_READ_BYTES: usize = 4096;
+/// The least of one that speaks TLS: what is kept of one record, and all of another.
 const EARLY_RECORDS_BYTES: usize = 40 * 1024;
 
 /// The listener of records that no client brought about.

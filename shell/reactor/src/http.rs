@@ -98,6 +98,16 @@ impl KeptRequest {
         }
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let field = |(name, value): &(String, Vec<u8>)| {
+            size_of::<(String, Vec<u8>)>() + name.capacity() + value.capacity()
+        };
+        let query = self.query.as_ref().map_or(0, String::capacity);
+        let fields = self.fields.iter().map(field).sum::<usize>();
+        self.body.capacity() + self.path.capacity() + query + fields
+    }
+
     /// Calls with the request as protocols see it.
     pub(crate) fn with<T>(&self, call: impl FnOnce(&Request<'_>) -> T) -> T {
         let fields: Vec<(&str, &[u8])> =

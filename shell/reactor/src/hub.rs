@@ -40,8 +40,24 @@ pub(crate) struct Hub {
     is_draining: bool,
     /// Bytes that wait to be taken by the client, over all tunnels.
     unsent: usize,
+    /// Bytes of the client's windows that are used: what has come on all tunnels and was not read.
+    held: usize,
+    /// Whether something that it carries has logged in.
+    is_known: bool,
     /// Records with requests that wait until those are fewer.
     waiting: Vec<Key>,
+}
+
+impl Hub {
+    /// What is held of what the client has sent, and whether it has logged in.
+    pub(crate) fn held(&self) -> (usize, bool) {
+        (self.held, self.is_known)
+    }
+
+    /// What may wait for the client on all streams before its next request is answered.
+    fn unsent_max(&self) -> usize {
+        if self.is_known { UNSENT_BYTES_MAX } else { WRITE_BLOCK_BYTES }
+    }
 }
 
 impl<D: Driver> Shard<D> {
@@ -58,6 +74,8 @@ impl<D: Driver> Shard<D> {
             is_within: true,
             is_draining: false,
             unsent: 0,
+            held: 0,
+            is_known: false,
             waiting: Vec::new(),
         };
         self.set_stage(key, Stage::Http2(Box::new(hub)));
@@ -220,12 +238,15 @@ impl<D: Driver> Shard<D> {
         }
         // Looking changes no tunnels; what it finds broken goes afterwards.
         let tunnels = std::mem::take(&mut hub.tunnels);
+        let mut came = 0;
         let (mut broken, mut relayed) = (Vec::new(), Vec::new());
         for key in &tunnels {
             let Some(tunnel) = self.tunnels.get_mut(*key) else {
                 continue;
             };
+            let before = tunnel.owed();
             let looked = tunnel.look();
+            came += tunnel.owed() - before;
             let record = match &tunnel.end {
                 End::Here(record) => *record,
                 End::There(_) => {
@@ -252,6 +273,7 @@ impl<D: Driver> Shard<D> {
         }
         if let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage) {
             hub.tunnels = tunnels;
+            hub.held += came;
         }
         for (tunnel, looked) in relayed.into_iter().filter(|(_, looked)| *looked != Looked::Nothing)
         {
@@ -280,6 +302,8 @@ impl<D: Driver> Shard<D> {
         for key in std::mem::take(&mut self.lists.hubs) {
             self.write(key);
             self.drain_effects();
+            // What this turn has not read is there to stay.
+            self.count_input(key);
         }
     }
 
@@ -308,6 +332,36 @@ impl<D: Driver> Shard<D> {
         self.rouse_hub(key);
     }
 
+    /// So many bytes less are held for the client.
+    pub(crate) fn count_read(&mut self, key: Key, bytes: usize) {
+        if let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage) {
+            hub.held = hub.held.saturating_sub(bytes);
+        }
+    }
+
+    /// A client has logged in whose session, or whose request to it, a tunnel carries: it may send further
+    /// ahead from now on.
+    pub(crate) fn trust_hub(&mut self, record: Key) {
+        let flags = self.connections.get(record).map(|connection| connection.flags);
+        if !flags.is_some_and(|flags| flags.has(Flags::TUNNEL)) {
+            return;
+        }
+        match self.tunnels.hub_of(record) {
+            Some(hub) => self.widen_hub(hub),
+            None => self.tunnels.tell_login(record, &mut self.post),
+        }
+    }
+
+    pub(crate) fn widen_hub(&mut self, key: Key) {
+        let window = self.shared.options.http2.limits.connection_window_bytes;
+        if let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage)
+            && !std::mem::replace(&mut hub.is_known, true)
+        {
+            hub.engine.widen(window);
+            self.rouse_hub(key);
+        }
+    }
+
     /// Whether a request has to wait because its client does not take the answers to others.
     pub(crate) fn must_wait(&mut self, key: Key) -> bool {
         let Some(hub) = self.tunnels.hub_of(key) else {
@@ -318,7 +372,7 @@ impl<D: Driver> Shard<D> {
             _ => false,
         };
         match self.connections.get_mut(hub).map(|connection| &mut connection.stage) {
-            Some(Stage::Http2(hub)) if is_request && hub.unsent >= UNSENT_BYTES_MAX => {
+            Some(Stage::Http2(hub)) if is_request && hub.unsent >= hub.unsent_max() => {
                 hub.waiting.push(key);
                 true
             }
@@ -332,7 +386,7 @@ impl<D: Driver> Shard<D> {
             return;
         };
         hub.unsent = (hub.unsent + after).saturating_sub(before);
-        if hub.unsent < UNSENT_BYTES_MAX && !hub.waiting.is_empty() {
+        if hub.unsent < hub.unsent_max() && !hub.waiting.is_empty() {
             for record in std::mem::take(&mut hub.waiting) {
                 if let Some(connection) = self.connections.get_mut(record) {
                     self.lists.inbox(record, &mut connection.flags);
@@ -423,7 +477,7 @@ impl<D: Driver> Shard<D> {
     /// An HTTP/2 connection has ended: it says so unless it has, and what it carried ends with it.
     pub(crate) fn close_hub(&mut self, key: Key, mut hub: Hub, close: &Close) {
         let over = match close.code {
-            CloseCode::Http2Flood => Over::Flooded(String::new()),
+            CloseCode::Http2Flood | CloseCode::MemoryFull => Over::Flooded(String::new()),
             CloseCode::Done | CloseCode::PeerGone | CloseCode::ShuttingDown => Over::Done,
             _ => Over::Broken(String::new()),
         };
@@ -451,7 +505,7 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// What may wait for the client on all streams of a connection before its next request is answered.
+/// What may wait for a client that has logged in.
 const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 /// What the head of a request takes as a rule.
 const HEAD_BYTES: usize = 512;

@@ -52,19 +52,10 @@ impl<D: Driver> Shard<D> {
             let count = self.read(*key, &mut buffer, most);
             budget = budget.saturating_sub(count.max(READ_COST_BYTES));
             done += 1;
+            // Before the next connection brings more: the fields of requests are longer than what they came in.
+            self.read_inbox(&mut buffer, most, &mut budget, &intake);
         }
-        // What came by HTTP/2 has been taken apart and goes on.
-        let mut inbox = std::mem::take(&mut self.lists.inbox);
-        for key in inbox.drain(..) {
-            if budget == 0 || self.post.kept() >= TURN_LETTERS || intake.is_full() {
-                self.lists.read.push(key);
-                continue;
-            }
-            let count = self.read(key, &mut buffer, most);
-            budget = budget.saturating_sub(count.max(TUNNEL_COST_BYTES));
-        }
-        inbox.append(&mut self.lists.inbox);
-        self.lists.inbox = inbox;
+        self.read_inbox(&mut buffer, most, &mut budget, &intake);
         list.drain(..done);
         let all = list.is_empty();
         self.buffer = buffer;
@@ -72,6 +63,24 @@ impl<D: Driver> Shard<D> {
         list.append(&mut self.lists.read);
         self.lists.read = list;
         all
+    }
+
+    /// What came by HTTP/2 has been taken apart and goes on.
+    fn read_inbox(&mut self, buffer: &mut [u8], most: usize, budget: &mut usize, intake: &Intake) {
+        if self.lists.inbox.is_empty() {
+            return;
+        }
+        let mut inbox = std::mem::take(&mut self.lists.inbox);
+        for key in inbox.drain(..) {
+            if *budget == 0 || self.post.kept() >= TURN_LETTERS || intake.is_full() {
+                self.lists.read.push(key);
+                continue;
+            }
+            let count = self.read(key, buffer, most);
+            *budget = budget.saturating_sub(count.max(TUNNEL_COST_BYTES));
+        }
+        inbox.append(&mut self.lists.inbox);
+        self.lists.inbox = inbox;
     }
 
     /// Handles again what connections have read but their sessions did not take in.
@@ -93,6 +102,7 @@ impl<D: Driver> Shard<D> {
 
     /// Reads one connection and says how many bytes came, at most `most`.
     fn read(&mut self, key: Key, buffer: &mut [u8], most: usize) -> usize {
+        let is_full = self.shared.is_full() || self.broker.memory().is_full();
         let Some(connection) = self.connections.get_mut(key) else {
             return 0;
         };
@@ -107,6 +117,8 @@ impl<D: Driver> Shard<D> {
         } else {
             connection.early_room(most, self.shared.options.ahead_bytes_max)
         };
+        // Many publishers do not bring much more before they hear that they have to wait.
+        let most = if is_full { connection.little_room(most) } else { most };
         if connection.flags.has(Flags::TUNNEL) {
             return self.read_by_tunnel(key, buffer, most);
         }

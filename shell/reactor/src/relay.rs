@@ -38,6 +38,8 @@ pub(crate) enum TunnelLetter {
     Bound { tunnel: Key, branch: Key },
     /// So many bytes have been read.
     Taken { tunnel: Key, bytes: usize },
+    /// A client has logged in on the record.
+    LoggedIn { tunnel: Key },
     /// These are to be sent.
     Said { tunnel: Key, bytes: Vec<Bytes> },
     /// Nothing follows them.
@@ -125,6 +127,11 @@ impl Branch {
         self.tell(TunnelLetter::Finished { tunnel: self.graft.tunnel }, post);
     }
 
+    /// A client has logged in.
+    pub(crate) fn tell_login<S>(&self, post: &mut Post<S>) {
+        self.tell(TunnelLetter::LoggedIn { tunnel: self.graft.tunnel }, post);
+    }
+
     /// The record has gone.
     pub(crate) fn leave<S>(self, post: &mut Post<S>) {
         self.tell(TunnelLetter::Gone { tunnel: self.graft.tunnel }, post);
@@ -197,9 +204,15 @@ impl<D: Driver> Shard<D> {
             TunnelLetter::Bound { tunnel, branch } => self.bind(from, tunnel, branch),
             TunnelLetter::Taken { tunnel, bytes } => {
                 if let Some(tunnel) = self.tunnels.get_mut(tunnel) {
-                    tunnel.release(bytes);
+                    let released = tunnel.release(bytes);
                     let hub = tunnel.hub;
+                    self.count_read(hub, released);
                     self.rouse_hub(hub);
+                }
+            }
+            TunnelLetter::LoggedIn { tunnel } => {
+                if let Some(hub) = self.tunnels.get_mut(tunnel).map(|tunnel| tunnel.hub) {
+                    self.widen_hub(hub);
                 }
             }
             TunnelLetter::Said { tunnel, bytes } => {
@@ -333,6 +346,7 @@ impl<D: Driver> Shard<D> {
         if let Some(tunnel) = self.tunnels.remove(key) {
             self.metrics.http2_streams.sub(1);
             self.count_unsent(tunnel.hub, tunnel.counted, 0);
+            self.count_read(tunnel.hub, tunnel.owed());
             self.leave_hub(tunnel.hub, tunnel.place);
         }
     }

@@ -13,7 +13,7 @@ use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
 use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Live, Stage, Transport};
 use crate::driver::Driver;
-use crate::http::{Asked, HttpStage, Work, write_head};
+use crate::http::{Asked, Work, write_head};
 use crate::metrics::Rejected;
 use crate::session::{Ended, Origin};
 use crate::shard::Shard;
@@ -98,6 +98,9 @@ impl<D: Driver> Shard<D> {
             }
         }
         self.after_call(session, outcome);
+        if self.is_established(session) {
+            self.trust_hub(key);
+        }
         self.answer_known(session);
         self.end_lost(session);
         self.count_input(session);
@@ -123,19 +126,11 @@ impl<D: Driver> Shard<D> {
         Ok(session)
     }
 
-    /// A session's login has been decided: the connection whose request waits for that goes on.
-    pub(crate) fn wake_request(&mut self, session: Key) {
-        let record = self.connections.get_mut(session);
-        let Some(Live { transport: Transport::Requests(requests), .. }) =
-            record.and_then(|record| record.live())
-        else {
-            return;
-        };
-        let Some(key) = requests.pending.as_ref().map(|pending| pending.connection) else { return };
-        if let Some(connection) = self.connections.get_mut(key)
-            && matches!(&connection.stage, Stage::Http(HttpStage { work: Work::Collect(_), .. }))
-        {
-            self.lists.again(key, &mut connection.flags);
+    /// The connection whose request waits for a session.
+    pub(crate) fn asking(&mut self, session: Key) -> Option<Key> {
+        match &self.connections.get_mut(session)?.live()?.transport {
+            Transport::Requests(requests) => Some(requests.pending.as_ref()?.connection),
+            _ => None,
         }
     }
 

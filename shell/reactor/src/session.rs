@@ -220,7 +220,8 @@ impl<D: Driver> Shard<D> {
         let Some(key) = self.find(link, session) else {
             return;
         };
-        let decided = matches!(reply, Reply::LoggedIn { .. } | Reply::Refused { .. });
+        let logs_in = matches!(reply, Reply::LoggedIn { .. });
+        let decided = logs_in || matches!(reply, Reply::Refused { .. });
         if decided && let Some(live) = self.connections.get_mut(key).and_then(|c| c.live()) {
             live.verifying = false;
         }
@@ -229,6 +230,10 @@ impl<D: Driver> Shard<D> {
         self.answer_known(key);
         if decided {
             self.wake_request(key);
+        }
+        if logs_in {
+            let asking = self.asking(key).unwrap_or(key);
+            self.trust_hub(asking);
         }
         self.wake_input(key);
         self.rearm(key);
@@ -241,7 +246,10 @@ impl<D: Driver> Shard<D> {
         };
         // The session may have waited for this answer with bytes it had seen already.
         let kept = connection.input_len();
-        let pending = kept > 0 && kept >= connection.need as usize || connection.rest_len() > 0;
+        let pending = kept > 0 && kept >= connection.need as usize
+            || connection.rest_len() > 0
+            // It was read no further for this answer, whatever of the next frame has come.
+            || connection.flags.has(Flags::HELD);
         if !connection.is_carried() && pending || connection.flags.has(Flags::PEER_ENDED) {
             self.lists.again(key, &mut connection.flags);
         }

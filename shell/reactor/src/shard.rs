@@ -72,6 +72,8 @@ pub struct Shard<D: Driver> {
     pub(crate) pause: Pause,
     /// When the last turn ended.
     idle_since: Time,
+    /// Whether its memory was used up at the end of the last turn.
+    is_full: bool,
     /// When the turn began.
     began: Time,
     /// How long the last turn's writing took.
@@ -179,6 +181,7 @@ impl<D: Driver> Shard<D> {
             tick_at: now.time + TICK,
             pause: Pause::new(now.time),
             idle_since: now.time,
+            is_full: false,
             began: now.time,
             wrote: Span::ZERO,
         };
@@ -402,6 +405,10 @@ impl<D: Driver> Shard<D> {
     }
 
     fn end_turn(&mut self) {
+        let is_full = self.broker.memory().is_full();
+        if std::mem::replace(&mut self.is_full, is_full) != is_full {
+            self.shared.note_full(is_full);
+        }
         let end = self.driver.now().time;
         self.metrics.turns.add(1);
         self.metrics.turn_seconds.record(end.since(self.began));

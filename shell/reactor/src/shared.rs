@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     /// Connections per shard, those on their way to it included.
     loads: Vec<AtomicU32>,
     turn: AtomicU32,
+    /// Shards whose memory is used up.
+    full: AtomicU32,
     /// Sockets of clients, whatever they carry: sessions that requests carry have none of their own.
     sockets: AtomicUsize,
     /// What each address has, if that is limited.
@@ -70,11 +72,25 @@ impl Shared {
             unfinished: AtomicUsize::new(shards),
             loads: (0..shards).map(|_| AtomicU32::new(0)).collect(),
             turn: AtomicU32::new(0),
+            full: AtomicU32::new(0),
             sockets: AtomicUsize::new(0),
             addresses: Mutex::default(),
             options,
             services,
         }
+    }
+
+    /// A shard's memory is used up, or no longer.
+    pub(crate) fn note_full(&self, is_full: bool) {
+        match is_full {
+            true => self.full.fetch_add(1, Ordering::Relaxed),
+            false => self.full.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether the memory of some shard is used up: what any shard reads may be for that one.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed) > 0
     }
 
     /// The protocol whose byte stream a POST by HTTP/2 to that path carries.

@@ -19,6 +19,7 @@ use tiderace_wire::OutQueue;
 
 use crate::connection::{Connection, Flags};
 use crate::driver::Driver;
+use crate::mailbox::Post;
 use crate::relay::{Branch, Relay};
 use crate::shard::Shard;
 
@@ -136,6 +137,13 @@ impl Tunnels {
         }
     }
 
+    /// A client has logged in on a record whose tunnel is another shard's: that shard hears of it.
+    pub(crate) fn tell_login<S>(&mut self, record: Key, post: &mut Post<S>) {
+        if let Some(Carrier::Branch(branch)) = self.of(record) {
+            branch.tell_login(post);
+        }
+    }
+
     /// Whether a record's tunnel is another shard's.
     pub(crate) fn is_branch(&self, record: Key) -> bool {
         matches!(self.places.get(&record.slot), Some(Place::Branch(_)))
@@ -221,20 +229,26 @@ impl Tunnel {
         if self.inbox.is_empty() && !ends { Looked::Room } else { Looked::Readable { ends } }
     }
 
-    /// Fills `space` with what has come.
-    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+    /// Fills `space` with what has come; how much that is, and how much of the client's windows is free again.
+    fn read(&mut self, space: &mut [u8]) -> io::Result<(usize, usize)> {
         let count = read_inbox(&mut self.inbox, self.is_ended && self.is_duplex, space)?;
-        self.release(count);
-        Ok(count)
+        Ok((count, self.release(count)))
     }
 
-    /// So many bytes of the inbox have been read: the client may send as many more.
-    pub(crate) fn release(&mut self, count: usize) {
+    /// So many bytes of the inbox have been read: the client may send as many more. Says how many that are:
+    /// what is read is longer by its framing.
+    pub(crate) fn release(&mut self, count: usize) -> usize {
         let released = self.owed.min(count);
         if released > 0 {
             self.owed -= released;
             self.stream.release(released);
         }
+        released
+    }
+
+    /// Bytes of the client's windows that are used.
+    pub(crate) fn owed(&self) -> usize {
+        self.owed
     }
 
     /// All that has come, and whether nothing follows.
@@ -326,8 +340,9 @@ impl<D: Driver> Shard<D> {
             Some(Carrier::Tunnel(tunnel)) => {
                 let read = tunnel.read(space);
                 let hub = tunnel.hub;
+                self.count_read(hub, read.as_ref().map_or(0, |(_, released)| *released));
                 self.rouse_hub(hub);
-                read
+                read.map(|(count, _)| count)
             }
             Some(Carrier::Branch(branch)) => branch.read(space, &mut self.post),
             None => Err(io::ErrorKind::WouldBlock.into()),
@@ -403,6 +418,7 @@ impl<D: Driver> Shard<D> {
             Taken::Tunnel(tunnel) => {
                 self.metrics.http2_streams.sub(1);
                 self.count_unsent(tunnel.hub, tunnel.counted, 0);
+                self.count_read(tunnel.hub, tunnel.owed);
                 self.leave_hub(tunnel.hub, tunnel.place);
             }
             Taken::Branch(branch) => branch.leave(&mut self.post),

@@ -41,6 +41,10 @@ impl<S> Connection<S> {
                 Work::Collect(collected) => (input + collected.bytes(), collected.is_known()),
                 _ => (input, false),
             },
+            Stage::Http2(hub) => {
+                let (held, is_known) = hub.held();
+                (input + held, is_known)
+            }
             _ => (input, false),
         }
     }
@@ -73,11 +77,18 @@ impl<D: Driver> Shard<D> {
             memory.refund(before, bytes);
         }
         let grows = before.is_none_or(|(_, before)| before < bytes);
-        let room = memory.has_room(what, bytes);
+        // Who sends nothing that could be read, or as much as one read brings, is not refused for what
+        // others keep: the windows of a connection of HTTP/2 are bounded, and so is what is read of one
+        // that is paused. That, too, ends where all who have begun something have their share.
+        let waits =
+            connection.flags.has(Flags::PAUSED) || matches!(connection.stage, Stage::Http2(_));
+        let is_spared = is_known && (waits || bytes <= SPARED_BYTES_MAX);
+        let room = match is_spared {
+            true => memory.has_share(what, bytes),
+            false => memory.has_room(what, bytes),
+        };
         memory.charge(what, bytes);
-        let paused = connection.flags.has(Flags::PAUSED);
-        let is_much = !is_known || bytes > SPARED_BYTES_MAX;
-        let close = if grows && !room && !paused && is_much {
+        let close = if grows && !room {
             CloseCode::MemoryFull.into()
         } else if !is_known && connection.assembled() > early_max {
             let reason = format!("before the login a client may send {early_max} bytes");

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -30,12 +31,26 @@ def free_port():
         return one.getsockname()[1]
 
 
+ANONYMOUS = """
+[auth]
+allow_anonymous = true
+
+[[rule]]
+allow = ["publish", "subscribe", "send", "receive", "call", "serve", "create", "browse", "monitor", "admin"]
+principals = ["anonymous"]
+"""
+"""Clients without credentials may do everything."""
+
+
 class Server:
-    def __init__(self):
+    def __init__(self, more=""):
         self.port = free_port()
+        self.folder = tempfile.TemporaryDirectory()
+        config = Path(self.folder.name) / "tiderace.toml"
+        config.write_text((HERE / "tiderace.toml").read_text() + more)
         listen = f"127.0.0.1:{self.port}"
         self.process = subprocess.Popen(
-            [BINARY, "serve", "--config", HERE / "tiderace.toml", "--listen", listen],
+            [BINARY, "serve", "--config", config, "--listen", listen],
             stdin=subprocess.DEVNULL,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE)),
         )
@@ -64,13 +79,24 @@ class Server:
         return self.process.wait(20)
 
 
-@pytest.fixture
-def server():
-    """A new one for each attack, so that each is judged by itself. It must stop in good order."""
-    one = Server()
+def served(more=""):
+    one = Server(more)
     try:
         yield one
         assert one.process.poll() is None, "the server is gone"
         assert one.stop() == 0
     finally:
         one.process.kill()
+        one.folder.cleanup()
+
+
+@pytest.fixture
+def server():
+    """A new one for each attack, so that each is judged by itself. It must stop in good order."""
+    yield from served()
+
+
+@pytest.fixture
+def open_server():
+    """One that lets in clients without credentials, too."""
+    yield from served(ANONYMOUS)

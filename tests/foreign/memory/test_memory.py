@@ -4,98 +4,32 @@ Each attack tries to make it keep several times the budget. What is judged is th
 attack lasts, that it serves somebody else, and that it stops in good order afterwards.
 """
 
-import base64
-import os
-import select
 import socket
 import struct
 import time
 
 import pytest
-from conftest import ABOVE, ADDRESS_SPACE, BUDGET, MIB
-
-QUIET = 0.4
-"""Seconds without progress after which nobody takes more."""
-ROBOT = "Bearer robot-secret"
-
-
-def connect(server):
-    one = socket.create_connection(("127.0.0.1", server.port), timeout=10)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 * 1024)
-    return one
-
-
-class Flood:
-    """Sends to many sockets at once as much as is taken."""
-
-    def __init__(self, server):
-        self.server, self.sockets = server, []
-
-    def add(self, one, *parts, each=0, repeat=b""):
-        """The parts, and then `each` bytes made of `repeat`."""
-        one.setblocking(False)
-        self.sockets.append([one, bytearray(b"".join(parts)), each, repeat])
-
-    def run(self):
-        live, last = list(self.sockets), time.monotonic()
-        while live and time.monotonic() - last < QUIET:
-            _, writable, _ = select.select([], [entry[0] for entry in live], [], 0.05)
-            for entry in [entry for entry in live if entry[0] in writable]:
-                one, waiting, left, repeat = entry
-                if not waiting and left:
-                    block = repeat[:left] if len(repeat) > left else repeat
-                    waiting += block
-                    entry[2] = left - len(block)
-                try:
-                    sent = one.send(waiting)
-                    del waiting[:sent]
-                    last = time.monotonic()
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    live.remove(entry)
-                    continue
-                if not waiting and not entry[2]:
-                    live.remove(entry)
-
-    def judge(self):
-        """The attack is still there, and the server is well."""
-        assert self.server.process.poll() is None, "the server is gone"
-        with connect(self.server) as one:
-            one.sendall(b"GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
-            assert one.recv(100).startswith(b"HTTP/1.1 200")
-        most = self.server.peak()
-        assert most <= BUDGET + ABOVE, f"resident: {most // MIB} MiB"
-        for entry in self.sockets:
-            entry[0].close()
-
-
-def flood(server, count, size, begin, repeat=b"x" * 65536):
-    """So many connections that begin with something and send so many bytes after it."""
-    one = Flood(server)
-    for number in range(count):
-        client = connect(server)
-        parts = begin(client, number)
-        one.add(client, *([parts] if isinstance(parts, bytes) else parts), each=size, repeat=repeat)
-    one.run()
-    one.judge()
-
+from conftest import ADDRESS_SPACE
+from floods import (
+    CONNECT,
+    CREDENTIALS,
+    QUIET,
+    ROBOT,
+    SEND,
+    WEBSOCKETS,
+    Flood,
+    connect,
+    flood,
+    frame,
+    http2,
+    logged_in,
+    post,
+    websocket,
+)
 
 def test_idle(server):
     """What is merely reserved leaves the address space to what is kept."""
     assert server.status("VmSize") <= ADDRESS_SPACE // 4
-
-
-def post(fields="", length=16_000_000, path="/topics/x"):
-    return f"POST {path} HTTP/1.1\r\nHost: h\r\n{fields}Content-Length: {length}\r\n\r\n".encode()
-
-
-CREDENTIALS = {
-    "none": "",
-    "a wrong token": "Authorization: Bearer wrong\r\n",
-    "a wrong password": f"Authorization: Basic {base64.b64encode(b'mal:wrong').decode()}\r\n",
-    "a token": f"Authorization: {ROBOT}\r\n",
-}
 
 
 @pytest.mark.parametrize("who", CREDENTIALS)
@@ -120,10 +54,6 @@ def test_bodies_to_sessions_without_login(server):
         return post(length=999_000, path=f"/socket.io/?EIO=4&transport=polling&sid={sid}")
 
     flood(server, 400, 998_000, begin)
-
-
-def http2(kind, flags, stream, payload=b""):
-    return struct.pack("!I", len(payload))[1:] + bytes([kind, flags]) + struct.pack("!I", stream) + payload
 
 
 @pytest.mark.parametrize("who", ["nobody", "a token"])
@@ -174,28 +104,6 @@ def test_streams_of_http2(server, who):
     one.judge()
 
 
-def websocket(path, protocol):
-    fields = "Host: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-    key = base64.b64encode(os.urandom(16)).decode()
-    offer = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
-    return f"GET {path} HTTP/1.1\r\n{fields}Sec-WebSocket-Key: {key}\r\n{offer}\r\n".encode()
-
-
-def frame(payload, opcode=1, fin=True):
-    head = bytes([(0x80 if fin else 0) | opcode])
-    size = len(payload)
-    head += bytes([0x80 | size]) if size < 126 else bytes([0x80 | 126]) + struct.pack("!H", size)
-    return head + b"\0\0\0\0" + payload
-
-
-WEBSOCKETS = {
-    "stomp": ("/stomp", "v12.stomp"),
-    "native": ("/tiderace", "tiderace.1"),
-    "rsocket": ("/rsocket", None),
-    "socket.io": ("/socket.io/?EIO=4&transport=websocket", None),
-}
-
-
 @pytest.mark.parametrize("protocol", WEBSOCKETS)
 def test_fragments_of_messages_without_login(server, protocol):
     upgrade = websocket(*WEBSOCKETS[protocol])
@@ -206,16 +114,6 @@ def test_fragments_of_messages_without_login(server, protocol):
 def test_frames_without_login(server, protocol):
     head = b"\x82\xff" + struct.pack("!Q", 15_000_000) + b"\0\0\0\0"
     flood(server, 60, 14_900_000, lambda *_: [websocket(*WEBSOCKETS[protocol]), head])
-
-
-CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\nlogin:mal\npasscode:tide-passcode\n\n\0"
-SEND = b"SEND\ndestination:/topic/x\ncontent-length:15900000\n\n"
-
-
-def logged_in(client, *_):
-    client.sendall(CONNECT)
-    assert client.recv(4096).startswith(b"CONNECTED")
-    return b""
 
 
 def test_stomp_without_login(server):

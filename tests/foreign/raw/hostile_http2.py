@@ -121,3 +121,28 @@ def half_a_block():
     answered = served()
     client.close()
     return "still open" if answered is True else repr(answered)
+
+
+@case("HTTP/2", "what may be sent ahead beside 64 KiB, before a login and after it", "nothing, then 448 KiB")
+def windows():
+    """No connection can do with less than 65,535 bytes (RFC 9113); more are `http2.connection_window_bytes`."""
+    client = Client()
+    client.socket.settimeout(WAIT)
+    token = b"\x00\x0dauthorization\x13Bearer robot-secret"
+    opened, data, answered = [0, 0], b"", 0
+    client.socket.sendall(HELLO + frame(1, 5, 1, get()))
+    while answered < 2:
+        data += client.socket.recv(65_536)
+        while len(data) >= 9 and len(data) >= 9 + int.from_bytes(data[:3]):
+            kind, stream, payload = next(frames(data))
+            data = data[9 + len(payload) :]
+            if kind == 8 and stream == 0:
+                opened[answered] += int.from_bytes(payload)
+                if answered:
+                    client.socket.sendall(frame(0, 1, 3, b"x"))
+            elif kind == 1:
+                answered += 1
+                if answered == 1:
+                    client.socket.sendall(frame(1, 4, 3, POST + token) + frame(0, 0, 3, b"x"))
+    client.close()
+    return f"{opened[0] or 'nothing'}, then {opened[1] // 1024} KiB"

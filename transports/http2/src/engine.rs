@@ -80,7 +80,6 @@ impl Engine {
             .max_header_list_size(limits.header_bytes_max)
             .header_table_size(limits.header_table_bytes)
             .initial_window_size(limits.stream_window_bytes)
-            .initial_connection_window_size(limits.connection_window_bytes)
             .max_send_buffer_size(limits.send_buffer_bytes)
             .data_frame_budget(limits.data_frame_budget)
             .max_concurrent_reset_streams(RESETS_REMEMBERED)
@@ -131,6 +130,14 @@ impl Engine {
     /// Whether some stream may have something, or room; forgets it.
     pub fn has_rung(&self) -> bool {
         self.bell.swap(false, Ordering::Relaxed)
+    }
+
+    /// The client may send so many bytes ahead on all streams together; until this is called, the
+    /// 65,535 that RFC 9113 gives every connection.
+    pub fn widen(&mut self, window_bytes: u32) {
+        if let State::Open(connection) = &mut self.state {
+            connection.set_target_window_size(window_bytes.max(FIRST_WINDOW_BYTES));
+        }
     }
 
     /// The client hears that no new streams are wanted; those that are open go on.
@@ -355,6 +362,8 @@ impl Stream {
     }
 }
 
+/// What any connection may send ahead (RFC 9113 section 6.9.2); it cannot begin with less.
+const FIRST_WINDOW_BYTES: u32 = 65_535;
 /// Streams reset by us whose late frames are put up with.
 const RESETS_REMEMBERED: usize = 50;
 /// Streams begun and reset within what is taken in at once; [`crate::Watch`] bounds them over time.

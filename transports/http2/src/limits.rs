@@ -14,7 +14,7 @@ pub struct Limits {
     pub header_table_bytes: u32,
     /// Bytes a client may send ahead on one stream. Default 64 KiB.
     pub stream_window_bytes: u32,
-    /// Bytes a client may send ahead on all streams together. Default 512 KiB.
+    /// Bytes a client that has logged in may send ahead on all streams together. Default 512 KiB.
     pub connection_window_bytes: u32,
     /// Bytes of one stream that wait here while the client's window allows them. Default 32 KiB.
     pub send_buffer_bytes: usize,

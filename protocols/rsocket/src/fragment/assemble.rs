@@ -90,6 +90,7 @@ struct Assembly {
 pub struct Assemblies {
     open: Vec<Assembly>,
     bytes: usize,
+    held: usize,
 }
 
 impl Assembled {
@@ -141,6 +142,11 @@ impl Assemblies {
     /// Bytes that wait for their rest.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of memory that they take: buffers that grow have room for more than has come.
+    pub fn held_bytes(&self) -> usize {
+        self.held
     }
 
     /// The stream that waits longest, and since when.
@@ -226,6 +232,7 @@ impl Assemblies {
         let mut message = Assembled { stream: frame.stream, first, complete, bytes, metadata_len };
         message.add(payload)?;
         self.bytes += payload.len();
+        self.held += message.bytes.capacity();
         self.open.push(Assembly { begun: now, fragments: 1, message });
         Ok(Taken::Kept)
     }
@@ -249,9 +256,12 @@ impl Assemblies {
         self.has_room(assembly.message.bytes.len(), item.payload.len(), limits)?;
         let Some(assembly) = self.open.get_mut(place) else { return Ok(Taken::Whole) };
         assembly.fragments += 1;
-        let before = assembly.message.bytes.len();
-        assembly.message.add(&item.payload)?;
+        let bytes = &assembly.message.bytes;
+        let (before, held) = (bytes.len(), bytes.capacity());
+        let added = assembly.message.add(&item.payload);
         self.bytes += assembly.message.bytes.len() - before;
+        self.held += assembly.message.bytes.capacity() - held;
+        added?;
         if follows {
             return Ok(Taken::Kept);
         }
@@ -285,6 +295,7 @@ impl Assemblies {
     fn remove(&mut self, place: usize) -> Assembly {
         let assembly = self.open.remove(place);
         self.bytes -= assembly.message.bytes.len();
+        self.held -= assembly.message.bytes.capacity();
         if self.open.is_empty() {
             // The connection may be idle from now on.
             self.open = Vec::new();

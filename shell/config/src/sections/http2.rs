@@ -21,7 +21,7 @@ section! {
         "header_table_bytes" header_table_bytes: u32 = Is("4KiB"), Kind::Bytes { min: 0, max: 64 * KIB };
         /// Bytes that a client may send ahead on one stream.
         "stream_window_bytes" stream_window_bytes: u32 = Is("64KiB"), Kind::Bytes { min: KIB, max: 1024 * MIB };
-        /// Bytes that a client may send ahead on all streams of a connection: what publishers that are held back can make the server keep.
+        /// Bytes that a client that has logged in may send ahead on all streams of a connection: what publishers that are held back can make the server keep. Before the login it is 64 KiB.
         "connection_window_bytes" connection_window_bytes: u32 = Is("512KiB"), Kind::Bytes { min: 64 * KIB, max: 1024 * MIB };
         /// Bytes of one stream that are handed over to be sent ahead of the others; what a client does not take waits in its session's backlog.
         "send_buffer_bytes" send_buffer_bytes: usize = Is("32KiB"), Kind::Bytes { min: KIB, max: 64 * MIB };

@@ -64,6 +64,8 @@ struct Pipe {
     /// On their way to the server, with their time of arrival.
     flight: VecDeque<(Time, Parcel)>,
     arrived: VecDeque<u8>,
+    /// Bytes that the server has read.
+    taken: usize,
     /// The client's end has arrived.
     ended: bool,
     /// The client's reset has arrived.
@@ -151,6 +153,11 @@ impl Network {
         if let Some(pipe) = self.0.borrow_mut().pipes.get_mut(client.0) {
             pipe.stalled = stalled;
         }
+    }
+
+    /// How many bytes the server has read of what a client has sent.
+    pub fn taken(&self, client: Client) -> usize {
+        self.0.borrow().pipes.get(client.0).map_or(0, |pipe| pipe.taken)
     }
 
     /// All a client has received.
@@ -387,6 +394,7 @@ impl Driver for SimDriver {
             return if pipe.ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
         }
         io::Read::read_exact(&mut pipe.arrived, buffer.get_mut(..count).unwrap_or_default())?;
+        pipe.taken += count;
         Ok(count)
     }
 

@@ -200,6 +200,11 @@ impl Exchange {
         self.unsent.extend(bytes);
     }
 
+    /// Bytes that the server's windows have not allowed yet.
+    pub fn unsent(&self) -> usize {
+        self.unsent.len()
+    }
+
     pub fn finish(&mut self) {
         self.ends = true;
     }
