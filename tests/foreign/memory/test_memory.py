@@ -229,3 +229,25 @@ def test_values(server):
         ]
 
     flood(server, 10, 0, begin)
+
+
+def test_many_changes_in_one_message(server):
+    """Each some bytes long, of which a value of a megabyte is made that a reader would get."""
+    from dear_values import by_native
+
+    with connect(server) as one:
+        value = b'{"a":"' + b"x" * 900_000 + b'"}'
+        head = f"PUT /topics/m HTTP/1.1\r\nHost: h\r\nAuthorization: {ROBOT}\r\nContent-Type: application/json\r\n"
+        one.sendall(head.encode() + f"Content-Length: {len(value)}\r\n\r\n".encode() + value)
+        assert one.recv(100).startswith(b"HTTP/1.1 2")
+    reader = connect(server)
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    logged_in(reader)
+    reader.sendall(b"SUBSCRIBE\nid:0\ndestination:/topic/m\n\n\0")
+    changes = (f'{{"do":"update","path":"m","merge":{{"b":{number}}}}}' for number in range(1_500))
+    client, message = by_native(changes)
+    one = Flood(server)
+    one.add(client, message)
+    one.run()
+    one.judge()
+    reader.close()
