@@ -182,7 +182,7 @@ impl Broker {
             gatherings: BTreeMap::new(),
             removals: VecDeque::new(),
             locks: Locks::default(),
-            views: Box::new(Views::new(&options.views)),
+            views: Box::new(Views::new(&options.views, options.message_bytes_max)),
             durable: None,
             versions_from: 0,
             presence: Box::default(),

@@ -11,6 +11,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Change, Condition, Operation, Update};
 
 use crate::broker::Broker;
+use crate::remove::SLICE;
 use crate::work::Deferred;
 
 /// Any operation: its rights, its answer.
@@ -38,12 +39,19 @@ pub(crate) const PLACE: u64 = 64;
 pub(crate) const ASKED: u64 = 16;
 /// One topic that is looked at for a page.
 pub(crate) const TOPIC: u64 = 64;
+/// One topic that is removed, beside looking at it.
+pub(crate) const REMOVED: u64 = 1024;
 /// One kept message of an answer.
 pub(crate) const EVENT: u64 = 64;
 /// One kept message that is passed over on the way to those of an answer.
 pub(crate) const EVENT_PASSED: u64 = 2;
 /// One session of a shard that is looked at for a list of the busiest.
 pub(crate) const SESSION: u64 = 16;
+
+/// What looking at one slice of a removal costs.
+pub(crate) fn of_removal() -> u64 {
+    TOPIC * SLICE as u64
+}
 
 /// What a new value costs that is made of another one, for what it is longer than that.
 pub(crate) fn of_growth(update: &Update, before: usize, after: usize) -> u64 {
@@ -74,6 +82,7 @@ impl Broker {
                 Operation::Fetch(_) => TOPIC * self.topics_of_page() as u64,
                 Operation::History(query) => self.price_of_history(&query.path, query.limit),
                 Operation::Amend { value, .. } => value.bytes() as u64 / GIVEN_BYTES,
+                Operation::Remove { .. } => of_removal(),
                 Operation::Sessions { .. } => SESSION * self.sessions.len() as u64,
                 _ => 0,
             }

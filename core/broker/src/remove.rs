@@ -12,10 +12,11 @@ use crate::Action;
 use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::operate::Operator;
+use crate::price;
 use crate::publish::Publisher;
 
-/// Topics looked at in one slice.
-const SLICE: usize = 4096;
+/// Topics looked at in one slice; to begin a removal costs as much.
+pub(crate) const SLICE: usize = 256;
 
 /// A removal under way.
 #[derive(Debug)]
@@ -46,18 +47,20 @@ impl Broker {
         }
     }
 
-    /// Goes on with the removals under way, a slice at a time.
+    /// Goes on with the removals under way, a slice at a time, as long as the turn's budget lasts.
     pub(crate) fn remove_more(&mut self, now: Now, effects: &mut Effects) {
-        if let Some(mut removal) = self.removals.pop_front()
-            && self.go_on_removing(now, &mut removal, effects)
-        {
-            self.removals.push_back(removal);
+        while self.work.left(now) > 0 {
+            let Some(mut removal) = self.removals.pop_front() else { return };
+            self.work.charge(price::of_removal());
+            if self.go_on_removing(now, &mut removal, effects) {
+                self.removals.push_back(removal);
+            }
         }
     }
 
     /// One slice; whether there is more.
     fn go_on_removing(&mut self, now: Now, removal: &mut Removal, effects: &mut Effects) -> bool {
-        let after = removal.after.take();
+        let (after, before) = (removal.after.take(), removal.removed);
         let slice: Vec<Key> = self
             .names
             .walk_some(&removal.selector, after.as_ref().map(Path::as_str), &self.topics)
@@ -84,6 +87,7 @@ impl Broker {
             }
         }
         removal.durable |= self.records_said() != said;
+        self.work.charge_at(now, price::REMOVED * (removal.removed - before));
         removal.after = last;
         if removal.after.is_some() {
             return true;

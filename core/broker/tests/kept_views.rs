@@ -188,3 +188,18 @@ fn a_store_without_room_refuses_views() {
     assert!(texts(&mut node)[0].is_some(), "it runs, and is kept when there is room again");
     assert!(texts(&mut node)[1].is_none());
 }
+
+#[test]
+fn what_a_view_makes_is_no_larger_than_a_message_may_be() {
+    let options = BrokerOptions { message_bytes_max: 1_000, ..BrokerOptions::default() };
+    let mut node = Node::with(1, options);
+    node.put("v", "map in/* to out/<path(1)> set /again = /text");
+    for (name, bytes) in [("small", 400), ("large", 600)] {
+        node.set(&format!("in/{name}"), &format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes)));
+    }
+    node.rest();
+    let topics = node.topics();
+    assert!(topics.contains_key("out/small"), "{:?}", topics.keys());
+    assert!(!topics.contains_key("out/large"), "{:?}", topics.keys());
+    assert_eq!(node.world.metrics().view_problems, 1);
+}

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::support::asking::{connect, create, remove, tell, update};
+use crate::support::asking::{answer, ask, connect, create, remove, tell, update};
 use crate::support::{Wish, World, for_seeds, path_at};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, TopicSpec, Who};
@@ -147,4 +147,27 @@ fn what_is_allowed_is_removed_whatever_the_homes() {
         let nothing = tell(&mut world, ann, remove("t/*"));
         assert_eq!(nothing.unwrap_err(), CloseCode::NotAuthorised);
     }
+}
+
+#[test]
+fn many_topics_are_removed_within_the_work_budget() {
+    let mut world = World::new(1, BrokerOptions::default());
+    let ann = connect(&mut world, "ann");
+    for number in 0..10_000 {
+        world.publish(ann, &format!("topic:many/{number}"), "x");
+    }
+    world.quiesce();
+    let work = |world: &World| world.metrics().work;
+    let token = ask(&mut world, ann, remove("many/**"));
+    let mut turns = 0;
+    while answer(&world, ann, token).is_none() {
+        let before = work(&world);
+        world.work(0);
+        let spent = work(&world) - before;
+        assert!(spent <= 3 << 20, "one turn spent {spent} units");
+        turns += 1;
+    }
+    assert!(turns >= 4, "{turns} turns");
+    let removed = answer(&world, ann, token).unwrap().unwrap();
+    assert!(matches!(removed, Outturn::Removed { topics: 10_000 }), "{removed:?}");
 }

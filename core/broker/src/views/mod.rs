@@ -236,9 +236,11 @@ impl Default for Views {
 
 impl Views {
     /// A shard's part in the views that are there from the start. All shards have the same, so
-    /// nobody has to announce them.
-    pub(crate) fn new(texts: &[(Path, Box<str>)]) -> Views {
+    /// nobody has to announce them. What a view makes is a message of at most so many bytes.
+    pub(crate) fn new(texts: &[(Path, Box<str>)], message_bytes_max: usize) -> Views {
         let mut views = Views::default();
+        let limits = &mut views.limits;
+        limits.output_bytes_max = limits.output_bytes_max.min(message_bytes_max);
         for (name, text) in texts {
             if let Ok(view) = View::parse(text) {
                 views.begin(name.clone(), Arc::new(view));
