@@ -67,12 +67,12 @@ class Attack:
     """Prepared: what to send on which socket, the sockets that are only held open, or that end with the attack.
 
     `has` says what metrics have to be at least before it, `grows` by how much they have to grow with it, the honest client's
-    messages aside.
+    messages aside. `last` is the code with which the server may end a session of it.
     """
 
-    def __init__(self, sends=(), holds=(), ends=(), grows=None, has=None):
+    def __init__(self, sends=(), holds=(), ends=(), grows=None, has=None, last=None):
         self.sends, self.holds, self.ends, self.grows = list(sends), list(holds), list(ends), grows or {}
-        self.has = has or {}
+        self.has, self.last = has or {}, last
         assert sum(len(data) for _, data in self.sends) <= BYTES_MAX * 1.3
 
 
@@ -283,6 +283,7 @@ def run(case, paced):
         "deferred": grown["tiderace_work_deferred_total"],
         "turn": metric("tiderace_work_turn_most"),
         "answers": answers,
+        "ended": 0 if attack.last in answers.seen else answers.closed,
         "misses": misses
         + [f"{name} grew by {grown[name]:g}" for name, least in attack.grows.items() if not grown_enough(grown[name], least)],
     }
@@ -299,6 +300,7 @@ def grown_enough(grown, least):
 
 
 def page():
+    above = sum(got["beside"]["waited"] - got["without"]["waited"] > BAR_MILLISECONDS for _, got in RESULTS)
     lines = [
         "# Dear inputs",
         "",
@@ -308,7 +310,7 @@ def page():
         "What an honest client waits for its messages while somebody else sends at most a megabyte that is meant to cost the",
         f"server as much as possible. It sends 100 messages a second by STOMP to topics of {SHARDS} shards and hears them itself;",
         f"the times are from sending to hearing, the 99th percentile of {SECONDS:g} seconds from the attack on, and of {WITHOUT_SECONDS:g} seconds",
-        f"before it. The bar is {BAR_MILLISECONDS} ms more. The time in which a thread of the server, or the client itself, was ready to run",
+        f"before it. The bar is {BAR_MILLISECONDS} ms more; rows above it: {above}. The time in which a thread of the server, or the client itself, was ready to run",
         "and had no processor is taken off: attacker, honest client and server share two processors. *Slowest* is the slowest",
         "message with that time in it. *Worked* is the processor time of the server, *units* what the work budget has charged,",
         "*deferred* how many operations had to wait for a later turn, *answered* what the attacker was told.",

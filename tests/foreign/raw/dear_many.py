@@ -12,7 +12,9 @@ from wsclient import BINARY, frame
 COLOUR = "colour"
 LIKE = "colour LIKE '%r%e_%'"
 PART = 10_000
-"""Things that one session has."""
+"""Things that the sessions of a case have."""
+AGAIN = 50_000
+"""The number of a subscription that comes and goes."""
 
 
 class Stomp:
@@ -74,13 +76,17 @@ class SocketIo:
 
 class Native:
     name = "native"
+    again = 0
 
     def message(self, kind, payload):
         return bytes([kind]) + counted(payload)
 
     def subscribe(self, number, topic, selector=None, kind=0):
         flags = (8 if selector else 0) | (256 if any(mark in topic for mark in "*[?") else 0)
-        payload = varint_low(number + 1 if number < 2_000 else 0) + varint_low(number) + varint_low(flags) + bytes([kind]) + counted(topic.encode())
+        # Requests are numbered from 1 in each session, subscriptions as well but for those that come again.
+        self.again += number == AGAIN
+        request = self.again if number == AGAIN else number + 1
+        payload = varint_low(request) + varint_low(number) + varint_low(flags) + bytes([kind]) + counted(topic.encode())
         return self.message(3, payload + (counted(selector.encode()) if selector else b""))
 
     def unsubscribe(self, number, topic):
@@ -186,7 +192,10 @@ def many(name, *needs):
                 grows = "tiderace_calls_total" if "call" in needs else "tiderace_messages_received_total"
                 if deep:
                     grows = "tiderace_subscriptions"
-                return Attack([(sent, one.framed(bytes(rest)))], holds=sessions, grows={grows: 20}, has=has)
+                sends = [(sent, one.framed(bytes(rest)))]
+                # Each new queue takes memory for every consumer that comes to it, until there is none.
+                last = "memory-full" if "pattern" in name else None
+                return Attack(sends, holds=sessions, grows={grows: 20}, has=has, last=last)
 
             dear(speaker.name, name)(attack)
         return prepare
@@ -249,7 +258,7 @@ def churn(one):
 
     def then(at):
         glob = f"*m*{at}*/*"
-        return one.subscribe(2_000, glob) + one.publish(f"{topic}/a") + one.unsubscribe(2_000, glob)
+        return one.subscribe(AGAIN, glob) + one.publish(f"{topic}/a") + one.unsubscribe(AGAIN, glob)
 
     return had, then
 

@@ -306,15 +306,6 @@ def stomp_merge():
     return lambda number: send(path, json.dumps({"n": number}), patch="merge")
 
 
-@stomp("a value of 20 parts for a topic with a schema, again and again")
-def stomp_checked():
-    path = unique("dear")
-    parts = [{"type": "object", "required": [f"r{n}"]} for n in range(5)]
-    operate({"do": "create", "path": path, "spec": {"type": "json", "schema": {"items": {"anyOf": [*parts, True]}}}})
-    body = json.dumps([{"a": 1}] * 20)
-    return lambda _: send(path, body)
-
-
 @stomp("small values for a topic with a schema")
 def stomp_small():
     path = unique("dear")
