@@ -40,7 +40,7 @@ def test_fragments_of_rsocket(open_server, carrier, who):
         return [opened(client, "rsocket", who), frame(REQUEST, 2)]
 
     repeat = framed(FRAGMENT) if carrier == "tcp" else frame(FRAGMENT, 2)
-    flood(open_server, 200, 8_000_000, begin, repeat)
+    flood(open_server, 80, 8_000_000, begin, repeat)
 
 
 @pytest.mark.parametrize("who", WHO)
@@ -180,4 +180,4 @@ def test_publishers_of_full_queues(open_server, who):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         return [stomp("anonymous" if number else who), (message % (number % 50)) * 60]
 
-    flood(open_server, 1_500, 0, begin)
+    flood(open_server, 800, 0, begin)
