@@ -21,15 +21,20 @@ impl Hosts {
         Hosts(names.into_iter().map(|name| name.to_ascii_lowercase()).collect())
     }
 
-    /// Whether a request may be answered. One without a host, which no browser sends, may.
+    /// Whether a request may be answered. `addressed` is the host that it addresses, empty if it names none: that of
+    /// its target, which goes before the field (RFC 9112 section 3.2.2). One without a host, which no browser sends, may.
     ///
     /// # Errors
     /// Says the host and the option.
-    pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), Close> {
-        let mut hosts = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
-        match hosts.find(|(_, host)| !self.is_known(host)) {
+    pub(crate) fn check(&self, addressed: &str, request: &Request<'_>) -> Result<(), Close> {
+        let fields = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let mut hosts = (!addressed.is_empty())
+            .then_some(addressed.as_bytes())
+            .into_iter()
+            .chain(fields.map(|(_, host)| *host));
+        match hosts.find(|host| !self.is_known(host)) {
             None => Ok(()),
-            Some((_, host)) => {
+            Some(host) => {
                 let shown: String = String::from_utf8_lossy(host).chars().take(SHOWN_MAX).collect();
                 let reason = format!(
                     "the host `{shown}` is none of this server's names: without users it answers to `localhost`, to IP addresses and to the names in the option `server.hosts`"
@@ -105,15 +110,20 @@ mod tests {
     #[test]
     fn every_host_of_a_request_counts_and_none_is_no_browsers() {
         let hosts = Hosts::default();
-        let check = |fields: &[(&str, &[u8])]| {
+        let addressing = |addressed: &str, fields: &[(&str, &[u8])]| {
             let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
             let request =
                 Request { method: "GET", path: "/", query: None, fields, body: b"", peer };
-            hosts.check(&request).map_err(|close| close.code)
+            hosts.check(addressed, &request).map_err(|close| close.code)
         };
+        let check = |fields: &[(&str, &[u8])]| addressing("", fields);
         assert_eq!(check(&[]), Ok(()));
         assert_eq!(check(&[("Host", b"localhost")]), Ok(()));
         let two: [(&str, &[u8]); 2] = [("host", b"localhost"), ("HOST", b"evil.example")];
         assert_eq!(check(&two), Err(CloseCode::HostDenied));
+        // `GET http://evil.example/ HTTP/1.1` beside a harmless field.
+        let local: [(&str, &[u8]); 1] = [("Host", b"localhost")];
+        assert_eq!(addressing("evil.example", &local), Err(CloseCode::HostDenied));
+        assert_eq!(addressing("localhost:7800", &local), Ok(()));
     }
 }

@@ -195,7 +195,7 @@ impl<D: Driver> Shard<D> {
             peer: connection.peer.socket(),
         };
         let hosts = self.shared.options.hosts.as_ref();
-        if let Some(Err(close)) = hosts.map(|hosts| hosts.check(&request)) {
+        if let Some(Err(close)) = hosts.map(|hosts| hosts.check(head.host(), &request)) {
             self.metrics.http_requests.add(1);
             return self.respond(key, head, refusal(&close), available);
         }
