@@ -1,8 +1,8 @@
 //! Runs every check over the real tree. A failure says what is wrong, where, and what to do.
 
 use xtask::{
-    Finding, Tree, dependencies, discipline, fuzzing, generated, imports, links, lints, purity,
-    shape, verdict, wording,
+    Finding, Tree, circles, dependencies, discipline, fuzzing, generated, imports, links, lints,
+    purity, shape, verdict, wording,
 };
 
 fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
@@ -24,6 +24,7 @@ macro_rules! house {
 }
 
 house! {
+    circles_of_imports_are_those_left => circles::check;
     crates_under_the_workspace_lints => lints::check;
     dependencies_are_justified_and_used => dependencies::check;
     files_are_declared => shape::check_orphans;
