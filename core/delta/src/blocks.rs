@@ -3,7 +3,7 @@
 //! Relies on nothing. Invariant: the table has one size whatever the values, and a lookup is one
 //! comparison; what collides is forgotten, which costs length and never correctness.
 
-use crate::matching::{Found, common_prefix, common_suffix};
+use crate::common::{Found, common_prefix, common_suffix};
 
 /// Filled when first asked. One place per hash.
 #[derive(Default)]

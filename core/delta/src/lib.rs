@@ -10,6 +10,8 @@
 #[cfg(any(feature = "runs", feature = "vcdiff"))]
 mod blocks;
 mod codec;
+#[cfg(any(feature = "runs", feature = "vcdiff"))]
+mod common;
 mod error;
 #[cfg(any(feature = "runs", feature = "vcdiff"))]
 mod matching;

@@ -6,6 +6,7 @@
 //! times, whatever the values.
 
 use crate::blocks::Blocks;
+use crate::common::{Found, common_prefix};
 
 /// Takes what was found.
 pub(crate) trait Sink {
@@ -15,13 +16,6 @@ pub(crate) trait Sink {
     fn copy(&mut self, source: usize, len: usize);
     /// Whether it has grown so large that the rest is not worth looking for.
     fn is_full(&self) -> bool;
-}
-
-/// How many bytes both values begin and end with; the ends do not overlap in either.
-pub(crate) fn common_ends(old: &[u8], new: &[u8]) -> (usize, usize) {
-    let prefix = common_prefix(old, new);
-    let most = old.len().min(new.len()) - prefix;
-    (prefix, common_suffix(old, new, most))
 }
 
 /// Tells a sink how `new` is made of `old`, from the place on where both begin to differ.
@@ -41,15 +35,6 @@ pub(crate) fn walk(old: &[u8], new: &[u8], from: usize, sink: &mut impl Sink) {
         at += found.len;
         cursor = found.source + found.len;
     }
-}
-
-/// Where both values run together again.
-pub(crate) struct Found {
-    /// In the new value.
-    pub(crate) at: usize,
-    /// In the old value.
-    pub(crate) source: usize,
-    pub(crate) len: usize,
 }
 
 /// Looks for the next stretch worth copying. Whatever it passes over becomes a literal, so all
@@ -78,26 +63,6 @@ fn beside(old: &[u8], new: &[u8], at: usize, source: usize) -> Option<Found> {
         return None;
     }
     Some(Found { at, source, len: common_prefix(theirs, ours) })
-}
-
-#[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
-    let whole = words.take_while(|(a, b)| a == b).count() * 8;
-    let rest = |bytes| <[u8]>::get(bytes, whole..).unwrap_or_default().iter();
-    whole + rest(a).zip(rest(b)).take_while(|(a, b)| a == b).count()
-}
-
-/// At most `most` bytes, which both have.
-#[inline]
-pub(crate) fn common_suffix(a: &[u8], b: &[u8], most: usize) -> usize {
-    let tail = |bytes: &[u8]| bytes.len() - most;
-    let (a, b) = (a.get(tail(a)..).unwrap_or_default(), b.get(tail(b)..).unwrap_or_default());
-    let words = a.as_rchunks::<8>().1.iter().rev().zip(b.as_rchunks::<8>().1.iter().rev());
-    let whole = words.take_while(|(a, b)| a == b).count() * 8;
-    let rest = |bytes: &'_ [u8]| bytes.len() - whole;
-    let rests = (a.get(..rest(a)).unwrap_or_default(), b.get(..rest(b)).unwrap_or_default());
-    whole + rests.0.iter().rev().zip(rests.1.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
 /// Bytes after a difference within which only the same distance is tried.

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use crate::like::LikePattern;
 use crate::number::Operator;
+use crate::relation::Relation;
 use crate::value::Value;
 
 /// What is true, false or unknown.
@@ -75,17 +76,6 @@ pub(crate) enum Literal {
     Boolean(bool),
 }
 
-/// A comparison operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Relation {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
 /// The entries of an `IN` list. Texts are sorted, since a text is compared with many of them for
 /// each message.
 #[derive(Debug)]
@@ -128,13 +118,6 @@ impl Literal {
             Literal::Float(float) => Value::Number(*float),
             Literal::Boolean(truth) => Value::Boolean(*truth),
         }
-    }
-}
-
-impl Relation {
-    /// Whether the relation asks which side is larger, not only whether they are the same.
-    pub(crate) fn is_ordering(self) -> bool {
-        !matches!(self, Relation::Equal | Relation::NotEqual)
     }
 }
 

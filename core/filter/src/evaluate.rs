@@ -3,9 +3,10 @@
 //! Relies on the depth limit that the parser has kept. Invariant: `None` is unknown, everywhere;
 //! nothing here allocates, and all loops run over lists whose length the parser has bounded.
 
-use crate::compiled::{Condition, Operand, Relation};
+use crate::compiled::{Condition, Operand};
 use crate::limits::LIKE_STEPS_MAX;
 use crate::number::Number;
+use crate::relation::Relation;
 use crate::value::{Properties, Value};
 
 /// Whether `condition` is true, false or unknown for a message with `properties`.

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use crate::compiled::Relation;
 use crate::error::{Problem, SelectorError};
 use crate::number::Operator;
+use crate::relation::Relation;
 
 /// A token and where it stands.
 #[derive(Clone, Debug)]

@@ -44,6 +44,7 @@ mod number;
 mod parsed;
 mod parser;
 mod predicate;
+mod relation;
 mod selector;
 mod value;
 

@@ -4,12 +4,13 @@
 //! recursion happens only under [`Parser::nested`] or to a higher [`Power`], so the stack is
 //! bounded by `DEPTH_MAX` × the number of powers.
 
-use crate::compiled::{Condition, Literal, Operand, Relation};
+use crate::compiled::{Condition, Literal, Operand};
 use crate::error::{Problem, SelectorError, shown};
 use crate::lexer::{Keyword, Lexer, Token, TokenKind};
 use crate::limits::{DEPTH_MAX, NODES_MAX, TEXT_BYTES_MAX};
 use crate::number::Operator;
 use crate::parsed::{Parsed, Shape, all, any, chain};
+use crate::relation::Relation;
 
 /// The condition that `text` spells.
 pub(crate) fn parse(text: &str) -> Result<Condition, SelectorError> {

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::compiled::Relation;
 use crate::number::Number;
+use crate::relation::Relation;
 
 /// The message a selector is evaluated against.
 pub trait Properties {

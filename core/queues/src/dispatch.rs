@@ -10,8 +10,8 @@ use tiderace_wire::Flags;
 
 use crate::Segment;
 use crate::consumer::Consumer;
+use crate::effect::Effect;
 use crate::queue::Queue;
-use crate::queues::Effect;
 
 /// One round of dealing out.
 pub(crate) struct Dispatch<'a> {

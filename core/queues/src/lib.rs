@@ -17,15 +17,18 @@
 
 mod consumer;
 mod dispatch;
+mod effect;
 mod lines;
 mod private;
 mod queue;
 mod queues;
 mod segment;
 mod upkeep;
+mod walk;
 
 pub use consumer::{Consume, Ending, Settlement};
+pub use effect::Effect;
 pub use private::{is_private, reaches};
 pub use queue::QueueOptions;
-pub use queues::{Effect, Queues};
+pub use queues::Queues;
 pub use segment::Segment;

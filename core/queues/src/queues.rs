@@ -11,8 +11,9 @@ use tiderace_wire::{Run, SubscriptionKey, Target, Window, is_temporary};
 
 use crate::consumer::{Consumer, Flight, Place};
 use crate::dispatch::Dispatch;
+use crate::effect::Effect;
 use crate::queue::Queue;
-use crate::upkeep::{TURN_STEPS, Walk};
+use crate::walk::{TURN_STEPS, Walk};
 use crate::{Consume, Ending, QueueOptions, Segment, Settlement};
 
 /// Queues that a consumer is asked for when it has some room and would rather wait for more: it is asked
@@ -20,36 +21,6 @@ use crate::{Consume, Ending, QueueOptions, Segment, Settlement};
 const REFUSALS_MAX: usize = 8;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
-
-/// What the queues want done.
-#[derive(Debug)]
-pub enum Effect {
-    /// Give messages to a consumer.
-    Deliver {
-        /// Its session.
-        session: SessionId,
-        /// Its subscription.
-        key: SubscriptionKey,
-        /// The messages.
-        segment: Segment,
-    },
-    /// A message was rejected, or lost with its consumer, too often.
-    DeadLetter {
-        /// Where it lay.
-        from: Path,
-        /// Where it should go; `None`: drop it.
-        to: Option<Path>,
-        /// One message.
-        segment: Segment,
-    },
-    /// The queue has more than it may hold, or no longer: publishers wait in between.
-    Full {
-        /// Which queue.
-        path: Path,
-        /// Whether they wait.
-        on: bool,
-    },
-}
 
 /// Queues and consumers; see the crate's documentation.
 #[derive(Debug)]

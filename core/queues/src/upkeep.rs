@@ -3,28 +3,17 @@
 //! Selectors look for messages and patterns for queues within a budget for each turn; what is left of a
 //! search goes on in the next. Invariant: a queue in which a search has stopped is in `unseen`.
 
-use tiderace_base::{Key, Now};
-use tiderace_topics::Pattern;
+use tiderace_base::Now;
 
+use crate::effect::Effect;
 use crate::private::reaches;
-use crate::queues::{Effect, Queues};
+use crate::queues::Queues;
+use crate::walk::TURN_STEPS;
 
-/// Steps of about three nanoseconds that one turn may spend on looking for messages that selectors
-/// select and for queues that patterns name: about three milliseconds.
-pub(crate) const TURN_STEPS: u32 = 1 << 20;
 /// What it costs to compare a queue with a pattern, and to make a consumer one of it.
 const QUEUE_STEPS: u32 = 32;
 /// Slots of queues looked at in one tick for those that are idle.
 const SWEEP_SLOTS: u32 = 16_384;
-
-/// A consumer that looks for queues.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    pub(crate) consumer: Key,
-    pub(crate) pattern: Pattern,
-    /// The slot to be looked at next.
-    pub(crate) slot: u32,
-}
 
 impl Queues {
     /// Drops expired messages and queues nobody has used for long.

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 
 use crate::scan::{self, JsonError, JsonProblem};
 use crate::write::decode;
-use crate::{Elements, Fields, objects};
 
 /// A piece of text that is one JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,32 +99,6 @@ impl<'a> Json<'a> {
     /// replaced.
     pub fn as_text(self) -> Option<Cow<'a, str>> {
         self.0.strip_prefix('"')?.strip_suffix('"').map(decode)
-    }
-
-    /// The values of an array in order; nothing of any other value.
-    pub fn elements(self) -> Elements<'a> {
-        Elements::of(self.0)
-    }
-
-    /// The names and values of an object in order; nothing of any other value.
-    pub fn fields(self) -> Fields<'a> {
-        Fields::of(self.0)
-    }
-
-    /// Whether the test holds for every object in it, itself included: it is given the values of
-    /// those names. Takes one pass, whatever the nesting, and asks in the order in which the objects
-    /// end.
-    pub fn all_objects<const N: usize>(
-        self,
-        names: [&str; N],
-        test: impl FnMut([Option<Json<'a>>; N]) -> bool,
-    ) -> bool {
-        objects::all(self.0, names, test)
-    }
-
-    /// The value of that name; of equal names the last counts, as in JavaScript.
-    pub fn field(self, name: &str) -> Option<Json<'a>> {
-        self.fields().filter(|(known, _)| known.is_text(name)).last().map(|(_, value)| value)
     }
 
     /// Whether it is a string that says that.

@@ -20,8 +20,25 @@ pub struct Fields<'a> {
     at: usize,
 }
 
+impl<'a> Json<'a> {
+    /// The values of an array in order; nothing of any other value.
+    pub fn elements(self) -> Elements<'a> {
+        Elements::of(self.text())
+    }
+
+    /// The names and values of an object in order; nothing of any other value.
+    pub fn fields(self) -> Fields<'a> {
+        Fields::of(self.text())
+    }
+
+    /// The value of that name; of equal names the last counts, as in JavaScript.
+    pub fn field(self, name: &str) -> Option<Json<'a>> {
+        self.fields().filter(|(known, _)| known.is_text(name)).last().map(|(_, value)| value)
+    }
+}
+
 impl<'a> Elements<'a> {
-    pub(crate) fn of(text: &'a str) -> Elements<'a> {
+    fn of(text: &'a str) -> Elements<'a> {
         Elements { text, at: inside(text, b'[') }
     }
 
@@ -40,7 +57,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of(text: &'a str) -> Fields<'a> {
+    fn of(text: &'a str) -> Fields<'a> {
         Fields { text, at: inside(text, b'{') }
     }
 }

@@ -6,6 +6,19 @@
 use crate::Json;
 use crate::look::{is_bare, pass_string};
 
+impl<'a> Json<'a> {
+    /// Whether the test holds for every object in it, itself included: it is given the values of
+    /// those names. Takes one pass, whatever the nesting, and asks in the order in which the objects
+    /// end.
+    pub fn all_objects<const N: usize>(
+        self,
+        names: [&str; N],
+        test: impl FnMut([Option<Json<'a>>; N]) -> bool,
+    ) -> bool {
+        all(self.text(), names, test)
+    }
+}
+
 /// An open bracket.
 struct Open<'a, const N: usize> {
     object: bool,
@@ -20,7 +33,7 @@ struct Open<'a, const N: usize> {
 
 /// Whether the test holds for the fields of these names of every object in the text, asked in the
 /// order in which the objects end. Of equal names the last counts.
-pub(crate) fn all<'a, const N: usize>(
+fn all<'a, const N: usize>(
     text: &'a str,
     names: [&str; N],
     mut test: impl FnMut([Option<Json<'a>>; N]) -> bool,

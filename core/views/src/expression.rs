@@ -7,10 +7,10 @@ use std::fmt;
 use tiderace_topics::Regex;
 
 use crate::function::Function;
+use crate::levels::Levels;
 use crate::number::{Arithmetic, Number};
 use crate::pointer::Place;
 use crate::quote::Quoted;
-use crate::template::Levels;
 
 /// What has a value.
 #[derive(Clone, Debug, PartialEq)]

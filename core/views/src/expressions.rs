@@ -10,9 +10,9 @@ use crate::cursor::Cursor;
 use crate::error::{Problem, ViewError};
 use crate::expression::{Comparison, Expression, Operator};
 use crate::function::Function;
+use crate::levels::Levels;
 use crate::number::{Arithmetic, Number};
 use crate::pointer::{Place, Pointer};
-use crate::template::Levels;
 
 type Read<T> = Result<T, ViewError>;
 

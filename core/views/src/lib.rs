@@ -32,6 +32,7 @@ mod evaluate;
 mod expression;
 mod expressions;
 mod function;
+mod levels;
 pub mod limits;
 mod merge;
 mod number;

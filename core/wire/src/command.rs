@@ -6,10 +6,14 @@ use tiderace_base::{ShardId, Time};
 use tiderace_filter::Selector;
 use tiderace_topics::{Pattern, Selector as TopicSelector};
 
-use crate::{Call, Destination, Kind, Meta, Position, Run, RunBuilder, Speak, SubscriptionKey};
+use crate::{Call, Destination, Kind, Meta, Position, Run, RunBuilder, Speak};
 
 /// Stands for one answer a client waits for (a STOMP receipt); numbered by the session, rising.
 pub type Token = u32;
+
+/// A session's own name for one of its subscriptions; small numbers, used again after an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SubscriptionKey(pub u32);
 
 /// A stretch of tokens, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,8 @@ mod temporary;
 mod ticket;
 
 pub use command::{
-    Command, Commands, Confirm, Credentials, Outcome, Settle, Subscribe, Target, Token, Window,
+    Command, Commands, Confirm, Credentials, Outcome, Settle, Subscribe, SubscriptionKey, Target,
+    Token, Window,
 };
 pub use deltas::{Bases, Deltas, EncodeDelta};
 pub use destination::{Destination, Kind};
@@ -50,8 +51,7 @@ pub use position::{Position, read_varint, write_varint};
 pub use reply::{Delivery, LeaveReason, Reply};
 pub use run::{Flags, Message, Meta, Run, RunBuilder};
 pub use session::{
-    Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session, SubscriptionKey,
-    Takeover,
+    Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session, Takeover,
 };
 pub use shared::{EncodingKey, MergedParts, SharedRun};
 pub use spec::{

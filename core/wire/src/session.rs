@@ -7,12 +7,8 @@ use tiderace_base::{Close, CloseCode, Now, ShardId, Time};
 
 use crate::{
     Answer, Commands, Delivery, Framing, HandOver, HttpFace, Output, Reply, Request, Response,
-    TemporaryName, Ticket,
+    SubscriptionKey, TemporaryName, Ticket,
 };
-
-/// A session's own name for one of its subscriptions; small numbers, used again after an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SubscriptionKey(pub u32);
 
 /// How far [`Session::receive`] got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 //! Relies on `matching`. Invariant: it stops as soon as the difference is as long as the limit.
 
 use super::{COPY, MOVE_AND_COPY, REPLACE, varint};
-use crate::matching::{Sink, common_ends, walk};
+use crate::common::common_ends;
+use crate::matching::{Sink, walk};
 
 /// Appends the difference that makes `new` of `old`. `false`, and nothing appended, when it would have
 /// `limit` bytes or more.

@@ -5,7 +5,8 @@
 
 use super::addresses::Addresses;
 use super::{MAGIC, WINDOW_SOURCE, integer, table};
-use crate::matching::{Sink, common_ends, walk};
+use crate::common::common_ends;
+use crate::matching::{Sink, walk};
 
 /// Appends the difference that makes `new` of `old`. `false`, and nothing appended, when it would have
 /// `limit` bytes or more.
