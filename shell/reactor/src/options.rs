@@ -60,6 +60,9 @@ pub struct Options {
     pub http: tiderace_http1::Limits,
     /// HTTP/2.
     pub http2: Http2Options,
+    /// Gives what the process has freed back to the system. Called when there is no memory for what clients have
+    /// begun, at most ten times a second by each shard; it may take milliseconds.
+    pub release_freed: Option<fn()>,
     /// Whether the process ends when an event loop fails: a supervisor starts a whole server again,
     /// where one without some of its shards would accept connections and answer nothing.
     pub abort_on_failure: bool,
@@ -88,6 +91,7 @@ impl Default for Options {
             websocket: tiderace_websocket::Limits::default(),
             http: tiderace_http1::Limits::default(),
             http2: Http2Options::default(),
+            release_freed: None,
             abort_on_failure: true,
         }
     }

@@ -61,6 +61,8 @@ pub struct Shard<D: Driver> {
     pub(crate) residents: Vec<Key>,
     pub(crate) asked: Wishes,
     pub(crate) unfinished: Unfinished,
+    /// From when on freed memory may be given back again.
+    pub(crate) release_at: Time,
     pub(crate) aliases: Aliases,
     pub(crate) detached: Detached,
     /// The connection whose request is for a session of another shard, until its handling is over.
@@ -173,6 +175,7 @@ impl<D: Driver> Shard<D> {
             residents: Vec::new(),
             asked: Wishes::default(),
             unfinished: Unfinished::default(),
+            release_at: now.time,
             aliases: Aliases::default(),
             detached: Detached::default(),
             moves: None,

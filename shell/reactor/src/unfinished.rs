@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use tiderace_base::{Close, CloseCode, Key, MemoryUse};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Span};
 
 use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Live, Stage, Transport};
@@ -99,9 +99,23 @@ impl<D: Driver> Shard<D> {
         if matches!(connection.stage, Stage::Http(_)) {
             let response = refusal(&close).with("Retry-After", "5");
             self.write_answer(key, &response, false, false);
-            return self.end(key, &close, Farewell::Silent);
+            self.end(key, &close, Farewell::Silent);
+        } else {
+            self.end(key, &close, Farewell::Full);
         }
-        self.end(key, &close, Farewell::Full);
+        if close.code == CloseCode::MemoryFull {
+            self.release_freed();
+        }
+    }
+
+    /// Buffers that grew have left smaller ones behind, as much again as is kept, which the allocator would keep for
+    /// a while. When memory is short the system gets them back, but not so often that refusing becomes dear.
+    fn release_freed(&mut self) {
+        let Some(release) = self.shared.options.release_freed else { return };
+        if self.now.time >= self.release_at {
+            self.release_at = self.now.time + RELEASE_INTERVAL;
+            release();
+        }
     }
 
     /// Nothing of a record counts any more.
@@ -130,6 +144,8 @@ impl<S> Connection<S> {
     }
 }
 
+/// Time between two calls that give freed memory back.
+const RELEASE_INTERVAL: Span = Span::from_millis(100);
 /// Less is not counted.
 const COUNTED_BYTES_MIN: usize = 4096;
 /// What a client that has logged in is not refused for: one read. A publisher whose queue fills the memory

@@ -92,6 +92,7 @@ pub(crate) fn reactor(
     let possible = files_max.saturating_sub(64 + 2 * shards(config)).max(16);
     let defaults = Options::default();
     Ok(Options {
+        release_freed: Some(crate::allocator::release_freed),
         shards: shards(config),
         listeners: config
             .listeners

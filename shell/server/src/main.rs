@@ -5,6 +5,7 @@
 //! an orderly end, `monitor` answers HTTP requests about the server itself,
 //! `page` those for the live page.
 
+mod allocator;
 mod cli;
 mod compose;
 mod events;
@@ -22,9 +23,6 @@ mod specs;
 mod tls;
 
 use std::process::ExitCode;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     cli::run(serve::serve)
