@@ -41,7 +41,7 @@ const PLAIN_BYTES: usize = size_of::<Option<Entry>>() + 32;
 pub(crate) const TEXT_BYTES: usize = 4;
 
 /// Bytes of each level of a pattern in the indexes, which are half empty after they have grown.
-const LEVEL_BYTES: usize = 900;
+const LEVEL_BYTES: usize = 1100;
 
 /// Bytes that a pattern takes at one home as long as a shard has subscriptions with it, with its part of
 /// that shard's own index: those that have it in common share it.
