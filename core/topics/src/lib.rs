@@ -9,6 +9,7 @@
 
 mod globs;
 mod index;
+mod level;
 mod path;
 mod pattern;
 mod regex;
@@ -17,8 +18,9 @@ mod table;
 mod tree;
 
 pub use index::PatternIndex;
+pub use level::Level;
 pub use path::{Path, PathError};
-pub use pattern::{Level, Pattern};
+pub use pattern::Pattern;
 pub use regex::Regex;
 pub use selector::{Selector, SelectorError};
 pub use tiderace_expression::work_bytes as compiled_bytes;

@@ -13,22 +13,7 @@ use std::sync::Arc;
 use tiderace_base::limits::{PATTERN_STARS_PER_LEVEL_MAX, SELECTOR_REGEXES_MAX};
 
 use crate::path::{check, mark_of};
-use crate::{Path, PathError, Regex, regex};
-
-/// One level of a pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Level {
-    /// Exactly this text.
-    Literal(Box<str>),
-    /// Any one level.
-    One,
-    /// Any one level that fits a text with `*` inside.
-    Glob(Box<str>),
-    /// Any one level that fits a regular expression as a whole.
-    Regex(Regex),
-    /// This level and all below it, and also nothing; always last.
-    Rest,
-}
+use crate::{Level, Path, PathError, level};
 
 /// Names a set of destinations. Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -155,18 +140,6 @@ impl Pattern {
     }
 }
 
-impl Level {
-    /// Whether one level of a path fits.
-    pub fn fits(&self, name: &str) -> bool {
-        match self {
-            Level::Literal(text) => **text == *name,
-            Level::One | Level::Rest => true,
-            Level::Glob(glob) => glob_fits(glob, name),
-            Level::Regex(regex) => regex.fits(name),
-        }
-    }
-}
-
 /// Whether wildcards at the first level pass by a name that begins so.
 pub(crate) fn is_special(name: &str) -> bool {
     name.starts_with('$')
@@ -206,7 +179,7 @@ fn with_regexes(text: &str, regexes: &mut usize) -> Result<Vec<Level>, PathError
         }
         let parsed = match text {
             "**" if level == count => Level::Rest,
-            _ => regex::parse(text).map_err(|problem| PathError::Regex {
+            _ => level::parse_regex(text).map_err(|problem| PathError::Regex {
                 level,
                 at: at + problem.at,
                 problem: problem.text.into(),
@@ -219,34 +192,6 @@ fn with_regexes(text: &str, regexes: &mut usize) -> Result<Vec<Level>, PathError
         at += text.len() + 1;
     }
     Ok(levels)
-}
-
-/// First piece at the start, last at the end, the others leftmost in between.
-fn glob_fits(glob: &str, name: &str) -> bool {
-    let Some((head, rest)) = glob.split_once('*') else {
-        return glob == name;
-    };
-    let Some(mut name) = name.strip_prefix(head) else {
-        return false;
-    };
-    let (middle, tail) = match rest.rsplit_once('*') {
-        Some((middle, tail)) => (Some(middle), tail),
-        None => (None, rest),
-    };
-    let Some(inner) = name.strip_suffix(tail) else {
-        return false;
-    };
-    name = inner;
-    for piece in middle.into_iter().flat_map(|middle| middle.split('*')) {
-        let Some(at) = name.find(piece) else {
-            return false;
-        };
-        let Some(after) = name.get(at + piece.len()..) else {
-            return false;
-        };
-        name = after;
-    }
-    true
 }
 
 impl fmt::Display for Pattern {

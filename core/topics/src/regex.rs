@@ -1,4 +1,4 @@
-//! One level of a pattern as a regular expression, compiled to an automaton without back-tracking.
+//! Regular expressions of names, compiled to an automaton without back-tracking.
 //!
 //! Relies on `tiderace-expression` for the automaton and its bounds, and on `regex-syntax` to keep to
 //! the limit of nesting. Invariant: an expression fits the same names as in the `regex` crate when the
@@ -8,14 +8,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use tiderace_base::limits::{
-    PATTERN_STARS_PER_LEVEL_MAX, REGEX_AUTOMATON_BYTES_MAX, REGEX_BYTES_MAX, REGEX_DEPTH_MAX,
-};
+use tiderace_base::limits::{REGEX_AUTOMATON_BYTES_MAX, REGEX_BYTES_MAX, REGEX_DEPTH_MAX};
 use tiderace_expression::regex_syntax::ast::{self, Ast};
-use tiderace_expression::regex_syntax::hir::{self, Hir, HirKind};
+use tiderace_expression::regex_syntax::hir::{self, Hir};
 use tiderace_expression::{Automaton, Extent, Refused};
-
-use crate::Level;
 
 /// A compiled expression; cloning is cheap. Equal if the texts are.
 #[derive(Clone)]
@@ -34,16 +30,8 @@ pub(crate) struct Problem {
     pub(crate) text: String,
 }
 
-/// Reads one level. What needs no automaton becomes a level without one.
-pub(crate) fn parse(text: &str) -> Result<Level, Problem> {
-    let hir = read(text)?;
-    match simple(&hir) {
-        Some(level) => Ok(level),
-        None => compile(text, hir).map(Level::Regex),
-    }
-}
-
-fn read(text: &str) -> Result<Hir, Problem> {
+/// Reads an expression within its limits.
+pub(crate) fn read(text: &str) -> Result<Hir, Problem> {
     if text.len() > REGEX_BYTES_MAX {
         let what = format!("the expression has {} bytes; at most {REGEX_BYTES_MAX}", text.len());
         return Err(Problem { at: 0, text: format!("{what} are allowed") });
@@ -165,62 +153,8 @@ fn unicode(span: &ast::Span) -> Problem {
     Problem { at: span.start.offset, text: text.to_owned() }
 }
 
-/// The level that needs no automaton: one text, anything, or texts with `.*` between them.
-fn simple(hir: &Hir) -> Option<Level> {
-    let parts = match hir.kind() {
-        HirKind::Concat(parts) => parts.as_slice(),
-        _ => std::slice::from_ref(hir),
-    };
-    let mut glob = String::new();
-    for part in parts {
-        match part.kind() {
-            HirKind::Literal(literal) => {
-                let text = std::str::from_utf8(&literal.0).ok()?;
-                // What no name holds must neither act as a wildcard nor as a separator.
-                if text.contains(['/', '*', '+', '#', '\x7f'])
-                    || text.bytes().any(|byte| byte < 0x20)
-                {
-                    return None;
-                }
-                glob.push_str(text);
-            }
-            HirKind::Repetition(many) if many.max.is_none() && any(&many.sub) => match many.min {
-                0 if glob.ends_with('*') => {}
-                0 => glob.push('*'),
-                // No level is empty.
-                1 if parts.len() == 1 => glob.push('*'),
-                _ => return None,
-            },
-            _ => return None,
-        }
-    }
-    match glob.bytes().filter(|byte| *byte == b'*').count() {
-        _ if glob.is_empty() => None,
-        _ if glob == "*" => Some(Level::One),
-        0 => Some(Level::Literal(glob.into())),
-        1..=PATTERN_STARS_PER_LEVEL_MAX => Some(Level::Glob(glob.into())),
-        _ => None,
-    }
-}
-
-/// Whether it stands for every character that a name can hold.
-fn any(hir: &Hir) -> bool {
-    let HirKind::Class(hir::Class::Unicode(class)) = hir.kind() else { return false };
-    let mut unmet = ' ';
-    for range in class.ranges() {
-        if range.start() > unmet && !(unmet == '\x7f' && range.start() == '\u{80}') {
-            return false;
-        }
-        if range.end() == char::MAX {
-            return true;
-        }
-        // The surrogates are no characters.
-        unmet = unmet.max(char::from_u32(range.end() as u32 + 1).unwrap_or('\u{e000}'));
-    }
-    false
-}
-
-fn compile(text: &str, hir: Hir) -> Result<Regex, Problem> {
+/// The automaton of an expression that has been read.
+pub(crate) fn compile(text: &str, hir: Hir) -> Result<Regex, Problem> {
     match Automaton::compile(hir, Extent::Whole, REGEX_AUTOMATON_BYTES_MAX) {
         Ok(made) => Ok(Regex(Arc::new(Compiled { text: text.into(), automaton: made.automaton }))),
         Err(refused) => Err(Problem { at: 0, text: said_of(&refused) }),
@@ -245,27 +179,9 @@ fn said(kind: &dyn fmt::Display) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Level;
+    use crate::level::parse_regex as parse;
     use proptest::prelude::*;
-
-    #[test]
-    fn simple_expressions_need_no_automaton() {
-        for (text, expected) in [
-            ("EUR-USD", Level::Literal("EUR-USD".into())),
-            (r"a\.b", Level::Literal("a.b".into())),
-            (".*", Level::One),
-            (".+", Level::One),
-            (r"[\s\S]*", Level::One),
-            ("EUR.*", Level::Glob("EUR*".into())),
-            (".*-USD", Level::Glob("*-USD".into())),
-            ("E.*.*U.*", Level::Glob("E*U*".into())),
-        ] {
-            assert_eq!(parse(text).unwrap(), expected, "{text}");
-        }
-        for text in ["EUR.+", r"a\*", r"a\x2Fb", "()", "[ab]", "(?i)a", ".*a.*a.*a.*a.*a", "[^a]*"]
-        {
-            assert!(matches!(parse(text), Ok(Level::Regex(_))), "{text}");
-        }
-    }
 
     #[test]
     fn the_whole_name_has_to_fit() {
