@@ -1,11 +1,11 @@
 //! What each keyword of a schema means.
 //!
-//! Relies on `compile` for the schemas inside a schema. Invariant: every keyword is either turned into a
+//! Relies on `compiler` for the schemas inside a schema. Invariant: every keyword is either turned into a
 //! rule, or known to demand nothing, or refused.
 
 use std::collections::BTreeMap;
 
-use super::compile::{Compiler, Keywords};
+use super::compiler::{Compiler, Keywords};
 use super::pattern::Pattern;
 use super::rule::{Bound, Place, Rule, Types, short};
 use super::{SCHEMA_PATTERNS_MAX, SchemaProblem};

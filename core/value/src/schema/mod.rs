@@ -21,6 +21,7 @@
 
 mod check;
 mod compile;
+mod compiler;
 mod keywords;
 mod pattern;
 mod rule;
