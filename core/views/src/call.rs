@@ -1,7 +1,7 @@
 //! The values of functions.
 //!
-//! Relies on `evaluate`. Invariant: a function has no value where its arguments make no sense; what
-//! it builds is bounded by the bytes of an output.
+//! Relies on its caller to evaluate arguments. Invariant: a function has no value where its arguments
+//! make no sense; what it builds is bounded by the bytes of an output.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,60 +10,82 @@ use std::collections::BTreeSet;
 use tiderace_value::JsonKind;
 
 use crate::budget::{Budget, Stop};
-use crate::evaluate::{self, Found, Scene, number};
 use crate::expression::Expression;
 use crate::function::Function;
 use crate::number::{Arithmetic, Number};
-use crate::value::{Scalar, Value};
+use crate::value::{Found, Scalar, Value, number_of};
+
+/// The arguments of a call. Each is evaluated when a function asks for it.
+pub(crate) struct Arguments<'c, 'a> {
+    expressions: &'a [Expression],
+    evaluate: &'c dyn Fn(&'a Expression, &mut Budget) -> Found<'a>,
+}
+
+impl<'c, 'a> Arguments<'c, 'a> {
+    /// Arguments, and what evaluates one of them.
+    pub(crate) fn new(
+        expressions: &'a [Expression],
+        evaluate: &'c dyn Fn(&'a Expression, &mut Budget) -> Found<'a>,
+    ) -> Arguments<'c, 'a> {
+        Arguments { expressions, evaluate }
+    }
+
+    fn value(&self, at: usize, budget: &mut Budget) -> Found<'a> {
+        match self.expressions.get(at) {
+            Some(argument) => (self.evaluate)(argument, budget),
+            None => Ok(None),
+        }
+    }
+
+    fn number(&self, at: usize, budget: &mut Budget) -> Result<Option<Number>, Stop> {
+        number_of(self.value(at, budget)?, budget)
+    }
+
+    fn len(&self) -> usize {
+        self.expressions.len()
+    }
+}
 
 /// The value of a call.
 pub(crate) fn value<'a>(
     function: Function,
-    arguments: &'a [Expression],
-    scene: Scene<'_, 'a>,
+    arguments: &Arguments<'_, 'a>,
     budget: &mut Budget,
 ) -> Found<'a> {
     match function {
         Function::First => {
-            for argument in arguments {
-                let found = evaluate::value(argument, scene, budget)?;
+            for at in 0..arguments.len() {
+                let found = arguments.value(at, budget)?;
                 if found.is_some() {
                     return Ok(found);
                 }
             }
             Ok(None)
         }
-        Function::Min | Function::Max | Function::Sum => fold(function, arguments, scene, budget),
+        Function::Min | Function::Max | Function::Sum => fold(function, arguments, budget),
         Function::Round | Function::Fixed | Function::Floor | Function::Ceiling | Function::Abs => {
-            of_number(function, arguments, scene, budget)
+            of_number(function, arguments, budget)
         }
-        Function::Length => length(arguments, scene, budget),
-        Function::Join => join(arguments, scene, budget),
-        Function::Text | Function::Number => convert(function, arguments, scene, budget),
-        Function::Lower | Function::Upper | Function::Trim => {
-            of_text(function, arguments, scene, budget)
-        }
-        Function::Replace => replace(arguments, scene, budget),
-        Function::Part => part(arguments, scene, budget),
+        Function::Length => length(arguments, budget),
+        Function::Join => join(arguments, budget),
+        Function::Text | Function::Number => convert(function, arguments, budget),
+        Function::Lower | Function::Upper | Function::Trim => of_text(function, arguments, budget),
+        Function::Replace => replace(arguments, budget),
+        Function::Part => part(arguments, budget),
     }
 }
 
 fn of_number<'a>(
     function: Function,
-    arguments: &'a [Expression],
-    scene: Scene<'_, 'a>,
+    arguments: &Arguments<'_, 'a>,
     budget: &mut Budget,
 ) -> Found<'a> {
-    let mut arguments = arguments.iter();
-    let (Some(first), second) = (arguments.next(), arguments.next()) else {
+    let Some(first) = arguments.number(0, budget)? else {
         return Ok(None);
     };
-    let Some(first) = number(first, scene, budget)? else {
-        return Ok(None);
-    };
-    let digits = match second {
-        None => 0,
-        Some(second) => match number(second, scene, budget)? {
+    let digits = match arguments.len() {
+        0 | 1 => 0,
+        _ => match arguments.number(1, budget)? {
             Some(Number::Whole(digits)) if (0..=MOST_DIGITS).contains(&digits) => digits as usize,
             _ => return Ok(None),
         },
@@ -85,16 +107,11 @@ fn of_number<'a>(
 const MOST_DIGITS: i64 = crate::number::DIGITS_MAX as i64;
 
 /// The least, greatest or sum of numbers; without any there is none.
-fn fold<'a>(
-    function: Function,
-    arguments: &'a [Expression],
-    scene: Scene<'_, 'a>,
-    budget: &mut Budget,
-) -> Found<'a> {
+fn fold<'a>(function: Function, arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
     let mut values = Vec::new();
-    for argument in arguments {
+    for at in 0..arguments.len() {
         budget.piece()?;
-        values.extend(evaluate::value(argument, scene, budget)?);
+        values.extend(arguments.value(at, budget)?);
     }
     if let [Value::Json(_) | Value::Array(_)] = values.as_mut_slice()
         && let Some(mut only) = values.pop()
@@ -130,8 +147,8 @@ fn fold<'a>(
     give(result)
 }
 
-fn length<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budget) -> Found<'a> {
-    let Some(found) = argument(arguments, 0, scene, budget)? else {
+fn length<'a>(arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
+    let Some(found) = arguments.value(0, budget)? else {
         return Ok(None);
     };
     let length = match &found {
@@ -161,9 +178,9 @@ fn length<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Bu
     give(i64::try_from(length).ok().map(Number::Whole))
 }
 
-fn join<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budget) -> Found<'a> {
-    let list = argument(arguments, 0, scene, budget)?;
-    let separator = text(arguments, 1, scene, budget)?;
+fn join<'a>(arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
+    let list = arguments.value(0, budget)?;
+    let separator = text(arguments, 1, budget)?;
     let (Some(mut list), Some(separator)) = (list, separator) else {
         return Ok(None);
     };
@@ -188,11 +205,10 @@ fn join<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budg
 
 fn convert<'a>(
     function: Function,
-    arguments: &'a [Expression],
-    scene: Scene<'_, 'a>,
+    arguments: &Arguments<'_, 'a>,
     budget: &mut Budget,
 ) -> Found<'a> {
-    let Some(found) = argument(arguments, 0, scene, budget)? else {
+    let Some(found) = arguments.value(0, budget)? else {
         return Ok(None);
     };
     if function == Function::Number {
@@ -217,11 +233,10 @@ fn convert<'a>(
 
 fn of_text<'a>(
     function: Function,
-    arguments: &'a [Expression],
-    scene: Scene<'_, 'a>,
+    arguments: &Arguments<'_, 'a>,
     budget: &mut Budget,
 ) -> Found<'a> {
-    let Some(text) = text(arguments, 0, scene, budget)? else {
+    let Some(text) = text(arguments, 0, budget)? else {
         return Ok(None);
     };
     let text = match function {
@@ -233,14 +248,10 @@ fn of_text<'a>(
     Ok(Some(Value::Text(Cow::Owned(text))))
 }
 
-fn replace<'a>(
-    arguments: &'a [Expression],
-    scene: Scene<'_, 'a>,
-    budget: &mut Budget,
-) -> Found<'a> {
-    let whole = text(arguments, 0, scene, budget)?;
-    let from = text(arguments, 1, scene, budget)?;
-    let to = text(arguments, 2, scene, budget)?;
+fn replace<'a>(arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
+    let whole = text(arguments, 0, budget)?;
+    let from = text(arguments, 1, budget)?;
+    let to = text(arguments, 2, budget)?;
     let (Some(whole), Some(from), Some(to)) = (whole, from, to) else {
         return Ok(None);
     };
@@ -259,13 +270,10 @@ fn replace<'a>(
     Ok(Some(Value::Text(Cow::Owned(replaced))))
 }
 
-fn part<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budget) -> Found<'a> {
-    let whole = text(arguments, 0, scene, budget)?;
-    let separator = text(arguments, 1, scene, budget)?;
-    let at = match arguments.get(2) {
-        Some(at) => number(at, scene, budget)?,
-        None => None,
-    };
+fn part<'a>(arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
+    let whole = text(arguments, 0, budget)?;
+    let separator = text(arguments, 1, budget)?;
+    let at = arguments.number(2, budget)?;
     let (Some(whole), Some(separator), Some(Number::Whole(at))) = (whole, separator, at) else {
         return Ok(None);
     };
@@ -276,26 +284,13 @@ fn part<'a>(arguments: &'a [Expression], scene: Scene<'_, 'a>, budget: &mut Budg
     Ok(part.map(|part| Value::Text(Cow::Owned(part.to_owned()))))
 }
 
-fn argument<'a>(
-    arguments: &'a [Expression],
-    at: usize,
-    scene: Scene<'_, 'a>,
-    budget: &mut Budget,
-) -> Found<'a> {
-    match arguments.get(at) {
-        Some(argument) => evaluate::value(argument, scene, budget),
-        None => Ok(None),
-    }
-}
-
 /// The text that an argument is.
 fn text<'a>(
-    arguments: &'a [Expression],
+    arguments: &Arguments<'_, 'a>,
     at: usize,
-    scene: Scene<'_, 'a>,
     budget: &mut Budget,
 ) -> Result<Option<String>, Stop> {
-    let Some(found) = argument(arguments, at, scene, budget)? else {
+    let Some(found) = arguments.value(at, budget)? else {
         return Ok(None);
     };
     let Some(Scalar::Text(text)) = found.scalar(budget)? else {

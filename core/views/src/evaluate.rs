@@ -10,11 +10,11 @@ use tiderace_topics::Path;
 use tiderace_value::Json;
 
 use crate::budget::{Budget, Stop};
-use crate::call;
+use crate::call::{self, Arguments};
 use crate::expression::{Comparison, Expression, Operator};
 use crate::number::{Arithmetic, Number};
 use crate::pointer::{Place, Root};
-use crate::value::{Scalar, Value};
+use crate::value::{Found, Scalar, Value, number_of};
 
 /// What an expression can see.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,6 @@ pub(crate) struct Scene<'s, 'a> {
     /// The name or number of the element that was expanded last.
     pub(crate) key: Option<&'s str>,
 }
-
-pub(crate) type Found<'a> = Result<Option<Value<'a>>, Stop>;
 
 /// The value of an expression, if it has one.
 pub(crate) fn value<'a>(
@@ -81,7 +79,8 @@ pub(crate) fn value<'a>(
             return value(branch, scene, budget);
         }
         Expression::Call(function, arguments) => {
-            return call::value(*function, arguments, scene, budget);
+            let value = |argument, budget: &mut Budget| value(argument, scene, budget);
+            return call::value(*function, &Arguments::new(arguments, &value), budget);
         }
     })
 }
@@ -161,18 +160,12 @@ pub(crate) fn holds<'a>(
 }
 
 /// The number that an expression is.
-pub(crate) fn number<'a>(
+fn number<'a>(
     expression: &'a Expression,
     scene: Scene<'_, 'a>,
     budget: &mut Budget,
 ) -> Result<Option<Number>, Stop> {
-    let Some(found) = value(expression, scene, budget)? else {
-        return Ok(None);
-    };
-    Ok(match found.scalar(budget)? {
-        Some(Scalar::Number(number)) => Some(number),
-        _ => None,
-    })
+    number_of(value(expression, scene, budget)?, budget)
 }
 
 /// What a place holds.

@@ -13,9 +13,10 @@ use crate::budget::{Budget, Stop};
 use crate::evaluate::{Scene, at, holds, value};
 use crate::limits::Limits;
 use crate::merge::merge_two;
+use crate::parts::{Insert, OutputType, Step};
 use crate::template::{Part, Template};
 use crate::value::{Scalar, Value};
-use crate::view::{Insert, OutputType, Step, View};
+use crate::view::View;
 
 /// A topic that a view follows.
 #[derive(Clone, Copy, Debug)]

@@ -10,10 +10,10 @@ use crate::cursor::Cursor;
 use crate::error::{Problem, ViewError, shown_name};
 use crate::expressions;
 use crate::limits::{PROPERTIES_MAX, SPAN_MS_MAX, STEPS_MAX, THROTTLE_MAX};
+use crate::parts::{Insert, Options, OutputType, Parts, Step, Throttle};
 use crate::patch::Patch;
 use crate::pointer::Pointer;
 use crate::template::Template;
-use crate::view::{Insert, Options, OutputType, Parts, Step, Throttle};
 
 type Read<T> = Result<T, ViewError>;
 

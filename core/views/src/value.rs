@@ -36,6 +36,9 @@ pub(crate) enum Scalar<'v> {
     Text(Cow<'v, str>),
 }
 
+/// A value, or none; an error if a limit is reached.
+pub(crate) type Found<'a> = Result<Option<Value<'a>>, Stop>;
+
 const _: () = assert!(size_of::<Value<'_>>() <= 32, "a large array has many");
 
 impl<'a> Value<'a> {
@@ -535,4 +538,18 @@ impl<'v> Scalar<'v> {
             Scalar::Text(text) => text,
         }
     }
+}
+
+/// The number that a value is.
+pub(crate) fn number_of(
+    found: Option<Value<'_>>,
+    budget: &mut Budget,
+) -> Result<Option<Number>, Stop> {
+    let Some(found) = found else {
+        return Ok(None);
+    };
+    Ok(match found.scalar(budget)? {
+        Some(Scalar::Number(number)) => Some(number),
+        _ => None,
+    })
 }

@@ -8,119 +8,18 @@ use tiderace_base::write_span;
 use tiderace_topics::{Path, Pattern, Selector};
 
 use crate::error::ViewError;
-use crate::expression::Expression;
 use crate::limits::VIEW_BYTES_MAX;
 use crate::parser;
-use crate::patch::Patch;
+use crate::parts::{Options, Parts, Step, Throttle};
 use crate::pointer::Pointer;
 use crate::quote::Quoted;
-use crate::template::{Part, Template};
+use crate::template::Part;
 
 /// A view: which topics it follows, and what it makes of each.
 #[derive(Clone, Debug)]
 pub struct View {
     pub(crate) text: Box<str>,
     pub(crate) parts: Parts,
-}
-
-/// What a view consists of.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Parts {
-    pub(crate) sources: Selector,
-    /// Steps on the source's value.
-    pub(crate) before: Vec<Step>,
-    pub(crate) to: Template,
-    /// Steps on each output's value.
-    pub(crate) after: Vec<Step>,
-    pub(crate) options: Options,
-}
-
-/// One thing done to a value.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
-    Where(Expression),
-    Set(Vec<(Pointer, Expression)>),
-    Remove(Vec<Pointer>),
-    Insert(Box<Insert>),
-    Patch(Patch),
-    As(Expression),
-}
-
-/// A value of another topic that is put in.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Insert {
-    pub(crate) topic: Template,
-    pub(crate) from: Pointer,
-    pub(crate) at: Pointer,
-    pub(crate) otherwise: Option<Expression>,
-}
-
-/// How the outputs of a view are published.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Options {
-    /// Values of several sources of one output are merged.
-    pub merge: bool,
-    /// At most so many values of an output in a window; the newest of them counts.
-    pub throttle: Option<Throttle>,
-    /// Milliseconds by which outputs are behind their sources.
-    pub delay_ms: Option<u64>,
-    /// The type of the outputs' values.
-    pub kind: Option<OutputType>,
-    /// Outputs stay when their sources no longer give them.
-    pub preserve: bool,
-    /// Properties of the outputs, by name.
-    pub properties: Vec<(Box<str>, Box<str>)>,
-}
-
-/// How often an output may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throttle {
-    /// Values in a window.
-    pub updates: u32,
-    /// Milliseconds of a window.
-    pub window_ms: u64,
-}
-
-/// The type of an output's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputType {
-    /// JSON.
-    Json,
-    /// Text: a text without its quotes, anything else as JSON writes it.
-    String,
-    /// Bytes: those of the text.
-    Binary,
-    /// A whole number; what is none gives no output.
-    Int64,
-    /// A number; what is none gives no output.
-    Double,
-    /// Events of JSON.
-    TimeSeries,
-}
-
-impl OutputType {
-    /// All of them.
-    pub const ALL: [OutputType; 6] = [
-        OutputType::Json,
-        OutputType::String,
-        OutputType::Binary,
-        OutputType::Int64,
-        OutputType::Double,
-        OutputType::TimeSeries,
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            OutputType::Json => "json",
-            OutputType::String => "string",
-            OutputType::Binary => "binary",
-            OutputType::Int64 => "int64",
-            OutputType::Double => "double",
-            OutputType::TimeSeries => "timeseries",
-        }
-    }
 }
 
 impl View {
