@@ -12,10 +12,10 @@ mod certificate;
 mod failure;
 mod session;
 mod settings;
+mod version;
 
 pub use certificate::Certificate;
 pub use failure::{FAILURES, Failure, FailureKind};
-pub use session::{
-    Established, KEPT_BYTES_MAX, RECORD_BYTES_MAX, Received, Session, Version, sealed_bytes,
-};
+pub use session::{Established, KEPT_BYTES_MAX, RECORD_BYTES_MAX, Received, Session, sealed_bytes};
 pub use settings::{Choices, ClientCertificates, Clock, Identity, Problem, Settings};
+pub use version::Version;

@@ -19,6 +19,7 @@ use rustls::{HandshakeKind, ProtocolVersion, server::ServerConnectionData};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::version::Version;
 
 /// The server's side of one secured connection.
 pub struct Session {
@@ -46,16 +47,6 @@ pub struct Established {
     pub version: Version,
     /// The client came back with a ticket, which spares both sides the costly part.
     pub is_resumed: bool,
-}
-
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    /// RFC 5246, with forward secrecy and authenticated ciphers only.
-    #[default]
-    Tls12,
-    /// RFC 8446.
-    Tls13,
 }
 
 impl std::fmt::Debug for Session {

@@ -18,7 +18,7 @@ use rustls::time_provider::TimeProvider;
 use rustls::{RootCertStore, ServerConfig};
 
 use crate::certificate::Certificate;
-use crate::session::Version;
+use crate::version::Version;
 
 /// The time of day, in seconds since 1970.
 pub type Clock = fn() -> u64;
