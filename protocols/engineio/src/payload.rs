@@ -6,11 +6,13 @@
 
 pub mod binary3;
 pub mod jsonp;
+mod part;
 pub mod text3;
 pub mod text4;
 
 use tiderace_wire::MessageFraming;
 
+use self::part::Part;
 use crate::packet::{Data, Packet, PacketError, PacketType};
 use crate::{Revision, framing};
 
@@ -116,14 +118,6 @@ enum Rest<'a> {
     More(&'a [u8]),
     Fault(PacketError),
     Over,
-}
-
-/// A packet's bytes and what is behind them, if something is.
-#[derive(Debug)]
-pub(crate) struct Part<'a> {
-    pub(crate) packet: &'a [u8],
-    pub(crate) text: bool,
-    pub(crate) rest: Option<&'a [u8]>,
 }
 
 impl<'a> Iterator for Packets<'a> {

@@ -6,7 +6,7 @@
 //! ```
 //! The length stands in decimal, one byte from 0 to 9 for each digit.
 
-use super::Part;
+use super::part::Part;
 use crate::packet::{PacketError, PacketType};
 
 /// Appends what precedes a message of so many bytes.

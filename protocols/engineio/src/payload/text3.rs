@@ -6,7 +6,7 @@
 //! Lengths count UTF-16 code units, as JavaScript does: one for most characters, two for those
 //! beyond the basic plane, whatever their length in UTF-8.
 
-use super::Part;
+use super::part::Part;
 use super::text4::{armour_base64, encoded_len};
 use crate::packet::{PacketError, PacketType};
 

@@ -8,7 +8,7 @@
 
 use base64::Engine;
 
-use super::Part;
+use super::part::Part;
 use crate::packet::{BASE64, PacketType};
 
 /// Stands between packets.
