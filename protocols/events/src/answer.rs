@@ -9,7 +9,7 @@ use tiderace_base::{Close, CloseCode};
 use tiderace_value::append_text;
 use tiderace_wire::Response;
 
-use crate::natural::PATCH_TYPES;
+use crate::content::PATCH_TYPES;
 
 /// Why a request is not done.
 #[derive(Clone, Debug, PartialEq, Eq)]

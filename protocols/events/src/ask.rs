@@ -3,10 +3,10 @@
 //! Relies on the route for path and method. Invariant: nothing here depends on the identity; names
 //! are decoded, but resolved only once the client has logged in.
 
-use tiderace_base::{CloseCode, Now, Span, parse_span};
+use tiderace_base::{CloseCode, Span, parse_span};
 use tiderace_topics::{Path, Selector, SelectorError};
 use tiderace_value::Json;
-use tiderace_wire::{Credentials, Flags, Kind, Meta, Position, Replay, Request, properties};
+use tiderace_wire::{Credentials, Flags, Kind, Position, Replay, Request, properties};
 
 use crate::accept::form;
 use crate::answer::Fault;
@@ -17,6 +17,7 @@ use crate::encode::Form;
 use crate::natural::{self, Operating};
 use crate::options::{CALL_TIMEOUT, EventsOptions, JSON_DEPTH_MAX, KEY_BYTES_MAX, PROPERTIES_MAX};
 use crate::parameters::{choice, parameter, undecodable};
+use crate::publication::Publication;
 use crate::route::{Resource, origin};
 use crate::uri::{decode_path, values};
 
@@ -73,17 +74,6 @@ pub(crate) enum Since {
     Unknown,
 }
 
-/// A message to be published.
-#[derive(Debug)]
-pub(crate) struct Publication {
-    pub(crate) kind: Kind,
-    pub(crate) name: String,
-    pub(crate) properties: Vec<u8>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) flags: Flags,
-    pub(crate) ttl_ms: Option<u64>,
-}
-
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Who<'a> {
@@ -95,18 +85,6 @@ impl Task {
     /// Whether the answer depends on deliveries.
     pub(crate) fn wants_deliveries(&self) -> bool {
         matches!(self, Task::Value { .. } | Task::List { .. } | Task::Call { .. })
-    }
-}
-
-impl Publication {
-    /// The properties and marks to publish with.
-    pub(crate) fn seal(&mut self, now: Now) -> Meta {
-        let expires_ms = self.ttl_ms.map(|ttl| now.wall_ms.saturating_add(ttl));
-        if let Some(date) = expires_ms {
-            properties::append(&mut self.properties, "expires", &date.to_string());
-        }
-        let escaped = if self.properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-        Meta { flags: self.flags | escaped, expires_ms }
     }
 }
 

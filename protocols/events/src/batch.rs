@@ -15,9 +15,9 @@ use tiderace_value::{Json, JsonKind};
 use tiderace_wire::{Flags, Kind, properties};
 
 use crate::answer::Fault;
-use crate::ask::Publication;
 use crate::content::{CONTENT_TYPE, is_field_value};
 use crate::options::{EventsOptions, JSON_DEPTH_MAX, PROPERTIES_MAX};
+use crate::publication::Publication;
 
 /// One message of a batch, or what is wrong with it.
 pub(crate) type Item = Result<Publication, Fault>;

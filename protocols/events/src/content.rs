@@ -23,6 +23,8 @@ pub(crate) enum Content<'a> {
 
 /// The name of the property.
 pub(crate) const CONTENT_TYPE: &str = "content-type";
+/// The types of patches, as `Accept-Patch` names them.
+pub(crate) const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json";
 
 /// The content type a message was published with.
 pub(crate) fn content_type<'a>(message: &Message<'a>) -> Option<Cow<'a, str>> {

@@ -23,6 +23,7 @@ mod idempotency;
 mod natural;
 mod options;
 mod parameters;
+mod publication;
 mod route;
 mod session;
 mod uri;

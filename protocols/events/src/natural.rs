@@ -195,8 +195,6 @@ pub(crate) fn is_wanted(tags: &str, epoch: u64, version: u64) -> bool {
     tags.any(|tag| tag == "*" || version_of(tag, epoch) == Some(version))
 }
 
-/// The types of patches, as `Accept-Patch` names them.
-pub(crate) const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json";
 /// Entity tags in one condition.
 const TAGS_MAX: usize = 16;
 

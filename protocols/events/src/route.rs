@@ -8,8 +8,7 @@ use tiderace_base::CloseCode;
 use tiderace_wire::{Kind, Request, Response, Route};
 
 use crate::answer::{Fault, share};
-use crate::content::is_field_value;
-use crate::natural::PATCH_TYPES;
+use crate::content::{PATCH_TYPES, is_field_value};
 use crate::options::EventsOptions;
 
 /// What a path names; names are not decoded.

@@ -14,10 +14,11 @@ use super::stream::Stream;
 use super::value::{List, Value};
 use super::{EventsSession, Job, Stage, Work, batch_answer};
 use crate::answer::{Fault, json};
-use crate::ask::{Asked, Publication, Since, Task, Who, path, selector};
+use crate::ask::{Asked, Since, Task, Who, path, selector};
 use crate::batch::{Item, Outcome};
 use crate::encode::Form;
 use crate::idempotency::Claim;
+use crate::publication::Publication;
 
 impl EventsSession {
     /// The client is who it says: begins the work.

@@ -1,0 +1,27 @@
+//! A message that a request or an item of a batch asks to publish.
+
+use tiderace_base::Now;
+use tiderace_wire::{Flags, Kind, Meta, properties};
+
+/// A message to be published.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) properties: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) flags: Flags,
+    pub(crate) ttl_ms: Option<u64>,
+}
+
+impl Publication {
+    /// The properties and marks to publish with.
+    pub(crate) fn seal(&mut self, now: Now) -> Meta {
+        let expires_ms = self.ttl_ms.map(|ttl| now.wall_ms.saturating_add(ttl));
+        if let Some(date) = expires_ms {
+            properties::append(&mut self.properties, "expires", &date.to_string());
+        }
+        let escaped = if self.properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
+        Meta { flags: self.flags | escaped, expires_ms }
+    }
+}
