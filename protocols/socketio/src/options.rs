@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tiderace_base::Span;
 use tiderace_delta::Offer;
 
-use crate::packet::Bounds;
 use crate::records::RecoveryTable;
 
 /// Limits and offers of Socket.IO sessions.
@@ -68,13 +67,6 @@ impl Default for SocketOptions {
             deltas: Offer::default(),
             recovery: None,
         }
-    }
-}
-
-impl SocketOptions {
-    /// What a packet may be, whoever sends it.
-    pub(crate) fn bounds(&self) -> Bounds {
-        Bounds { attachments_max: self.attachments_max, depth_max: self.depth_max }
     }
 }
 

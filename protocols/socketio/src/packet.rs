@@ -6,7 +6,7 @@
 use tiderace_base::{Close, CloseCode};
 use tiderace_value::{Json, JsonKind};
 
-use crate::options::{ACK_MAX, NAMESPACE_BYTES_MAX};
+use crate::options::{ACK_MAX, NAMESPACE_BYTES_MAX, SocketOptions};
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,13 @@ pub(crate) struct Packet<'a> {
 pub(crate) struct Bounds {
     pub(crate) attachments_max: usize,
     pub(crate) depth_max: usize,
+}
+
+impl SocketOptions {
+    /// What a packet may be, whoever sends it.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { attachments_max: self.attachments_max, depth_max: self.depth_max }
+    }
 }
 
 /// Reads one packet.
