@@ -13,28 +13,14 @@ use tiderace_wire::{
 
 use super::StompSession;
 use super::number;
-use super::send::{Publication, RareHeaders};
+use super::send::{Publication, RareHeaders, Wishes};
 use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, shown, unreadable};
 
 /// The token of what is done without a receipt.
 const UNTOLD: Token = 0;
 
-/// The headers that make a SEND one of these.
-#[derive(Debug, Default)]
-pub(super) struct Wishes<'a> {
-    pub(super) if_version: Option<&'a [u8]>,
-    pub(super) if_absent: Option<&'a [u8]>,
-    pub(super) patch: Option<&'a [u8]>,
-}
-
 impl Wishes<'_> {
-    /// Whether there are none.
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.if_version.is_none() && self.if_absent.is_none() && self.patch.is_none()
-    }
-
     fn condition(&self) -> Result<Option<Condition>, Close> {
         let absent = match self.if_absent {
             None | Some(b"false") => false,

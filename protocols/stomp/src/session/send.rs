@@ -6,7 +6,6 @@
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Commands, Context, Destination, Flags, Kind, Meta, TemporaryName, Token};
 
-use super::operate::Wishes;
 use super::{LastDestination, NO_COLON, StompSession, content_length, number};
 use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, missing, shown, unreadable};
@@ -40,6 +39,22 @@ pub(super) struct RareHeaders<'a> {
     lines: [&'a [u8]; LINES_KEPT],
     /// How many lines become properties; more than fit if one needs a closer look.
     line_count: usize,
+}
+
+/// The headers that make a SEND depend on its topic, or change a part of the topic's value.
+#[derive(Debug, Default)]
+pub(super) struct Wishes<'a> {
+    pub(super) if_version: Option<&'a [u8]>,
+    pub(super) if_absent: Option<&'a [u8]>,
+    pub(super) patch: Option<&'a [u8]>,
+}
+
+impl Wishes<'_> {
+    /// Whether there are none.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.if_version.is_none() && self.if_absent.is_none() && self.patch.is_none()
+    }
 }
 
 /// A SEND that has been read and checked as far as its headers go.
