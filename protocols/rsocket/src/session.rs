@@ -12,10 +12,14 @@
 //! used costs eight bytes; every stream that begins ends once.
 
 mod channel;
+mod channel_items;
 mod consume;
+mod consumer;
 mod deliver;
 mod describe;
 mod echo;
+mod echo_write;
+mod exchange;
 mod faults;
 mod incoming;
 mod lease;
@@ -423,7 +427,7 @@ impl Session for RSocketSession {
         if !self.pours() {
             return false;
         }
-        let more = echo::pour(bytes_max, &mut self.streams, &mut self.outlet, output);
+        let more = echo_write::pour(bytes_max, &mut self.streams, &mut self.outlet, output);
         self.marks.set(Marks::POURS, more);
         more
     }
@@ -467,7 +471,8 @@ impl Session for RSocketSession {
         {
             let (streams, outlet) = (&mut self.streams, &mut self.outlet);
             let due = self.tick;
-            self.tick = echo::tick(&echo, due, now.time, streams, outlet, &mut context.output);
+            self.tick =
+                echo_write::tick(&echo, due, now.time, streams, outlet, &mut context.output);
         }
         if self.rare.is_some() {
             self.expire_rare(now, context)?;

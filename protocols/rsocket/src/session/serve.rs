@@ -17,10 +17,10 @@ use tiderace_wire::{
 
 use super::RSocketSession;
 use super::describe::{PROPERTIES_MIME, TRACING};
+use super::exchange::Talk;
 use super::rare::Waiting;
 use super::request::Begin;
 use super::streams::{Form, Stream};
-use super::talk::Talk;
 use crate::frame::{Body, Frame, Interaction, Payload, Request};
 use crate::metadata::{Mime, Tracing, write_entry, write_tag};
 use crate::metrics::Role;

@@ -7,9 +7,9 @@ use hashbrown::HashMap;
 use tiderace_wire::{SubscriptionKey, Token};
 
 use super::channel::Channel;
-use super::consume::Consumer;
+use super::consumer::Consumer;
 use super::echo::Echo;
-use super::talk::Talk;
+use super::exchange::Talk;
 use crate::frame::NUMBER_MAX;
 use crate::metrics::{Kind, Role};
 

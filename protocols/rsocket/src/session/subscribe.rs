@@ -10,7 +10,7 @@ use tiderace_topics as topics;
 use tiderace_wire::{Command, Context, Kind, Subscribe, SubscriptionKey, Target, Window};
 
 use super::RSocketSession;
-use super::consume::Consumer;
+use super::consumer::Consumer;
 use super::describe::Asked;
 use super::rare::Waiting;
 use super::request::Begin;

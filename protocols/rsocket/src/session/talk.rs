@@ -9,9 +9,6 @@
 //! both sides have said all and nothing waits, or when either gives it up; each is told once. An end, good
 //! or bad, needs no demand, but comes behind the items that do.
 
-use std::collections::VecDeque;
-
-use bytes::Bytes;
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{
     Call, Command, Context, Delivery, Exchange, ExchangeKey, Output, Side, Speak, properties,
@@ -19,86 +16,12 @@ use tiderace_wire::{
 
 use super::RSocketSession;
 use super::describe::{Asked, PROPERTIES_MIME};
+use super::exchange::{Held, Talk};
 use super::request::Begin;
 use super::streams::Stream;
 use crate::frame::{Interaction, Item, NUMBER_MAX};
 use crate::metadata::{Mime, write_entry};
 use crate::metrics::Signal;
-
-/// One exchange.
-#[derive(Debug)]
-pub(super) struct Talk {
-    pub(super) key: ExchangeKey,
-    pub(super) interaction: Interaction,
-    /// Items that the client wants.
-    demand: u64,
-    /// Items that the client may send.
-    granted: u32,
-    /// Whether the client has said all.
-    said_last: bool,
-    /// Whether the other side has said all.
-    heard_last: bool,
-    /// Whether the client wants no items any more, but may still send some.
-    deaf: bool,
-    /// Whether items bring their properties.
-    pub(super) properties: bool,
-    /// What waits for demand.
-    held: VecDeque<Held>,
-    /// Why it is over, which the client hears behind what waits.
-    ended: Option<Box<Close>>,
-}
-
-/// A message that waits.
-#[derive(Debug)]
-struct Held {
-    metadata: Option<Box<[u8]>>,
-    data: Bytes,
-    last: bool,
-    /// Whether it is no item, but only says that there are no more.
-    bare: bool,
-}
-
-impl Held {
-    fn bytes(&self) -> usize {
-        self.data.len() + self.metadata.as_ref().map_or(0, |metadata| metadata.len()) + HELD_BYTES
-    }
-}
-
-impl Talk {
-    pub(super) fn new(key: ExchangeKey, interaction: Interaction, demand: u32) -> Talk {
-        Talk {
-            key,
-            interaction,
-            demand: u64::from(demand),
-            granted: 0,
-            said_last: false,
-            heard_last: false,
-            deaf: false,
-            properties: false,
-            held: VecDeque::new(),
-            ended: None,
-        }
-    }
-
-    /// The same in which the client may send so many items.
-    pub(super) fn granting(self, granted: u32) -> Talk {
-        Talk { granted, ..self }
-    }
-
-    /// The same in which a side has said all, or not.
-    pub(super) fn with_last(self, said: bool, heard: bool) -> Talk {
-        Talk { said_last: said, heard_last: heard, ..self }
-    }
-
-    /// Whether an item may come from the client.
-    pub(super) fn expects(&self) -> bool {
-        self.granted > 0 && (!self.said_last || self.ended.is_some())
-    }
-
-    fn is_over(&self) -> bool {
-        self.said_last && self.heard_last && self.held.is_empty()
-    }
-}
 
 impl RSocketSession {
     /// A request to a service.
@@ -420,7 +343,5 @@ impl RSocketSession {
     }
 }
 
-/// What a message that waits costs besides its bytes.
-const HELD_BYTES: usize = 64;
 /// Frames that an item may be in, for those that come late.
 const FRAMES_PER_ITEM: u32 = 4;
