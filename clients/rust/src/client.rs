@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tiderace_base::ShardId;
-use tiderace_delta::{CODECS, Codec, DeltaError};
+use tiderace_delta::{CODECS, Codec};
 use tiderace_native::codec::{
     self, Auth, ClientMessage, CodecError, Content, Hello, Messages, OperateMessage, Publish,
     ServerMessage, SettleMessage, Updates, VERSION, flag, subscribe,
@@ -11,27 +11,7 @@ use tiderace_native::codec::{
 use tiderace_wire::{Position, read_varint};
 
 use crate::subscription::{Subscription, Topic};
-use crate::{Event, Update, Wish};
-
-/// Why what the server sent cannot be used: a defect of one of the two. Connecting again mends it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ClientError {
-    /// A message is malformed.
-    #[error(transparent)]
-    Codec(#[from] CodecError),
-    /// A delta is malformed.
-    #[error(transparent)]
-    Delta(#[from] DeltaError),
-    /// A delta to a value that is not there.
-    #[error("a delta came without the value that it changes")]
-    NoBase,
-    /// The first version of a topic was not told whole.
-    #[error("a topic began without a version")]
-    NoVersion,
-    /// An id that was not announced, or no subscription of that id.
-    #[error("an id came that is not known")]
-    UnknownId,
-}
+use crate::{ClientError, Event, Update, Wish};
 
 /// A client. What it says is appended to the transport message that its caller collects.
 #[derive(Debug)]

@@ -23,11 +23,13 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod client;
+mod error;
 mod event;
 mod subscription;
 mod wish;
 
-pub use client::{Client, ClientError};
+pub use client::Client;
+pub use error::ClientError;
 pub use event::{Event, Update};
 pub use tiderace_native::codec::{
     Auth, CallMessage, ClientMessage, Content, Destination, ExchangeMessage, Publish, Queued,
