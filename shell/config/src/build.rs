@@ -10,7 +10,6 @@ use tiderace_views::View;
 
 use crate::config::Config;
 use crate::kind::ListenAddress;
-use crate::load::{Sources, Table};
 use crate::problem::{Origin, Problems};
 use crate::sections::deltas::DeltasConfig;
 use crate::sections::destinations::{
@@ -34,7 +33,8 @@ use crate::sections::socketio::SocketIoConfig;
 use crate::sections::store::StoreConfig;
 use crate::sections::tls::{CertificateConfig, ListenerTls, TlsConfig};
 use crate::sections::views::ViewConfig;
-use crate::spec::Values;
+use crate::sources::Sources;
+use crate::table::{Table, origin_of, repeated, single};
 use crate::units;
 use crate::{build_auth, build_tls};
 
@@ -88,37 +88,6 @@ pub(crate) fn build(
     build_tls::check(&config, tables, problems);
     check_public_listeners(&config, tables, problems);
     Some(config)
-}
-
-/// The struct of a section that stands once.
-pub(crate) fn single<T>(
-    tables: &[Table],
-    name: &str,
-    fill: impl Fn(&Values<'_>) -> Option<T>,
-) -> Option<T> {
-    tables.iter().find(|table| table.section.name == name)?.fill(fill)
-}
-
-/// The structs of a repeated section; tables with a missing key are problems already and left out.
-pub(crate) fn repeated<T>(
-    tables: &[Table],
-    name: &str,
-    fill: impl Fn(&Values<'_>) -> Option<T>,
-) -> Vec<T> {
-    tables
-        .iter()
-        .filter(|table| table.section.name == name)
-        .filter_map(|table| table.fill(&fill))
-        .collect()
-}
-
-/// Where the option of that key, in a single section, was set.
-pub(crate) fn origin_of(tables: &[Table], key: &str) -> Origin {
-    let Some((section, name)) = key.split_once('.') else {
-        return Origin::Default;
-    };
-    let table = tables.iter().find(|table| table.section.name == section);
-    table.map_or(Origin::Default, |table| table.origin_of(name))
 }
 
 /// `server.listen` from a flag or the environment replaces the file's listeners; its default holds only

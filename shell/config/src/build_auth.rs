@@ -6,15 +6,15 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::build::single;
-use crate::load::{Sources, Table};
 use crate::problem::{Origin, Problems};
 use crate::secret::{Secret, SecretSource};
 use crate::sections::auth::{
     AuthConfig, AuthSection, PrincipalMatch, RuleConfig, RuleSection, TokenConfig, TokenSecret,
     TokenSection, UserConfig, UserPassword, UserSection,
 };
+use crate::sources::Sources;
 use crate::suggest;
+use crate::table::{Table, single};
 
 /// The section `auth` with its users, tokens and rules.
 pub(crate) fn build(

@@ -3,11 +3,10 @@
 //! Relies on `build`. Invariant: whoever asks for TLS and nothing else gets it, or hears that something is
 //! missing; nobody gets plain text instead.
 
-use crate::build::origin_of;
 use crate::config::Config;
-use crate::load::Table;
 use crate::problem::{Origin, Problems};
 use crate::sections::tls::ListenerTls;
+use crate::table::{Table, origin_of};
 
 /// Adds what is wrong.
 pub(crate) fn check(config: &Config, tables: &[Table], problems: &mut Problems) {

@@ -6,12 +6,12 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::load::{Setting, Table, default_setting};
 use crate::problem::{FileText, Origin, Problems};
 use crate::raw::Raw;
 use crate::sections::SECTIONS;
 use crate::spec::{DefaultValue, SectionSpec};
 use crate::suggest;
+use crate::table::{Setting, Table, default_setting};
 
 /// What a file sets.
 #[derive(Default)]

@@ -23,14 +23,16 @@ mod schema;
 mod secret;
 mod sections;
 mod show;
+mod sources;
 mod spec;
 mod suggest;
+mod table;
 mod units;
 
 pub use config::Config;
 pub use document::markdown;
 pub use kind::{Kind, Value};
-pub use load::{DEVELOPMENT_LISTEN, FileSource, FlagSource, Loaded, Setting, Sources, Table, load};
+pub use load::{Loaded, load};
 pub use problem::{Origin, Problem, Problems};
 pub use schema::schema;
 pub use secret::{Secret, SecretSource};
@@ -67,8 +69,10 @@ pub use sections::tls::{
 pub use sections::views::ViewConfig;
 pub use sections::{SECTIONS, find_option, single_options};
 pub use show::{show_json, show_toml};
+pub use sources::{FileSource, FlagSource, Sources};
 pub use spec::{DefaultValue, OptionSpec, SectionSpec};
 pub use suggest::nearest;
+pub use table::{DEVELOPMENT_LISTEN, Setting, Table};
 pub use units::{
     MemoryAmount, format_bytes, format_duration, parse_bytes, parse_duration, parse_memory,
 };

@@ -4,55 +4,16 @@
 //! secrets. Invariant: a configuration with any problem is refused as a whole (it fails closed), and
 //! every problem is reported at once.
 
-use std::io;
-use std::path::Path;
-
 use crate::build;
 use crate::config::Config;
 use crate::file::{self, FileContent};
-use crate::kind::Value;
 use crate::problem::{FileText, Origin, Problems};
 use crate::raw::Raw;
 use crate::sections::{SECTIONS, single_options};
-use crate::spec::{DefaultValue, OptionSpec, SectionSpec, Values};
+use crate::sources::Sources;
+use crate::spec::OptionSpec;
 use crate::suggest;
-
-/// Everything a configuration is made from, in increasing precedence: default, file, environment, flags.
-pub struct Sources<'a> {
-    /// The file, if one was named.
-    pub file: Option<FileSource>,
-    /// The environment; variables without `TIDERACE_` and `__` in their names are left alone.
-    pub environment: Vec<(String, String)>,
-    /// Options set on the command line.
-    pub flags: Vec<FlagSource>,
-    /// Development mode: listens on more ports of this machine by default.
-    pub development: bool,
-    /// Reads the file that a `file:` secret names.
-    pub read_secret: &'a dyn Fn(&Path) -> io::Result<String>,
-}
-
-/// The text of a configuration file.
-#[derive(Debug, Clone)]
-pub struct FileSource {
-    /// Its name, for messages.
-    pub name: String,
-    /// Its content: TOML.
-    pub text: String,
-}
-
-/// One option set on the command line.
-#[derive(Debug, Clone)]
-pub struct FlagSource {
-    /// As typed, for messages: `--shards` or `--set`.
-    pub flag: String,
-    /// The key of the option, such as `server.shards`.
-    pub key: String,
-    /// The value as typed.
-    pub value: String,
-}
-
-/// The listeners of development mode: every protocol on one port, and STOMP's customary port.
-pub const DEVELOPMENT_LISTEN: &str = "127.0.0.1:7800,stomp://127.0.0.1:61613";
+use crate::table::{Setting, Table, default_setting};
 
 /// A configuration and where each of its values comes from.
 #[derive(Debug, Clone)]
@@ -61,50 +22,6 @@ pub struct Loaded {
     pub config: Config,
     /// Every section as it holds, in the order of the table of options.
     pub tables: Vec<Table>,
-}
-
-/// One section as it holds.
-#[derive(Debug, Clone)]
-pub struct Table {
-    /// Which section.
-    pub section: &'static SectionSpec,
-    /// Where a repeated section begins.
-    pub origin: Origin,
-    /// Its options; those without value are absent.
-    pub settings: Vec<Setting>,
-    /// Names of the options that were written with an unacceptable value; empty once loaded.
-    pub(crate) refused: Vec<&'static str>,
-}
-
-/// One option as it holds.
-#[derive(Debug, Clone)]
-pub struct Setting {
-    /// Which option.
-    pub spec: &'static OptionSpec,
-    /// Its value.
-    pub value: Value,
-    /// Where the value comes from.
-    pub origin: Origin,
-}
-
-impl Table {
-    /// The section's struct, filled with the values.
-    pub(crate) fn fill<T>(&self, from_values: impl Fn(&Values<'_>) -> Option<T>) -> Option<T> {
-        let settings: Vec<_> =
-            self.settings.iter().map(|setting| (setting.spec.key, setting.value.clone())).collect();
-        from_values(&Values { settings: &settings })
-    }
-
-    /// One of these options has a problem of its own already.
-    pub(crate) fn refuses(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.refused.contains(name))
-    }
-
-    /// Where the option `name` of this table was set; the table itself if it was not.
-    pub(crate) fn origin_of(&self, name: &str) -> Origin {
-        let setting = self.settings.iter().find(|setting| setting.spec.name() == name);
-        setting.map_or_else(|| self.origin.clone(), |setting| setting.origin.clone())
-    }
 }
 
 /// Reads and checks a configuration.
@@ -203,15 +120,4 @@ fn merge(content: FileContent, overlay: Vec<Setting>, development: bool) -> Vec<
         tables.push(Table { section, origin: Origin::Default, settings, refused: Vec::new() });
     }
     tables
-}
-
-/// The built-in value of an option, if it has one.
-pub(crate) fn default_setting(spec: &'static OptionSpec, development: bool) -> Option<Setting> {
-    let text = match spec.default {
-        DefaultValue::Is(_) if development && spec.key == "server.listen" => DEVELOPMENT_LISTEN,
-        DefaultValue::Is(text) => text,
-        DefaultValue::Absent | DefaultValue::Required => return None,
-    };
-    let value = spec.kind.read(&Raw::loose(text), spec.zero).ok()?;
-    Some(Setting { spec, value, origin: Origin::Default })
 }

@@ -8,8 +8,9 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json, json};
 
 use crate::kind::Value;
-use crate::load::{Loaded, Setting};
+use crate::load::Loaded;
 use crate::problem::Origin;
+use crate::table::Setting;
 
 /// As TOML, each line with the origin of its value as a comment.
 pub fn show_toml(loaded: &Loaded) -> String {
