@@ -10,6 +10,7 @@
 use std::io;
 
 use crate::batch::Batch;
+use crate::cleaning::{CleanError, Cleaning, damaged};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{CommitError, Damage, DamageKind};
 use crate::frame::{FrameError, Seed, read};
@@ -18,29 +19,6 @@ use crate::log::Log;
 use crate::messages::Place;
 use crate::record::{Declaration, Put, Record, encode_settle};
 use crate::recovered::Recovered;
-
-/// How far a segment has been gone through.
-#[derive(Debug)]
-pub(crate) struct Cleaning<F> {
-    file: F,
-    seed: Seed,
-    offset: u32,
-    window: Vec<u8>,
-}
-
-/// Why cleaning does not go on.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CleanError {
-    /// The segment is damaged. It stays, and so do all newer ones.
-    #[error("{0}; the segment is kept, and nothing behind it gives room back any more")]
-    Damaged(Damage),
-    /// It cannot be read.
-    #[error("cannot read {file} to give room back: {error}")]
-    Read { file: String, error: io::Error },
-    /// What is needed cannot be written again.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-}
 
 impl<D: Disk> Log<D> {
     /// Whether there is room to give back.
@@ -239,32 +217,4 @@ impl<D: Disk> Log<D> {
         let file = segment_name(self.oldest);
         self.remove_old().map_err(|error| CleanError::Read { file, error })
     }
-}
-
-impl<F: DiskFile> Cleaning<F> {
-    /// Reads the next stretch; at least one whole record if there is one.
-    fn fill(&mut self, number: u32, end: u32, budget: usize) -> Result<(), CleanError> {
-        let left = end.saturating_sub(self.offset) as usize;
-        let mut bytes = budget.max(1).min(left);
-        loop {
-            self.window.resize(bytes, 0);
-            let read_bytes = self.file.read(u64::from(self.offset), &mut self.window);
-            read_bytes.map_err(|error| CleanError::Read { file: segment_name(number), error })?;
-            match read(&self.window, self.offset, self.seed) {
-                Err(FrameError::Ends { needed }) if bytes < left && needed > bytes => {
-                    bytes = needed.min(left);
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-}
-
-fn damaged(number: u32, offset: u32, error: FrameError) -> CleanError {
-    CleanError::Damaged(Damage {
-        file: segment_name(number),
-        offset: u64::from(offset),
-        bytes: 0,
-        what: DamageKind::Record(error),
-    })
 }

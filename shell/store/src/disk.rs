@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::watch::Watch;
+use crate::watch::{LOCK, Watch};
 
 /// A directory of files.
 pub trait Disk: fmt::Debug + Send + 'static {
@@ -111,9 +111,6 @@ pub struct Directory {
     _lock: File,
     watch: Watch,
 }
-
-/// The file whose lock says that the directory is in use.
-pub(crate) const LOCK: &str = "lock";
 
 impl Directory {
     #[cfg(test)]

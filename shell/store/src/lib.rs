@@ -31,6 +31,7 @@
 
 mod batch;
 mod clean;
+mod cleaning;
 mod committer;
 mod declared;
 mod disk;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use crate::batch::Batch;
-use crate::clean::Cleaning;
+use crate::cleaning::Cleaning;
 use crate::disk::{Disk, DiskFile, is_full};
 use crate::error::CommitError;
 use crate::frame::{self, FRAME_HEADER_BYTES, Seed};

@@ -10,7 +10,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, DiskFile, LOCK};
+use crate::disk::{Disk, DiskFile};
+use crate::watch::LOCK;
 
 /// A directory of the operating system that nobody writes to meanwhile.
 #[derive(Debug)]

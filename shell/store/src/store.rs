@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::batch::Batch;
-use crate::clean::CleanError;
+use crate::cleaning::CleanError;
 use crate::declared::Declared;
 use crate::disk::{Directory, Disk, DiskFile};
 use crate::error::{CommitError, OpenError};

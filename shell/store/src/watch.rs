@@ -13,8 +13,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::disk::LOCK;
 use crate::header::segment_number;
+
+/// The file whose lock says that the directory is in use.
+pub(crate) const LOCK: &str = "lock";
 
 /// A file, whatever its name: device and inode.
 type Identity = (u64, u64);
