@@ -5,14 +5,14 @@
 //! little the server sends at a time.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Instant;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 
-use super::client::{ClientError, PATIENCE, open};
+use super::error::{ClientError, PATIENCE};
 use super::tls::TlsArgs;
 
 /// A connection.
@@ -192,6 +192,20 @@ impl Write for Channel {
 
 /// A record of TLS that holds an alert, of any version 3 (RFC 8446 section 5.1).
 const ALERT: &[u8] = &[0x15, 0x03];
+/// Tries every address of the host.
+fn open(host: &str, port: u16) -> Result<TcpStream, ClientError> {
+    let failure = |reason: String| ClientError::Connect { place: format!("{host}:{port}"), reason };
+    let addresses = (host, port).to_socket_addrs().map_err(|error| failure(error.to_string()))?;
+    let mut reason = "the host has no address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => reason = error.to_string(),
+        }
+    }
+    Err(failure(reason))
+}
+
 /// So much of what comes first tells who answers.
 const HEARD_BYTES_MAX: usize = 1024;
 

@@ -5,15 +5,13 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, BufReader, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use super::channel::Channel;
+use super::error::{ClientError, PATIENCE};
 use super::frame::Frame;
 use super::tls::TlsArgs;
 
-/// How long connecting and a single answer may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// We ask for a heart-beat that often, and give up after three without one.
 const HEART_BEAT: Duration = Duration::from_secs(10);
 /// Receipts that may be outstanding: bounds what both sides have to buffer.
@@ -25,31 +23,6 @@ const WRITE_BYTES: usize = 64 << 10;
 pub(crate) struct Login<'a> {
     pub(crate) login: Option<&'a str>,
     pub(crate) passcode: Option<&'a str>,
-}
-
-/// What went wrong, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
-    #[error("the server closed the connection; its log says why")]
-    Closed,
-    #[error(
-        "{place} does not answer: {reason}; start a server there with `tiderace`, or name another with -h and -p"
-    )]
-    Connect { place: String, reason: String },
-    #[error("the connection broke: {0}; run the command again")]
-    Io(io::Error),
-    #[error("no secured connection with {place}: {reason}")]
-    Secure { place: String, reason: String },
-    #[error("the server says no: {message}{hint}")]
-    Refused { message: String, hint: &'static str },
-    #[error("the server did not answer within {} s; is it such a server, and is it overloaded?", .0.as_secs())]
-    Silent(Duration),
-    #[error(
-        "{place} speaks TLS only; add --tls, or --ca and the file of the authority that signed its certificate"
-    )]
-    Unsecured { place: String },
-    #[error("that is not the server that was expected: {0}; name one with -h and -p")]
-    Unexpected(String),
 }
 
 /// A connection that is logged in.
@@ -258,20 +231,6 @@ impl Client {
             Err(error) => Err(ClientError::Io(error)),
         }
     }
-}
-
-/// Tries every address of the host.
-pub(super) fn open(host: &str, port: u16) -> Result<TcpStream, ClientError> {
-    let failure = |reason: String| ClientError::Connect { place: format!("{host}:{port}"), reason };
-    let addresses = (host, port).to_socket_addrs().map_err(|error| failure(error.to_string()))?;
-    let mut reason = "the host has no address".to_owned();
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => reason = error.to_string(),
-        }
-    }
-    Err(failure(reason))
 }
 
 /// The reason of an ERROR frame, and the option that helps where one does.

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use clap::{ArgAction, Args};
 use tiderace_topics::{Pattern, Selector};
 
-use super::client::{Client, ClientError, Login};
+use super::client::{Client, Login};
+use super::error::ClientError;
 use super::native::NativeClient;
 use super::place::Place;
 use super::tls::TlsArgs;

@@ -17,6 +17,7 @@ mod config;
 mod config_args;
 mod connection;
 mod doctor;
+mod error;
 mod frame;
 mod native;
 mod password;

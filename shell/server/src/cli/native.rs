@@ -16,7 +16,8 @@ use tiderace_websocket::{Decoder, Event, Limits, MessageKind, Role, encode_messa
 use tiderace_wire::properties;
 
 use super::channel::Channel;
-use super::client::{ClientError, Login, PATIENCE};
+use super::client::Login;
+use super::error::{ClientError, PATIENCE};
 use super::tls::TlsArgs;
 
 const PATH: &str = "/tiderace";
