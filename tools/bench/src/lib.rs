@@ -21,6 +21,7 @@ pub mod forwarder;
 pub mod latency;
 pub mod machine;
 pub mod matrix;
+mod published;
 mod random;
 pub mod report;
 pub mod rsocket;

@@ -8,6 +8,7 @@
 
 mod figures;
 mod plots;
+mod published;
 mod quotes;
 mod report;
 mod step;

@@ -1,6 +1,6 @@
 //! Plots over the number of clients, with deltas and without, beside what Diffusion published.
 
-use crate::diffusion::report::{PUBLISHED, Row};
+use crate::diffusion::published::{PUBLISHED, Row};
 use crate::diffusion::step::{Load, Step};
 use crate::report::html::{nanoseconds, quantity};
 use crate::report::svg::{Line, LineChart};

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::matrix::published;
+use crate::published::published;
 use crate::report::table::{self, Table, thousands};
 use crate::report::{Cell, Run};
 use crate::stomp::cell::Outcome;
