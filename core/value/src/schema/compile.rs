@@ -5,6 +5,7 @@
 
 use super::compiler::{Compiler, keywords_of};
 use super::keywords;
+use super::pattern::AUTOMATA_BYTES_MAX;
 use super::rule::{Branch, Place, Rule, pointer};
 use super::{SCHEMA_BYTES_MAX, SchemaError, SchemaProblem};
 use crate::scan::DEPTH_MAX;
