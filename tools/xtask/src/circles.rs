@@ -2,7 +2,7 @@
 //!
 //! Relies on paths that begin with `crate` or `super`, in `use` lines and in code. A name that a module hands on with
 //! `pub use` counts as an import of the file that defines it; handing on is no import. Tests are free. Invariant: the
-//! circles that are left stand in [`LEFT`], and may only become smaller.
+//! circles that are left stand in `LEFT`, and may only become smaller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
