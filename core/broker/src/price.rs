@@ -41,8 +41,8 @@ pub(crate) const ASKED: u64 = 16;
 pub(crate) const TOPIC: u64 = 64;
 /// One topic that is removed, beside looking at it.
 pub(crate) const REMOVED: u64 = 1024;
-/// One kept message of an answer.
-pub(crate) const EVENT: u64 = 64;
+/// One kept message of an answer: it is looked up, written and sent.
+pub(crate) const EVENT: u64 = 192;
 /// One kept message that is passed over on the way to those of an answer.
 pub(crate) const EVENT_PASSED: u64 = 2;
 /// One session of a shard that is looked at for a list of the busiest.

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
-    Answer, Context, Delivery, Framing, Incoming, Open, Opening, OutQueue, Output, Progress, Reply,
-    Request, Session, SubscriptionKey, Takeover,
+    Answer, Context, Delivery, Framing, Incoming, Intake, Open, Opening, OutQueue, Output,
+    Progress, Reply, Request, Session, SubscriptionKey, Takeover,
 };
 
 use crate::answer::Refusal;
@@ -161,7 +161,7 @@ impl EngineSession {
             PacketType::Message => {
                 let (bytes, text) = packet.data.bytes();
                 let message = Incoming { text, bytes };
-                self.call_inner(now, context, |inner, within| inner.message(now, message, within));
+                self.call_inner(now, context, |inner, within| give(inner, now, message, within));
             }
             PacketType::Ping => self.pinged(now, packet, context)?,
             PacketType::Pong => self.ponged(now)?,
@@ -180,6 +180,28 @@ impl EngineSession {
 
     fn is_closing(&self) -> bool {
         matches!(&self.carrier, Carrier::Polling(polling) if polling.closing().is_some())
+    }
+}
+
+/// Gives a message to the session inside. A packet cannot be kept half taken in, so where that session would go on in
+/// the next turn it goes on at once, as far as what it takes is not dear.
+fn give(
+    inner: &mut dyn Session,
+    now: Now,
+    message: Incoming<'_>,
+    within: &mut Context<'_>,
+) -> Result<(), Close> {
+    let intake = Intake::begin();
+    let mut rest = message.bytes;
+    loop {
+        inner.message(now, Incoming { text: message.text, bytes: rest }, within)?;
+        match within.stopped.take() {
+            Some(taken) if taken > 0 && within.finished.is_none() => {
+                rest = rest.get(taken..).unwrap_or_default();
+            }
+            _ => return Ok(()),
+        }
+        intake.check_whole("one packet")?;
     }
 }
 

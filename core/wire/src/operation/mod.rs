@@ -118,19 +118,30 @@ impl Operation {
 }
 
 impl Outturn {
-    /// Bytes of the messages and texts in it.
+    /// Bytes of the messages and texts in it, with what is written around each of them: a shard that has to write
+    /// ten thousand empty messages has much to do.
     pub fn bytes(&self) -> usize {
+        let values = |count: usize, bytes: usize| bytes + ENTRY_BYTES * count;
         match self {
             Outturn::Page(page) => {
-                let values = page.topics.iter().filter_map(|entry| entry.value.as_ref());
-                values.map(|run| run.bytes()).sum()
+                let runs = page.topics.iter().filter_map(|entry| entry.value.as_ref());
+                values(page.topics.len(), runs.map(|run| run.bytes()).sum())
             }
-            Outturn::Events(events) => events.events.iter().map(|event| event.run.bytes()).sum(),
-            Outturn::Views(views) => views.iter().map(|view| view.text.len()).sum(),
+            Outturn::Events(events) => {
+                let runs = events.events.iter().map(|event| event.run.bytes());
+                values(events.events.len(), runs.sum())
+            }
+            Outturn::Views(views) => {
+                values(views.len(), views.iter().map(|view| view.text.len()).sum())
+            }
             _ => 0,
         }
     }
 }
+
+/// What a value in an answer counts for beside its bytes: path, version, time and author are written around it, which
+/// takes as long as copying so many bytes.
+const ENTRY_BYTES: usize = 256;
 
 impl NewValue {
     /// Bytes of properties and body.

@@ -51,6 +51,11 @@ impl Session for Echo {
                     context.output.frame(word.as_bytes(), true);
                 }
             }
+            // Would go on with the rest in the next turn.
+            [letter, b'|', rest @ ..] => {
+                context.output.frame(&[*letter], message.text);
+                context.stopped = Some(message.bytes.len() - rest.len());
+            }
             bytes => context.output.frame(bytes, message.text),
         }
         Ok(())
