@@ -275,13 +275,10 @@ impl Backlog {
         Some(pending)
     }
 
-    /// Asks memory for what the first entries refer to, if several are about to be taken: one alone is
-    /// needed before memory could answer.
+    /// Asks memory for what the first entries refer to. One alone is asked for too: where thousands of sessions get
+    /// one delivery each, the wait for its run is most of what a delivery costs.
     pub(crate) fn look_ahead(&self) {
         let entries = &self.ordinary.entries;
-        if entries.len() < 2 {
-            return;
-        }
         entries.iter().take(RECORD_AHEAD).for_each(|pending| prefetch(&*pending.run));
         entries.iter().take(RUN_AHEAD).for_each(|pending| pending.run.expect());
         entries.iter().take(BODY_AHEAD).for_each(Pending::expect_bytes);
