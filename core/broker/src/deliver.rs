@@ -28,7 +28,7 @@ use crate::{Action, SlowConsumer};
 struct Offer {
     topic: Key,
     priority: Priority,
-    /// Whoever has no conditions gets all of it at once.
+    /// A subscriber without conditions gets all of it at once.
     is_plain: bool,
     /// Messages in the run.
     len: u32,

@@ -54,6 +54,29 @@ macro_rules! cell {
     };
 }
 
+macro_rules! rubris {
+    ($name:literal, $transport:literal) => {
+        Scenario {
+            name: $name,
+            arguments: &[
+                "rubris",
+                "--transport",
+                $transport,
+                "--warm-up",
+                "1",
+                "--batch-bytes",
+                "262144",
+                "--set",
+                "session.batch_delay=40ms",
+                "--no-bare",
+            ],
+            seconds: Some("--duration"),
+            server: StartedBy::Subcommand,
+            figures: LEVELS,
+        }
+    };
+}
+
 /// All of them.
 pub(super) const SCENARIOS: &[Scenario] = &[
     cell!("queue-1-1-1"),
@@ -75,57 +98,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         arguments: &["fanout", "--warm-up", "1", "--no-bare"],
         seconds: Some("--duration"),
         server: StartedBy::Comparison,
-        figures: &[figure(
-            "per delivery",
-            "/tiderace/cells/0/results/server/server/cpu_us_per_delivery",
-        )],
+        figures: FAN_OUT,
     },
     Scenario {
         name: "fanout-20",
         arguments: &["fanout", "--warm-up", "1", "--no-bare", "--rate", "20"],
         seconds: Some("--duration"),
         server: StartedBy::Comparison,
-        figures: &[figure(
-            "per delivery",
-            "/tiderace/cells/0/results/server/server/cpu_us_per_delivery",
-        )],
+        figures: FAN_OUT,
     },
-    Scenario {
-        name: "rubris-websocket",
-        arguments: &[
-            "rubris",
-            "--transport",
-            "websocket",
-            "--warm-up",
-            "1",
-            "--batch-bytes",
-            "262144",
-            "--set",
-            "session.batch_delay=40ms",
-            "--no-bare",
-        ],
-        seconds: Some("--duration"),
-        server: StartedBy::Subcommand,
-        figures: LEVELS,
-    },
-    Scenario {
-        name: "rubris-polling",
-        arguments: &[
-            "rubris",
-            "--transport",
-            "polling",
-            "--warm-up",
-            "1",
-            "--batch-bytes",
-            "262144",
-            "--set",
-            "session.batch_delay=40ms",
-            "--no-bare",
-        ],
-        seconds: Some("--duration"),
-        server: StartedBy::Subcommand,
-        figures: LEVELS,
-    },
+    rubris!("rubris-websocket", "websocket"),
+    rubris!("rubris-polling", "polling"),
     Scenario {
         name: "diffusion",
         arguments: &[
@@ -233,6 +216,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ],
     },
 ];
+
+const FAN_OUT: &[Figure] =
+    &[figure("per delivery", "/tiderace/cells/0/results/server/server/cpu_us_per_delivery")];
 
 const LEVELS: &[Figure] = &[
     figure("per delivery, flat out", "/outcomes/0/levels/0/server/cpu_us_per_delivery"),
