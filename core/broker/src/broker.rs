@@ -383,7 +383,7 @@ impl Broker {
         metrics.retained_bytes = self.memory.used_for(MemoryUse::Values) as u64;
         let (views, outputs) = self.views.counts();
         metrics.views = views as u64;
-        metrics.store_waiting = self.answers_waiting() as u64;
+        metrics.store_waiting = self.answers_held() as u64;
         metrics.view_outputs = outputs as u64;
         metrics.work = self.work.spent_total;
         metrics.work_turn_most = self.work.turn_most;

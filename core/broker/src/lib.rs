@@ -86,7 +86,7 @@ pub use ahead::AHEAD;
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
 pub use backlog::{Left, Pending};
 pub use broker::Broker;
-pub use durable::{NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord, Unrestorable};
+pub use durable::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
 pub use effects::{Answer, Ask, Asker, Effects, First, Interest, Mail, Missed, Portion, Specs};
 pub use metrics::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
 pub use operate::{Operated, Operator};
@@ -94,5 +94,6 @@ pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicP
 pub use server_topics::ServerMail;
 pub use service::{Address, Calling, Responding};
 pub use serving::ServiceMail;
+pub use tiderace_journal::StoreRecord;
 pub use tiderace_wire::{SlowConsumer, TopicSpec};
 pub use views::{Values, ViewMail};

@@ -90,9 +90,9 @@ impl Broker {
             (None, Err(close)) => self.answer_operation(&operator, Err(close), effects),
             (None, Ok(())) => self.grant(now, name, operator, Waiters::default(), effects),
             (Some(lock), _) if lock.holder == operator.session => {
-                let (fence, said) = (lock.fence, self.records_said());
-                self.reserve_fences(fence);
-                self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
+                let fence = lock.fence;
+                let record = self.reserve_fences(fence);
+                self.answer_stored(record, &operator, Ok(Outturn::Locked { fence }), effects);
             }
             (Some(lock), _) if !patience.is_zero() && locks.ends.len() < WAITING_MAX => {
                 let until = now.time + patience;
@@ -117,28 +117,29 @@ impl Broker {
         mut waiters: Waiters,
         effects: &mut Effects,
     ) {
-        let said = self.records_said();
-        let fence = self.next_fence(now);
+        let (fence, record) = self.next_fence(now);
         let holder = operator.session;
         // Whatever else the session has asked for it is answered too, as if it came now.
         let same = std::iter::from_fn(|| waiters.pop_of(holder)).collect::<Vec<_>>();
         self.memory.charge(MemoryUse::Names, price_of_lock(&name));
         self.locks.by_name.insert(name, Lock { holder, fence, waiters });
-        self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
+        self.answer_stored(record, &operator, Ok(Outturn::Locked { fence }), effects);
         for (end, operator) in same {
             self.locks.ends.remove(&end);
-            self.answer_stored(said, &operator, Ok(Outturn::Locked { fence }), effects);
+            self.answer_stored(record, &operator, Ok(Outturn::Locked { fence }), effects);
         }
     }
 
     /// A fence above all that were given before, in this life of the node and, as far as can be known,
     /// in earlier ones. The clock, in parts of a millisecond that are smaller than a lock takes, is above
     /// those of earlier lives as long as it is not set back; a store knows up to where they went.
-    fn next_fence(&mut self, now: Now) -> u64 {
+    ///
+    /// Gives also the record that the answer with it waits for.
+    fn next_fence(&mut self, now: Now) -> (u64, u64) {
         let clock = now.wall_ms.saturating_mul(FENCES_PER_MS);
         self.locks.last_fence = self.locks.last_fence.saturating_add(1).max(clock);
-        self.reserve_fences(self.locks.last_fence);
-        self.locks.last_fence
+        let record = self.reserve_fences(self.locks.last_fence);
+        (self.locks.last_fence, record)
     }
 
     /// At the home of its name.

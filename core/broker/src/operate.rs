@@ -33,6 +33,22 @@ pub struct Operator {
 /// What comes of an operation.
 pub type Operated = Result<Outturn, Close>;
 
+/// An operation that was done at a home.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The answer.
+    pub(crate) outturn: Outturn,
+    /// The record that the answer waits for; zero for none.
+    pub(crate) record: u64,
+}
+
+impl From<Outturn> for Done {
+    /// One whose answer waits for nothing.
+    fn from(outturn: Outturn) -> Done {
+        Done { outturn, record: 0 }
+    }
+}
+
 /// Answers of several homes that are awaited.
 #[derive(Debug)]
 pub(crate) struct Gathering {
@@ -185,45 +201,64 @@ impl Broker {
         operation: Operation,
         effects: &mut Effects,
     ) {
-        let said = self.begin_saying();
+        let before = self.last_record();
         let compiled = compiled_bytes();
         let result = match operation {
             Operation::Create { path, spec, value } => {
                 self.create_topic(now, &operator, &path, &spec, value, effects)
             }
             Operation::Update(update) => self.update_topic(now, &operator, &update, effects),
-            Operation::Fetch(fetch) => {
-                Ok(Outturn::Page(Box::new(self.page(now, &operator, &fetch))))
+            Operation::Amend { path, version, value } => {
+                self.amend(now, &operator, &path, version, &value, effects)
             }
             Operation::Remove { selector } => {
                 return self.begin_removal(now, operator, selector, effects);
             }
-            Operation::Sessions { limit } => {
-                Ok(Outturn::Sessions(self.busiest_sessions(limit as usize)))
-            }
             Operation::Lock { name, patience } => {
                 return self.lock(now, operator, name, patience, effects);
             }
-            Operation::Unlock { name } => self.unlock(now, &operator, &name, effects),
+            other => self.do_other(now, &operator, other, effects).map(Done::from),
+        };
+        // What the schemas of a specification or the expressions of a view have taken.
+        self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
+        let appended = self.appended_since(before);
+        match result {
+            Ok(Done { outturn, record }) => {
+                self.answer_stored(appended.max(record), &operator, Ok(outturn), effects);
+            }
+            Err(close) => self.answer_stored(appended, &operator, Err(close), effects),
+        }
+    }
+
+    /// An operation that is answered at once and writes no topic's value for its session.
+    fn do_other(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        operation: Operation,
+        effects: &mut Effects,
+    ) -> Operated {
+        match operation {
+            Operation::Fetch(fetch) => {
+                Ok(Outturn::Page(Box::new(self.page(now, operator, &fetch))))
+            }
+            Operation::Sessions { limit } => {
+                Ok(Outturn::Sessions(self.busiest_sessions(limit as usize)))
+            }
+            Operation::Unlock { name } => self.unlock(now, operator, &name, effects),
             Operation::Abandon { path } => {
                 self.abandon(&path, operator.session);
                 Ok(Outturn::Done)
             }
             Operation::View { name, text } => {
-                self.change_view(now, &operator, &name, text.as_deref(), effects)
+                self.change_view(now, operator, &name, text.as_deref(), effects)
             }
-            Operation::Claim { path } => self.claim(now, &operator, &path),
-            Operation::Release { path } => self.release_claim(&operator, &path),
-            Operation::History(query) => self.read_history(now, &operator, &query),
-            Operation::Amend { path, version, value } => {
-                self.amend(now, &operator, &path, version, &value, effects)
-            }
-            Operation::Will(will) => self.check_will(&operator, will.as_deref()),
-            Operation::Views | Operation::Session => Err(CloseCode::BadRequest.into()),
-        };
-        // What the schemas of a specification or the expressions of a view have taken.
-        self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
-        self.answer_stored(said, &operator, result, effects);
+            Operation::Claim { path } => self.claim(now, operator, &path),
+            Operation::Release { path } => self.release_claim(operator, &path),
+            Operation::History(query) => self.read_history(now, operator, &query),
+            Operation::Will(will) => self.check_will(operator, will.as_deref()),
+            _ => Err(CloseCode::BadRequest.into()),
+        }
     }
 
     /// At a home, or where the session is: says what came of it.

@@ -125,7 +125,8 @@ impl Broker {
     ) {
         run.number(self.shard, self.next_sequence);
         self.next_sequence += run.len() as u64;
-        let said = self.begin_saying();
+        let before = self.last_record();
+        let mut record = 0;
         let temporary = is_temporary(&run.destination().path);
         if temporary && let Err(close) = check_temporary(&run) {
             let blame = confirm.map(|confirm| confirm.from);
@@ -167,18 +168,22 @@ impl Broker {
                     return;
                 }
                 let publisher = Publisher { session: origin, name: author.as_ref(), amends: None };
-                if let Err(close) = self.distribute(now, key, run, &publisher, effects) {
-                    let blame = confirm.map(|confirm| confirm.from);
-                    return self.refuse_run(origin, confirm, blame, &close, effects);
+                match self.distribute(now, key, run, &publisher, effects) {
+                    Ok(published) => record = published.record,
+                    Err(close) => {
+                        let blame = confirm.map(|confirm| confirm.from);
+                        return self.refuse_run(origin, confirm, blame, &close, effects);
+                    }
                 }
             }
         }
         let Some(session) = origin else { return };
-        if said != self.records_said() {
+        let appended = self.appended_since(before);
+        if appended != 0 {
             self.hold_for_store(session, effects);
         }
         if let Some(confirm) = confirm {
-            self.confirm_stored(said, session, confirm, effects);
+            self.confirm_stored(appended.max(record), session, confirm, effects);
         }
     }
 
@@ -200,8 +205,7 @@ impl Broker {
         }
     }
 
-    /// Passes a numbered run of a topic on, and keeps what is to be kept; the version of its last
-    /// message.
+    /// Passes a numbered run of a topic on, and keeps what is to be kept.
     pub(crate) fn distribute(
         &mut self,
         now: Now,
@@ -209,10 +213,10 @@ impl Broker {
         mut run: Run,
         publisher: &Publisher<'_>,
         effects: &mut Effects,
-    ) -> Result<u64, Close> {
+    ) -> Result<Published, Close> {
         let remote_patterns_at = self.remote_patterns_at;
         let Some(topic) = self.topics.get(key) else {
-            return Ok(0);
+            return Ok(Published::default());
         };
         let durable = self.is_durable(&topic.spec);
         // What the server removes by itself is gone even if the store is full.
@@ -220,7 +224,7 @@ impl Broker {
             self.check_store(&topic.spec)?;
         }
         let Some(topic) = self.topics.get_mut(key) else {
-            return Ok(0);
+            return Ok(Published::default());
         };
         admit(topic, publisher.session, &topic.spec, &run, &mut self.work)?;
         let keeps = keeps(&topic.spec);
@@ -261,7 +265,7 @@ impl Broker {
         let run = Arc::new(run);
         let stays = self.replace_value(key, &run).inspect_err(|_| self.stay_away(key, appears))?;
         let Some((spec, home)) = self.topics.get_mut(key).and_then(Topic::with_home) else {
-            return Ok(0);
+            return Ok(Published::default());
         };
         home.next_version += run.len() as u64;
         let version = home.next_version - 1;
@@ -280,9 +284,7 @@ impl Broker {
         if keeps {
             self.keep(now, key, &run, before, publisher);
         }
-        if durable {
-            self.write_run(now, key, &run, publisher);
-        }
+        let record = if durable { self.write_run(now, key, &run, publisher) } else { 0 };
         if viewed {
             self.note_viewed(now, key, &run, effects);
         }
@@ -290,7 +292,7 @@ impl Broker {
             self.announce_topic(now, key, effects);
         }
         self.send_out(now, key, shards, run, spec, effects);
-        Ok(version)
+        Ok(Published { version, record })
     }
 
     /// Sends a run to the shards that want it.
@@ -379,6 +381,15 @@ impl Broker {
         rare.may_publish = Some((destination.kind, destination.path.clone()));
         Ok(())
     }
+}
+
+/// What has come of a publication.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Published {
+    /// The version of the last message.
+    pub(crate) version: u64,
+    /// The record that its confirmation waits for; zero for none.
+    pub(crate) record: u64,
 }
 
 /// Who publishes.

@@ -27,8 +27,8 @@ pub(crate) struct Removal {
     after: Option<Path>,
     removed: u64,
     refused: Option<Close>,
-    /// Some of the topics were in the store.
-    durable: bool,
+    /// The record that says that the last of the topics is gone; zero if none was in the store.
+    record: u64,
 }
 
 impl Broker {
@@ -41,7 +41,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let mut removal =
-            Removal { operator, selector, after: None, removed: 0, refused: None, durable: false };
+            Removal { operator, selector, after: None, removed: 0, refused: None, record: 0 };
         if self.go_on_removing(now, &mut removal, effects) {
             self.removals.push_back(removal);
         }
@@ -69,7 +69,7 @@ impl Broker {
             .collect();
         let last = slice.last().filter(|_| slice.len() == SLICE);
         let last = last.and_then(|key| self.topics.get(*key)).map(|topic| topic.path.clone());
-        let said = self.records_said();
+        let before_slice = self.last_record();
         for key in slice {
             let topic = self.topics.get(key);
             let Some(topic) = topic.filter(|topic| topic.is_named(&removal.selector)) else {
@@ -86,7 +86,7 @@ impl Broker {
                 Err(close) => removal.refused = Some(close),
             }
         }
-        removal.durable |= self.records_said() != said;
+        removal.record = removal.record.max(self.appended_since(before_slice));
         self.work.charge_at(now, price::REMOVED * (removal.removed - before));
         removal.after = last;
         if removal.after.is_some() {
@@ -97,11 +97,7 @@ impl Broker {
             Some(close) => Err(close),
             None => Ok(Outturn::Removed { topics: removal.removed }),
         };
-        let said = self.begin_saying();
-        if removal.durable {
-            self.depend_on_records();
-        }
-        self.answer_stored(said, &removal.operator, result, effects);
+        self.answer_stored(removal.record, &removal.operator, result, effects);
         false
     }
 

@@ -19,9 +19,9 @@ use crate::broker::Broker;
 use crate::durable::first_kept;
 use crate::effects::Effects;
 use crate::history::last_of;
-use crate::operate::{Operated, Operator};
+use crate::operate::{Done, Operated, Operator};
 use crate::price::{EVENT, EVENT_PASSED};
-use crate::publish::{Publisher, copy_of};
+use crate::publish::{Published, Publisher, copy_of};
 
 /// Events of one answer, if nobody says how many, and at most.
 const ANSWER_DEFAULT: usize = 1_000;
@@ -393,7 +393,7 @@ impl Broker {
         version: u64,
         value: &NewValue,
         effects: &mut Effects,
-    ) -> Operated {
+    ) -> Result<Done, Close> {
         let policy = self.options.topic(path).clone();
         let key = self.names.find(path.as_str(), &self.topics);
         let topic = key.and_then(|key| self.topics.get(key)).filter(|topic| topic.is_known());
@@ -410,8 +410,9 @@ impl Broker {
         properties::append(&mut block, AMENDS, itoa::Buffer::new().format(original));
         let run = self.run_of(now, path, &block, &value.body);
         crate::condition::check_value(&spec, &run, &mut self.work)?;
-        let version = self.publish_here(now, operator, key, run, Some(original), effects)?;
-        Ok(Outturn::Updated { version })
+        let Published { version, record } =
+            self.publish_here(now, operator, key, run, Some(original), effects)?;
+        Ok(Done { outturn: Outturn::Updated { version }, record })
     }
 }
 

@@ -19,9 +19,9 @@ use crate::Action;
 use crate::broker::Broker;
 use crate::condition::{JSON_DEPTH_MAX, check_value, may_look_into};
 use crate::effects::Effects;
-use crate::operate::{Operated, Operator};
+use crate::operate::{Done, Operator};
 use crate::price;
-use crate::publish::{Publisher, admit};
+use crate::publish::{Published, Publisher, admit};
 use crate::series::keeps;
 use crate::topic::{Home, Topic};
 use crate::work::PRICE_MAX;
@@ -44,7 +44,7 @@ impl Broker {
         spec: &[u8],
         value: Option<NewValue>,
         effects: &mut Effects,
-    ) -> Operated {
+    ) -> Result<Done, Close> {
         let spec = self.spec_from(operator, path, spec)?;
         let known = self.find_topic(path).and_then(|key| self.topics.get(key));
         let existing = known.filter(|topic| topic.is_known());
@@ -67,10 +67,11 @@ impl Broker {
                 self.may_operate_on(operator, Action::Publish, path, Some(&spec))?;
             }
             self.check_persistence(&spec)?;
-        } else if spec.persistent {
+        } else {
             self.check_store(&spec)?;
-            self.depend_on_records();
         }
+        // That it is there may be what an earlier record says.
+        let mut record = if existed && spec.persistent { self.last_record() } else { 0 };
         let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
         if let Some(run) = &run {
             check_value(&spec, run, &mut self.work)?;
@@ -84,9 +85,9 @@ impl Broker {
             self.begin_retirement(now, key, operator.session);
         }
         if let Some(run) = run.filter(|_| !existed) {
-            self.publish_here(now, operator, key, run, None, effects)?;
+            record = self.publish_here(now, operator, key, run, None, effects)?.record;
         }
-        Ok(Outturn::Created { existed })
+        Ok(Done { outturn: Outturn::Created { existed }, record })
     }
 
     pub(crate) fn update_topic(
@@ -95,7 +96,7 @@ impl Broker {
         operator: &Operator,
         update: &Update,
         effects: &mut Effects,
-    ) -> Operated {
+    ) -> Result<Done, Close> {
         let path = &update.path;
         let there =
             self.find_topic(path).and_then(|key| self.topics.get(key)).is_some_and(Topic::is_known);
@@ -163,9 +164,10 @@ impl Broker {
             }
             None => self.admit_topic(now, path)?,
         };
-        let version = self.publish_here(now, operator, key, run, None, effects)?;
+        let Published { version, record } =
+            self.publish_here(now, operator, key, run, None, effects)?;
         self.note_fence(path, update.condition.as_ref(), operator.fence);
-        Ok(Outturn::Updated { version })
+        Ok(Done { outturn: Outturn::Updated { version }, record })
     }
 
     fn spec_from(
@@ -326,7 +328,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Numbers a run of a topic whose home this is and passes it on; the version of its last message.
+    /// Numbers a run of a topic whose home this is and passes it on.
     pub(crate) fn publish_here(
         &mut self,
         now: Now,
@@ -335,7 +337,7 @@ impl Broker {
         mut run: Run,
         amends: Option<u64>,
         effects: &mut Effects,
-    ) -> Result<u64, Close> {
+    ) -> Result<Published, Close> {
         run.number(self.shard, self.next_sequence);
         self.next_sequence += run.len() as u64;
         self.metrics.messages_received += run.len() as u64;

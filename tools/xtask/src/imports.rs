@@ -21,6 +21,7 @@ const ROWS: &[Row] = &[
     row("core/value", &["core/expression"]),
     row("core/wire", &["core/base", "core/filter", "core/topics", "core/value"]),
     row("core/queues", &["core/base", "core/filter", "core/topics", "core/wire"]),
+    row("core/journal", &["core/base", "core/topics"]),
     row("core/delta", &[]),
     row("core/views", &["core/base", "core/topics", "core/value"]),
     row(
@@ -29,6 +30,7 @@ const ROWS: &[Row] = &[
             "core/base",
             "core/delta",
             "core/filter",
+            "core/journal",
             "core/queues",
             "core/topics",
             "core/value",

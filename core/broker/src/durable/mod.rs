@@ -1,23 +1,27 @@
-//! Persistent topics, at their homes: what of them the store is told, and who waits until it has it.
+//! Persistent topics, at their homes: what is appended to the journal, and who waits until it is
+//! committed.
 //!
 //! ```text
-//!   publish ─▶ distribute ─▶ record ──take_records──▶ store ──stored / store_failed──▶ confirm / refuse
+//!   publish ─▶ distribute ─▶ journal ──take_records──▶ store ──stored / store_failed──▶ confirm / refuse
 //!                  └─▶ fan-out, which does not wait
 //! ```
-//! Each record has a number; an answer waits for the number of the last record that belongs to it.
-//! Relies on the store taking records in their order and answering every number. Invariants: nothing
-//! is confirmed before all its records are stored; a record that was refused is said again, together
-//! with the rest of its topic, before anything else is said of that topic; without a store, and for
-//! topics that are not persistent, nothing of this costs more than a branch.
+//! What is published or done gives the number of the record that its answer waits for; zero for
+//! none. Relies on the store taking records in their order and answering every number. Invariants:
+//! nothing is confirmed before all its records are stored; a record that was refused is appended
+//! again, together with the rest of its topic, before anything else is appended of that topic;
+//! without a store, and for topics that are not persistent, nothing of this costs more than a
+//! branch.
 
 mod codec;
+mod reservation;
 mod restore;
 mod views;
 mod write;
 
-use std::collections::VecDeque;
-
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId, Span, Time};
+use tiderace_base::{Close, CloseCode, Now, SessionId, Span};
+use tiderace_journal::{
+    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
+};
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, Outturn, TopicSpec};
 
@@ -29,194 +33,43 @@ use crate::effects::{Effects, Mail};
 use crate::operate::{Operated, Operator};
 use crate::topic::{bit, members};
 
-/// Bytes of records that may wait here before publishers wait for the store.
-const RECORDS_BYTES_MAX: usize = 1 << 20;
-/// Numbers that are said to be given before they are, so that they are not given again after a
-/// restart.
+use reservation::Reservation;
+
+/// How many numbers are reserved at once, so that they are not given again after a restart.
 const NUMBERS_AHEAD: u64 = 1 << 20;
 /// The same for fences of locks: two hours of the clock.
 const FENCES_AHEAD: u64 = 2 * 3_600_000 * crate::lock::FENCES_PER_MS;
-/// How often a store that is full is tried again.
-const RETRY: Span = Span::from_secs(1);
 /// What publishers are held by when the store is behind: no topic, for nobody publishes there.
 const STORE: &str = "$sys/store";
 
-/// Something for the store, in terms of streams: a topic's persistence, by number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreRecord {
-    /// A stream is there, or is described anew.
-    Declare {
-        /// Which.
-        stream: u64,
-        /// The topic.
-        path: Path,
-        /// What the topic is, for [`RestoredTopic`].
-        description: Vec<u8>,
-        /// The version of its last message; zero for none.
-        version: u64,
-    },
-    /// Consecutive messages.
-    Put {
-        /// Of which stream.
-        stream: u64,
-        /// The version of the first.
-        first: u64,
-        /// How many.
-        count: u32,
-        /// Messages of lower versions are not needed any more.
-        keep_from: u64,
-        /// The messages, for [`RestoredMessages`].
-        bytes: Vec<u8>,
-    },
-    /// Messages up to and with a version are not needed any more.
-    Trim {
-        /// Of which stream.
-        stream: u64,
-        /// Which version.
-        up_to: u64,
-    },
-    /// The stream is gone with all its messages.
-    Drop {
-        /// Which.
-        stream: u64,
-    },
-    /// A named value.
-    Set {
-        /// Its name.
-        name: String,
-        /// The value.
-        value: Vec<u8>,
-    },
-    /// A named value is gone.
-    Unset {
-        /// Its name.
-        name: String,
-    },
-}
-
-impl StoreRecord {
-    /// Bytes it keeps in memory.
-    fn bytes(&self) -> usize {
-        let more = match self {
-            StoreRecord::Declare { description, .. } => description.len(),
-            StoreRecord::Put { bytes, .. } => bytes.len(),
-            StoreRecord::Set { value, .. } => value.len(),
-            StoreRecord::Trim { .. } | StoreRecord::Drop { .. } | StoreRecord::Unset { .. } => 0,
-        };
-        more + size_of::<StoreRecord>() + size_of::<(u64, Touched)>()
-    }
-}
-
-/// What a broker with a store knows of it.
+/// What a broker with a store keeps for it.
 #[derive(Debug)]
 pub(crate) struct Durability {
-    /// Not taken yet.
-    records: Vec<StoreRecord>,
-    bytes: usize,
-    /// The number of the last record.
-    said: u64,
-    /// The number up to which records have been stored or refused.
-    answered: u64,
-    /// What the records without an answer concern.
-    touched: VecDeque<(u64, Touched)>,
-    /// Answers to publishers that wait for a record.
-    waiting: VecDeque<(u64, Waiting)>,
-    next_stream: u64,
-    stream_step: u64,
-    /// Up to here the store knows that numbers may have been given.
-    numbers: u64,
-    /// Up to here it is told that fences may have been given, by this record; zero if it was not.
-    fences: u64,
-    fences_said: u64,
+    journal: Journal<Answer>,
+    streams: Streams,
+    numbers: Reservation,
+    fences: Reservation,
+    /// Shards with publishers that wait for the store.
+    throttled: u64,
     /// Positions of these epochs can be compared with the numbers of this life.
     earlier_epochs: Box<[u64]>,
     /// The highest number of a message that was restored here.
     restored_to: u64,
-    trouble: Option<Trouble>,
-    /// What the store does not have as it should be.
-    dirty: Vec<Touched>,
-    /// The last record by which an end of a stream was said again.
-    ended_again: u64,
-    /// Shards with publishers that wait for the store.
-    holding: u64,
-    /// The present answer depends on records that were said before.
-    depends: bool,
     /// Compiled from the description of the topic that was restored last.
     restored: Option<restore::ReadDescription>,
 }
 
-/// What a record concerns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Touched {
-    Topic(Key, u64),
-    Gone(u64),
-    /// A view, by the number under which it is kept.
-    View(u64),
-    Numbers,
-    Fences,
-}
-
-/// The store refuses records.
+/// An answer that is held until the journal is committed.
 #[derive(Debug)]
-struct Trouble {
-    /// It will not take any more in this life of the server.
-    is_fatal: bool,
-    /// The record by which it is being tried again.
-    probe: Option<u64>,
-    retry_at: Time,
-}
-
-/// An answer that is held back.
-#[derive(Debug)]
-enum Waiting {
+enum Answer {
     Confirm(SessionId, Confirm),
     Operated(Box<Operator>, Box<Outturn>),
 }
 
-impl Waiting {
-    fn is_removal(&self) -> bool {
-        matches!(self, Waiting::Operated(_, outturn) if matches!(**outturn, Outturn::Removed { .. }))
-    }
-}
-
 impl Durability {
-    fn say(&mut self, record: StoreRecord, touched: Touched) {
-        self.said += 1;
-        self.bytes += record.bytes();
-        self.records.push(record);
-        self.touched.push_back((self.said, touched));
-    }
-
-    fn new_stream(&mut self) -> u64 {
-        let stream = self.next_stream;
-        self.next_stream += self.stream_step;
-        stream
-    }
-
-    /// Says ahead of time which numbers may be given.
-    fn reserve_numbers(&mut self, shard: ShardId, next: u64) {
-        if next + NUMBERS_AHEAD / 2 > self.numbers {
-            self.numbers = next + NUMBERS_AHEAD;
-            self.say_numbers(shard);
-        }
-    }
-
-    fn say_numbers(&mut self, shard: ShardId) {
-        self.say(restore::numbers_record(shard.0, self.numbers), Touched::Numbers);
-    }
-
-    /// The same for fences; the present answer waits until the store has that.
-    fn reserve_fences(&mut self, shard: ShardId, fence: u64) {
-        if fence.saturating_add(FENCES_AHEAD / 2) > self.fences {
-            self.fences = fence.saturating_add(FENCES_AHEAD);
-            self.say_fences(shard);
-        }
-        self.depends |= self.answered < self.fences_said;
-    }
-
-    fn say_fences(&mut self, shard: ShardId) {
-        self.say(restore::fences_record(shard.0, self.fences), Touched::Fences);
-        self.fences_said = self.said;
+    /// Reserves the numbers of messages beyond the next one, if too few of them are left.
+    fn reserve_numbers(&mut self, next: u64) {
+        self.numbers.cover(next, &mut self.journal);
     }
 }
 
@@ -226,57 +79,28 @@ impl Broker {
     /// [`Broker::stored`] or [`Broker::store_failed`].
     pub fn take_records(&mut self, effects: &mut Effects) -> Option<(u64, Vec<StoreRecord>)> {
         let durable = self.durable.as_deref_mut()?;
-        if durable.records.is_empty() {
-            return None;
-        }
-        durable.bytes = 0;
+        let taken = durable.journal.take()?;
+        let throttled = std::mem::take(&mut durable.throttled);
         self.work.unblock();
-        let (said, records) = (durable.said, std::mem::take(&mut durable.records));
-        let holding = std::mem::take(&mut durable.holding);
-        if let Some(destination) = store_destination().filter(|_| holding != 0) {
-            for shard in members(holding) {
+        if let Some(destination) = store_destination().filter(|_| throttled != 0) {
+            for shard in members(throttled) {
                 // Without a grace, so no time counts.
                 self.tell_pause(Now::default(), shard, destination.clone(), None, effects);
             }
         }
-        Some((said, records))
+        Some(taken)
     }
 
     /// Whether the store is to be told something.
     pub fn has_records(&self) -> bool {
-        self.durable.as_ref().is_some_and(|durable| !durable.records.is_empty())
+        self.durable.as_ref().is_some_and(|durable| durable.journal.has_records())
     }
 
     /// All records up to a number are stored: those who waited are answered.
     pub fn stored(&mut self, now: Now, up_to: u64, effects: &mut Effects) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        durable.answered = durable.answered.max(up_to);
-        let answered = durable.touched.partition_point(|(number, _)| *number <= up_to);
-        durable.touched.drain(..answered);
-        let works = durable.trouble.as_ref().is_some_and(|trouble| {
-            !trouble.is_fatal && trouble.probe.is_some_and(|probe| probe <= up_to)
-        });
-        // What was to be gone might come back, whatever has been said of it since.
-        let is_doubtful = durable.ended_again > up_to
-            || durable.dirty.iter().any(|touched| matches!(touched, Touched::Gone(_)));
-        // Nor is anything but a removal sure whose topic may have been refused before it.
-        let has_trouble = durable.trouble.is_some() && !works;
-        for waiting in self.take_waiting(up_to) {
-            match waiting {
-                _ if is_doubtful || has_trouble && !waiting.is_removal() => {
-                    self.refuse_waiting(waiting, false, effects)
-                }
-                Waiting::Confirm(session, confirm) => {
-                    self.confirm_anywhere(session, confirm, effects);
-                }
-                Waiting::Operated(operator, outturn) => {
-                    self.answer_operation(&operator, Ok(*outturn), effects);
-                }
-            }
-        }
-        if works {
-            self.end_trouble(now);
-        }
+        let settled = durable.journal.committed(up_to);
+        self.answer_settled(now, settled, effects);
     }
 
     /// The records up to a number that have no answer yet are not stored: those who waited are
@@ -284,131 +108,129 @@ impl Broker {
     /// never does if this is fatal.
     pub fn store_failed(&mut self, now: Now, up_to: u64, is_fatal: bool, effects: &mut Effects) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        durable.answered = durable.answered.max(up_to);
-        let refused = durable.touched.partition_point(|(number, _)| *number <= up_to);
-        let refused: Vec<Touched> =
-            durable.touched.drain(..refused).map(|(_, touched)| touched).collect();
-        if refused.contains(&Touched::Fences) {
-            // Whoever takes a lock meanwhile says it again, and waits for that.
-            durable.fences = 0;
+        let outage = if is_fatal { StoreOutage::Failed } else { StoreOutage::Full };
+        let settled = durable.journal.failed(now.time, up_to, outage);
+        if durable.journal.has_refused(RecordSubject::Fences) {
+            // Whoever takes a lock meanwhile reserves again, and waits for that.
+            durable.fences.forget();
         }
-        durable.dirty.extend(refused);
-        durable.dirty.sort_unstable_by_key(|touched| touched.order());
-        durable.dirty.dedup();
-        let is_fatal = is_fatal || durable.trouble.as_ref().is_some_and(|known| known.is_fatal);
-        durable.trouble = Some(Trouble { is_fatal, probe: None, retry_at: now.time + RETRY });
         self.metrics.store_refusals += 1;
-        for waiting in self.take_waiting(up_to) {
-            self.refuse_waiting(waiting, is_fatal, effects);
+        self.answer_settled(now, settled, effects);
+    }
+
+    fn answer_settled(&mut self, now: Now, settled: Settled<Answer>, effects: &mut Effects) {
+        for (answer, result) in settled.answers {
+            self.give_answer(answer, result.map_err(Close::from), effects);
+        }
+        for subject in settled.append_again {
+            self.append_again(now, subject);
         }
     }
 
-    fn refuse_waiting(&mut self, waiting: Waiting, is_fatal: bool, effects: &mut Effects) {
-        let close = refusal(is_fatal);
-        match waiting {
-            Waiting::Confirm(session, confirm) => {
+    fn give_answer(&mut self, answer: Answer, result: Result<(), Close>, effects: &mut Effects) {
+        match (answer, result) {
+            (Answer::Confirm(session, confirm), Ok(())) => {
+                self.confirm_anywhere(session, confirm, effects);
+            }
+            (Answer::Confirm(session, confirm), Err(close)) => {
                 let blame = Some(confirm.from);
                 self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
             }
-            Waiting::Operated(operator, _) => {
-                self.answer_operation(&operator, Err(close), effects);
+            (Answer::Operated(operator, outturn), result) => {
+                self.answer_operation(&operator, result.map(|()| *outturn), effects);
             }
         }
     }
 
-    fn take_waiting(&mut self, up_to: u64) -> Vec<Waiting> {
-        let Some(durable) = self.durable.as_deref_mut() else { return Vec::new() };
-        let due = durable.waiting.partition_point(|(number, _)| *number <= up_to);
-        durable.waiting.drain(..due).map(|(_, waiting)| waiting).collect()
+    /// Answers as soon as a record and those before it are stored.
+    fn answer_after(
+        &mut self,
+        record: u64,
+        kind: AnswerKind,
+        answer: Answer,
+        effects: &mut Effects,
+    ) {
+        let answer = match self.durable.as_deref_mut() {
+            Some(durable) => match durable.journal.hold(record, kind, answer) {
+                Ok(()) => return,
+                Err(answer) => answer,
+            },
+            None => answer,
+        };
+        self.give_answer(answer, Ok(()), effects);
     }
 
     /// Answers that wait for the store.
-    pub(crate) fn answers_waiting(&self) -> usize {
-        self.durable.as_ref().map_or(0, |durable| durable.waiting.len())
+    pub(crate) fn answers_held(&self) -> usize {
+        self.durable.as_ref().map_or(0, |durable| durable.journal.held())
     }
 
-    /// The number of the last record.
-    pub(crate) fn records_said(&self) -> u64 {
-        self.durable.as_ref().map_or(0, |durable| durable.said)
+    /// The number of the last record; zero without a store.
+    pub(crate) fn last_record(&self) -> u64 {
+        self.durable.as_ref().map_or(0, |durable| durable.journal.last())
     }
 
-    /// A fence is about to be given: the answer that is to say it waits until a later life is sure to
-    /// begin above it.
-    pub(crate) fn reserve_fences(&mut self, fence: u64) {
-        let shard = self.shard;
-        if let Some(durable) = self.durable.as_deref_mut() {
-            durable.reserve_fences(shard, fence);
-        }
+    /// The last record, if any were appended after the record `before`; else zero.
+    pub(crate) fn appended_since(&self, before: u64) -> u64 {
+        let last = self.last_record();
+        if last == before { 0 } else { last }
     }
 
-    /// Something begins that will be answered: gives what [`Broker::confirm_stored`] and
-    /// [`Broker::answer_stored`] want to know.
-    pub(crate) fn begin_saying(&mut self) -> u64 {
-        let Some(durable) = self.durable.as_deref_mut() else { return 0 };
-        durable.depends = false;
-        durable.said
+    /// A fence is about to be given: the record that the answer with it waits for, so that a later
+    /// run of the server is sure to begin above it.
+    pub(crate) fn reserve_fences(&mut self, fence: u64) -> u64 {
+        let durable = self.durable.as_deref_mut();
+        durable.map_or(0, |durable| durable.fences.cover(fence, &mut durable.journal))
     }
 
-    /// The present answer is to wait for what was said before.
-    pub(crate) fn depend_on_records(&mut self) {
-        if let Some(durable) = self.durable.as_deref_mut() {
-            durable.depends = durable.said > durable.answered;
-        }
-    }
-
-    /// Confirms a publication, as soon as the records said since `before` are stored.
+    /// Confirms a publication as soon as a record and those before it are stored.
     pub(crate) fn confirm_stored(
         &mut self,
-        before: u64,
+        record: u64,
         session: SessionId,
         confirm: Confirm,
         effects: &mut Effects,
     ) {
-        match self.durable.as_deref_mut() {
-            Some(durable) if durable.depends || durable.said != before => {
-                let waiting = Waiting::Confirm(session, confirm);
-                durable.waiting.push_back((durable.said, waiting));
-            }
-            _ => self.confirm_anywhere(session, confirm, effects),
-        }
+        let answer = Answer::Confirm(session, confirm);
+        self.answer_after(record, AnswerKind::Write, answer, effects);
     }
 
-    /// Answers an operation; if it was done, as soon as the records said since `before` are stored.
+    /// Answers an operation; if it was done, as soon as a record and those before it are stored.
     pub(crate) fn answer_stored(
         &mut self,
-        before: u64,
+        record: u64,
         operator: &Operator,
         result: Operated,
         effects: &mut Effects,
     ) {
-        if let Some(durable) = self.durable.as_deref_mut() {
-            let depends = durable.depends || durable.said != before;
-            if depends {
-                self.hold_for_store(operator.session, effects);
-            }
-            match (result, self.durable.as_deref_mut()) {
-                (Ok(outturn), Some(durable)) if depends => {
-                    let waiting = Waiting::Operated(Box::new(operator.clone()), Box::new(outturn));
-                    durable.waiting.push_back((durable.said, waiting));
-                }
-                (result, _) => self.answer_operation(operator, result, effects),
-            }
-            return;
+        if self.durable.as_ref().is_none_or(|durable| !durable.journal.is_open(record)) {
+            return self.answer_operation(operator, result, effects);
         }
-        self.answer_operation(operator, result, effects);
+        self.hold_for_store(operator.session, effects);
+        match result {
+            Ok(outturn) => {
+                let kind = match outturn {
+                    Outturn::Removed { .. } => AnswerKind::Removal,
+                    _ => AnswerKind::Write,
+                };
+                let answer = Answer::Operated(Box::new(operator.clone()), Box::new(outturn));
+                self.answer_after(record, kind, answer, effects);
+            }
+            Err(close) => self.answer_operation(operator, Err(close), effects),
+        }
     }
 
     /// Whether so much waits for the store that publishers wait as well.
     pub(crate) fn store_is_behind(&self) -> bool {
-        self.durable.as_ref().is_some_and(|durable| durable.bytes > RECORDS_BYTES_MAX)
+        self.durable.as_ref().is_some_and(|durable| durable.journal.is_behind())
     }
 
     /// Holds a publisher back if too much waits for the store.
     pub(crate) fn hold_for_store(&mut self, session: SessionId, effects: &mut Effects) {
-        let behind = |durable: &&mut Durability| durable.bytes > RECORDS_BYTES_MAX;
-        let Some(durable) = self.durable.as_deref_mut().filter(behind) else { return };
+        let is_behind = |durable: &&mut Durability| durable.journal.is_behind();
+        let Some(durable) = self.durable.as_deref_mut().filter(is_behind) else { return };
         let Some(destination) = store_destination() else { return };
-        durable.holding |= bit(session.shard);
+        durable.throttled |= bit(session.shard);
         if session.shard == self.shard {
             self.wait_for(session, destination, effects);
         } else {
@@ -436,13 +258,13 @@ impl Broker {
 
     /// Refuses to publish what would not be stored.
     pub(crate) fn check_store(&self, spec: &TopicSpec) -> Result<(), Close> {
-        if spec.persistent { self.check_trouble() } else { Ok(()) }
+        if spec.persistent { self.check_outage() } else { Ok(()) }
     }
 
     /// Refuses what would not be stored.
-    fn check_trouble(&self) -> Result<(), Close> {
-        match self.durable.as_ref().and_then(|durable| durable.trouble.as_ref()) {
-            Some(trouble) => Err(refusal(trouble.is_fatal)),
+    fn check_outage(&self) -> Result<(), Close> {
+        match self.durable.as_ref().and_then(|durable| durable.journal.outage()) {
+            Some(outage) => Err(outage.into()),
             None => Ok(()),
         }
     }
@@ -457,88 +279,29 @@ impl Broker {
         self.check_store(spec)
     }
 
-    /// Tries a store that was full again, now and then.
+    /// Tries a store that was full again, now and then, with the first of what it has refused.
     pub(crate) fn retry_store(&mut self, now: Now) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        let Some(trouble) = &durable.trouble else { return };
-        if trouble.is_fatal || trouble.probe.is_some() || now.time < trouble.retry_at {
+        if !durable.journal.begin_retry(now.time) {
             return;
         }
-        if self.end_again(now) {
-            return;
-        }
-        let before = self.records_said();
-        while let Some(touched) = self.durable.as_deref_mut().and_then(|it| it.dirty.pop()) {
-            self.say_again(now, touched);
-            if self.records_said() != before {
+        let before = self.last_record();
+        while let Some(subject) = self.next_refused() {
+            self.append_again(now, subject);
+            if self.last_record() != before {
                 break;
             }
         }
-        let said = self.records_said();
-        let Some(durable) = self.durable.as_deref_mut() else { return };
-        match &mut durable.trouble {
-            Some(trouble) if said != before => trouble.probe = Some(said),
-            // All that was refused has ended meanwhile.
-            _ => durable.trouble = None,
+        if let Some(durable) = self.durable.as_deref_mut() {
+            durable.journal.end_retry(before);
         }
     }
 
-    /// First what takes no room: says again which streams have ended; whether there are any.
-    fn end_again(&mut self, now: Now) -> bool {
-        let Some(durable) = self.durable.as_deref_mut() else { return false };
-        let before = durable.said;
-        for touched in std::mem::take(&mut durable.dirty) {
-            match touched {
-                Touched::Gone(stream) => durable.say(StoreRecord::Drop { stream }, touched),
-                _ => durable.dirty.push(touched),
-            }
-        }
-        if durable.said == before {
-            return false;
-        }
-        durable.ended_again = durable.said;
-        if let Some(trouble) = &mut durable.trouble {
-            trouble.retry_at = now.time + RETRY;
-        }
-        true
-    }
-
-    /// The store has room again: it is told all that it has refused.
-    fn end_trouble(&mut self, now: Now) {
-        let Some(durable) = self.durable.as_deref_mut() else { return };
-        durable.trouble = None;
-        for touched in std::mem::take(&mut durable.dirty) {
-            self.say_again(now, touched);
-        }
-    }
-}
-
-impl Touched {
-    fn order(&self) -> (u8, u32, u64) {
-        match *self {
-            Touched::Numbers => (0, 0, 0),
-            Touched::Fences => (0, 0, 1),
-            Touched::Gone(stream) => (1, 0, stream),
-            Touched::Topic(key, stream) => (2, key.slot, stream),
-            Touched::View(number) => (3, 0, number),
-        }
+    fn next_refused(&mut self) -> Option<RecordSubject> {
+        self.durable.as_deref_mut()?.journal.next_refused()
     }
 }
 
 fn store_destination() -> Option<Destination> {
     Some(Destination { kind: Kind::Topic, path: Path::parse(STORE).ok()? })
-}
-
-fn refusal(is_fatal: bool) -> Close {
-    let reason = match is_fatal {
-        true => {
-            "the store has failed, so nothing is kept from now on; the server's log says why, and \
-             it has to be started again"
-        }
-        false => {
-            "the store has no room, so this may not survive a restart; send it again when there is \
-             room"
-        }
-    };
-    Close::new(CloseCode::StoreUnavailable, reason)
 }

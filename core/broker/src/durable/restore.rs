@@ -7,11 +7,13 @@
 use std::sync::Arc;
 
 use tiderace_base::{MemoryUse, Now, Span};
+use tiderace_journal::{Journal, RecordSubject, StoreRecord, Streams};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Run, SpecError, TopicSpec};
 
 use super::codec::{Circumstances, Description, decode};
-use super::{Durability, NUMBERS_AHEAD, StoreRecord};
+use super::reservation::{self, Reservation};
+use super::{Durability, FENCES_AHEAD, NUMBERS_AHEAD};
 use crate::broker::Broker;
 use crate::history::last_of;
 use crate::publish::retain;
@@ -108,16 +110,6 @@ pub(super) struct ReadDescription {
     spec: Arc<TopicSpec>,
 }
 
-/// What the store is told of numbers, by a shard or by the node.
-pub(super) fn numbers_record(whose: impl std::fmt::Display, numbers: u64) -> StoreRecord {
-    StoreRecord::Set { name: format!("{NUMBERS}{whose}"), value: numbers.to_le_bytes().to_vec() }
-}
-
-/// What the store is told of fences.
-pub(super) fn fences_record(whose: u16, fences: u64) -> StoreRecord {
-    StoreRecord::Set { name: format!("{FENCES}{whose}"), value: fences.to_le_bytes().to_vec() }
-}
-
 /// One life of the server on this store: its epoch, and among how many shards its homes were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Life {
@@ -163,11 +155,11 @@ impl NumbersGiven {
         let lives = self.lives.iter().skip(known).chain([&life]);
         let value = lives.flat_map(Life::bytes).collect();
         let lives = StoreRecord::Set { name: LIVES.to_owned(), value };
-        [numbers_record("node", self.messages + NUMBERS_AHEAD), lives]
+        [reservation::record(format!("{NUMBERS}node"), self.messages + NUMBERS_AHEAD), lives]
     }
 
-    /// The epochs whose positions mean the same in a life with so many shards: numbers rise from life
-    /// to life, but they are compared by home, and other numbers of shards make other homes.
+    /// The epochs whose positions mean the same in a life with so many shards: numbers rise from
+    /// life to life, but they are compared by home, and other numbers of shards make other homes.
     pub(super) fn epochs(&self, shards: usize) -> Box<[u64]> {
         let alike = self.lives.iter().filter(|life| usize::from(life.shards) == shards);
         alike.map(|life| life.epoch).collect()
@@ -194,8 +186,8 @@ impl Life {
 
 impl Broker {
     /// There is a store; streams below `streams_from` are in use, and what
-    /// [`NumbersGiven::reserve`] says has been stored. Topics follow, by [`Broker::restore`], before
-    /// anything else.
+    /// [`NumbersGiven::reserve`] says has been stored. Topics follow, by [`Broker::restore`],
+    /// before anything else.
     pub fn begin_durability(&mut self, streams_from: u64, given: &NumbersGiven) {
         let numbers = given.messages;
         self.locks.last_fence = self.locks.last_fence.max(given.fences);
@@ -203,25 +195,24 @@ impl Broker {
         self.next_sequence = self.next_sequence.max(numbers + 1);
         // What else there was in earlier lives is not known any more.
         self.history.forget_up_to(numbers);
+        let shard = self.shard.0;
+        let reserve = |folder, subject, ahead, up_to| {
+            Reservation::new(format!("{folder}{shard}"), subject, ahead, up_to)
+        };
         self.durable = Some(Box::new(Durability {
-            records: Vec::new(),
-            bytes: 0,
-            said: 0,
-            answered: 0,
-            touched: Default::default(),
-            waiting: Default::default(),
-            next_stream: streams_from + u64::from(self.shard.0),
-            stream_step: self.options.shards.max(1) as u64,
-            numbers: numbers + NUMBERS_AHEAD,
-            fences: 0,
-            fences_said: 0,
+            journal: Journal::default(),
+            streams: Streams::of_home(streams_from, shard, self.options.shards),
+            // What the node has reserved is enough for the first.
+            numbers: reserve(
+                NUMBERS,
+                RecordSubject::Numbers,
+                NUMBERS_AHEAD,
+                numbers + NUMBERS_AHEAD,
+            ),
+            fences: reserve(FENCES, RecordSubject::Fences, FENCES_AHEAD, 0),
+            throttled: 0,
             earlier_epochs: given.epochs(self.options.shards),
             restored_to: 0,
-            trouble: None,
-            dirty: Vec::new(),
-            ended_again: 0,
-            holding: 0,
-            depends: false,
             restored: None,
         }));
     }
@@ -232,8 +223,8 @@ impl Broker {
         self.durable.as_ref().is_some_and(|durable| durable.earlier_epochs.contains(&epoch))
     }
 
-    /// At a home: up to which number all that it gave to messages of persistent topics in earlier lives
-    /// is known to have been stored. What came after may have been lost.
+    /// At a home: up to which number all that it gave to messages of persistent topics in earlier
+    /// lives is known to have been stored. What came after may have been lost.
     pub(crate) fn restored_to(&self) -> u64 {
         self.durable.as_ref().map_or(0, |durable| durable.restored_to)
     }
@@ -364,7 +355,8 @@ impl Broker {
                 run.number(self.shard, self.next_sequence);
                 self.next_sequence += count;
             } else {
-                // The same as in the life that gave it: a client may come back with a position of that.
+                // The same as in the life that gave it: a client may come back with a position of
+                // that.
                 run.number(self.shard, number);
             }
             run.set_version(messages.first);
@@ -381,7 +373,7 @@ impl Broker {
     pub fn end_restoring(&mut self) {
         if let Some(durable) = self.durable.as_deref_mut() {
             durable.restored = None;
-            durable.reserve_numbers(self.shard, self.next_sequence);
+            durable.reserve_numbers(self.next_sequence);
         }
     }
 

@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 
+use tiderace_journal::{RecordSubject, StoreRecord};
 use tiderace_topics::Path;
 use tiderace_views::View;
 
+use super::Unrestorable;
 use super::codec::Fields;
-use super::{StoreRecord, Touched, Unrestorable};
 use crate::broker::{Broker, Map};
 
 /// Named values below this are views.
@@ -52,8 +53,9 @@ impl KeptView {
 }
 
 impl Broker {
-    /// At the registrar: a view was put, has changed or is gone. What is said of it is what there is.
-    pub(crate) fn say_view(&mut self, number: u64) {
+    /// At the registrar: a view was put, has changed or is gone. What is said of it is what there
+    /// is.
+    pub(crate) fn append_view(&mut self, number: u64) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
         let name = format!("{VIEWS}{number}");
         let record = match self.views.kept_as(number) {
@@ -62,12 +64,12 @@ impl Broker {
             }
             None => StoreRecord::Unset { name },
         };
-        durable.say(record, Touched::View(number));
+        durable.journal.append(record, RecordSubject::View(number));
     }
 
     /// Refuses to change a view if the change would not be stored.
     pub(crate) fn check_view_store(&self, name: &Path) -> Result<(), tiderace_base::Close> {
-        if self.is_configured_view(name) { Ok(()) } else { self.check_trouble() }
+        if self.is_configured_view(name) { Ok(()) } else { self.check_outage() }
     }
 
     /// Whether views of that name come from the configuration when the server starts.
@@ -103,7 +105,7 @@ impl Broker {
             let is_configured = self.is_configured_view(&name);
             if is_configured || newest.get(&name) != Some(&number) {
                 if is_registrar {
-                    self.say_view(number);
+                    self.append_view(number);
                 }
                 if is_configured {
                     problems.push(Unrestorable::ViewConfigured(name));

@@ -1,15 +1,16 @@
 //! What the store is told when a persistent topic changes.
 //!
-//! Relies on `topic` and `series` for what a topic keeps. Invariant: a topic's stream holds its value
-//! and what its specification keeps, and nothing else for longer than until the next record.
+//! Relies on `topic` and `series` for what a topic keeps. Invariant: a topic's stream holds its
+//! value and what its specification keeps, and nothing else for longer than until the next record.
 
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now};
+use tiderace_journal::{RecordSubject, StoreRecord};
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 
+use super::Durability;
 use super::codec::{Circumstances, Description, encode};
-use super::{FENCES_AHEAD, StoreRecord, Touched};
 use crate::broker::Broker;
 use crate::publish::{Publisher, copy_of};
 use crate::series::{Kept, keeps};
@@ -23,11 +24,11 @@ impl Broker {
             return;
         };
         let Some(home) = topic.home.as_mut() else { return };
-        durable.reserve_numbers(self.shard, self.next_sequence);
+        durable.reserve_numbers(self.next_sequence);
         let stream = match home.stream() {
             Some(stream) => stream,
             None => {
-                let stream = durable.new_stream();
+                let stream = durable.streams.create();
                 home.rare_mut().stream = Some(stream);
                 stream
             }
@@ -38,21 +39,26 @@ impl Broker {
             description: describe(now, topic),
             version: topic.home.as_ref().map_or(0, |home| home.next_version.saturating_sub(1)),
         };
-        durable.say(record, Touched::Topic(key, stream));
+        durable.journal.append(record, RecordSubject::Topic(key, stream));
     }
 
-    /// A run of a persistent topic has been numbered, and is its value or kept by now.
+    /// A run of a persistent topic has been numbered, and is its value or kept by now. Gives the
+    /// record that its confirmation waits for; also if the run adds nothing, for what it confirms
+    /// may be what an earlier record says.
     pub(crate) fn write_run(
         &mut self,
         now: Now,
         key: Key,
         run: &Arc<Run>,
         publisher: &Publisher<'_>,
-    ) {
-        let Some(durable) = self.durable.as_deref_mut() else { return };
-        durable.reserve_numbers(self.shard, self.next_sequence);
-        // Also if this says nothing new: what it confirms may be what an earlier record says.
-        self.depend_on_records();
+    ) -> u64 {
+        let Some(durable) = self.durable.as_deref_mut() else { return 0 };
+        durable.reserve_numbers(self.next_sequence);
+        self.write_messages(now, key, run, publisher);
+        self.last_record()
+    }
+
+    fn write_messages(&mut self, now: Now, key: Key, run: &Arc<Run>, publisher: &Publisher<'_>) {
         let Some(topic) = self.topics.get(key) else { return };
         let Some(home) = topic.home.as_ref() else { return };
         let (keeps, removes) = (keeps(&topic.spec), run.any(Flags::RETAIN_REMOVE));
@@ -83,19 +89,19 @@ impl Broker {
             None => StoreRecord::Trim { stream, up_to: last },
         };
         if let Some(durable) = self.durable.as_deref_mut() {
-            durable.say(record, Touched::Topic(key, stream));
+            durable.journal.append(record, RecordSubject::Topic(key, stream));
         }
     }
 
-    /// Each message of a run for itself, as they are kept: so each has the same place whenever it is
-    /// said.
+    /// Each message of a run for itself, as they are kept: so each has the same place whenever it
+    /// is said.
     fn write_apart(&mut self, key: Key, stream: u64, run: &Run, about: &Circumstances) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
         let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
         let from = home.and_then(|home| first_kept(home)).unwrap_or(run.version());
         for message in run.messages() {
             let record = put(stream, &copy_of(run, &message), from, about);
-            durable.say(record, Touched::Topic(key, stream));
+            durable.journal.append(record, RecordSubject::Topic(key, stream));
         }
     }
 
@@ -109,7 +115,9 @@ impl Broker {
         let after = first_kept(home).unwrap_or(home.next_version);
         if before.is_some_and(|before| before < after) {
             let up_to = after - 1;
-            durable.say(StoreRecord::Trim { stream, up_to }, Touched::Topic(key, stream));
+            durable
+                .journal
+                .append(StoreRecord::Trim { stream, up_to }, RecordSubject::Topic(key, stream));
         }
     }
 
@@ -119,30 +127,27 @@ impl Broker {
         let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
         let Some(home) = home.filter(|home| home.stream().is_some()) else { return };
         if let Some(stream) = home.rare_mut().stream.take() {
-            durable.say(StoreRecord::Drop { stream }, Touched::Gone(stream));
+            durable.journal.append(StoreRecord::Drop { stream }, RecordSubject::Gone(stream));
         }
         home.tidy();
     }
 
-    /// Says something again that the store has refused: of a topic everything. Its stream stays the
-    /// same, so that its end is its end whatever else has been refused.
-    pub(super) fn say_again(&mut self, now: Now, touched: Touched) {
+    /// Appends again what the store has refused: of a topic everything. Its stream stays the same,
+    /// so that its end is its end whatever else has been refused.
+    pub(super) fn append_again(&mut self, now: Now, subject: RecordSubject) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        match touched {
-            Touched::Numbers => durable.say_numbers(self.shard),
-            Touched::Fences => {
-                durable.fences =
-                    durable.fences.max(self.locks.last_fence.saturating_add(FENCES_AHEAD));
-                durable.say_fences(self.shard);
+        let Durability { journal, numbers, fences, .. } = durable;
+        match subject {
+            RecordSubject::Numbers => numbers.append_again(self.next_sequence, journal),
+            RecordSubject::Fences => fences.append_again(self.locks.last_fence, journal),
+            RecordSubject::Gone(stream) => {
+                journal.append(StoreRecord::Drop { stream }, subject);
             }
-            Touched::Gone(stream) => {
-                durable.say(StoreRecord::Drop { stream }, Touched::Gone(stream));
-            }
-            Touched::View(number) => self.say_view(number),
-            Touched::Topic(key, stream) => {
+            RecordSubject::View(number) => self.append_view(number),
+            RecordSubject::Topic(key, stream) => {
                 let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
                 if home.and_then(|home| home.stream()) != Some(stream) {
-                    // It has ended, which has been said or is going to be.
+                    // It has ended, which has been appended or is going to be.
                     return;
                 }
                 self.declare(now, key);
@@ -158,17 +163,18 @@ impl Broker {
         let Some(home) = topic.home.as_mut() else { return };
         let Some(stream) = home.stream() else { return };
         let from = first_kept(home).unwrap_or(home.next_version);
-        let mut say = |record| durable.say(record, Touched::Topic(key, stream));
-        say(StoreRecord::Trim { stream, up_to: from.saturating_sub(1) });
+        let subject = RecordSubject::Topic(key, stream);
+        let mut append = |record| durable.journal.append(record, subject);
+        append(StoreRecord::Trim { stream, up_to: from.saturating_sub(1) });
         let kept = home.series().into_iter().flat_map(|series| series.runs());
         let first = kept.clone().next().map(Kept::first);
         if let Some(value) = &home.retained
             && !kept.clone().any(|kept| kept.has(value.version()))
         {
-            say(put(stream, value, from, &alone(now)));
+            append(put(stream, value, from, &alone(now)));
         }
         for kept in kept {
-            say(put(stream, &kept.run, from, &circumstances(kept)));
+            append(put(stream, &kept.run, from, &circumstances(kept)));
         }
         if home.retained.is_none() && first.is_some() {
             // Or some of these would be taken for the value.
@@ -177,7 +183,7 @@ impl Broker {
             let mut run = Run::single(destination, now.time, &[], &[], meta);
             run.set_version(home.next_version);
             home.next_version += 1;
-            say(put(stream, &run, from, &alone(now)));
+            append(put(stream, &run, from, &alone(now)));
         }
     }
 }

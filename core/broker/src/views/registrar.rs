@@ -51,7 +51,7 @@ impl Broker {
             (None, Some(rank)) => {
                 self.announce_view(now, |_| ViewMail::Remove { rank, version }, effects);
                 if let Some(number) = kept {
-                    self.say_view(number);
+                    self.append_view(number);
                 }
                 self.show_view(now, name, None, effects);
                 Ok(Outturn::Done)
@@ -83,7 +83,7 @@ impl Broker {
         let number = number.unwrap_or(views.last_kept + 1);
         views.last_kept = views.last_kept.max(number);
         entry.kept = Some(number);
-        self.say_view(number);
+        self.append_view(number);
     }
 
     /// All views, in the order of their names.

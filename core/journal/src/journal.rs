@@ -1,0 +1,238 @@
+//! The journal of one home.
+
+use std::collections::VecDeque;
+
+use tiderace_base::Time;
+
+use crate::outage::Attempts;
+use crate::{RecordSubject, StoreOutage, StoreRecord};
+
+/// Bytes of records that may wait here before publishers wait for the store.
+const RECORDS_BYTES_MAX: usize = 1 << 20;
+
+/// Records on their way to the store and the answers, of type `A`, that wait for them.
+#[derive(Debug)]
+pub struct Journal<A> {
+    /// Not taken yet.
+    records: Vec<StoreRecord>,
+    bytes: usize,
+    /// The number of the last record.
+    appended: u64,
+    /// The number up to which the store has committed or refused records.
+    answered: u64,
+    /// What the records without an answer concern.
+    subjects: VecDeque<(u64, RecordSubject)>,
+    /// In the order of the records that they wait for.
+    held: VecDeque<Held<A>>,
+    outage: Option<Attempts>,
+    /// What the store does not have as it should be; in order and without repetitions after a
+    /// failure.
+    refused: Vec<RecordSubject>,
+    /// The last record by which an end of a stream was appended again.
+    ends_appended_again: u64,
+}
+
+/// An answer that waits.
+#[derive(Debug)]
+struct Held<A> {
+    until: u64,
+    kind: AnswerKind,
+    answer: A,
+}
+
+/// What an answer says was done, as far as the store is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerKind {
+    /// Something was written.
+    Write,
+    /// Something was removed.
+    Removal,
+}
+
+/// What an answer of the store has settled.
+#[derive(Debug)]
+pub struct Settled<A> {
+    /// The answers that wait no more, in the order of their records: what they say is committed, or
+    /// why it is not.
+    pub answers: Vec<(A, Result<(), StoreOutage>)>,
+    /// The store works again: what it had refused, to be appended again.
+    pub append_again: Vec<RecordSubject>,
+}
+
+impl<A> Default for Journal<A> {
+    fn default() -> Journal<A> {
+        Journal {
+            records: Vec::new(),
+            bytes: 0,
+            appended: 0,
+            answered: 0,
+            subjects: VecDeque::new(),
+            held: VecDeque::new(),
+            outage: None,
+            refused: Vec::new(),
+            ends_appended_again: 0,
+        }
+    }
+}
+
+impl<A> Journal<A> {
+    /// Appends a record; its number.
+    pub fn append(&mut self, record: StoreRecord, subject: RecordSubject) -> u64 {
+        self.appended += 1;
+        self.bytes += record.bytes();
+        self.records.push(record);
+        self.subjects.push_back((self.appended, subject));
+        self.appended
+    }
+
+    /// The number of the last record; zero before the first.
+    pub fn last(&self) -> u64 {
+        self.appended
+    }
+
+    /// Whether the store has not answered a record yet.
+    pub fn is_open(&self, record: u64) -> bool {
+        record > self.answered
+    }
+
+    /// Holds an answer until all records up to a number have an answer of the store.
+    ///
+    /// # Errors
+    /// Gives the answer back when there is nothing to wait for.
+    pub fn hold(&mut self, until: u64, kind: AnswerKind, answer: A) -> Result<(), A> {
+        if !self.is_open(until) {
+            return Err(answer);
+        }
+        // Nearly always at the end.
+        let at = self.held.partition_point(|held| held.until <= until);
+        self.held.insert(at, Held { until, kind, answer });
+        Ok(())
+    }
+
+    /// How many answers wait.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether so much waits to be taken that publishers are to wait as well.
+    pub fn is_behind(&self) -> bool {
+        self.bytes > RECORDS_BYTES_MAX
+    }
+
+    /// Whether there are records to take.
+    pub fn has_records(&self) -> bool {
+        !self.records.is_empty()
+    }
+
+    /// Takes the records that were not taken yet, with the number of the last.
+    pub fn take(&mut self) -> Option<(u64, Vec<StoreRecord>)> {
+        if self.records.is_empty() {
+            return None;
+        }
+        self.bytes = 0;
+        Some((self.appended, std::mem::take(&mut self.records)))
+    }
+
+    /// The store has committed all records up to a number that it has not refused before.
+    pub fn committed(&mut self, up_to: u64) -> Settled<A> {
+        self.answer_subjects(up_to).for_each(drop);
+        let works = self.outage.as_ref().is_some_and(|attempts| attempts.have_succeeded(up_to));
+        // What was to be gone might come back, whatever has been appended since.
+        let is_doubtful = self.ends_appended_again > up_to
+            || self.refused.iter().any(|subject| matches!(subject, RecordSubject::Gone(_)));
+        let outage = self.outage.as_ref().map(|attempts| attempts.outage);
+        let mut answers = Vec::new();
+        for Held { kind, answer, .. } in self.set_free(up_to) {
+            // During an outage only a removal is sure: another answer may be about what was refused
+            // before.
+            let is_sure =
+                !is_doubtful && (outage.is_none() || works || kind == AnswerKind::Removal);
+            answers.push((answer, if is_sure { Ok(()) } else { Err(StoreOutage::Full) }));
+        }
+        let append_again = match works {
+            true => {
+                self.outage = None;
+                std::mem::take(&mut self.refused)
+            }
+            false => Vec::new(),
+        };
+        Settled { answers, append_again }
+    }
+
+    /// The store has refused the records up to a number that have no answer yet. From now on there
+    /// is an outage: until the store works again, or for ever if it has failed.
+    pub fn failed(&mut self, now: Time, up_to: u64, outage: StoreOutage) -> Settled<A> {
+        let refused: Vec<RecordSubject> = self.answer_subjects(up_to).collect();
+        self.refused.extend(refused);
+        self.refused.sort_unstable();
+        self.refused.dedup();
+        let known = self.outage.as_ref().map(|attempts| attempts.outage);
+        let outage = if known == Some(StoreOutage::Failed) { StoreOutage::Failed } else { outage };
+        self.outage = Some(Attempts::new(now, outage));
+        let answers = self.set_free(up_to).map(|held| (held.answer, Err(outage))).collect();
+        Settled { answers, append_again: Vec::new() }
+    }
+
+    /// Why nothing can be committed now, if that is so.
+    pub fn outage(&self) -> Option<StoreOutage> {
+        self.outage.as_ref().map(|attempts| attempts.outage)
+    }
+
+    /// Whether the store has refused what concerns a subject.
+    pub fn has_refused(&self, subject: RecordSubject) -> bool {
+        self.refused.contains(&subject)
+    }
+
+    /// Begins to try a store that is full again: whether something that was refused is to be
+    /// appended, as [`Journal::next_refused`] gives it, up to [`Journal::end_retry`]. Ends of
+    /// streams come first, by themselves, for they take no room.
+    pub fn begin_retry(&mut self, now: Time) -> bool {
+        if !self.outage.as_ref().is_some_and(|attempts| attempts.are_due(now)) {
+            return false;
+        }
+        let before = self.appended;
+        for subject in std::mem::take(&mut self.refused) {
+            match subject {
+                RecordSubject::Gone(stream) => {
+                    self.append(StoreRecord::Drop { stream }, subject);
+                }
+                _ => self.refused.push(subject),
+            }
+        }
+        if self.appended == before {
+            return true;
+        }
+        self.ends_appended_again = self.appended;
+        if let Some(attempts) = &mut self.outage {
+            attempts.wait_again(now);
+        }
+        false
+    }
+
+    /// The next subject that the store has refused; it is noted no more.
+    pub fn next_refused(&mut self) -> Option<RecordSubject> {
+        self.refused.pop()
+    }
+
+    /// Ends what [`Journal::begin_retry`] began: the store works when it commits what was appended
+    /// after the record `before`. If that is nothing, then all that was refused has ended
+    /// meanwhile, and so has the outage.
+    pub fn end_retry(&mut self, before: u64) {
+        match &mut self.outage {
+            Some(attempts) if self.appended != before => attempts.probe_with(self.appended),
+            _ => self.outage = None,
+        }
+    }
+
+    /// What the records concern that are answered by an answer up to a number.
+    fn answer_subjects(&mut self, up_to: u64) -> impl Iterator<Item = RecordSubject> {
+        self.answered = self.answered.max(up_to);
+        let answered = self.subjects.partition_point(|(number, _)| *number <= up_to);
+        self.subjects.drain(..answered).map(|(_, subject)| subject)
+    }
+
+    fn set_free(&mut self, up_to: u64) -> impl Iterator<Item = Held<A>> {
+        let free = self.held.partition_point(|held| held.until <= up_to);
+        self.held.drain(..free)
+    }
+}

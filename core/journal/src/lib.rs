@@ -1,0 +1,26 @@
+//! What a home appends to the store, and the answers that wait until it is committed.
+//!
+//! ```text
+//!   append ─▶ records ──take──▶ the store ──committed / failed──▶ answers set free
+//!     └─ number ─▶ hold(number, answer)
+//! ```
+//! Each record has a number. An answer is held until the number of the last record that belongs to
+//! it. The store takes records in their order and answers every number, with [`Journal::committed`]
+//! or with [`Journal::failed`]. A store that fails is an outage: answers are refused, and the
+//! records that were refused are noted by their [`RecordSubject`], so that they can be appended
+//! again as soon as the store works.
+//!
+//! The journal is pure: it knows neither topics nor sessions, and what an answer is its user
+//! decides. Invariants: no answer is set free as committed before all records that it waits for are
+//! committed; answers are set free in the order of their records; a subject that the store has
+//! refused stays noted until it is appended again.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod journal;
+mod outage;
+mod record;
+
+pub use journal::{AnswerKind, Journal, Settled};
+pub use outage::StoreOutage;
+pub use record::{RecordSubject, StoreRecord, Streams};

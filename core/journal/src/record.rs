@@ -1,0 +1,107 @@
+//! Records for the store, and what each concerns.
+
+use tiderace_base::Key;
+use tiderace_topics::Path;
+
+/// Something for the store, in terms of streams: a topic's persistence, by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreRecord {
+    /// A stream is there, or is described anew.
+    Declare {
+        /// Which.
+        stream: u64,
+        /// The topic.
+        path: Path,
+        /// What the topic is, in the form of whoever restores it.
+        description: Vec<u8>,
+        /// The version of its last message; zero for none.
+        version: u64,
+    },
+    /// Consecutive messages.
+    Put {
+        /// Of which stream.
+        stream: u64,
+        /// The version of the first.
+        first: u64,
+        /// How many.
+        count: u32,
+        /// Messages of lower versions are not needed any more.
+        keep_from: u64,
+        /// The messages, in the form of whoever restores them.
+        bytes: Vec<u8>,
+    },
+    /// Messages up to and with a version are not needed any more.
+    Trim {
+        /// Of which stream.
+        stream: u64,
+        /// Which version.
+        up_to: u64,
+    },
+    /// The stream is gone with all its messages.
+    Drop {
+        /// Which.
+        stream: u64,
+    },
+    /// A named value.
+    Set {
+        /// Its name.
+        name: String,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// A named value is gone.
+    Unset {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl StoreRecord {
+    /// Bytes that it keeps in memory while it waits for the store.
+    pub(crate) fn bytes(&self) -> usize {
+        let more = match self {
+            StoreRecord::Declare { description, .. } => description.len(),
+            StoreRecord::Put { bytes, .. } => bytes.len(),
+            StoreRecord::Set { value, .. } => value.len(),
+            StoreRecord::Trim { .. } | StoreRecord::Drop { .. } | StoreRecord::Unset { .. } => 0,
+        };
+        more + size_of::<StoreRecord>() + size_of::<(u64, RecordSubject)>()
+    }
+}
+
+/// What a record concerns: what has to be appended again when the store has refused it. Their order
+/// is the order in which that is done: first what allows numbers to be given, then what makes room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordSubject {
+    /// The numbers that messages may be given.
+    Numbers,
+    /// The fences that holders of locks may be given.
+    Fences,
+    /// A stream that has ended.
+    Gone(u64),
+    /// A topic, and the stream in which it is kept.
+    Topic(Key, u64),
+    /// A view, by the number under which it is kept.
+    View(u64),
+}
+
+/// Numbers for new streams: those of one of several homes that share a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Streams {
+    next: u64,
+    step: u64,
+}
+
+impl Streams {
+    /// Those of the home with an index among so many, above all that are in use.
+    pub fn of_home(from: u64, home: u16, homes: usize) -> Streams {
+        Streams { next: from + u64::from(home), step: homes.max(1) as u64 }
+    }
+
+    /// A number that no other stream has.
+    pub fn create(&mut self) -> u64 {
+        let stream = self.next;
+        self.next += self.step;
+        stream
+    }
+}

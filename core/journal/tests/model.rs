@@ -1,0 +1,230 @@
+//! The journal beside a store that commits and refuses as it likes.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use proptest::prelude::*;
+use tiderace_base::{Span, Time};
+use tiderace_journal::{
+    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
+};
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Something is written, and its answer is held for the record, or for one before it.
+    Write {
+        subject: RecordSubject,
+        back: u64,
+    },
+    /// A stream ends, as each does once.
+    End,
+    Take,
+    /// The store answers some of the records taken.
+    Answer {
+        commits: bool,
+        count: u64,
+    },
+    /// Time passes, and the store is tried.
+    Retry,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let subject = prop_oneof![
+        Just(RecordSubject::Numbers),
+        Just(RecordSubject::Fences),
+        (0u64..3).prop_map(RecordSubject::View),
+        (0u64..3).prop_map(|stream| RecordSubject::Topic(Default::default(), stream)),
+    ];
+    let step = prop_oneof![
+        4 => (subject, 0u64..3).prop_map(|(subject, back)| Step::Write { subject, back }),
+        1 => Just(Step::End),
+        4 => Just(Step::Take),
+        3 => (any::<bool>(), 1u64..4).prop_map(|(commits, count)| Step::Answer { commits, count }),
+        2 => Just(Step::Retry),
+    ];
+    proptest::collection::vec(step, 1..120)
+}
+
+/// What the test knows beside the journal.
+#[derive(Default)]
+struct Model {
+    journal: Journal<u64>,
+    now: Time,
+    /// What each record concerns.
+    subjects: BTreeMap<u64, RecordSubject>,
+    /// The records taken, and the number up to which the store has answered.
+    taken: u64,
+    answered: u64,
+    committed: BTreeSet<u64>,
+    /// What was refused and is not committed since, with whether it was appended again.
+    refused: BTreeMap<RecordSubject, bool>,
+    /// The answers that wait, with the record for which each waits.
+    held: VecDeque<(u64, u64)>,
+    next_answer: u64,
+    /// How many streams have ended.
+    ended: u64,
+}
+
+impl Model {
+    fn append(&mut self, subject: RecordSubject) -> u64 {
+        let record = match subject {
+            RecordSubject::Gone(stream) => StoreRecord::Drop { stream },
+            _ => StoreRecord::Unset { name: String::new() },
+        };
+        let number = self.journal.append(record, subject);
+        self.subjects.insert(number, subject);
+        self.refused.entry(subject).and_modify(|again| *again = true);
+        number
+    }
+
+    fn hold(&mut self, until: u64, kind: AnswerKind) {
+        let answer = self.next_answer;
+        self.next_answer += 1;
+        let is_open = until > self.answered;
+        assert_eq!(self.journal.is_open(until), is_open);
+        match self.journal.hold(until, kind, answer) {
+            Ok(()) => {
+                assert!(is_open);
+                let at = self.held.iter().filter(|(_, other)| *other <= until).count();
+                self.held.insert(at, (answer, until));
+            }
+            Err(given_back) => assert!(!is_open && given_back == answer),
+        }
+    }
+
+    fn settle(&mut self, settled: Settled<u64>, up_to: u64) {
+        let gone_again =
+            |(subject, _): (&RecordSubject, &bool)| matches!(subject, RecordSubject::Gone(_));
+        let is_doubtful = self.refused.iter().any(gone_again);
+        for (answer, result) in settled.answers {
+            let (expected, until) = self.held.pop_front().unwrap();
+            assert_eq!(answer, expected, "answers are set free in their order");
+            assert!(until <= up_to);
+            if result.is_ok() {
+                assert!(self.committed.contains(&until), "answered before it was committed");
+                assert!(!is_doubtful, "an end of a stream is not stored");
+            }
+        }
+        let waits = self.held.iter().all(|(_, until)| *until > up_to);
+        assert!(waits, "an answer waits for what is answered");
+        assert_eq!(self.journal.held(), self.held.len());
+        for subject in settled.append_again {
+            self.append(subject);
+        }
+        if self.journal.outage().is_none() {
+            assert!(self.refused.values().all(|again| *again), "{:?} is forgotten", self.refused);
+        }
+    }
+
+    fn answer(&mut self, commits: bool, count: u64) {
+        let up_to = (self.answered + count).min(self.taken);
+        let records = self.answered + 1..=up_to;
+        self.answered = up_to;
+        for number in records {
+            let subject = self.subjects[&number];
+            if commits {
+                self.committed.insert(number);
+                // A later record of the same subject may be under way; this one is enough.
+                self.refused.retain(|known, again| !(*known == subject && *again));
+            } else {
+                self.refused.insert(subject, false);
+            }
+        }
+        let settled = match commits {
+            true => self.journal.committed(up_to),
+            false => self.journal.failed(self.now, up_to, StoreOutage::Full),
+        };
+        self.settle(settled, up_to);
+    }
+
+    fn retry(&mut self) {
+        self.now = self.now + Span::from_secs(2);
+        let last = self.journal.last();
+        let is_begun = self.journal.begin_retry(self.now);
+        for number in last + 1..=self.journal.last() {
+            // Ends of streams are appended by the journal itself.
+            let ends = self
+                .refused
+                .iter()
+                .filter(|(subject, again)| matches!(subject, RecordSubject::Gone(_)) && !**again);
+            let subject = *ends.map(|(subject, _)| subject).next().unwrap();
+            self.subjects.insert(number, subject);
+            self.refused.insert(subject, true);
+        }
+        if is_begun {
+            let before = self.journal.last();
+            if let Some(subject) = self.journal.next_refused() {
+                self.append(subject);
+            }
+            self.journal.end_retry(before);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #[test]
+    fn answers_say_what_the_store_has(steps in steps()) {
+        let mut model = Model::default();
+        for step in steps {
+            match step {
+                Step::Write { subject, back } => {
+                    // The broker writes nothing during an outage.
+                    if model.journal.outage().is_none() {
+                        let number = model.append(subject);
+                        model.hold(number.saturating_sub(back), AnswerKind::Write);
+                    }
+                }
+                Step::End => {
+                    model.ended += 1;
+                    let number = model.append(RecordSubject::Gone(model.ended));
+                    model.hold(number, AnswerKind::Removal);
+                }
+                Step::Take => {
+                    if let Some((up_to, records)) = model.journal.take() {
+                        prop_assert_eq!(up_to, model.journal.last());
+                        prop_assert_eq!(records.len() as u64, up_to - model.taken);
+                        model.taken = up_to;
+                    }
+                    prop_assert!(!model.journal.has_records() && !model.journal.is_behind());
+                }
+                Step::Answer { commits, count } => model.answer(commits, count),
+                Step::Retry => model.retry(),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_that_has_failed_is_not_tried_again() {
+    let mut journal = Journal::<()>::default();
+    journal.append(StoreRecord::Drop { stream: 1 }, RecordSubject::Gone(1));
+    journal.failed(Time::ZERO, 1, StoreOutage::Failed);
+    journal.failed(Time::ZERO, 1, StoreOutage::Full);
+    assert_eq!(journal.outage(), Some(StoreOutage::Failed));
+    let later = Time::ZERO + Span::from_secs(3_600);
+    assert!(!journal.begin_retry(later) && journal.last() == 1);
+}
+
+#[test]
+fn much_that_waits_puts_the_journal_behind_until_it_is_taken() {
+    let mut journal = Journal::<()>::default();
+    let bytes = vec![0; 1 << 20];
+    let put = StoreRecord::Put { stream: 1, first: 1, count: 1, keep_from: 1, bytes };
+    journal.append(put, RecordSubject::View(1));
+    assert!(journal.is_behind());
+    journal.take();
+    assert!(!journal.is_behind());
+}
+
+#[test]
+fn homes_that_share_a_store_share_no_stream() {
+    let mut seen = BTreeSet::new();
+    for home in 0..3 {
+        let mut streams = Streams::of_home(7, home, 3);
+        for _ in 0..5 {
+            let stream = streams.create();
+            assert!(stream >= 7 && seen.insert(stream));
+        }
+    }
+}
