@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tiderace_base::{Key, SessionId};
 use tiderace_filter::Selector;
-use tiderace_topics::{Path, Pattern};
+use tiderace_topics::Pattern;
 use tiderace_wire::{SubscriptionKey, Target, Window};
 
 use crate::Segment;
-use crate::private::reaches;
 
 /// A request to consume.
 #[derive(Clone, Debug)]
@@ -110,6 +109,8 @@ pub(crate) struct Consumer {
     pub(crate) queues: BTreeMap<Key, Place>,
     /// Queues that have something for it when it has room again.
     pub(crate) parked: VecDeque<Key>,
+    /// Whether it has room for more of them than one turn could look at.
+    pub(crate) resumes: bool,
     /// The patterns by which it finds queues.
     pub(crate) patterns: Vec<Pattern>,
     /// By the number of the first message of each.
@@ -134,6 +135,7 @@ impl Consumer {
             credit: consume.credit,
             queues: BTreeMap::new(),
             parked: VecDeque::new(),
+            resumes: false,
             patterns: Vec::new(),
             in_flight: BTreeMap::new(),
             messages: 0,
@@ -141,11 +143,6 @@ impl Consumer {
             given: 0,
             settled_up_to: 0,
         }
-    }
-
-    /// Whether one of its patterns names the queue.
-    pub(crate) fn reaches(&self, path: &Path) -> bool {
-        self.patterns.iter().any(|pattern| reaches(pattern, path))
     }
 
     /// It has no room: the queue waits until it has.

@@ -102,10 +102,7 @@ impl Dispatch<'_> {
             let selective = self.queue.lines.selective.as_mut();
             match (turn, selective) {
                 (Turn::Taken | Turn::Stopped, Some(selective)) => selective.line.push_back(key),
-                (Turn::Idle(id), Some(selective)) => {
-                    let selection = selective.selections.get_mut(&id);
-                    selection.into_iter().for_each(|selection| selection.idle.push(key));
-                }
+                (Turn::Idle(id), Some(selective)) => selective.idle(id, key),
                 _ => self.stand(key, false),
             }
         }
@@ -176,10 +173,9 @@ impl Dispatch<'_> {
 
     /// A consumer with a selector has room: it gets the next message that is selected.
     fn select(&mut self, key: Key, id: u32) -> Turn {
-        let selective = self.queue.lines.selective.as_mut();
-        let selection = selective.and_then(|selective| selective.selections.get_mut(&id));
-        let Some(selection) = selection else { return Turn::Parked };
-        let (cursor, mut found, mut seen) = (selection.cursor, None, selection.cursor);
+        let Some(selective) = self.queue.lines.selective.as_mut() else { return Turn::Parked };
+        let Some((cursor, selection)) = selective.begin_look(id) else { return Turn::Parked };
+        let (mut found, mut seen) = (None, cursor);
         let ready = &self.queue.ready;
         let start = ready.range(..=cursor).next_back().map_or(cursor, |(start, _)| *start);
         'search: for segment in ready.range(start..).map(|(_, segment)| segment) {
@@ -189,7 +185,7 @@ impl Dispatch<'_> {
                     continue;
                 }
                 if *self.budget == 0 {
-                    selection.cursor = seen;
+                    selective.end_look(id, seen);
                     self.queue.has_unseen = true;
                     return Turn::Stopped;
                 }
@@ -202,11 +198,8 @@ impl Dispatch<'_> {
                 seen = message.sequence + 1;
             }
         }
-        let Some((start, sequence)) = found else {
-            selection.cursor = seen;
-            return Turn::Idle(id);
-        };
-        selection.cursor = sequence;
+        selective.end_look(id, found.map_or(seen, |(_, sequence)| sequence));
+        let Some((start, sequence)) = found else { return Turn::Idle(id) };
         match self.queue.take_one(start, sequence) {
             Some(segment) => self.give(key, segment),
             None => Turn::Idle(id),

@@ -6,7 +6,7 @@
 //! that cannot have it. Invariant: a consumer is at most once in the lines and idle lists of a queue; who
 //! has gone is left there until its turn, but never more of these than of others.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 use tiderace_base::{Key, Slab};
@@ -16,6 +16,8 @@ use crate::consumer::{Consumer, Place};
 
 /// Gone consumers that a list may hold besides as many as there are others.
 const GONE_MAX: usize = 16;
+/// Numbers of returned messages that are told apart.
+const RETURNED_MAX: usize = 64;
 
 /// The consumers of one queue.
 #[derive(Debug, Default)]
@@ -37,6 +39,11 @@ pub(crate) struct Selective {
     /// Those that may have room and something to look at.
     pub(crate) line: VecDeque<Key>,
     pub(crate) selections: BTreeMap<u32, Selection>,
+    /// Selections with idle members.
+    idle: BTreeSet<u32>,
+    /// No selection has looked further than this.
+    highest: u64,
+    returned: Returned,
     by_selector: HashMap<Selector, u32, foldhash::fast::RandomState>,
     next: u32,
 }
@@ -45,11 +52,49 @@ pub(crate) struct Selective {
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) selector: Selector,
-    /// Everything ready before this number has been looked at and is not selected.
-    pub(crate) cursor: u64,
+    /// Everything ready before this number has been looked at and is not selected, but for what has
+    /// come back since.
+    cursor: u64,
+    /// How many messages had come back when it looked last.
+    returns: u64,
     members: usize,
     /// Members for which nothing is left to look at.
-    pub(crate) idle: Vec<Key>,
+    idle: Vec<Key>,
+}
+
+/// The numbers of messages that have come back, as far as selections have looked further: each selection
+/// asks for the lowest when it looks again, so that a message that comes back costs the same however many
+/// selections there are.
+#[derive(Debug, Default)]
+struct Returned {
+    /// How many have come back.
+    count: u64,
+    /// The count at each and its number, both rising: of those in between, none had a lower number than
+    /// the next.
+    lowest: VecDeque<(u64, u64)>,
+}
+
+impl Returned {
+    fn note(&mut self, first: u64) {
+        self.count += 1;
+        while self.lowest.back().is_some_and(|(_, known)| *known >= first) {
+            self.lowest.pop_back();
+        }
+        self.lowest.push_back((self.count, first));
+        // Two of the oldest become one; it is looked at more again than need be.
+        if self.lowest.len() > RETURNED_MAX
+            && let Some((_, first)) = self.lowest.pop_front()
+            && let Some(next) = self.lowest.front_mut()
+        {
+            next.1 = first;
+        }
+    }
+
+    /// The lowest number that has come back behind so many.
+    fn lowest_after(&self, count: u64) -> Option<u64> {
+        let at = self.lowest.partition_point(|(known, _)| *known <= count);
+        self.lowest.get(at).map(|(_, first)| *first)
+    }
 }
 
 impl Lines {
@@ -77,6 +122,7 @@ impl Lines {
             let empty = || Selection {
                 selector: selector.clone(),
                 cursor: 0,
+                returns: 0,
                 members: 0,
                 idle: Vec::new(),
             };
@@ -121,13 +167,45 @@ impl Lines {
         }
     }
 
-    /// There is a message with that number: whoever has a selector may have something to look at.
-    pub(crate) fn note_ready(&mut self, first: u64) {
-        let Some(selective) = &mut self.selective else { return };
-        for selection in selective.selections.values_mut() {
-            selection.cursor = selection.cursor.min(first);
+    /// There is a message with that number: whoever has a selector may have something to look at. How many
+    /// selections that concerns at once: those with members that wait for a message, and not for room.
+    pub(crate) fn note_ready(&mut self, first: u64) -> usize {
+        let Some(selective) = &mut self.selective else { return 0 };
+        if first < selective.highest {
+            selective.returned.note(first);
+        }
+        let idle = std::mem::take(&mut selective.idle);
+        for id in &idle {
+            let Some(selection) = selective.selections.get_mut(id) else { continue };
             selective.line.extend(selection.idle.drain(..));
         }
+        idle.len()
+    }
+}
+
+impl Selective {
+    /// A selection is about to look: up to which number it has looked already, and for what.
+    pub(crate) fn begin_look(&mut self, id: u32) -> Option<(u64, &mut Selection)> {
+        let selection = self.selections.get_mut(&id)?;
+        let lowest = self.returned.lowest_after(selection.returns);
+        selection.cursor = lowest.map_or(selection.cursor, |lowest| lowest.min(selection.cursor));
+        selection.returns = self.returned.count;
+        Some((selection.cursor, selection))
+    }
+
+    /// A selection has looked up to that number.
+    pub(crate) fn end_look(&mut self, id: u32, cursor: u64) {
+        self.highest = self.highest.max(cursor);
+        if let Some(selection) = self.selections.get_mut(&id) {
+            selection.cursor = cursor;
+        }
+    }
+
+    /// A member of a selection has nothing left to look at.
+    pub(crate) fn idle(&mut self, id: u32, key: Key) {
+        let Some(selection) = self.selections.get_mut(&id) else { return };
+        selection.idle.push(key);
+        self.idle.insert(id);
     }
 }
 

@@ -23,11 +23,13 @@ pub fn is_private(path: &Path) -> bool {
 
 /// Whether a subscription to the pattern gets what the path names.
 pub fn reaches(pattern: &Pattern, path: &Path) -> bool {
-    let spelled = || {
-        let owner = pattern.levels().get(..2).unwrap_or_default();
-        !owner.is_empty() && owner.iter().all(|level| matches!(level, Level::Literal(_)))
-    };
-    pattern.matches(path) && (!is_private(path) || spelled() && !is_temporary(path))
+    pattern.matches(path) && (!is_private(path) || spells_owner(pattern) && !is_temporary(path))
+}
+
+/// Whether the first two levels of a pattern are no wildcards.
+pub(crate) fn spells_owner(pattern: &Pattern) -> bool {
+    let owner = pattern.levels().get(..2).unwrap_or_default();
+    !owner.is_empty() && owner.iter().all(|level| matches!(level, Level::Literal(_)))
 }
 
 #[cfg(test)]

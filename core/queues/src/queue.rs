@@ -43,6 +43,8 @@ pub(crate) struct Queue {
     pub(crate) lines: Lines,
     pub(crate) full: bool,
     pub(crate) has_expiring: bool,
+    /// Whether the search for expired messages under way has seen any that expire.
+    expiring_seen: bool,
     /// A selective consumer has yet to look at some ready messages.
     pub(crate) has_unseen: bool,
     pub(crate) used: Time,
@@ -70,18 +72,23 @@ impl Queue {
             lines: Lines::default(),
             full: false,
             has_expiring: false,
+            expiring_seen: false,
             has_unseen: false,
             used: now,
         }
     }
 
-    /// Puts messages at their place in the order; their bytes count already if they come back.
-    pub(crate) fn put(&mut self, segment: Segment) {
-        self.has_expiring |= segment.run.any(Flags::EXPIRES);
+    /// Puts messages at their place in the order; their bytes count already if they come back. How many
+    /// selections of consumers have to look at them.
+    pub(crate) fn put(&mut self, segment: Segment) -> usize {
+        let expires = segment.run.any(Flags::EXPIRES);
+        self.has_expiring |= expires;
+        // The search for expired messages may have passed its place.
+        self.expiring_seen |= expires;
         self.ready_messages += segment.len() as usize;
         let first = segment.first();
-        self.lines.note_ready(first);
         self.ready.insert(first, segment);
+        self.lines.note_ready(first)
     }
 
     /// Takes up to `messages` and about `bytes` (at least one message) from the front of the
@@ -111,34 +118,55 @@ impl Queue {
         self.take(sequence, 1, usize::MAX)
     }
 
-    /// Removes expired messages from the ready ones; how many there were.
-    pub(crate) fn expire(&mut self, wall_ms: u64) -> usize {
-        let starts: Vec<u64> = self
-            .ready
-            .iter()
-            .filter(|(_, segment)| segment.run.any(Flags::EXPIRES))
-            .map(|(start, _)| *start)
-            .collect();
-        self.has_expiring = !starts.is_empty();
+    /// Removes expired messages from the ready ones, from number `from` on, looking at about so many; how many
+    /// there were, and where to go on if there are more.
+    pub(crate) fn expire(
+        &mut self,
+        wall_ms: u64,
+        from: u64,
+        looks: &mut usize,
+    ) -> (usize, Option<u64>) {
+        let (mut found, mut next) = (Vec::new(), None);
+        if from == 0 {
+            self.expiring_seen = false;
+        }
+        for (start, segment) in self.ready.range(from..) {
+            if *looks == 0 {
+                next = Some(*start);
+                break;
+            }
+            let expires = segment.run.any(Flags::EXPIRES);
+            self.expiring_seen |= expires;
+            let messages = if expires { segment.len() as usize } else { 1 };
+            *looks = looks.saturating_sub(messages);
+            if expires
+                && (segment.from..segment.to).any(|index| is_expired(segment, index, wall_ms))
+            {
+                found.push(*start);
+            }
+        }
+        if next.is_none() {
+            self.has_expiring = self.expiring_seen;
+        }
+        (found.into_iter().map(|start| self.expire_segment(start, wall_ms)).sum(), next)
+    }
+
+    /// Takes the expired messages out of a segment; how many there were.
+    fn expire_segment(&mut self, start: u64, wall_ms: u64) -> usize {
         let mut removed = 0;
-        for start in starts {
-            let Some(segment) = self.ready.remove(&start) else {
-                continue;
-            };
-            let mut rest = Some(segment);
-            while let Some(mut part) = rest {
-                rest = part.split_off(part.first() + 1);
-                let expired = part
-                    .run
-                    .message(part.from as usize)
-                    .is_some_and(|message| message.is_expired(wall_ms));
-                if expired {
-                    removed += 1;
-                    self.ready_messages -= 1;
-                    self.bytes = self.bytes.saturating_sub(part.bytes());
-                } else {
-                    self.ready.insert(part.first(), part);
-                }
+        let mut rest = self.ready.remove(&start);
+        while let Some(mut part) = rest {
+            let expired = is_expired(&part, part.from, wall_ms);
+            let alike = (part.from..part.to)
+                .take_while(|index| is_expired(&part, *index, wall_ms) == expired)
+                .count();
+            rest = part.split_off(part.first() + alike as u64);
+            if expired {
+                removed += alike;
+                self.ready_messages -= alike;
+                self.bytes = self.bytes.saturating_sub(part.bytes());
+            } else {
+                self.ready.insert(part.first(), part);
             }
         }
         removed
@@ -167,6 +195,11 @@ impl Queue {
     pub(crate) fn is_idle(&self, now: Time) -> bool {
         self.lines.is_empty() && self.bytes == 0 && now.since(self.used) >= self.idle
     }
+}
+
+/// Whether the time of a segment's message is over.
+fn is_expired(segment: &Segment, index: u32, wall_ms: u64) -> bool {
+    segment.run.message(index as usize).is_some_and(|message| message.is_expired(wall_ms))
 }
 
 /// How many messages of a segment fit; at least one.

@@ -6,21 +6,31 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab, Time};
-use tiderace_topics::{Path, PatternIndex};
+use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Run, SubscriptionKey, Target, Window, is_temporary};
 
 use crate::consumer::{Consumer, Flight, Place};
 use crate::dispatch::Dispatch;
 use crate::effect::Effect;
+use crate::private::{is_private, spells_owner};
 use crate::queue::Queue;
 use crate::walk::{TURN_STEPS, Walk};
 use crate::{Consume, Ending, QueueOptions, Segment, Settlement};
 
-/// Queues that a consumer is asked for when it has some room and would rather wait for more: it is asked
-/// for others when it has.
-const REFUSALS_MAX: usize = 8;
-
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// A consumer under one of its patterns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Named {
+    consumer: Key,
+    spells_owner: bool,
+}
+
+impl Named {
+    fn new(consumer: Key, pattern: &Pattern) -> Named {
+        Named { consumer, spells_owner: spells_owner(pattern) }
+    }
+}
 
 /// Queues and consumers; see the crate's documentation.
 #[derive(Debug)]
@@ -29,15 +39,25 @@ pub struct Queues {
     pub(crate) names: Map<Path, Key>,
     pub(crate) consumers: Slab<Consumer>,
     pub(crate) subscriptions: Map<(SessionId, SubscriptionKey), Key>,
-    pub(crate) patterns: PatternIndex<Key>,
+    pub(crate) patterns: PatternIndex<Named>,
     /// Consumers by patterns that have not yet found all queues that there are.
     pub(crate) walks: VecDeque<Walk>,
     /// Queues in which selectors have yet to look at some ready messages, in turns.
     pub(crate) unseen: VecDeque<Key>,
+    /// Consumers that have room for more of what waits for them than one turn can look at.
+    pub(crate) resuming: VecDeque<Key>,
+    /// Of consumers that have left: queues that have yet to hear of it.
+    pub(crate) leaving: VecDeque<Vec<(Key, Place)>>,
     /// Queues that are full.
     pub(crate) full: BTreeSet<Key>,
+    /// The one that was looked at last.
+    pub(crate) full_at: Key,
     /// Queues with messages that expire.
     pub(crate) expiring: BTreeSet<Key>,
+    /// The queue and the message with which the search for expired ones goes on.
+    pub(crate) expiring_at: (Key, u64),
+    /// How many messages have been looked at for that.
+    pub(crate) looked: u64,
     /// Where the search for idle queues goes on.
     pub(crate) sweep_at: u32,
     pub(crate) expired: u64,
@@ -69,8 +89,13 @@ impl Queues {
             patterns: PatternIndex::default(),
             walks: VecDeque::new(),
             unseen: VecDeque::new(),
+            resuming: VecDeque::new(),
+            leaving: VecDeque::new(),
             full: BTreeSet::new(),
+            full_at: Key::default(),
             expiring: BTreeSet::new(),
+            expiring_at: (Key::default(), 0),
+            looked: 0,
             sweep_at: 0,
             expired: 0,
             asked: 0,
@@ -99,9 +124,15 @@ impl Queues {
         self.expired
     }
 
-    /// How often consumers were asked whether they have room, since the start.
+    /// How often consumers, and the selectors that they share, were asked whether they can take a message,
+    /// and patterns for the consumers of a new queue, since the start.
     pub fn asked_total(&self) -> u64 {
         self.asked
+    }
+
+    /// How many messages were looked at for those whose time is over, since the start.
+    pub fn looked_total(&self) -> u64 {
+        self.looked
     }
 
     /// How often consumers came to a queue, those by patterns to each that they name, since the start.
@@ -175,7 +206,7 @@ impl Queues {
                 self.dispatch(queue, effects);
             }
             Target::Pattern(_, pattern) => {
-                self.patterns.insert(pattern, consumer);
+                self.patterns.insert(pattern, Named::new(consumer, pattern));
                 if let Some(known) = self.consumers.get_mut(consumer) {
                     known.patterns.push(pattern.clone());
                 }
@@ -276,16 +307,9 @@ impl Queues {
             return;
         };
         for pattern in &consumer.patterns {
-            self.patterns.remove(pattern, &consumer_key);
-        }
-        for (queue, place) in &consumer.queues {
-            if let Some(queue) = self.queues.get_mut(*queue) {
-                queue.lines.detach(*place, &self.consumers);
-                queue.used = now.time;
-            }
+            self.patterns.remove(pattern, &Named::new(consumer_key, pattern));
         }
         let queues = std::mem::take(&mut consumer.queues);
-        self.memory.refund(MemoryUse::Names, PLACE_BYTES * queues.len());
         let left = consumer.end(handed, ending);
         for flight in left.taken {
             self.taken(flight, ending == Ending::Lost, effects);
@@ -294,36 +318,7 @@ impl Queues {
             self.put_back(flight);
         }
         self.begin_turn(now);
-        for queue in queues.into_keys() {
-            let orphaned = self
-                .queues
-                .get(queue)
-                .is_some_and(|queue| queue.lines.is_empty() && is_temporary(&queue.path));
-            if orphaned {
-                self.remove(queue, effects);
-            } else {
-                self.dispatch(queue, effects);
-            }
-        }
-    }
-
-    /// A consumer may have room again: the queues that wait for that go on, as far as it has.
-    fn unpark(&mut self, key: Key, effects: &mut Vec<Effect>) {
-        let mut refusals = 0;
-        while refusals < REFUSALS_MAX
-            && let Some(consumer) = self.consumers.get_mut(key)
-            && consumer.room_messages() > 0
-            && let Some(at) = consumer.parked.pop_front()
-        {
-            let Some(place) = consumer.queues.get_mut(&at) else { continue };
-            place.parked = false;
-            if let Some(queue) = self.queues.get_mut(at) {
-                queue.lines.list(key, place);
-                self.dispatch(at, effects);
-            }
-            let place = self.consumers.get(key).and_then(|consumer| consumer.queues.get(&at));
-            refusals += usize::from(place.is_some_and(|place| place.parked));
-        }
+        self.leave_queues(now, queues.into_iter().rev().collect(), effects);
     }
 
     /// Bytes of the messages of a queue, ready and in flight, if it is there.
@@ -349,11 +344,14 @@ impl Queues {
         let options = options(&path);
         let key = self.queues.insert(Queue::new(path.clone(), &options, now.time));
         let mut waiting: Vec<Key> = Vec::new();
-        self.patterns.matches(&path, &mut |consumer| {
-            if self.consumers.get(*consumer).is_some_and(|known| known.reaches(&path)) {
-                waiting.push(*consumer);
+        let (mut asked, private, temporary) = (0, is_private(&path), is_temporary(&path));
+        self.patterns.matches(&path, &mut |named| {
+            asked += 1;
+            if !private || named.spells_owner && !temporary {
+                waiting.push(named.consumer);
             }
         });
+        self.asked += asked;
         self.memory.charge(MemoryUse::Names, price_of(&path));
         self.names.insert(path, key);
         for consumer in waiting {
@@ -385,7 +383,7 @@ impl Queues {
     fn put(&mut self, key: Key, segment: Segment) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         self.ready += segment.len() as usize;
-        queue.put(segment);
+        self.asked += queue.put(segment) as u64;
         if queue.has_expiring {
             self.expiring.insert(key);
         }
@@ -461,7 +459,7 @@ impl Queues {
     }
 
     /// Says whether a queue is full, if that has changed.
-    fn review(&mut self, key: Key, effects: &mut Vec<Effect>) {
+    pub(crate) fn review(&mut self, key: Key, effects: &mut Vec<Effect>) {
         let Some(queue) = self.queues.get_mut(key) else { return };
         let (level, max) = (queue.bytes, queue.bytes_max);
         // Once full, a queue stays so until a quarter has gone: publishers move in long strides.
@@ -505,6 +503,6 @@ fn price_of(path: &Path) -> usize {
 }
 
 /// What a consumer takes at one queue: its place in both, in tables that are half empty after they have grown.
-const PLACE_BYTES: usize = 2 * (size_of::<(Key, Place)>() + size_of::<Key>());
+pub(crate) const PLACE_BYTES: usize = 2 * (size_of::<(Key, Place)>() + size_of::<Key>());
 /// The record with its share of the tables.
 const QUEUE_BYTES: usize = 2 * size_of::<Queue>() + 128;

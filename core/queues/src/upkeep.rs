@@ -1,48 +1,102 @@
 //! What goes on between calls: expiry, idle queues, and searches that were too long for one turn.
 //!
-//! Selectors look for messages and patterns for queues within a budget for each turn; what is left of a
-//! search goes on in the next. Invariant: a queue in which a search has stopped is in `unseen`.
+//! Selectors look for messages and patterns for queues within a budget for each turn, as does a consumer
+//! by patterns that leaves its queues or has room for what waits in them; what is left goes on in the next.
+//! Invariants: a queue in which a search has stopped is in `unseen`; a consumer that has gone is in the
+//! lines of those queues alone that have yet to hear of it.
 
-use tiderace_base::Now;
+use std::collections::BTreeSet;
+use std::ops::Bound;
 
+use tiderace_base::{Key, MemoryUse, Now};
+use tiderace_wire::is_temporary;
+
+use crate::consumer::Place;
 use crate::effect::Effect;
 use crate::private::reaches;
-use crate::queues::Queues;
+use crate::queues::{PLACE_BYTES, Queues};
 use crate::walk::TURN_STEPS;
 
-/// What it costs to compare a queue with a pattern, and to make a consumer one of it.
+/// What it costs to compare a queue with a pattern, to make a consumer one of it, or to end that.
 const QUEUE_STEPS: u32 = 32;
+/// Queues that hear at once of a consumer that leaves or has room, whatever the turn has spent.
+const QUEUES_AT_ONCE: usize = 16;
+/// Queues that a consumer is asked for when it has some room and would rather wait for more: it is asked
+/// for others when it has.
+const REFUSALS_MAX: usize = 8;
+/// Messages looked at in one tick for those whose time is over: about a millisecond's worth.
+const EXPIRY_LOOKS: usize = 32_768;
+/// Queues looked at in one tick of those that are full.
+const FULL_MAX: usize = 8192;
 /// Slots of queues looked at in one tick for those that are idle.
 const SWEEP_SLOTS: u32 = 16_384;
 
 impl Queues {
-    /// Drops expired messages and queues nobody has used for long.
+    /// Drops expired messages and queues nobody has used for long, a part of each at a time.
     pub fn tick(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.begin_turn(now);
-        for key in self.expiring.clone() {
-            if let Some(queue) = self.queues.get_mut(key) {
-                let (bytes, ready) = (queue.bytes, queue.ready_messages);
-                self.expired += queue.expire(now.wall_ms) as u64;
-                let less = bytes - queue.bytes;
-                self.ready = self.ready.saturating_sub(ready - queue.ready_messages);
-                if !queue.has_expiring {
-                    self.expiring.remove(&key);
-                }
-                self.forget_bytes(less);
-            } else {
-                self.expiring.remove(&key);
-            }
-            self.dispatch(key, effects);
-        }
-        for key in self.full.clone() {
+        self.expire(now, effects);
+        for key in next_of(&self.full, &mut self.full_at) {
             self.dispatch(key, effects);
         }
         self.sweep(now, effects);
     }
 
+    /// Looks for expired messages where it has stopped before.
+    fn expire(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let mut looks = EXPIRY_LOOKS;
+        let (mut at, mut from) = self.expiring_at;
+        for _ in 0..self.expiring.len() {
+            if looks == 0 {
+                break;
+            }
+            // The queue in which it has stopped, or the next, or the first.
+            let start = if from > 0 { Bound::Included(at) } else { Bound::Excluded(at) };
+            let next = self.expiring.range((start, Bound::Unbounded)).next();
+            let Some(key) = next.or_else(|| self.expiring.first()).copied() else { break };
+            if key != at {
+                from = 0;
+            }
+            let before = looks;
+            looks -= 1;
+            let rest = self.expire_queue(now, key, from, &mut looks, effects);
+            self.looked += (before - looks) as u64;
+            (at, from) = (key, rest.unwrap_or(0));
+        }
+        self.expiring_at = (at, from);
+    }
+
+    fn expire_queue(
+        &mut self,
+        now: Now,
+        key: Key,
+        from: u64,
+        looks: &mut usize,
+        effects: &mut Vec<Effect>,
+    ) -> Option<u64> {
+        let Some(queue) = self.queues.get_mut(key) else {
+            self.expiring.remove(&key);
+            return None;
+        };
+        let (bytes, ready) = (queue.bytes, queue.ready_messages);
+        let (expired, rest) = queue.expire(now.wall_ms, from, looks);
+        self.expired += expired as u64;
+        let less = bytes - queue.bytes;
+        self.ready = self.ready.saturating_sub(ready - queue.ready_messages);
+        if !queue.has_expiring {
+            self.expiring.remove(&key);
+        }
+        self.forget_bytes(less);
+        self.dispatch(key, effects);
+        rest
+    }
+
     /// Whether something is left to look for.
     pub fn has_work(&self) -> bool {
-        !self.walks.is_empty() || !self.unseen.is_empty()
+        !(self.walks.is_empty()
+            && self.unseen.is_empty()
+            && self.resuming.is_empty()
+            && self.leaving.is_empty())
     }
 
     /// Goes on looking for messages and queues, within a budget; to be called once a turn while there
@@ -50,6 +104,17 @@ impl Queues {
     pub fn work(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.begin_turn(now);
         self.left = TURN_STEPS;
+        for _ in 0..self.leaving.len() {
+            let Some(queues) = self.leaving.pop_front() else { break };
+            self.leave_queues(now, queues, effects);
+        }
+        for _ in 0..self.resuming.len() {
+            let Some(key) = self.resuming.pop_front() else { break };
+            if let Some(consumer) = self.consumers.get_mut(key) {
+                consumer.resumes = false;
+            }
+            self.unpark(key, effects);
+        }
         self.walk(effects);
         for _ in 0..self.unseen.len() {
             if self.left == 0 {
@@ -60,6 +125,64 @@ impl Queues {
                 queue.has_unseen = false;
             }
             self.dispatch(key, effects);
+        }
+    }
+
+    /// A consumer has left these queues: what it has left goes to others. Some of them hear of it at once,
+    /// and as many more as the turn's budget is for; the others in later turns.
+    pub(crate) fn leave_queues(
+        &mut self,
+        now: Now,
+        mut queues: Vec<(Key, Place)>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for count in 0.. {
+            if count >= QUEUES_AT_ONCE && self.left == 0 {
+                break;
+            }
+            let Some((key, place)) = queues.pop() else { return };
+            self.left = self.left.saturating_sub(QUEUE_STEPS);
+            self.memory.refund(MemoryUse::Names, PLACE_BYTES);
+            let Some(queue) = self.queues.get_mut(key) else { continue };
+            queue.lines.detach(place, &self.consumers);
+            queue.used = now.time;
+            if queue.lines.is_empty() && is_temporary(&queue.path) {
+                self.remove(key, effects);
+            } else {
+                self.dispatch(key, effects);
+            }
+        }
+        if !queues.is_empty() {
+            self.leaving.push_back(queues);
+        }
+    }
+
+    /// A consumer may have room again: the queues that wait for that go on, as far as it has and the turn's
+    /// budget allows; the others in later turns.
+    pub(crate) fn unpark(&mut self, key: Key, effects: &mut Vec<Effect>) {
+        let mut refusals = 0;
+        for count in 0.. {
+            let Some(consumer) = self.consumers.get_mut(key) else { return };
+            if refusals == REFUSALS_MAX || consumer.room_messages() == 0 {
+                return;
+            }
+            if count >= QUEUES_AT_ONCE && self.left == 0 {
+                break;
+            }
+            let Some(at) = consumer.parked.pop_front() else { return };
+            self.left = self.left.saturating_sub(QUEUE_STEPS);
+            let Some(place) = consumer.queues.get_mut(&at) else { continue };
+            place.parked = false;
+            if let Some(queue) = self.queues.get_mut(at) {
+                queue.lines.list(key, place);
+                self.dispatch(at, effects);
+            }
+            let place = self.consumers.get(key).and_then(|consumer| consumer.queues.get(&at));
+            refusals += usize::from(place.is_some_and(|place| place.parked));
+        }
+        let consumer = self.consumers.get_mut(key);
+        if consumer.is_some_and(|consumer| !std::mem::replace(&mut consumer.resumes, true)) {
+            self.resuming.push_back(key);
         }
     }
 
@@ -107,4 +230,16 @@ impl Queues {
         }
         self.sweep_at = if end < slots { end } else { 0 };
     }
+}
+
+/// Some of a set's queues: those behind the one that was looked at last, or the first if there are none.
+fn next_of(queues: &BTreeSet<Key>, at: &mut Key) -> Vec<Key> {
+    let behind = queues.range((Bound::Excluded(*at), Bound::Unbounded));
+    let mut next: Vec<Key> = behind.take(FULL_MAX).copied().collect();
+    if next.len() < FULL_MAX {
+        let first = queues.range(..=*at).take(FULL_MAX - next.len());
+        next.extend(first);
+    }
+    *at = next.last().copied().unwrap_or_default();
+    next
 }

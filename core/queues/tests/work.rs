@@ -171,3 +171,165 @@ fn places_of_consumers_by_patterns_count_in_the_memory_until_they_leave() {
     }
     assert!(with_places - memory.used() > 200 * 100 * 48, "they are given back");
 }
+
+#[test]
+fn a_message_does_not_cost_more_for_selectors_whose_consumers_have_no_room() {
+    let mut queues = queues_within(1 << 30);
+    let mut effects = Vec::new();
+    for number in 0..1_000u32 {
+        let mine = selective(number, &format!("colour = 'red' OR colour = 'x{number}'"));
+        let window = Window { messages: 1, bytes: 0 };
+        queues.consume(at(1), &Consume { window, ..mine }, options, &mut effects);
+    }
+    // Each gets one, and then none of them has room.
+    for number in 0..1_000 {
+        queues.publish(at(2 + number), run(number * 3, 1), options, &mut effects);
+    }
+    assert_eq!(receivers(std::mem::take(&mut effects)).len(), 1_000);
+    let before = queues.asked_total();
+    for number in 1_000..2_000 {
+        queues.publish(at(2 + number), run(number * 3, 1), options, &mut effects);
+        // What comes back is looked at again by those that have room then.
+        let ranges = [((number - 1_000) * 3, (number - 1_000) * 3)];
+        let holder = session((number - 1_000) as u32);
+        let accept = tiderace_queues::Settlement::Return;
+        queues.settle(at(2 + number), holder, SubscriptionKey(0), &ranges, accept, &mut effects);
+    }
+    let asked = queues.asked_total() - before;
+    assert!(asked < 10_000, "2,000 messages asked {asked} times");
+    assert_eq!(receivers(std::mem::take(&mut effects)), []);
+    let ending = (1, Ending::Orderly);
+    queues.leave(at(9_000), session(999u32), SubscriptionKey(0), ending, &mut effects);
+    let one = selective(5_000u32, "colour = 'red'");
+    queues.consume(at(9_001), &one, options, &mut effects);
+    while queues.has_work() {
+        queues.work(at(9_002), &mut effects);
+    }
+    let numbers: Vec<u64> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            tiderace_queues::Effect::Deliver { segment, .. } => Some(segment.first()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        numbers,
+        (0..10).map(|number| number * 3).collect::<Vec<_>>(),
+        "what came back first"
+    );
+}
+
+#[test]
+fn expired_messages_are_looked_for_a_part_at_a_time() {
+    let mut queues = queues_within(1 << 30);
+    let mut effects = Vec::new();
+    let expiring = |first: u64, expires_ms: u64| {
+        let mut builder = RunBuilder::new(destination(), Time::ZERO);
+        for _ in 0..100 {
+            builder.finish(b"body", Meta { expires_ms: Some(expires_ms), ..Meta::default() });
+        }
+        let mut run = builder.build();
+        run.number(ShardId(0), first);
+        Arc::new(run)
+    };
+    for first in 0..1_000 {
+        // Every other run is over after a second, and the rest an hour later.
+        let expires_ms = if first % 2 == 0 { 1_000 } else { 3_600_000 };
+        queues.publish(at(1), expiring(first * 100, expires_ms), options, &mut effects);
+    }
+    let tick = |queues: &mut Queues, turn: u64, wall_ms: u64| {
+        let before = queues.looked_total();
+        queues.tick(Now { time: Time::from_nanos(turn), wall_ms }, &mut Vec::new());
+        let looked = queues.looked_total() - before;
+        assert!(looked < 50_000, "one tick looked at {looked} messages");
+        looked
+    };
+    assert!((2..10).map(|turn| tick(&mut queues, turn, 0)).sum::<u64>() > 100_000);
+    assert_eq!(queues.depth().0, 100_000);
+    (10..20).for_each(|turn| _ = tick(&mut queues, turn, 2_000));
+    assert_eq!((queues.depth().0, queues.expired_total()), (50_000, 50_000));
+    (20..30).for_each(|turn| _ = tick(&mut queues, turn, 4_000_000));
+    assert_eq!(queues.depth(), (0, 0));
+    // Nothing is left to look for.
+    assert_eq!((30..40).map(|turn| tick(&mut queues, turn, 4_000_000)).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_consumer_of_many_patterns_is_asked_once_for_each_that_names_a_new_queue() {
+    let mut queues = queues_within(1 << 30);
+    let mut effects = Vec::new();
+    // One subscription with patterns that all name the same private queues.
+    for number in 0..200 {
+        let pattern = Pattern::parse(&format!("user/ann/{}**", "*/".repeat(number % 20))).unwrap();
+        let target = Target::Pattern(Kind::Queue, pattern);
+        queues.consume(at(1), &Consume { target, ..consumer(1u32, 10) }, options, &mut effects);
+    }
+    let before = queues.asked_total();
+    let path = Path::parse(&format!("user/ann{}", "/x".repeat(20))).unwrap();
+    let mut run = Run::single(
+        Destination { kind: Kind::Queue, path },
+        Time::ZERO,
+        b"",
+        b"body",
+        Meta::default(),
+    );
+    run.number(ShardId(0), 1);
+    queues.publish(at(2), Arc::new(run), options, &mut effects);
+    assert_eq!(queues.attached_total(), 1);
+    let asked = queues.asked_total() - before;
+    assert_eq!(asked, 200 + 1, "each pattern, and the consumer for room");
+    assert_eq!(receivers(effects), [1]);
+}
+
+#[test]
+fn a_consumer_that_leaves_many_queues_or_has_room_for_them_is_done_with_in_slices() {
+    const QUEUES: u64 = 200_000;
+    let mut queues = queues_within(1 << 30);
+    let mut effects = Vec::new();
+    let named = |number: u64, sequence: u64| {
+        let path = Path::parse(&format!("many/{number}")).unwrap();
+        let destination = Destination { kind: Kind::Queue, path };
+        let mut run = Run::single(destination, Time::ZERO, b"", b"x", Meta::default());
+        run.number(ShardId(0), sequence);
+        Arc::new(run)
+    };
+    let by_pattern = |number: u32, messages: u32| Consume {
+        target: Target::Pattern(Kind::Queue, Pattern::parse("many/**").unwrap()),
+        ..consumer(number, messages)
+    };
+    // The first has room for one message, and each queue has something for it.
+    queues.consume(at(1), &by_pattern(1, 1), options, &mut effects);
+    for number in 0..QUEUES {
+        queues.publish(at(2 + number), named(number, number), options, &mut effects);
+    }
+    // The second takes all the rest.
+    let mut turn = QUEUES + 10;
+    queues.consume(at(turn), &by_pattern(2, u32::MAX), options, &mut effects);
+    while queues.has_work() {
+        turn += 1;
+        queues.work(at(turn), &mut effects);
+    }
+    assert_eq!(queues.depth().0, 0, "all are under way");
+    // So the first has room, and nothing to take: it is not asked for all queues in one turn.
+    turn += 1;
+    let accept = tiderace_queues::Settlement::Accept;
+    queues.settle(at(turn), session(1u32), SubscriptionKey(0), &[(0, 0)], accept, &mut effects);
+    assert!(queues.has_work(), "it was asked for {QUEUES} queues in one turn");
+    let turns = |queues: &mut Queues, turn: &mut u64| {
+        let before = *turn;
+        while queues.has_work() {
+            *turn += 1;
+            queues.work(at(*turn), &mut Vec::new());
+        }
+        *turn - before
+    };
+    assert!((3..100).contains(&turns(&mut queues, &mut turn)));
+    effects.clear();
+    turn += 1;
+    let ending = (u64::MAX, Ending::Orderly);
+    queues.leave(at(turn), session(2u32), SubscriptionKey(0), ending, &mut effects);
+    assert!(queues.has_work(), "it left {QUEUES} queues in one turn");
+    assert!((3..100).contains(&turns(&mut queues, &mut turn)));
+    // What it left is there for others: the first has room for one of them.
+    assert_eq!(queues.depth().0 as u64, QUEUES - 2);
+}
