@@ -4,7 +4,7 @@
 //!
 //! 1. answers [`Session::secret`] with the secret of its [`Opening::ticket`];
 //! 2. if its client names it by a token of its own choice: asks for that *alias* once the client has
-//!    logged in ([`Context::alias`]) and hears by [`Session::aliased`] whether it got it;
+//!    logged in ([`Context::use_client_session_id`]) and hears by [`Session::aliased`] whether it got it;
 //! 3. answers [`Session::detach`] with true when its connection is gone, and is then *detached*: its
 //!    record, its subscriptions and its backlog live on, nothing is delivered to it, and what it
 //!    writes is thrown away, so it keeps itself what it will have to repeat. Replies and deadlines
@@ -17,7 +17,7 @@
 //!    from where on.
 //!
 //! The client comes back on a new connection. Its protocol begins a session there as on every
-//! other. When that one reads who the client wants to be, it sets [`Context::hand_over`] and consumes
+//! other. When that one reads who the client wants to be, it calls [`Context::hand_over`] and consumes
 //! nothing: [`Progress::consumed`] is zero, and a message counts as not given. (That is heard in calls
 //! that give it bytes. As long as a login of the session that asks is being verified, nothing happens,
 //! and it is given the bytes again when that is decided.) The event loop finds the session, on whichever shard of the node it lives, and drops the one that asked, without a
@@ -41,7 +41,7 @@
 //! [`Session::receive`]: crate::Session::receive
 //! [`Session::message`]: crate::Session::message
 //! [`Takeover::Done`]: crate::Takeover::Done
-//! [`Context::alias`]: crate::Context::alias
+//! [`Context::use_client_session_id`]: crate::Context::use_client_session_id
 //! [`Context::hand_over`]: crate::Context::hand_over
 //! [`Opening::ticket`]: crate::Opening::ticket
 //! [`Opening::unknown`]: crate::Opening::unknown

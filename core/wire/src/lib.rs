@@ -11,6 +11,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod action;
 mod command;
 mod deltas;
 mod destination;
@@ -31,6 +32,7 @@ mod spec;
 mod temporary;
 mod ticket;
 
+pub use action::{SessionAction, SessionActions, Takeover};
 pub use command::{
     Command, Commands, Confirm, Credentials, Outcome, Settle, Subscribe, SubscriptionKey, Target,
     Token, Window,
@@ -50,9 +52,7 @@ pub use output::{OutQueue, Output};
 pub use position::{Position, read_varint, write_varint};
 pub use reply::{Delivery, LeaveReason, Reply};
 pub use run::{Flags, Message, Meta, Run, RunBuilder};
-pub use session::{
-    Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session, Takeover,
-};
+pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};
 pub use shared::{EncodingKey, MergedParts, SharedRun};
 pub use spec::{
     Conflation, HistorySpec, Priority, Removal, RemovalCondition, SPEC_BYTES_MAX,

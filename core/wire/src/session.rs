@@ -7,7 +7,7 @@ use tiderace_base::{Close, CloseCode, Now, ShardId, Time};
 
 use crate::{
     Answer, Commands, Delivery, Framing, HandOver, HttpFace, Output, Reply, Request, Response,
-    SubscriptionKey, TemporaryName, Ticket,
+    SessionAction, SessionActions, SubscriptionKey, Takeover, TemporaryName, Ticket,
 };
 
 /// How far [`Session::receive`] got.
@@ -27,61 +27,58 @@ pub struct Context<'a> {
     pub commands: &'a mut Commands,
     /// Bytes to the client.
     pub output: Output<'a>,
-    /// Set to end the connection in good order once the output is written.
-    pub finished: Option<Close>,
     /// Whether the server has stopped reading this connection to slow its client down: silence is
     /// then no fault of the client's.
     pub reading_paused: bool,
-    /// Set to answer the request that was answered by [`Answer::Hold`] or [`Answer::Later`].
-    pub respond: Option<Response>,
-    /// Set to answer such a request with a stream, as [`Answer::Stream`] does.
-    pub stream: Option<Response>,
-    /// Set by a session on a WebSocket to tell another session how its takeover goes; after
-    /// [`Takeover::Done`] the connection belongs to that one and this one ends without a word.
-    pub takeover: Option<(Ticket, Takeover)>,
-    /// Set by a session whose client asks to go on with another one: the connection is given to that
-    /// one, wherever on the node it lives. Takes effect after the call, which must have consumed and
-    /// written nothing: its bytes come again. [`crate::hand_over`] tells the whole story.
-    pub hand_over: Option<HandOver>,
-    /// Set by a session that has logged in to be found by this alias until it ends; at most once. The
-    /// answer is [`Session::aliased`].
-    pub alias: Option<Box<[u8]>>,
-    /// Set by a session that takes in no more in this turn, since others would wait for it
-    /// ([`crate::Intake`]): how many bytes of a message it has taken in. The rest comes again in the next
-    /// turn as a message of its own. Of a stream [`Progress::consumed`] says how many; any number will do.
-    pub stopped: Option<usize>,
+    /// What is to be done with the connection after the call.
+    pub actions: SessionActions,
 }
 
 impl<'a> Context<'a> {
     /// A context in which nothing has been asked for.
     pub fn new(commands: &'a mut Commands, output: Output<'a>) -> Context<'a> {
-        Context {
-            commands,
-            output,
-            finished: None,
-            reading_paused: false,
-            respond: None,
-            stream: None,
-            takeover: None,
-            hand_over: None,
-            alias: None,
-            stopped: None,
-        }
+        Context { commands, output, reading_paused: false, actions: SessionActions::default() }
     }
-}
 
-/// How far a WebSocket has come that is to carry a session begun by other means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takeover {
-    /// It has been opened. A session that answers with an error refuses it: the WebSocket is closed
-    /// and the session goes on as it was.
-    Offered,
-    /// The client tries it out: a held request is to be answered soon, whatever there is to say.
-    Begun,
-    /// From now on it carries the session.
-    Done,
-    /// It was given up; the session stays as it is.
-    Failed,
+    /// Asks for [`SessionAction::Finish`].
+    pub fn finish(&mut self, close: impl Into<Close>) {
+        self.actions.push(SessionAction::Finish(close.into()));
+    }
+
+    /// Whether the connection is to end.
+    pub fn is_finished(&self) -> bool {
+        self.actions.is_finished()
+    }
+
+    /// Asks for [`SessionAction::Respond`].
+    pub fn respond(&mut self, response: Response) {
+        self.actions.push(SessionAction::Respond(response));
+    }
+
+    /// Asks for [`SessionAction::RespondWithStream`].
+    pub fn respond_with_stream(&mut self, response: Response) {
+        self.actions.push(SessionAction::RespondWithStream(response));
+    }
+
+    /// Asks for [`SessionAction::TakeOver`].
+    pub fn take_over(&mut self, ticket: Ticket, step: Takeover) {
+        self.actions.push(SessionAction::TakeOver(ticket, step));
+    }
+
+    /// Asks for [`SessionAction::HandOver`].
+    pub fn hand_over(&mut self, to: HandOver) {
+        self.actions.push(SessionAction::HandOver(to));
+    }
+
+    /// Asks for [`SessionAction::ClientSessionId`].
+    pub fn use_client_session_id(&mut self, id: Box<[u8]>) {
+        self.actions.push(SessionAction::ClientSessionId(id));
+    }
+
+    /// Asks for [`SessionAction::Yield`].
+    pub fn yield_turn(&mut self, taken: usize) {
+        self.actions.push(SessionAction::Yield(taken));
+    }
 }
 
 /// A message from a transport that marks messages.
@@ -219,7 +216,7 @@ pub trait Session: Send {
         true
     }
 
-    /// Whether the session can be found by the alias that it asked for ([`Context::alias`]): not if a
+    /// Whether the session can be found by the id that it asked for ([`SessionAction::ClientSessionId`]): not if a
     /// session that lives has it ([`CloseCode::AliasTaken`]), if it is too short or too long
     /// ([`CloseCode::BadAlias`]), or if there are too many ([`CloseCode::TooManyDetached`]). Comes
     /// once, after the call that asked.

@@ -27,7 +27,7 @@ impl Probe {
     }
 
     fn tell(&self, takeover: Takeover, context: &mut Context<'_>) {
-        context.takeover = Some((self.ticket, takeover));
+        context.take_over(self.ticket, takeover);
     }
 
     fn give_up(&self, close: Close, context: &mut Context<'_>) -> Result<(), Close> {

@@ -106,7 +106,7 @@ impl EngineSession {
         let mut within = Context::new(context.commands, place);
         within.reading_paused = context.reading_paused;
         let result = call(&mut *self.inner, &mut within);
-        let finished = within.finished.take();
+        let finished = within.actions.take_finish();
         self.settle(&mut context.output, aside);
         match (result, finished) {
             (Err(close), _) => self.end_inner(now, &close, true, context),
@@ -140,14 +140,14 @@ impl EngineSession {
         }
         self.write(PacketType::Close, "", &mut context.output);
         self.respond_script(context);
-        context.finished = Some(close.clone());
+        context.finish(close.clone());
     }
 
     /// Ends the session at once, for a fault in this layer.
     fn stop(&mut self, close: Close, context: &mut Context<'_>) {
         self.write(PacketType::Close, "", &mut context.output);
         self.respond_script(context);
-        context.finished = Some(close);
+        context.finish(close);
     }
 
     /// Takes a packet in; false if nothing more is to be taken in.
@@ -175,7 +175,7 @@ impl EngineSession {
                 return Err(Close::new(CloseCode::UnexpectedFrame, reason));
             }
         }
-        Ok(context.finished.is_none() && !self.is_closing())
+        Ok(!context.is_finished() && !self.is_closing())
     }
 
     fn is_closing(&self) -> bool {
@@ -195,8 +195,8 @@ fn give(
     let mut rest = message.bytes;
     loop {
         inner.message(now, Incoming { text: message.text, bytes: rest }, within)?;
-        match within.stopped.take() {
-            Some(taken) if taken > 0 && within.finished.is_none() => {
+        match within.actions.take_yield() {
+            Some(taken) if taken > 0 && !within.is_finished() => {
                 rest = rest.get(taken..).unwrap_or_default();
             }
             _ => return Ok(()),
@@ -281,8 +281,8 @@ impl Session for EngineSession {
             Packet::decode_binary(self.revision, message.bytes)?
         };
         let goes_on = self.packet(now, &packet, context)?;
-        if !goes_on && context.finished.is_none() {
-            context.finished = Some(CloseCode::Done.into());
+        if !goes_on && !context.is_finished() {
+            context.finish(CloseCode::Done);
         }
         Ok(())
     }

@@ -9,7 +9,8 @@ use tiderace_base::{CloseCode, Now, Span, Time};
 use tiderace_events::{EventsOptions, decode_form, decode_path, protocol};
 use tiderace_wire::{
     Answer, Command, Commands, Confirm, Context, Delivery, Destination, Flags, Framing, Kind, Meta,
-    Opening, OutQueue, Output, Reply, Request, Response, Route, Run, SharedRun, SubscriptionKey,
+    Opening, OutQueue, Output, Reply, Request, Response, Route, Run, SessionAction, SharedRun,
+    SubscriptionKey,
 };
 
 /// What is decoded and encoded again is decoded as the same.
@@ -79,7 +80,7 @@ fn play(request: &Request<'_>, refuses: bool) {
         Context::new(&mut commands, Output { framing: Framing::Stream, queue: &mut queue });
     let answer = session.request(now, request, &mut context).expect("the first request is taken");
     if let Answer::Respond(response) = answer {
-        assert!(context.finished.is_some());
+        assert!(context.is_finished());
         return check(&response);
     }
     let mut replies = vec![Reply::LoggedIn { name: "ann".into() }];
@@ -91,12 +92,22 @@ fn play(request: &Request<'_>, refuses: bool) {
             Context::new(&mut commands, Output { framing: Framing::Stream, queue: &mut queue });
         let began = matches!(reply, Reply::LoggedIn { .. });
         session.reply(now, reply, &mut context).expect("replies end no session");
-        for response in context.respond.iter().chain(context.stream.iter()) {
-            check(response);
-            answers += 1;
+        let is_over = context.is_finished();
+        for action in context.actions.iter() {
+            match action {
+                SessionAction::Respond(response) => {
+                    check(response);
+                    answers += 1;
+                }
+                SessionAction::RespondWithStream(response) => {
+                    check(response);
+                    answers += 1;
+                    // HEAD gets the head of a stream, and that is its end.
+                    streams |= !is_over;
+                }
+                _ => {}
+            }
         }
-        // HEAD gets the head of a stream, and that is its end.
-        streams |= context.stream.is_some() && context.finished.is_none();
         if began {
             replies.extend(commands.drain().filter_map(|command| answered(&command, refuses)));
         }
@@ -122,7 +133,7 @@ fn play(request: &Request<'_>, refuses: bool) {
     let mut context =
         Context::new(&mut commands, Output { framing: Framing::Stream, queue: &mut queue });
     session.expire(now, &mut context).expect("time ends no session in disorder");
-    answers += usize::from(context.respond.is_some());
+    answers += usize::from(context.actions.take_response().is_some());
     assert_eq!(answers, 1, "one answer");
     session.goodbye(
         &CloseCode::ShuttingDown.into(),

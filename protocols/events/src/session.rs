@@ -92,8 +92,8 @@ impl EventsSession {
 
     /// Gives the answer and asks for the end.
     fn respond(&mut self, now: Now, response: Response, context: &mut Context<'_>) {
-        context.respond = Some(self.conclude(now, response));
-        context.finished = Some(CloseCode::Done.into());
+        context.respond(self.conclude(now, response));
+        context.finish(CloseCode::Done);
     }
 
     /// The answer as it goes out; the session is over.
@@ -223,7 +223,7 @@ impl Session for EventsSession {
                 if let Some((name, anonymous)) = admitted {
                     self.stage = Stage::LoggingIn(Box::new(asked), anonymous);
                     self.begin(now, &name, context);
-                    return Ok(context.respond.take().map_or(answer, Answer::Respond));
+                    return Ok(context.actions.take_response().map_or(answer, Answer::Respond));
                 }
                 self.stage = Stage::LoggingIn(Box::new(asked), anonymous);
                 context.commands.push(Command::Login(credentials));
@@ -231,7 +231,7 @@ impl Session for EventsSession {
             }
             Err(fault) => {
                 self.stage = Stage::Over;
-                context.finished = Some(CloseCode::Done.into());
+                context.finish(CloseCode::Done);
                 Ok(Answer::Respond(share(fault.response(), origin(request))))
             }
         }
@@ -253,8 +253,8 @@ impl Session for EventsSession {
             }
             Err(fault) => {
                 self.stage = Stage::Over;
-                context.respond = Some(share(fault.response(), origin(request)));
-                context.finished = Some(CloseCode::Done.into());
+                context.respond(share(fault.response(), origin(request)));
+                context.finish(CloseCode::Done);
                 Ok(true)
             }
         }
@@ -365,7 +365,7 @@ impl Session for EventsSession {
                 stream.heart_beat(&mut context.output);
                 self.deadline = now.time + self.options.heart_beat;
             }
-            Stage::Over => context.finished = Some(CloseCode::Done.into()),
+            Stage::Over => context.finish(CloseCode::Done),
             Stage::Fresh
             | Stage::Judging { .. }
             | Stage::Admitted { .. }

@@ -27,11 +27,13 @@ fn send(options: &Arc<EventsOptions>, now: &mut Now) -> (u16, usize) {
     context.commands.drain().for_each(drop);
     session.reply(*now, Reply::LoggedIn { name: "ann".into() }, &mut context).expect("it goes on");
     let sent = context.commands.drain().count();
-    if context.respond.is_none() {
+    let mut answer = context.actions.take_response();
+    if answer.is_none() {
         now.time = session.deadline();
         session.expire(*now, &mut context).expect("it answers");
+        answer = context.actions.take_response();
     }
-    (context.respond.expect("an answer").status, sent)
+    (answer.expect("an answer").status, sent)
 }
 
 #[test]

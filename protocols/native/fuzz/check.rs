@@ -118,7 +118,7 @@ impl Player {
         let output = Output { framing, queue: &mut self.queue };
         let mut context = Context::new(&mut commands, output);
         let result = act(&mut *self.session, &mut context);
-        self.ended = context.finished.is_some();
+        self.ended = context.is_finished();
         if let Err(close) = result {
             self.session.goodbye(&close, &mut Output { framing, queue: &mut self.queue });
             self.ended = true;

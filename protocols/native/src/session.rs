@@ -111,7 +111,7 @@ impl NativeSession {
             let left = messages.rest().len();
             if left > 0 && intake.is_full() {
                 self.rare().requests = requests;
-                context.stopped = Some(bytes.len() - left);
+                context.yield_turn(bytes.len() - left);
                 return Ok(());
             }
             intake.note_message();
@@ -185,7 +185,7 @@ impl NativeSession {
             ClientMessage::Bye => {
                 self.state = State::Leaving;
                 context.commands.take_leave();
-                context.finished = Some(CloseCode::Done.into());
+                context.finish(CloseCode::Done);
                 Ok(())
             }
             ClientMessage::Operate(message) => self.operate(now, &message, context),

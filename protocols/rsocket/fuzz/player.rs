@@ -15,7 +15,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, ExchangeKey, Framing,
     Incoming, Kind, MessageFraming, Meta, Opening, Operation, OutQueue, Output, Outturn, Reply,
-    Run, Session, SharedRun, Side, SubscriptionKey, Takeover, Target,
+    Run, Session, SessionAction, SharedRun, Side, SubscriptionKey, Takeover, Target,
 };
 
 static MESSAGES: MessageFraming = MessageFraming {
@@ -220,8 +220,11 @@ impl Player {
         let output = Output { framing: self.framing, queue: &mut self.queue };
         let mut context = Context::new(&mut commands, output);
         let result = act(&mut *self.session, self.now, &mut context);
-        self.ended |= context.finished.is_some() || context.hand_over.is_some();
-        let alias = context.alias.take();
+        self.ended |= context.is_finished() || context.actions.moves_connection();
+        let id = context.actions.drain().find_map(|action| match action {
+            SessionAction::ClientSessionId(id) => Some(id),
+            _ => None,
+        });
         if let Err(close) = result {
             let mut output = Output { framing: self.framing, queue: &mut self.queue };
             self.session.goodbye(&close, &mut output);
@@ -234,8 +237,8 @@ impl Player {
             commands.into_iter().for_each(|command| self.carry_out(command));
         }
         self.depth -= 1;
-        if let Some(alias) = alias {
-            self.alias(&alias);
+        if let Some(id) = id {
+            self.alias(&id);
         }
     }
 

@@ -10,7 +10,7 @@ use tiderace_rsocket::{EchoOptions, RSocketOptions, protocol};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, ExchangeKey, Framing,
-    Kind, Meta, Opening, OutQueue, Output, Outturn, Reply, Run, Session, SharedRun,
+    Kind, Meta, Opening, OutQueue, Output, Outturn, Reply, Run, Session, SessionAction, SharedRun,
     SubscriptionKey, Target, Window,
 };
 
@@ -113,14 +113,15 @@ impl Player {
         let output = Output { framing: Framing::Stream, queue: &mut self.queue };
         let mut context = Context::new(&mut commands, output);
         let result = act(&mut *self.session, self.now, &mut context);
-        self.ended = context.finished.is_some();
-        let alias = context.alias.take();
+        self.ended = context.is_finished();
+        let is_id = |action: &SessionAction| matches!(action, SessionAction::ClientSessionId(_));
+        let asks_for_id = context.actions.iter().any(is_id);
         if let Err(close) = result {
             let mut output = Output { framing: Framing::Stream, queue: &mut self.queue };
             self.session.goodbye(&close, &mut output);
             self.ended = true;
         }
-        if alias.is_some() {
+        if asks_for_id {
             self.aliased();
         }
         let commands: Vec<Command> = commands.drain().collect();

@@ -292,7 +292,7 @@ impl Session for RSocketSession {
         let intake = Intake::begin();
         while self.reads() {
             if intake.is_full() {
-                context.stopped = Some(progress.consumed);
+                context.yield_turn(progress.consumed);
                 break;
             }
             let rest = input.get(progress.consumed..).unwrap_or_default();

@@ -9,7 +9,9 @@ use rig::{Rig, route, run, setup};
 use tiderace_base::{CloseCode, Span};
 use tiderace_rsocket::RSocketOptions;
 use tiderace_rsocket::frame::{Body, Frame, Interaction, KeepAlive, NUMBER_MAX, Resume, Setup};
-use tiderace_wire::{Command, Context, Framing, HandOver, Kind, OutQueue, Output, Takeover};
+use tiderace_wire::{
+    Command, Context, Framing, HandOver, Kind, OutQueue, Output, SessionAction, Takeover,
+};
 
 const TOKEN: &[u8] = b"0123456789abcdef";
 
@@ -121,7 +123,8 @@ fn a_resume_asks_for_the_session_and_consumes_nothing() {
     let mut context = Context::new(&mut commands, output);
     let progress = rig.session.receive(rig.now, &bytes, &mut context).unwrap();
     assert_eq!(progress.consumed, 0);
-    assert_eq!(context.hand_over, Some(HandOver::Alias(TOKEN.into())));
+    let actions: Vec<_> = context.actions.drain().collect();
+    assert_eq!(actions, [SessionAction::HandOver(HandOver::Alias(TOKEN.into()))]);
     assert!(queue.is_empty());
 }
 

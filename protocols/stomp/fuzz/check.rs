@@ -97,7 +97,7 @@ impl Player {
         let output = Output { framing: Framing::Stream, queue: &mut self.queue };
         let mut context = Context::new(&mut commands, output);
         let result = act(&mut *self.session, &mut context);
-        self.end = context.finished.map(|close| close.to_string());
+        self.end = context.actions.take_finish().map(|close| close.to_string());
         if let Err(close) = result {
             let mut output = Output { framing: Framing::Stream, queue: &mut self.queue };
             self.session.goodbye(&close, &mut output);

@@ -150,7 +150,7 @@ impl StompSession {
                 return Ok(Progress { consumed: at, need: 0 });
             }
             if intake.is_full() {
-                context.stopped = Some(at);
+                context.yield_turn(at);
                 return Ok(Progress { consumed: at, need: 0 });
             }
             if self.state == State::Leaving {
@@ -291,7 +291,7 @@ impl StompSession {
         let waits = request.headers.find_raw("receipt").is_some()
             && self.rare.as_ref().is_some_and(|rare| !rare.receipts.is_empty());
         if !waits {
-            context.finished = Some(CloseCode::Done.into());
+            context.finish(CloseCode::Done);
         }
         Ok(())
     }

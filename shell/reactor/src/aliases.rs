@@ -195,7 +195,7 @@ impl<D: Driver> Shard<D> {
             let outcome = outcome.map_err(Close::from);
             let called =
                 self.call(key, |session, now, context| session.aliased(now, outcome, context));
-            self.after_call(key, called);
+            self.settle(key, called);
             self.wake_input(key);
             self.rearm(key);
         }

@@ -15,9 +15,9 @@ use tiderace_wire::{Request, Route};
 
 use crate::close::Farewell;
 use crate::connection::Stage;
+use crate::departure::Step;
 use crate::driver::Driver;
 use crate::http::{Asked, HttpStage, KeptRequest, Work};
-use crate::read::Step;
 use crate::shard::Shard;
 
 /// What is left of a request body.
@@ -184,11 +184,11 @@ impl<D: Driver> Shard<D> {
             collected.session = Some(session);
         }
         let mut judges = false;
-        let outcome = self.call(session, |session, now, context| {
+        let called = self.call(session, |session, now, context| {
             judges = session.head(now, request, context)?;
             Ok(())
         });
-        self.after_call(session, outcome);
+        self.settle(session, called);
         self.drain_effects();
         if !judges {
             self.admit_body(key, Admission::Early);

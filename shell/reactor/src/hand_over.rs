@@ -39,10 +39,7 @@ pub(crate) struct Seeking {
 impl<D: Driver> Shard<D> {
     /// Sends a connection to the session that it is for, once its handling is over. While its login is
     /// being verified it stays, and its session is given the bytes again when that is known.
-    pub(crate) fn finish_hand_over(&mut self, key: Key) {
-        let Some((_, whom)) = self.asked.seeks.take_if(|(seeker, _)| *seeker == key) else {
-            return;
-        };
+    pub(crate) fn finish_hand_over(&mut self, key: Key, whom: HandOver, may_seek: bool) {
         let verifying = match self.connections.get_mut(key).and_then(|record| record.live()) {
             Some(live) => live.verifying,
             None => return,
@@ -50,7 +47,7 @@ impl<D: Driver> Shard<D> {
         if verifying {
             return;
         }
-        if self.asked.unknown == Some(key) {
+        if !may_seek {
             let close = Close::new(CloseCode::InternalError, "a session was sought twice");
             return self.end(key, &close, Farewell::Transport);
         }
@@ -215,10 +212,10 @@ impl<D: Driver> Shard<D> {
         if !registered {
             return self.discard(to, CloseCode::TransportError);
         }
-        let outcome =
+        let called =
             self.call(to, |session, now, context| session.takeover(now, Takeover::Done, context));
-        self.after_call(to, outcome);
-        self.again(to);
+        self.settle(to, called);
+        self.again(to, true);
     }
 
     /// Nobody is there for the connection: a session begins on it that says so.
@@ -228,8 +225,6 @@ impl<D: Driver> Shard<D> {
         self.metrics.resumes_refused.add(1);
         let origin = Origin { subprotocol: None, request: None, unknown: true };
         self.open_session(key, protocol, transport, origin);
-        let before = self.asked.unknown.replace(key);
-        self.again(key);
-        self.asked.unknown = before;
+        self.again(key, false);
     }
 }

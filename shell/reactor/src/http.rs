@@ -20,8 +20,8 @@ use tiderace_wire::{Request, Response, Route};
 use crate::body::{BodyRest, Collected, Taken, take_body};
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
+use crate::departure::Step;
 use crate::driver::Driver;
-use crate::read::Step;
 use crate::requests::refusal;
 use crate::shard::Shard;
 use crate::upgrade::{Rejected, Upgrade, upgrade};
@@ -202,7 +202,7 @@ impl<D: Driver> Shard<D> {
         let out = self.pool.queue(&mut connection.outgoing).tail();
         match upgrade(&self.shared, self.id, self.now, head, &request, out) {
             Upgrade::None => {}
-            Upgrade::Elsewhere(shard) => return self.leave_for(key, shard),
+            Upgrade::Elsewhere(shard) => return Self::leave_for(shard),
             Upgrade::Accepted { protocol, subprotocol, pinned } => {
                 self.metrics.http_requests.add(1);
                 connection.flags.clear(Flags::HEAD_BEGUN);
@@ -232,7 +232,7 @@ impl<D: Driver> Shard<D> {
             Some((_, Route::Session(ticket)))
                 if ticket.shard != self.id && ticket.shard.index() < self.shared.doors.len() =>
             {
-                self.leave_for(key, ticket.shard)
+                Self::leave_for(ticket.shard)
             }
             Some((protocol, route @ (Route::Open | Route::Session(_)))) => {
                 self.metrics.http_requests.add(1);

@@ -17,10 +17,10 @@ use tiderace_http2::{
 
 use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Stage};
+use crate::departure::Step;
 use crate::driver::Driver;
 use crate::http::Work;
 use crate::metrics::Gauge;
-use crate::read::Step;
 use crate::shard::Shard;
 use crate::tunnel::{Beginning, End, Looked};
 

@@ -32,6 +32,7 @@ mod chunked;
 mod close;
 mod connection;
 mod date;
+mod departure;
 mod detached;
 pub mod driver;
 mod hand_over;

@@ -7,11 +7,11 @@ use tiderace_base::{Close, CloseCode, ShardId, Time};
 
 use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Stage};
+use crate::departure::{Departure, LeavesFor, Step};
 use crate::driver::Driver;
 use crate::mailbox::Letter;
 use crate::metrics::Gauge;
 use crate::options::Placement;
-use crate::read::Step;
 use crate::secure::Secured;
 use crate::shard::Shard;
 
@@ -65,16 +65,12 @@ impl<D: Driver> Shard<D> {
 
     /// A request's session lives on another shard: the connection moves there, and its request is
     /// read again.
-    pub(crate) fn leave_for(&mut self, key: tiderace_base::Key, shard: ShardId) -> Step {
-        self.moves = Some((key, shard));
-        Step::Wait(0)
+    pub(crate) fn leave_for(shard: ShardId) -> Step {
+        Step::Leave(Departure::to(LeavesFor::Shard(shard)))
     }
 
     /// Sends a connection on its way whose request is another shard's.
-    pub(crate) fn move_request(&mut self, key: tiderace_base::Key) {
-        let Some((_, shard)) = self.moves.take_if(|(mover, _)| *mover == key) else {
-            return;
-        };
+    pub(crate) fn move_request(&mut self, key: tiderace_base::Key, shard: ShardId) {
         if self.is_rooted(key) {
             let reason =
                 "the session lives on another shard, and this stream has moved once; open another";

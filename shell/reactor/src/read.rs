@@ -13,6 +13,7 @@ use tiderace_wire::Intake;
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
+use crate::departure::{Departure, LeavesFor, Step};
 use crate::driver::Driver;
 use crate::secure::Got;
 use crate::shard::Shard;
@@ -92,7 +93,7 @@ impl<D: Driver> Shard<D> {
             if intake.is_full() {
                 break;
             }
-            self.again(*key);
+            self.again(*key, true);
             done += 1;
         }
         list.drain(..done);
@@ -209,15 +210,14 @@ impl<D: Driver> Shard<D> {
         if kept > 0 && (waits || front == 0) {
             let new = buffer.get(front..front + count).unwrap_or_default();
             connection.input.get_or_insert_with(|| self.pool.input()).extend_from_slice(new);
-            if !waits {
-                self.consume_kept(key);
-            }
-        } else if let Some(bytes) = buffer.get_mut(..front + count) {
-            let consumed = self.consume(key, bytes);
-            let rest = bytes.get(consumed..).unwrap_or_default();
-            self.keep(key, rest);
+            let departure = if waits { None } else { self.consume_kept(key) };
+            return self.end_input(key, departure, true);
         }
-        self.end_input(key);
+        let bytes = buffer.get_mut(..front + count).unwrap_or_default();
+        let Handled { consumed, departure } = self.consume(key, bytes);
+        let rest = bytes.get(consumed..).unwrap_or_default();
+        self.keep(key, rest);
+        self.end_input(key, departure, true);
     }
 
     /// Replaces the kept bytes.
@@ -237,19 +237,20 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Handles the kept bytes where they are.
-    fn consume_kept(&mut self, key: Key) {
-        let Some(mut input) = self.connections.get_mut(key).and_then(|c| c.input.take()) else {
-            return;
-        };
-        let consumed = self.consume(key, &mut input);
+    fn consume_kept(&mut self, key: Key) -> Option<Box<Departure>> {
+        let mut input = self.connections.get_mut(key).and_then(|c| c.input.take())?;
+        let Handled { consumed, departure } = self.consume(key, &mut input);
         input.drain(..consumed.min(input.len()));
         match self.connections.get_mut(key) {
             Some(connection) if !input.is_empty() => connection.input = Some(input),
             _ => self.pool.give_input(input),
         }
+        departure
     }
 
-    pub(crate) fn again(&mut self, key: Key) {
+    /// Handles again what is kept of a connection. Whether it may look for another session: one that has not
+    /// found it may not.
+    pub(crate) fn again(&mut self, key: Key, may_seek: bool) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -263,16 +264,15 @@ impl<D: Driver> Shard<D> {
             flags.clear(Flags::HELD);
             self.lists.read(key, flags);
         }
-        self.offer_rest(key);
-        self.consume_kept(key);
-        self.end_input(key);
+        let departure = self.offer_rest(key).or_else(|| self.consume_kept(key));
+        self.end_input(key, departure, may_seek);
     }
 
     /// What is to be done after a connection's bytes have been handled and kept.
-    fn end_input(&mut self, key: Key) {
-        self.finish_takeover(key);
-        self.finish_hand_over(key);
-        self.move_request(key);
+    fn end_input(&mut self, key: Key, departure: Option<Box<Departure>>, may_seek: bool) {
+        if let Some(departure) = departure {
+            self.leave(key, departure.to, may_seek);
+        }
         self.move_marked(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -295,35 +295,49 @@ impl<D: Driver> Shard<D> {
         self.drain_effects();
     }
 
+    /// A connection leaves: all that it has not taken in is kept.
+    #[cold]
+    fn leave(&mut self, key: Key, to: LeavesFor, may_seek: bool) {
+        match to {
+            LeavesFor::Shard(shard) => self.move_request(key, shard),
+            LeavesFor::Probed(ticket) => self.finish_takeover(key, &ticket),
+            LeavesFor::Named(whom) => self.finish_hand_over(key, whom, may_seek),
+        }
+    }
+
     /// Handles bytes by the connection's stage and says how many are done with.
-    fn consume(&mut self, key: Key, bytes: &mut [u8]) -> usize {
+    fn consume(&mut self, key: Key, bytes: &mut [u8]) -> Handled {
         let mut consumed = 0;
         let intake = Intake::begin();
         loop {
             let Some(connection) = self.connections.get_mut(key) else {
-                return bytes.len();
+                return Handled::stay(bytes.len());
             };
             let Some(rest) = bytes.get_mut(consumed..) else {
-                return bytes.len();
+                return Handled::stay(bytes.len());
             };
             connection.need = 0;
             if intake.is_full() && !rest.is_empty() {
                 self.go_on_later(key);
-                return consumed;
+                return Handled::stay(consumed);
             }
             let outcome = match &connection.stage {
-                _ if rest.is_empty() => return consumed,
+                _ if rest.is_empty() => return Handled::stay(consumed),
                 Stage::Sniff => self.sniff(key, rest),
                 Stage::Http(_) => self.http(key, rest),
                 Stage::Http2(_) => self.http2(key, rest),
-                Stage::Starting(_) | Stage::Seeking(_) => return consumed,
+                Stage::Starting(_) | Stage::Seeking(_) => return Handled::stay(consumed),
                 Stage::Live(live) if live.is_websocket() => self.websocket(key, rest),
                 Stage::Live(_) => self.stream(key, rest),
                 Stage::Closing { .. } => self.discard_input(key, rest),
             };
             match outcome {
                 Step::Next(count) => consumed += count,
-                Step::Wait(count) => return consumed + count,
+                Step::Wait(count) => return Handled::stay(consumed + count),
+                Step::Leave(departure) => {
+                    let consumed = consumed + departure.consumed;
+                    return Handled { consumed, departure: Some(departure) };
+                }
             }
         }
     }
@@ -379,13 +393,13 @@ impl<D: Driver> Shard<D> {
     fn stream(&mut self, key: Key, bytes: &[u8]) -> Step {
         let waited = !self.is_established(key);
         let mut progress = tiderace_wire::Progress::default();
-        let outcome = self.call(key, |session, now, context| {
+        let mut called = self.call(key, |session, now, context| {
             progress = session.receive(now, bytes, context)?;
             Ok(())
         });
-        let failed = outcome.is_err();
-        let stopped = self.asked.stopped.take().is_some();
-        self.after_call(key, outcome);
+        let failed = called.is_over();
+        let stopped = called.actions.take_yield().is_some();
+        let departure = self.after_call(key, called);
         self.drain_effects();
         if failed {
             return Step::Wait(bytes.len());
@@ -397,6 +411,10 @@ impl<D: Driver> Shard<D> {
             self.go_on_later(key);
         }
         let consumed = progress.consumed.min(bytes.len());
+        if let Some(mut departure) = departure {
+            departure.consumed = consumed;
+            return Step::Leave(departure);
+        }
         // A login that was decided at once has not found what came behind it: it was not kept yet.
         if waited && self.is_established(key) { Step::Next(consumed) } else { Step::Wait(consumed) }
     }
@@ -451,7 +469,7 @@ impl<D: Driver> Shard<D> {
         };
         connection.flags.set(Flags::PEER_ENDED);
         connection.flags.clear(Flags::READABLE);
-        self.end_input(key);
+        self.end_input(key, None, true);
     }
 
     /// Ends a connection whose peer has closed its side, unless its session waits for its login:
@@ -481,13 +499,18 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// What handling some bytes led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// So many bytes are done with; the rest is for the stage that the connection is in now.
-    Next(usize),
-    /// So many bytes are done with; the rest waits.
-    Wait(usize),
+/// What handling all bytes that are there led to.
+struct Handled {
+    /// Bytes that are done with.
+    consumed: usize,
+    /// The connection leaves once the rest is kept.
+    departure: Option<Box<Departure>>,
+}
+
+impl Handled {
+    fn stay(consumed: usize) -> Handled {
+        Handled { consumed, departure: None }
+    }
 }
 
 /// Bytes read per connection and turn: enough to make a system call cheap, small enough to stay in

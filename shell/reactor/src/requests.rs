@@ -15,7 +15,7 @@ use crate::connection::{Connection, Flags, Live, Stage, Transport};
 use crate::driver::Driver;
 use crate::http::{Asked, Work, write_head};
 use crate::metrics::Rejected;
-use crate::session::{Ended, Origin};
+use crate::session::{Called, Ended, Origin};
 use crate::shard::Shard;
 
 /// What carries a session that has no connection of its own.
@@ -78,11 +78,13 @@ impl<D: Driver> Shard<D> {
         }
         self.set_work(key, Work::Waiting(Asked { session, ..asked }));
         let mut answer = None;
-        let outcome = self.call(session, |session, now, context| {
+        let Called { outcome, mut actions } = self.call(session, |session, now, context| {
             answer = Some(session.request(now, request, context)?);
             Ok(())
         });
-        self.respond_pending(session);
+        // Answers to the request before this one come first.
+        let (finished, _) = self.perform(session, &mut actions);
+        self.spare_actions = actions;
         match (answer, &outcome) {
             (Some(Answer::Respond(response)), _) => self.answer(key, &response),
             (Some(Answer::Hold(held)), _) => self.hold_request(session, key, Some(held)),
@@ -97,7 +99,7 @@ impl<D: Driver> Shard<D> {
                 self.answer(key, &response);
             }
         }
-        self.after_call(session, outcome);
+        self.conclude(session, outcome.and(finished));
         if self.is_established(session) {
             self.trust_hub(key);
         }
@@ -208,8 +210,8 @@ impl<D: Driver> Shard<D> {
         connection.deadline = self.now.time + shared.options.deadlines.login;
         let live = Live { session, id, protocol, verifying: false, transport };
         self.set_stage(key, Stage::Live(live));
-        let outcome = self.call(key, |session, now, context| session.begin(now, context));
-        self.after_call(key, outcome);
+        let called = self.call(key, |session, now, context| session.begin(now, context));
+        self.settle(key, called);
         self.rearm(key);
         self.drain_effects();
     }
@@ -302,18 +304,18 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Answers the session's waiting request with what its last call said, if it said something.
-    pub(crate) fn respond_pending(&mut self, session: Key) {
-        if let Some(response) = self.asked.respond.take()
-            && let Some(pending) = self.take_pending(session)
-        {
-            self.answer(pending.connection, &response);
+    /// Answers the session's waiting request, if there is one.
+    pub(crate) fn respond_pending(&mut self, session: Key, response: &Response) {
+        if let Some(pending) = self.take_pending(session) {
+            self.answer(pending.connection, response);
             self.end_lost(session);
         }
-        if let Some(response) = self.asked.stream.take()
-            && let Some(pending) = self.take_pending(session)
-        {
-            self.stream_answer(session, pending.connection, &response);
+    }
+
+    /// The same with an answer that goes on until the session ends.
+    pub(crate) fn stream_pending(&mut self, session: Key, response: &Response) {
+        if let Some(pending) = self.take_pending(session) {
+            self.stream_answer(session, pending.connection, response);
         }
     }
 
@@ -524,9 +526,8 @@ impl<D: Driver> Shard<D> {
         }
         requests.pending = None;
         record.flags.clear(Flags::WRITABLE);
-        let outcome = self.call(session, |session, now, context| session.abandoned(now, context));
-        self.asked.respond = None;
-        self.after_call(session, outcome);
+        let called = self.call(session, |session, now, context| session.abandoned(now, context));
+        self.settle(session, called);
         self.rearm(session);
     }
 

@@ -64,8 +64,8 @@ impl<D: Driver> Shard<D> {
                 continue;
             }
             if deadline <= self.now.time {
-                let outcome = self.call(key, |session, now, context| session.expire(now, context));
-                self.after_call(key, outcome);
+                let called = self.call(key, |session, now, context| session.expire(now, context));
+                self.settle(key, called);
                 self.drain_effects();
             }
         }

@@ -21,8 +21,9 @@ use tiderace_wire::OutQueue;
 
 use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Stage};
+use crate::departure::Step;
 use crate::driver::Driver;
-use crate::read::{READ_BYTES, Step};
+use crate::read::READ_BYTES;
 use crate::shard::Shard;
 
 /// What one secured connection has beyond its record.

@@ -8,11 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{
-    Context, HandOver, Output, Reply, Request, Response, Session, Takeover, Ticket,
+    Context, Output, Reply, Request, Session, SessionAction, SessionActions, Takeover,
 };
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Stage, Starting, Transport};
+use crate::departure::{Departure, LeavesFor};
 use crate::driver::Driver;
 use crate::http::KeptRequest;
 use crate::mailbox::{Answer, Letter};
@@ -75,14 +76,26 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Calls a connection's session, if it has one. The caller handles the outcome with
-    /// [`Shard::after_call`].
-    ///
-    /// # Errors
-    /// When the connection is to end.
+    /// Calls a connection's session, if it has one. The caller handles what follows with
+    /// [`Shard::after_call`] or [`Shard::settle`].
     pub(crate) fn call(
         &mut self,
         key: Key,
+        call: impl FnOnce(&mut dyn Session, Now, &mut Context<'_>) -> Result<(), Close>,
+    ) -> Called {
+        let mut actions = std::mem::take(&mut self.spare_actions);
+        let outcome = self.call_into(key, &mut actions, call);
+        Called { outcome, actions }
+    }
+
+    /// The same for one of several calls whose actions are performed together.
+    ///
+    /// # Errors
+    /// When the connection is to end.
+    pub(crate) fn call_into(
+        &mut self,
+        key: Key,
+        actions: &mut SessionActions,
         call: impl FnOnce(&mut dyn Session, Now, &mut Context<'_>) -> Result<(), Close>,
     ) -> Result<(), Ended> {
         let Some(connection) = self.connections.get_mut(key) else {
@@ -98,41 +111,74 @@ impl<D: Driver> Shard<D> {
         };
         let mut context = Context::new(&mut self.commands, output);
         context.reading_paused = reading_paused;
+        context.actions = std::mem::take(actions);
         let now = self.now;
         let session = &mut *live.session;
         let outcome = catch_unwind(AssertUnwindSafe(|| call(session, now, &mut context)));
-        let finished = context.finished.take();
-        self.asked.respond = context.respond.take();
-        self.asked.stream = context.stream.take();
-        self.asked.takeover = context.takeover.take();
-        self.asked.hand_over = context.hand_over.take();
-        self.asked.stopped = context.stopped.take();
-        if let Some(alias) = context.alias.take() {
-            self.asked.alias = Some(alias);
-        }
+        *actions = context.actions;
         match outcome {
-            Ok(Ok(())) => finished.map_or(Ok(()), |close| Err(Ended(close, Farewell::Transport))),
-            Ok(Err(close)) => Err(Ended(close, Farewell::Full)),
+            Ok(outcome) => outcome.map_err(|close| Ended(close, Farewell::Full)),
             Err(_) => {
                 self.metrics.session_panics.add(1);
                 tracing::error!(event = "session-panic", session = %live.id, "a session failed by a defect");
                 self.commands.drain();
+                actions.drain();
                 Err(Ended(internal_error(), Farewell::Transport))
             }
         }
     }
 
-    /// Handles what a call asked for.
-    pub(crate) fn after_call(&mut self, key: Key, outcome: Result<(), Ended>) {
+    /// Does what follows from a call that gave the session bytes; the connection may leave for another
+    /// session when those that are left have been kept.
+    pub(crate) fn after_call(&mut self, key: Key, called: Called) -> Option<Box<Departure>> {
+        let Called { outcome, mut actions } = called;
+        let (finished, departure) = self.perform(key, &mut actions);
+        self.spare_actions = actions;
+        self.conclude(key, outcome.and(finished));
+        departure
+    }
+
+    /// Does what follows from any other call; it cannot make the connection leave, since there are no bytes
+    /// that could go with it.
+    pub(crate) fn settle(&mut self, key: Key, called: Called) {
+        self.after_call(key, called);
+    }
+
+    /// Performs what calls have asked for, in that order: whether the connection ends by it, and whether it
+    /// leaves.
+    pub(crate) fn perform(&mut self, key: Key, actions: &mut SessionActions) -> Performed {
         self.run_commands(key);
-        self.respond_pending(key);
-        self.pass_takeover(key);
-        if let Some(whom) = self.asked.hand_over.take() {
-            self.asked.seeks = Some((key, whom));
+        if actions.is_empty() {
+            return (Ok(()), None);
         }
-        if let Some(alias) = self.asked.alias.take() {
-            self.ask_alias(key, alias);
+        self.perform_all(key, actions)
+    }
+
+    #[cold]
+    fn perform_all(&mut self, key: Key, actions: &mut SessionActions) -> Performed {
+        let (mut finished, mut departure) = (Ok(()), None);
+        for action in actions.drain() {
+            match action {
+                SessionAction::Finish(close) => finished = Err(Ended(close, Farewell::Transport)),
+                SessionAction::Respond(response) => self.respond_pending(key, &response),
+                SessionAction::RespondWithStream(response) => self.stream_pending(key, &response),
+                SessionAction::TakeOver(ticket, Takeover::Done) => {
+                    departure = Some(Departure::to(LeavesFor::Probed(ticket)));
+                }
+                SessionAction::TakeOver(ticket, step) => self.pass_takeover(key, &ticket, step),
+                SessionAction::HandOver(whom) => {
+                    departure = Some(Departure::to(LeavesFor::Named(whom)));
+                }
+                SessionAction::ClientSessionId(id) => self.ask_alias(key, id),
+                // Taken out by those who give input; of other calls nothing is left to be taken in.
+                SessionAction::Yield(_) => {}
+            }
         }
+        (finished, departure)
+    }
+
+    /// Ends a connection if a call has said so, and lists it for what the call has written.
+    pub(crate) fn conclude(&mut self, key: Key, outcome: Result<(), Ended>) {
         self.want_deliveries(key);
         if let Err(Ended(close, farewell)) = outcome {
             self.end(key, &close, farewell);
@@ -225,8 +271,8 @@ impl<D: Driver> Shard<D> {
         if decided && let Some(live) = self.connections.get_mut(key).and_then(|c| c.live()) {
             live.verifying = false;
         }
-        let outcome = self.call(key, |session, now, context| session.reply(now, reply, context));
-        self.after_call(key, outcome);
+        let called = self.call(key, |session, now, context| session.reply(now, reply, context));
+        self.settle(key, called);
         self.answer_known(key);
         if decided {
             self.wake_request(key);
@@ -328,28 +374,24 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// What a session's last call asked of the event loop.
-#[derive(Debug, Default)]
-pub(crate) struct Wishes {
-    /// The answer to its waiting request.
-    pub(crate) respond: Option<Response>,
-    /// The head of an answer to it that does not end.
-    pub(crate) stream: Option<Response>,
-    /// What it has to say to the session it wants to carry.
-    pub(crate) takeover: Option<(Ticket, Takeover)>,
-    /// The probe that is to give up its connection when its handling is over.
-    pub(crate) done: Option<(Key, Ticket)>,
-    /// Whom its client wants to go on with.
-    pub(crate) hand_over: Option<HandOver>,
-    /// How much of a message the session has taken in, if it goes on in the next turn.
-    pub(crate) stopped: Option<usize>,
-    /// The connection that is to be handed over when its handling is over.
-    pub(crate) seeks: Option<(Key, HandOver)>,
-    /// The connection that was not taken by whom it sought, while its new session is told.
-    pub(crate) unknown: Option<Key>,
-    /// The alias that it wants.
-    pub(crate) alias: Option<Box<[u8]>>,
+/// What a call has led to.
+#[derive(Debug)]
+pub(crate) struct Called {
+    /// Why the connection is to end, if the session, or its failure, says so.
+    pub(crate) outcome: Result<(), Ended>,
+    /// What the session asks of the connection.
+    pub(crate) actions: SessionActions,
 }
+
+impl Called {
+    /// Whether the connection ends.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outcome.is_err() || self.actions.is_finished()
+    }
+}
+
+/// What performing actions has led to: whether the connection ends, and whether it leaves.
+pub(crate) type Performed = (Result<(), Ended>, Option<Box<Departure>>);
 
 /// How a session comes about.
 pub(crate) struct Origin<'a> {

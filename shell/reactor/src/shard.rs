@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tiderace_base::{CloseCode, Key, Now, ShardId, Slab, Span, Time, Wheel};
 use tiderace_broker::{AHEAD, Broker, Effects};
-use tiderace_wire::Commands;
+use tiderace_wire::{Commands, SessionActions};
 
 use crate::aliases::Aliases;
 use crate::connection::{Connection, Flags};
@@ -24,7 +24,6 @@ use crate::metrics::ShardMetrics;
 use crate::pause::Pause;
 use crate::pool::Pool;
 use crate::secure::Secure;
-use crate::session::Wishes;
 use crate::shared::Shared;
 use crate::stop::Stopping;
 use crate::store::ShardStore;
@@ -59,14 +58,13 @@ pub struct Shard<D: Driver> {
     pub(crate) end_log: EndLog,
     /// The records of [`crate::Services::residents`].
     pub(crate) residents: Vec<Key>,
-    pub(crate) asked: Wishes,
+    /// Lent to one call of a session after the other, so that their actions need no allocation.
+    pub(crate) spare_actions: SessionActions,
     pub(crate) unfinished: Unfinished,
     /// From when on freed memory may be given back again.
     pub(crate) release_at: Time,
     pub(crate) aliases: Aliases,
     pub(crate) detached: Detached,
-    /// The connection whose request is for a session of another shard, until its handling is over.
-    pub(crate) moves: Option<(Key, ShardId)>,
     events: Vec<Event>,
     due: Vec<Key>,
     tick_at: Time,
@@ -173,12 +171,11 @@ impl<D: Driver> Shard<D> {
             dates: Dates::default(),
             end_log: EndLog::default(),
             residents: Vec::new(),
-            asked: Wishes::default(),
+            spare_actions: SessionActions::default(),
             unfinished: Unfinished::default(),
             release_at: now.time,
             aliases: Aliases::default(),
             detached: Detached::default(),
-            moves: None,
             events: Vec::new(),
             due: Vec::new(),
             tick_at: now.time + TICK,

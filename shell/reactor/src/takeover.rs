@@ -15,17 +15,9 @@ use crate::session::Ended;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Tells a session what a probe has said; a takeover that is done waits for the end of the
-    /// probe's handling ([`Shard::finish_takeover`]).
-    pub(crate) fn pass_takeover(&mut self, probe: Key) {
-        let Some((ticket, step)) = self.asked.takeover.take() else {
-            return;
-        };
-        if step == Takeover::Done {
-            self.asked.done = Some((probe, ticket));
-            return;
-        }
-        let refused = match self.taken(probe, &ticket) {
+    /// Tells a session what a probe has said, short of [`Takeover::Done`].
+    pub(crate) fn pass_takeover(&mut self, probe: Key, ticket: &Ticket, step: Takeover) {
+        let refused = match self.taken(probe, ticket) {
             Some(session) => self.tell(session, step),
             None if step == Takeover::Failed => None,
             None => Some(CloseCode::BadRequest.into()),
@@ -36,15 +28,12 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Gives the probe's connection to the session it was for.
-    pub(crate) fn finish_takeover(&mut self, key: Key) {
-        let Some((probe, ticket)) = self.asked.done.take_if(|(probe, _)| *probe == key) else {
-            return;
-        };
+    pub(crate) fn finish_takeover(&mut self, probe: Key, ticket: &Ticket) {
         let carried = |shard: &mut Self, session: Key| {
             let live = shard.connections.get_mut(session).and_then(|record| record.live());
             matches!(live, Some(Live { transport: Transport::Requests(_), .. }))
         };
-        let Some(session) = self.taken(probe, &ticket).filter(|found| carried(self, *found)) else {
+        let Some(session) = self.taken(probe, ticket).filter(|found| carried(self, *found)) else {
             return self.end(probe, &CloseCode::BadRequest.into(), Farewell::Transport);
         };
         let decoder = match self.connections.get_mut(probe).and_then(|record| record.live()) {
@@ -65,16 +54,15 @@ impl<D: Driver> Shard<D> {
 
     /// Tells a session of a step, and gives the reason if it refuses an offer.
     fn tell(&mut self, session: Key, step: Takeover) -> Option<Close> {
-        let mut outcome =
+        let mut called =
             self.call(session, |session, now, context| session.takeover(now, step, context));
         let mut refused = None;
         if step == Takeover::Offered
-            && let Err(Ended(close, _)) = std::mem::replace(&mut outcome, Ok(()))
+            && let Err(Ended(close, _)) = std::mem::replace(&mut called.outcome, Ok(()))
         {
             refused = Some(close);
         }
-        self.respond_pending(session);
-        self.after_call(session, outcome);
+        self.settle(session, called);
         self.rearm(session);
         refused
     }

@@ -45,8 +45,8 @@ impl<D: Driver> Shard<D> {
         let due = |session_deadline: Time| session_deadline <= now;
         let live = self.connections.get_mut(key).and_then(|connection| connection.live());
         if live.is_some_and(|live| due(live.session.deadline())) {
-            let outcome = self.call(key, |session, now, context| session.expire(now, context));
-            self.after_call(key, outcome);
+            let called = self.call(key, |session, now, context| session.expire(now, context));
+            self.settle(key, called);
         }
         self.rearm(key);
         self.drain_effects();

@@ -7,13 +7,13 @@
 
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_websocket::{CloseError, Event, MessageKind, encode_close, encode_ping, encode_pong};
-use tiderace_wire::{Incoming, Intake, Progress};
+use tiderace_wire::{Incoming, Intake, Progress, SessionAction, SessionActions};
 
 use crate::close::Farewell;
 use crate::connection::{Flags, Live, Rest, Stage, Transport};
+use crate::departure::{Departure, Step};
 use crate::driver::Driver;
-use crate::read::Step;
-use crate::session::Ended;
+use crate::session::{Called, Ended};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -22,9 +22,10 @@ impl<D: Driver> Shard<D> {
         let mut consumed = 0;
         let early = self.is_early(key);
         let intake = Intake::begin();
+        let mut actions = std::mem::take(&mut self.spare_actions);
         let outcome = loop {
             let rest = bytes.get_mut(consumed..).unwrap_or_default();
-            match self.frame(key, rest) {
+            match self.frame(key, rest, &mut actions) {
                 Ok(Frame { consumed: count, more }) => {
                     consumed += count;
                     if !more || intake.is_full() {
@@ -34,15 +35,16 @@ impl<D: Driver> Shard<D> {
                 Err(ended) => break Err(ended),
             }
         };
-        let failed = outcome.is_err();
+        let called = Called { outcome, actions };
+        let failed = called.is_over();
         if intake.is_full() && consumed < bytes.len() {
             self.go_on_later(key);
         }
-        let probing = self.asked.takeover.is_some();
-        let stays = !probing && self.asked.hand_over.is_none();
-        self.after_call(key, outcome);
+        let interrupted = called.actions.moves_connection();
+        let departure = self.after_call(key, called);
         self.drain_effects();
-        if probing
+        if interrupted
+            && departure.is_none()
             && consumed < bytes.len()
             && let Some(connection) = self.connections.get_mut(key)
         {
@@ -51,9 +53,17 @@ impl<D: Driver> Shard<D> {
         if failed {
             return Step::Wait(bytes.len());
         }
+        if let Some(mut departure) = departure {
+            departure.consumed = consumed;
+            return Step::Leave(departure);
+        }
         // It stopped behind a message that may have begun the login. One that was decided at once has
         // not found what came behind it: it was not kept yet.
-        if early && stays && consumed > 0 { Step::Next(consumed) } else { Step::Wait(consumed) }
+        if early && !interrupted && consumed > 0 {
+            Step::Next(consumed)
+        } else {
+            Step::Wait(consumed)
+        }
     }
 
     /// Whether the session takes messages whole and its client has not logged in.
@@ -63,7 +73,12 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Handles what the bytes begin with.
-    fn frame(&mut self, key: Key, bytes: &mut [u8]) -> Result<Frame, Ended> {
+    fn frame(
+        &mut self,
+        key: Key,
+        bytes: &mut [u8],
+        actions: &mut SessionActions,
+    ) -> Result<Frame, Ended> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(Frame::stop(bytes.len()));
         };
@@ -90,8 +105,10 @@ impl<D: Driver> Shard<D> {
                 connection.need = u32::try_from(need).unwrap_or(u32::MAX);
                 return Ok(Frame::stop(consumed));
             }
-            Event::Message { kind, payload } => self.take_message(key, kind, payload)?,
-            Event::Reassembled { kind, payload } => self.take_message(key, kind, &payload)?,
+            Event::Message { kind, payload } => self.take_message(key, kind, payload, actions)?,
+            Event::Reassembled { kind, payload } => {
+                self.take_message(key, kind, &payload, actions)?;
+            }
             Event::Ping(payload) => {
                 encode_pong(self.pool.queue(&mut connection.outgoing).tail(), payload, None);
             }
@@ -109,26 +126,45 @@ impl<D: Driver> Shard<D> {
         }
         // A probe that is done gives its connection up: what follows is for the session it was for.
         // One that is handed over is read on by the session that gets it.
-        let stays = self.asked.takeover.is_none() && self.asked.hand_over.is_none();
-        Ok(Frame { consumed, more: stays && !self.is_early(key) })
+        let goes_on = actions.is_empty() || !actions.moves_connection() && !actions.is_finished();
+        Ok(Frame { consumed, more: goes_on && !self.is_early(key) })
     }
 
     /// Gives a message to the session: whole if it wants that, as bytes of a stream otherwise.
-    fn take_message(&mut self, key: Key, kind: MessageKind, payload: &[u8]) -> Result<(), Ended> {
+    fn take_message(
+        &mut self,
+        key: Key,
+        kind: MessageKind,
+        payload: &[u8],
+        actions: &mut SessionActions,
+    ) -> Result<(), Ended> {
         let live = self.connections.get_mut(key).and_then(|connection| connection.live());
         if live.is_some_and(|live| live.session.takes_messages()) {
-            return self.whole(key, kind == MessageKind::Text, payload);
+            return self.whole(key, kind == MessageKind::Text, payload, actions);
         }
-        self.payload(key, payload)
+        self.payload(key, payload, actions)
     }
 
     /// Gives a whole message to a session, and keeps it if it is for another one.
-    fn whole(&mut self, key: Key, text: bool, bytes: &[u8]) -> Result<(), Ended> {
+    fn whole(
+        &mut self,
+        key: Key,
+        text: bool,
+        bytes: &[u8],
+        actions: &mut SessionActions,
+    ) -> Result<(), Ended> {
         let message = Incoming { text, bytes };
-        self.call(key, |session, now, context| session.message(now, message, context))?;
-        let taken = self.asked.stopped.take();
+        self.call_into(key, actions, |session, now, context| {
+            session.message(now, message, context)
+        })?;
+        if actions.is_empty() || actions.is_finished() {
+            // What is behind the end is for nobody.
+            return Ok(());
+        }
+        let taken = actions.take_yield();
+        let hands_over = |action: &SessionAction| matches!(action, SessionAction::HandOver(_));
         let left = match taken {
-            _ if self.asked.hand_over.is_some() => bytes,
+            _ if actions.iter().any(hands_over) => bytes,
             Some(taken) => bytes.get(taken..).unwrap_or_default(),
             None => &[],
         };
@@ -143,17 +179,22 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Gives payload to the session, behind what it has not consumed.
-    fn payload(&mut self, key: Key, payload: &[u8]) -> Result<(), Ended> {
+    fn payload(
+        &mut self,
+        key: Key,
+        payload: &[u8],
+        actions: &mut SessionActions,
+    ) -> Result<(), Ended> {
         let mut rest = self.take_rest(key);
         if let Some(rest) = rest.as_mut().filter(|rest| !rest.bytes.is_empty()) {
             rest.bytes.extend_from_slice(payload);
             if rest.bytes.len() >= rest.need {
-                let progress = self.give(key, &rest.bytes)?;
+                let progress = self.give(key, &rest.bytes, actions)?;
                 rest.bytes.drain(..progress.consumed.min(rest.bytes.len()));
                 rest.need = progress.need;
             }
         } else {
-            let progress = self.give(key, payload)?;
+            let progress = self.give(key, payload, actions)?;
             let left = payload.get(progress.consumed..).unwrap_or_default();
             if !left.is_empty() {
                 let rest = rest.get_or_insert_default();
@@ -172,31 +213,43 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Gives the session again what it has not consumed.
-    pub(crate) fn offer_rest(&mut self, key: Key) {
-        let rest = match self.connections.get_mut(key).and_then(|record| record.live()) {
-            Some(Live { transport: Transport::WebSocket { rest, .. }, .. }) => rest,
-            _ => return,
+    pub(crate) fn offer_rest(&mut self, key: Key) -> Option<Box<Departure>> {
+        let rest = match self.connections.get_mut(key)?.live()? {
+            Live { transport: Transport::WebSocket { rest, .. }, .. } => rest,
+            _ => return None,
         };
         let whole = rest.take_if(|rest| rest.whole.is_some());
         let pending = rest.as_ref().is_some_and(|rest| !rest.bytes.is_empty());
-        if pending || whole.is_some() {
-            let outcome = match whole.as_ref().and_then(|rest| Some((rest.whole?, &rest.bytes))) {
-                Some((text, bytes)) => self.whole(key, text, bytes),
-                None => self.payload(key, &[]),
-            };
-            self.after_call(key, outcome);
-            self.drain_effects();
+        if !pending && whole.is_none() {
+            return None;
         }
+        let mut actions = std::mem::take(&mut self.spare_actions);
+        let outcome = match whole.as_ref().and_then(|rest| Some((rest.whole?, &rest.bytes))) {
+            Some((text, bytes)) => self.whole(key, text, bytes, &mut actions),
+            None => self.payload(key, &[], &mut actions),
+        };
+        let departure = self.after_call(key, Called { outcome, actions });
+        self.drain_effects();
+        departure
     }
 
-    fn give(&mut self, key: Key, bytes: &[u8]) -> Result<Progress, Ended> {
+    fn give(
+        &mut self,
+        key: Key,
+        bytes: &[u8],
+        actions: &mut SessionActions,
+    ) -> Result<Progress, Ended> {
         let mut progress = Progress::default();
-        self.call(key, |session, now, context| {
+        self.call_into(key, actions, |session, now, context| {
             progress = session.receive(now, bytes, context)?;
             Ok(())
         })?;
-        if self.asked.stopped.take().is_some() {
+        if actions.take_yield().is_some() {
             self.go_on_later(key);
+        }
+        if actions.is_finished() {
+            // What is behind the end is for nobody.
+            progress.consumed = bytes.len();
         }
         Ok(progress)
     }

@@ -267,7 +267,7 @@ impl Polling {
     pub(super) fn expire(&mut self, now: Now, context: &mut Context<'_>) -> bool {
         let over = now.time >= self.by();
         match self.closing() {
-            Some(close) if over => context.finished = Some(close.clone()),
+            Some(close) if over => context.finish(close.clone()),
             None if over => self.end_upgrade(),
             _ => {}
         }

@@ -34,7 +34,7 @@ impl EngineSession {
                 let reason = Some(&*close.reason);
                 return Answer::Respond(Refusal::BadRequest.answer(reason, request, &self.options));
             }
-            context.finished = Some(close.clone());
+            context.finish(close.clone());
             polling.write_aside(PacketType::Close);
             return Answer::Respond(payload(polling, request, &self.options));
         }
@@ -64,13 +64,13 @@ impl EngineSession {
     fn posted(&mut self, now: Now, request: &Request<'_>, context: &mut Context<'_>) -> Response {
         match self.take_payload(now, request, context) {
             Ok(true) => {}
-            Ok(false) if context.finished.is_some() || self.is_closing() => {}
+            Ok(false) if context.is_finished() || self.is_closing() => {}
             Ok(false) => {
                 if let Carrier::Polling(polling) = &mut self.carrier {
                     polling.hurry(context.output.queue);
                 }
                 self.respond_script(context);
-                context.finished = Some(CloseCode::Done.into());
+                context.finish(CloseCode::Done);
             }
             Err(close) => return self.refuse(close, request, context),
         }
@@ -131,8 +131,7 @@ impl EngineSession {
                 ("Content-Type", "text/javascript; charset=UTF-8".to_owned()),
                 ("Cache-Control", "no-store".to_owned()),
             ];
-            context.respond =
-                Some(Response { status: 200, headers, body: polling.payload().into() });
+            context.respond(Response { status: 200, headers, body: polling.payload().into() });
             polling.release();
         }
     }

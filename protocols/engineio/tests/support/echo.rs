@@ -42,7 +42,7 @@ impl Session for Echo {
             b"fail" => return Err(Close::new(CloseCode::LoginFailed, "no such name")),
             b"leave" => {
                 context.output.frame(b"left", true);
-                context.finished = Some(CloseCode::Done.into());
+                context.finish(CloseCode::Done);
             }
             b"wake" => self.wakes = now.time + tiderace_base::Span::from_secs(1),
             b"quiet" => {}
@@ -54,7 +54,7 @@ impl Session for Echo {
             // Would go on with the rest in the next turn.
             [letter, b'|', rest @ ..] => {
                 context.output.frame(&[*letter], message.text);
-                context.stopped = Some(message.bytes.len() - rest.len());
+                context.yield_turn(message.bytes.len() - rest.len());
             }
             bytes => context.output.frame(bytes, message.text),
         }

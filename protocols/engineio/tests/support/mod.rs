@@ -13,7 +13,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{
     Answer, Commands, Context, Delivery, Destination, Framing, Held, Incoming, Kind,
     MessageFraming, Meta, Opening, OutQueue, Output, Protocol, Request, Response, Route,
-    RunBuilder, Session, SharedRun, SubscriptionKey, Takeover, Ticket,
+    RunBuilder, Session, SessionAction, SharedRun, SubscriptionKey, Takeover, Ticket,
 };
 
 /// Messages of a WebSocket: a letter for the kind, a length, the bytes.
@@ -361,15 +361,19 @@ impl Node {
         let output = Output { framing: record.framing(), queue: &mut record.queue };
         let mut context = Context::new(&mut self.commands, output);
         let result = act(&mut *record.session, self.now, &mut context);
-        let (finished, respond, takeover) =
-            (context.finished.take(), context.respond.take(), context.takeover.take());
-        if let Some(response) = respond
-            && let Some((asked, _)) = record.pending.take()
-        {
-            self.answers.insert(asked, response);
-        }
-        if let Some((ticket, step)) = takeover {
-            self.take_over(key, &ticket, step);
+        let mut actions = context.actions;
+        let finished = actions.take_finish();
+        for action in actions.drain() {
+            match action {
+                SessionAction::Respond(response) => {
+                    let pending = self.records.get_mut(&key).and_then(|it| it.pending.take());
+                    if let Some((asked, _)) = pending {
+                        self.answers.insert(asked, response);
+                    }
+                }
+                SessionAction::TakeOver(ticket, step) => self.take_over(key, &ticket, step),
+                _ => {}
+            }
         }
         match (result, finished) {
             (Err(close), _) => Err((close, true)),

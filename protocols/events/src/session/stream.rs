@@ -180,11 +180,11 @@ impl EventsSession {
             Stage::Working(work) => {
                 let Job::Listen(stream) = work.job else { return };
                 let response = stream.head(&options);
-                context.stream = Some(share(response, work.origin.as_deref()));
+                context.respond_with_stream(share(response, work.origin.as_deref()));
                 if stream.is_head {
                     // Its head was all that was asked for.
                     self.deadline = now.time;
-                    context.finished = Some(CloseCode::Done.into());
+                    context.finish(CloseCode::Done);
                     return;
                 }
                 self.deadline = now.time + options.heart_beat;

@@ -63,7 +63,7 @@ impl NativeSession {
             loop {
                 self.read(now, rest, context)?;
                 intake.check_whole("what came before WELCOME")?;
-                let Some(taken) = context.stopped.take() else { break };
+                let Some(taken) = context.actions.take_yield() else { break };
                 rest = rest.get(taken..).unwrap_or_default();
             }
         } else if let Some(request) = self.rare.as_mut().and_then(|rare| rare.login.take()) {

@@ -103,7 +103,7 @@ impl Rig {
             let mut taken = rest.len();
             self.call(|session, now, context| {
                 session.message(now, message, context)?;
-                taken = context.stopped.unwrap_or(taken);
+                taken = context.actions.take_yield().unwrap_or(taken);
                 Ok(())
             });
             rest = &rest[taken..];
@@ -141,7 +141,7 @@ impl Rig {
         let output = Output { framing: self.framing, queue: &mut self.queue };
         let mut context = Context::new(&mut commands, output);
         let result = act(&mut *self.session, self.now, &mut context);
-        self.end = context.finished;
+        self.end = context.actions.take_finish();
         if let Err(close) = result {
             let mut output = Output { framing: self.framing, queue: &mut self.queue };
             self.session.goodbye(&close, &mut output);

@@ -441,7 +441,7 @@ impl RSocketSession {
     /// Nothing more is to be said.
     pub(super) fn leave(&mut self, context: &mut Context<'_>) {
         self.state = State::Leaving;
-        context.finished = Some(CloseCode::Done.into());
+        context.finish(CloseCode::Done);
     }
 }
 

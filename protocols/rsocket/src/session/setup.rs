@@ -161,7 +161,7 @@ impl RSocketSession {
         let rare = self.rare();
         let secret = rare.secret;
         if let Some(token) = rare.token.take() {
-            context.alias = Some(token);
+            context.use_client_session_id(token);
             self.outlet.kept = Some(Box::new(Kept::new(secret)));
             // Until it is refused: requests are answered meanwhile, and the connection may be cut.
             self.marks.set(Marks::ALIASED, true);

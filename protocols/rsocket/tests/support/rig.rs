@@ -12,7 +12,8 @@ use tiderace_rsocket::{OPTIONS_MIME, PROPERTIES_MIME, RSocketOptions, protocol};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, Framing, Kind, Meta,
-    Opening, OutQueue, Output, Reply, Run, RunBuilder, Session, SharedRun, SubscriptionKey,
+    Opening, OutQueue, Output, Reply, Run, RunBuilder, Session, SessionAction, SharedRun,
+    SubscriptionKey,
 };
 
 /// One client's connection over TCP.
@@ -93,7 +94,7 @@ impl Rig {
             let (mut consumed, mut stopped) = (0, false);
             self.call(|session, now, context| {
                 consumed = session.receive(now, &input, context)?.consumed;
-                stopped = context.stopped.is_some();
+                stopped = context.actions.take_yield().is_some();
                 Ok(())
             });
             self.input = input[consumed..].to_vec();
@@ -163,8 +164,12 @@ impl Rig {
         let output = Output { framing: Framing::Stream, queue: &mut self.queue };
         let mut context = Context::new(&mut commands, output);
         let result = act(&mut *self.session, self.now, &mut context);
-        self.end = context.finished.take();
-        self.alias = context.alias.take().or(self.alias.take());
+        self.end = context.actions.take_finish();
+        for action in context.actions.drain() {
+            if let SessionAction::ClientSessionId(id) = action {
+                self.alias = Some(id);
+            }
+        }
         if let Err(close) = result {
             let mut output = Output { framing: Framing::Stream, queue: &mut self.queue };
             self.session.goodbye(&close, &mut output);

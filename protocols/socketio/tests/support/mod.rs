@@ -235,7 +235,7 @@ impl Node {
         let output = Output { framing: known.framing, queue: &mut queue };
         let mut context = Context::new(&mut commands, output);
         let result = act(&mut *known.session, self.now, &mut context);
-        known.end = context.finished.take();
+        known.end = context.actions.take_finish();
         if let Err(close) = result {
             let mut output = Output { framing: known.framing, queue: &mut queue };
             known.session.goodbye(&close, &mut output);

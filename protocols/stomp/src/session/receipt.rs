@@ -174,7 +174,7 @@ impl StompSession {
         let Some(rare) = &mut self.rare else { return };
         rare.receipts.settle(|text| server_frame::receipt(text, &mut context.output));
         if rare.receipts.is_empty() && self.state == super::State::Leaving {
-            context.finished = Some(tiderace_base::CloseCode::Done.into());
+            context.finish(tiderace_base::CloseCode::Done);
         }
     }
 }

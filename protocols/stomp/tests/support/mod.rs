@@ -192,7 +192,7 @@ impl Rig {
         let mut context = Context::new(&mut commands, output);
         context.reading_paused = self.paused;
         let result = act(&mut *self.session, self.now, &mut context);
-        self.end = context.finished.take();
+        self.end = context.actions.take_finish();
         if let Err(close) = result {
             let mut output = Output { framing: self.framing, queue: &mut queue };
             self.session.goodbye(&close, &mut output);

@@ -63,7 +63,7 @@ impl Phoenix {
         match (verb, self.phase) {
             ("BACK" | "TICKET", _) if self.unknown => {
                 context.output.frame(b"UNKNOWN\n", true);
-                context.finished = Some(CloseCode::Done.into());
+                context.finish(CloseCode::Done);
             }
             ("BACK" | "TICKET", Phase::Returning) => {
                 let lines: usize = second.parse().map_err(|_| Close::from(CloseCode::BadFrame))?;
@@ -74,12 +74,12 @@ impl Phoenix {
                 }
             }
             ("BACK", Phase::New | Phase::Showing) => {
-                context.hand_over = Some(HandOver::Alias(first.as_bytes().into()));
+                context.hand_over(HandOver::Alias(first.as_bytes().into()));
                 return Ok(false);
             }
             ("TICKET", Phase::New | Phase::Showing) => {
                 let ticket = Ticket::decode(first).ok_or(CloseCode::BadFrame)?;
-                context.hand_over = Some(HandOver::Ticket(ticket));
+                context.hand_over(HandOver::Ticket(ticket));
                 return Ok(false);
             }
             ("PHX", Phase::New) => {
@@ -125,7 +125,7 @@ impl Phoenix {
                 context.commands.publish(second.as_bytes(), Meta::default(), None);
             }
             "H" => self.deadline = now.time + Span::from_secs(5),
-            "Q" => context.finished = Some(CloseCode::Done.into()),
+            "Q" => context.finish(CloseCode::Done),
             _ => return Err(CloseCode::BadFrame.into()),
         }
         Ok(())
@@ -208,7 +208,7 @@ impl Session for Phoenix {
         if let Err(close) = outcome {
             let line = format!("REFUSED {}\n", close.code.slug());
             context.output.frame(line.as_bytes(), true);
-            context.finished = Some(CloseCode::Done.into());
+            context.finish(CloseCode::Done);
             return Ok(());
         }
         self.phase = Phase::Live;
@@ -229,7 +229,7 @@ impl Session for Phoenix {
             Reply::Refused { close, .. } => Err(close),
             Reply::LoggedIn { .. } if self.phase == Phase::LoggingIn => {
                 self.phase = Phase::Aliasing;
-                context.alias = Some(self.token.as_bytes().into());
+                context.use_client_session_id(self.token.as_bytes().into());
                 Ok(())
             }
             _ => Ok(()),

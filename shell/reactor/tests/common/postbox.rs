@@ -43,7 +43,7 @@ impl Postbox {
                 let body = words.next().unwrap_or_default();
                 context.commands.publish(body.as_bytes(), Meta::default(), None);
             }
-            (Some("Q"), _) => context.finished = Some(CloseCode::Done.into()),
+            (Some("Q"), _) => context.finish(CloseCode::Done),
             _ => return Err(CloseCode::BadFrame.into()),
         }
         Ok(())
@@ -111,7 +111,7 @@ impl Session for Postbox {
             Takeover::Offered => {}
             Takeover::Begun => {
                 self.probed = true;
-                context.respond = Some(Response::new(200, "text/plain", "noop\n"));
+                context.respond(Response::new(200, "text/plain", "noop\n"));
             }
             Takeover::Failed => self.probed = false,
             Takeover::Done => {
@@ -188,11 +188,11 @@ impl Session for Probe {
             }
             b"take" => Takeover::Done,
             _ => {
-                context.takeover = Some((self.ticket, Takeover::Failed));
+                context.take_over(self.ticket, Takeover::Failed);
                 return Err(CloseCode::BadFrame.into());
             }
         };
-        context.takeover = Some((self.ticket, step));
+        context.take_over(self.ticket, step);
         Ok(())
     }
 

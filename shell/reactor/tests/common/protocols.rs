@@ -96,7 +96,7 @@ impl Line {
                 let body = words.next().unwrap_or_default();
                 context.commands.publish(body.as_bytes(), Meta::default(), None);
             }
-            Some("Q") => context.finished = Some(CloseCode::Done.into()),
+            Some("Q") => context.finish(CloseCode::Done),
             Some("!") => panic!("asked to"),
             _ => return Err(CloseCode::BadFrame.into()),
         }
@@ -112,7 +112,7 @@ impl Session for Line {
         context: &mut Context<'_>,
     ) -> Result<Progress, Close> {
         let mut consumed = 0;
-        while !self.waiting && context.finished.is_none() {
+        while !self.waiting && !context.is_finished() {
             let rest = input.get(consumed..).unwrap_or_default();
             let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
                 return Ok(Progress { consumed, need: rest.len() + 1 });
