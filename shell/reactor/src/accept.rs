@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use tiderace_base::{Span, Time};
+use tiderace_base::Span;
 
 use crate::connection::Connection;
 use crate::driver::{Accepted, Driver};
@@ -14,41 +14,15 @@ use crate::metrics::Rejected;
 use crate::options::Placement;
 use crate::shard::Shard;
 
-/// What the accepting shard has to do.
-#[derive(Debug, Default)]
-pub(crate) struct Accepting {
-    /// Listeners that may have connections waiting.
-    ready: Vec<u16>,
-    /// File descriptors ran out: nothing is accepted before this.
-    not_before: Time,
-}
-
-impl Accepting {
-    pub(crate) fn note(&mut self, listener: u16) {
-        if !self.ready.contains(&listener) {
-            self.ready.push(listener);
-        }
-    }
-
-    /// Whether there is something to accept now.
-    pub(crate) fn has_work(&self, now: Time) -> bool {
-        !self.ready.is_empty() && self.not_before <= now
-    }
-
-    pub(crate) fn stop(&mut self) {
-        self.ready.clear();
-    }
-}
-
 impl<D: Driver> Shard<D> {
     /// Accepts a bounded number of connections.
     pub(crate) fn accept(&mut self) {
         if !self.accepting.has_work(self.now.time) {
             return;
         }
-        let mut ready = std::mem::take(&mut self.accepting.ready);
+        let mut ready = self.accepting.take();
         ready.retain(|listener| self.accept_from(*listener));
-        self.accepting.ready = ready;
+        self.accepting.put_back(ready);
     }
 
     /// Accepts from one listener; true if more may be waiting.
@@ -60,7 +34,7 @@ impl<D: Driver> Shard<D> {
                 Accepted::Failed => self.metrics.count_rejected(Rejected::Failed),
                 Accepted::Exhausted => {
                     self.metrics.count_rejected(Rejected::Files);
-                    self.accepting.not_before = self.now.time + EXHAUSTED_PAUSE;
+                    self.accepting.pause_until(self.now.time + EXHAUSTED_PAUSE);
                     tracing::warn!(
                         event = "files-exhausted",
                         "out of file descriptors: connections are being refused"

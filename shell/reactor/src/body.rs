@@ -9,82 +9,18 @@
 //! Relies on the HTTP crate for framing. Invariant: of a client that has not logged in no more is read than
 //! the limit before the login, whatever the head announces.
 
-use tiderace_base::{CloseCode, Key, Time};
-use tiderace_http1::{Body, ChunkEvent, ChunkedDecoder, HttpError, RequestHead};
+use tiderace_base::{CloseCode, Key};
+use tiderace_http1::{Body, ChunkedDecoder, RequestHead};
 use tiderace_wire::{Request, Route};
 
-use crate::close::Farewell;
 use crate::connection::Stage;
 use crate::departure::Step;
 use crate::driver::Driver;
-use crate::http::{Asked, HttpStage, KeptRequest, Work};
+use crate::http_stage::{
+    Admission, Asked, BodyRest, Collected, HttpStage, KeptRequest, Work, take_body,
+};
+use crate::outcome::Farewell;
 use crate::shard::Shard;
-
-/// What is left of a request body.
-#[derive(Debug)]
-pub(crate) enum BodyRest {
-    Length(u64),
-    Chunked(ChunkedDecoder),
-}
-
-/// A request whose body is being read.
-#[derive(Debug)]
-pub(crate) struct Collected {
-    protocol: u16,
-    route: Route,
-    request: KeptRequest,
-    rest: Option<BodyRest>,
-    persists: bool,
-    chunks: bool,
-    /// When the whole body is due.
-    by: Time,
-    /// Bytes that it may have.
-    most: usize,
-    /// The session that was opened for it, if its login is judged by the head.
-    session: Option<Key>,
-    /// What is to be done when that has logged in.
-    admission: Admission,
-}
-
-/// Whether a body may be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
-    Granted,
-    /// Up to the limit before the login: its session has not logged in.
-    Early,
-    /// Not before the session has logged in; whether the client waits to be told.
-    Awaited {
-        expects: bool,
-    },
-}
-
-impl Collected {
-    /// Bytes that the request takes so far.
-    pub(crate) fn bytes(&self) -> usize {
-        self.request.bytes()
-    }
-
-    /// The session that judges the request's head, or has judged it.
-    pub(crate) fn session(&self) -> Option<Key> {
-        self.session
-    }
-
-    /// Whether the client must not send the body yet.
-    pub(crate) fn is_awaiting(&self) -> bool {
-        matches!(self.admission, Admission::Awaited { .. })
-    }
-
-    /// Whether the body is of a client that has logged in.
-    pub(crate) fn is_known(&self) -> bool {
-        self.admission == Admission::Granted
-    }
-
-    /// As a request that can be answered now: the rest of its body is not waited for.
-    pub(crate) fn asked(&self, session: Key) -> Asked {
-        let is_head = self.request.method == "HEAD";
-        Asked { session, is_head, persists: false, chunks: self.chunks }
-    }
-}
 
 impl<D: Driver> Shard<D> {
     /// Reads the body of a protocol's request, unless it is there already.
@@ -296,41 +232,5 @@ impl<D: Driver> Shard<D> {
             stage.work = Work::Collect(collected);
         }
         Step::Wait(consumed)
-    }
-}
-
-/// What was taken of a body.
-pub(crate) struct Taken {
-    pub(crate) consumed: usize,
-    /// Whether it ends there.
-    pub(crate) over: bool,
-}
-
-/// Takes what there is of a body.
-pub(crate) fn take_body(
-    rest: &mut BodyRest,
-    limits: &tiderace_http1::Limits,
-    bytes: &[u8],
-    mut take: impl FnMut(&[u8]),
-) -> Result<Taken, HttpError> {
-    match rest {
-        BodyRest::Length(left) => {
-            let count = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
-            take(bytes.get(..count).unwrap_or_default());
-            *left -= count as u64;
-            Ok(Taken { consumed: count, over: *left == 0 })
-        }
-        BodyRest::Chunked(decoder) => {
-            let mut consumed = 0;
-            loop {
-                let decoded = decoder.decode(limits, bytes.get(consumed..).unwrap_or_default())?;
-                consumed += decoded.consumed;
-                match decoded.event {
-                    ChunkEvent::Incomplete => return Ok(Taken { consumed, over: false }),
-                    ChunkEvent::Data(part) => take(part),
-                    ChunkEvent::End => return Ok(Taken { consumed, over: true }),
-                }
-            }
-        }
     }
 }

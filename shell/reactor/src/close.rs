@@ -18,23 +18,12 @@ use tiderace_base::{Close, CloseCode, Key};
 use tiderace_websocket::encode_close;
 use tiderace_wire::Output;
 
-use crate::chunked::LAST_CHUNK;
 use crate::connection::{Flags, NO_LISTENER, Stage, Transport};
 use crate::driver::Driver;
-use crate::http::Work;
-use crate::metrics::Gauge;
+use crate::http_stage::Work;
+use crate::message_framing::LAST_CHUNK;
+use crate::outcome::Farewell;
 use crate::shard::Shard;
-
-/// Which last words are said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Farewell {
-    /// The session's and the transport's.
-    Full,
-    /// The transport's: the session has said its own.
-    Transport,
-    /// None: they have been said, or nobody listens.
-    Silent,
-}
 
 impl<D: Driver> Shard<D> {
     /// Ends a connection in good order: the session now, unless it waits for another one, the connection
@@ -189,7 +178,7 @@ impl<D: Driver> Shard<D> {
         };
         self.forget_tunnel(key);
         self.forget_tls(key, &connection);
-        self.change_gauge(Some(Gauge::of(&connection.stage)), None);
+        self.change_gauge(Some(connection.stage.gauge()), None);
         self.uncount_backlog(connection.outgoing.as_deref());
         if let Some(outgoing) = connection.outgoing.take() {
             self.pool.give_queue(outgoing);

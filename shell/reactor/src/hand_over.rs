@@ -17,24 +17,11 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_wire::{HandOver, Takeover, Ticket};
 
-use crate::aliases::Alias;
-use crate::close::Farewell;
-use crate::connection::{Connection, Flags, Live, Stage, Transport};
+use crate::client_session_ids::Alias;
+use crate::connection::{Connection, Flags, Live, Origin, Seeking, Stage, Transport};
 use crate::driver::Driver;
-use crate::metrics::Gauge;
-use crate::session::Origin;
+use crate::outcome::Farewell;
 use crate::shard::Shard;
-
-/// A connection on its way to the session that its client has named.
-pub(crate) struct Seeking {
-    protocol: u16,
-    /// The session's, once that is known.
-    ticket: Ticket,
-    /// Who the client has shown to be, if it has.
-    principal: Option<Arc<str>>,
-    /// What carries it, with what was read of messages and not taken in.
-    transport: Transport,
-}
 
 impl<D: Driver> Shard<D> {
     /// Sends a connection to the session that it is for, once its handling is over. While its login is
@@ -121,7 +108,7 @@ impl<D: Driver> Shard<D> {
         if let Some(outgoing) = &mut connection.outgoing {
             outgoing.counted = 0;
         }
-        self.change_gauge(Some(Gauge::of(&connection.stage)), None);
+        self.change_gauge(Some(connection.stage.gauge()), None);
         if let Some(stream) = &mut connection.stream {
             self.driver.deregister(stream);
         }
@@ -173,7 +160,7 @@ impl<D: Driver> Shard<D> {
         self.detached.remove(to);
         self.release_input(from);
         let Some(mut donor) = self.connections.remove(from) else { return };
-        self.change_gauge(Some(Gauge::of(&donor.stage)), None);
+        self.change_gauge(Some(donor.stage.gauge()), None);
         self.uncount_backlog(donor.outgoing.as_deref());
         if let Some(outgoing) = &mut donor.outgoing {
             outgoing.counted = 0;

@@ -12,116 +12,18 @@
 
 use tiderace_base::{Close, CloseCode, Key};
 use tiderace_http1::{
-    Body, ChunkedDecoder, Connection as Persistence, HEADERS_CAPACITY, HeadScanner, HttpError,
-    RequestHead, Response as HeadWriter, ResponseBody, write_error,
+    Body, ChunkedDecoder, HEADERS_CAPACITY, HttpError, RequestHead, ResponseBody, write_error,
 };
 use tiderace_wire::{Request, Response, Route};
 
-use crate::body::{BodyRest, Collected, Taken, take_body};
-use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::departure::Step;
 use crate::driver::Driver;
-use crate::requests::refusal;
+use crate::http_answer::{refusal, write_head};
+use crate::http_stage::{BodyRest, HttpStage, KeptRequest, Taken, Work, take_body};
+use crate::outcome::Farewell;
 use crate::shard::Shard;
 use crate::upgrade::{Rejected, Upgrade, upgrade};
-
-/// Answers a request that is no protocol's. Runs on a shard: it must not wait for anything.
-pub type HttpHandler = dyn Fn(&Request<'_>) -> Response + Send + Sync;
-
-/// HTTP requests one after the other.
-#[derive(Debug, Default)]
-pub(crate) struct HttpStage {
-    pub(crate) scanner: HeadScanner,
-    pub(crate) work: Work,
-}
-
-const _: () = assert!(size_of::<HttpStage>() <= 24, "many connections wait with a request held");
-
-/// What a connection does between two request heads.
-#[derive(Debug, Default)]
-pub(crate) enum Work {
-    /// The next head is due.
-    #[default]
-    Idle,
-    /// The rest of a body that nobody wants.
-    Skip(Box<BodyRest>),
-    /// A body is read for a protocol.
-    Collect(Box<Collected>),
-    /// A session has the request.
-    Waiting(Asked),
-}
-
-impl Work {
-    /// Whether nothing more is taken in until a session has said something.
-    pub(crate) fn waits(&self) -> bool {
-        match self {
-            Work::Waiting(_) => true,
-            Work::Collect(collected) => collected.is_awaiting(),
-            Work::Idle | Work::Skip(_) => false,
-        }
-    }
-}
-
-/// A request that a session is to answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    /// The session's record; its own key while nobody has it.
-    pub(crate) session: Key,
-    pub(crate) is_head: bool,
-    pub(crate) persists: bool,
-    /// Whether the client understands chunks.
-    pub(crate) chunks: bool,
-}
-
-/// A request apart from the bytes it came in.
-#[derive(Clone, Debug)]
-pub(crate) struct KeptRequest {
-    pub(crate) method: String,
-    path: String,
-    query: Option<String>,
-    fields: Vec<(String, Vec<u8>)>,
-    pub(crate) body: Vec<u8>,
-    peer: std::net::SocketAddr,
-}
-
-impl KeptRequest {
-    pub(crate) fn of(request: &Request<'_>) -> KeptRequest {
-        let field = |(name, value): &(&str, &[u8])| ((*name).to_owned(), value.to_vec());
-        KeptRequest {
-            method: request.method.to_owned(),
-            path: request.path.to_owned(),
-            query: request.query.map(str::to_owned),
-            fields: request.fields.iter().map(field).collect(),
-            body: request.body.to_vec(),
-            peer: request.peer,
-        }
-    }
-
-    /// Bytes that it takes.
-    pub(crate) fn bytes(&self) -> usize {
-        let field = |(name, value): &(String, Vec<u8>)| {
-            size_of::<(String, Vec<u8>)>() + name.capacity() + value.capacity()
-        };
-        let query = self.query.as_ref().map_or(0, String::capacity);
-        let fields = self.fields.iter().map(field).sum::<usize>();
-        self.body.capacity() + self.path.capacity() + query + fields
-    }
-
-    /// Calls with the request as protocols see it.
-    pub(crate) fn with<T>(&self, call: impl FnOnce(&Request<'_>) -> T) -> T {
-        let fields: Vec<(&str, &[u8])> =
-            self.fields.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-        call(&Request {
-            method: &self.method,
-            path: &self.path,
-            query: self.query.as_deref(),
-            fields: &fields,
-            body: &self.body,
-            peer: self.peer,
-        })
-    }
-}
 
 impl<D: Driver> Shard<D> {
     /// The connection's first bytes are an HTTP request.
@@ -303,7 +205,7 @@ impl<D: Driver> Shard<D> {
         let written = write_head(queue.tail(), response.status, headers, &date, persists, length);
         if !written {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
-            self.end(key, &crate::session::internal_error(), Farewell::Silent);
+            self.end(key, &crate::outcome::internal_error(), Farewell::Silent);
             return false;
         }
         if !is_head && !matches!(response.status, 204 | 304) {
@@ -321,23 +223,4 @@ impl<D: Driver> Shard<D> {
         self.end(key, &Close::new(CloseCode::BadRequest, error.to_string()), Farewell::Silent);
         Step::Wait(available)
     }
-}
-
-/// Appends the head of an answer; false if it breaks the rules of HTTP.
-pub(crate) fn write_head<'a>(
-    out: &mut Vec<u8>,
-    status: u16,
-    headers: impl Iterator<Item = (&'static str, &'a str)>,
-    date: &str,
-    persists: bool,
-    body: ResponseBody,
-) -> bool {
-    let headers: Vec<(&str, &str)> = headers.collect();
-    let head = HeadWriter {
-        status,
-        headers: &headers,
-        date: Some(date),
-        connection: if persists { Persistence::KeepAlive } else { Persistence::Close },
-    };
-    head.write_head(out, body).is_ok()
 }

@@ -7,80 +7,100 @@
 //! shared that changes but counters. [`spawn`] starts a node on the operating system; [`simulate`]
 //! builds the same shards on a network made of a seed.
 //!
-//! | file | what it is |
+//! What a shard knows lies in files that know nothing of it; what it does with that lies in files of which no
+//! other file knows, beside the turn that calls them.
+//!
+//! | what it knows | what it is |
 //! |---|---|
-//! | `shard` | the turn |
-//! | `connection` | the record of a connection and its stages |
-//! | `accept`, `sniff`, `http`, `upgrade`, `ws`, `session` | what happens in each stage |
-//! | `hub`, `tunnel`, `relay` | HTTP/2: its connections and what its streams carry |
-//! | `requests`, `takeover`, `resident` | sessions without a connection of their own |
-//! | `aliases`, `hand_over`, `detached` | clients that come back to their sessions |
-//! | `secure` | TLS between a socket and the rest |
-//! | `read`, `write`, `close`, `timers`, `stop` | bytes in, bytes out, and the ends |
-//! | `mailbox`, `migrate`, `shared` | between shards |
+//! | `shard` | everything that one event loop owns |
+//! | `connection`, `http_stage`, `departure`, `outcome` | the record of a connection and its stages; what calls lead to |
+//! | `h2` | HTTP/2: its connections and what its streams carry |
+//! | `client_session_ids`, `detached_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
+//! | `mailbox`, `waker`, `store_gateway`, `shared` | between shards, other threads and the store |
+//! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
+//! | `pool`, `metrics`, `log`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
 //! | `driver` | the seam to the operating system and to the simulator |
-//! | `pool`, `metrics`, `log`, `options`, `node` | buffers, numbers, lines, choices, threads |
+//!
+//! | what it does | what it is |
+//! |---|---|
+//! | `turn`, `node` | one turn; threads |
+//! | `accept`, `sniff`, `http`, `body`, `upgrade`, `ws`, `session` | what happens in each stage |
+//! | `requests`, `takeover`, `resident` | sessions without a connection of their own |
+//! | `session_lookup`, `hand_over`, `detach` | clients that come back to their sessions |
+//! | `secure` | TLS between a socket and the rest |
+//! | `read`, `write`, `close`, `timers`, `stop`, `unfinished`, `store`, `migrate` | bytes in, bytes out, and the ends |
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 // An idle connection pays one word for a buffer it does not have, not three.
 #![allow(clippy::box_collection, clippy::vec_box)]
 
 mod accept;
-mod aliases;
+mod acceptor;
 mod body;
-mod chunked;
+mod client_session_ids;
 mod close;
 mod connection;
 mod date;
 mod departure;
-mod detached;
+mod detach;
+mod detached_sessions;
 pub mod driver;
+mod h2;
 mod hand_over;
 mod hosts;
 mod http;
-mod hub;
-mod later;
+mod http_answer;
+mod http_stage;
 mod log;
 mod mailbox;
+mod message_framing;
 mod metrics;
 mod migrate;
 mod node;
 mod options;
+mod outcome;
 mod pause;
 mod pool;
 mod read;
-mod relay;
 mod requests;
 mod resident;
 mod secure;
 mod session;
+mod session_lookup;
 mod shard;
 mod shared;
 mod sniff;
 mod stop;
+mod stopping;
 mod store;
+mod store_gateway;
 mod takeover;
 #[cfg(test)]
 #[path = "../tests/common/protocols.rs"]
 #[allow(unreachable_pub, dead_code)]
 mod testing;
 mod timers;
-mod tunnel;
+mod tls_sessions;
+mod turn;
+mod turn_clock;
 mod unfinished;
+mod unfinished_input;
 mod upgrade;
+mod waker;
+mod work_lists;
 mod write;
+mod write_coalescing;
 mod ws;
 
 pub use driver::os::SocketOptions;
 pub use hosts::Hosts;
-pub use http::HttpHandler;
-pub use mailbox::Answer;
 pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{
-    Deadlines, DetachedLimits, Http2Options, ListenerOptions, Options, Placement, Services,
-    Verifier,
+    Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, Options, Placement,
+    Security, Services, Verifier,
 };
-pub use secure::Security;
-pub use shard::{Shard, Turn};
-pub use store::{Keeper, ShardStore, StoreAnswers, StoreNews};
+pub use shard::Shard;
+pub use store_gateway::{Keeper, ShardStore, StoreAnswers};
+pub use turn::Turn;
+pub use waker::{Answer, StoreNews};

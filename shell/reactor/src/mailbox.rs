@@ -3,23 +3,19 @@
 //! Nothing here blocks or drops: what is under way to each shard is counted in bytes, and while any
 //! shard is behind nobody reads connections. Mail itself always moves on, so that shards which are
 //! behind with each other's mail cannot wait for each other. A shard is woken at most once per
-//! sleep. Threads that are no shards (login workers, the owner of the node) leave notices behind a
-//! lock, which shards look at only when a flag says so.
+//! sleep ([`crate::waker`]).
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use tiderace_base::{Close, CloseCode, SessionId, ShardId, Span};
-use tiderace_broker::{Mail, Principal};
-use tiderace_tls::Settings;
+use tiderace_base::ShardId;
+use tiderace_broker::Mail;
 
-use crate::aliases::AliasMail;
+use crate::client_session_ids::AliasMail;
 use crate::connection::Connection;
-use crate::driver::Wake;
-use crate::relay::{Graft, TunnelLetter};
-use crate::secure::Secured;
-use crate::store::StoreNews;
+use crate::h2::letters::{Graft, TunnelLetter};
+use crate::tls_sessions::Secured;
+use crate::waker::Door;
 
 /// What one shard sends another.
 pub(crate) enum Letter<S> {
@@ -62,80 +58,6 @@ impl<S> Letter<S> {
             Letter::Alias(mail) => mail.bytes(),
         };
         bytes + LETTER_BYTES
-    }
-}
-
-/// What other threads tell a shard.
-pub(crate) enum Notice {
-    /// A login was decided.
-    Verified { session: SessionId, result: Result<Principal, Close> },
-    /// Records were stored or refused.
-    Store(StoreNews),
-    /// Connections that come from now on are secured by these.
-    Secure(Settings),
-    /// The node stops within this time.
-    Shutdown(Span),
-}
-
-/// The way into one shard for every other thread.
-pub(crate) struct Door {
-    sleeping: AtomicBool,
-    has_notices: AtomicBool,
-    notices: Mutex<Vec<Notice>>,
-    /// Bytes of mail sent to the shard and not handled by it.
-    under_way: AtomicUsize,
-    wake: Arc<dyn Wake>,
-}
-
-impl Door {
-    pub(crate) fn new(wake: Arc<dyn Wake>) -> Door {
-        Door {
-            sleeping: AtomicBool::new(false),
-            has_notices: AtomicBool::new(false),
-            notices: Mutex::new(Vec::new()),
-            under_way: AtomicUsize::new(0),
-            wake,
-        }
-    }
-
-    /// Leaves a notice; any thread may.
-    pub(crate) fn notify(&self, notice: Notice) {
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        notices.push(notice);
-        self.has_notices.store(true, Ordering::SeqCst);
-        drop(notices);
-        self.rouse();
-    }
-
-    /// The notices left since the last call.
-    pub(crate) fn take_notices(&self) -> Vec<Notice> {
-        if !self.has_notices.load(Ordering::Acquire) {
-            return Vec::new();
-        }
-        self.has_notices.store(false, Ordering::SeqCst);
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *notices)
-    }
-
-    /// Wakes the shard if it sleeps. To be called after the mail is where the shard finds it.
-    pub(crate) fn rouse(&self) {
-        // Orders the mail before the look at the flag, as `doze` orders the flag before its look at
-        // the mail: one of the two sees the other.
-        fence(Ordering::SeqCst);
-        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
-            self.wake.wake();
-        }
-    }
-
-    /// The shard is about to sleep: mail sent after this call wakes it, mail sent before has to be
-    /// looked for now.
-    fn doze(&self) {
-        self.sleeping.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-    }
-
-    fn rise(&self) {
-        self.sleeping.store(false, Ordering::Relaxed);
     }
 }
 
@@ -206,7 +128,7 @@ impl<S> Post<S> {
 
     /// A turn begins: counts anew what is under way.
     pub(crate) fn begin_turn(&mut self) {
-        let all = self.doors.iter().map(|door| door.under_way.load(Ordering::Relaxed));
+        let all = self.doors.iter().map(|door| door.under_way());
         self.bytes = all.sum::<usize>() / self.doors.len().max(1);
     }
 
@@ -237,11 +159,11 @@ impl<S> Post<S> {
             if ring.is_abandoned() {
                 // The shard is gone for good, and its connections with it.
                 batch.clear();
-                door.under_way.store(0, Ordering::Relaxed);
+                door.forget_mail();
                 continue;
             }
             // Before the push, or the receiver could take away what was not counted yet.
-            door.under_way.fetch_add(weight, Ordering::Relaxed);
+            door.count_mail(weight);
             if let Err(PushError::Full(kept)) = ring.push(std::mem::take(batch)) {
                 *batch = kept;
                 self.pending = true;
@@ -253,7 +175,7 @@ impl<S> Post<S> {
 
     /// Whether some shard has so much mail to handle that none should read.
     pub(crate) fn is_behind(&self) -> bool {
-        self.doors.iter().any(|door| door.under_way.load(Ordering::Relaxed) > UNDER_WAY_BYTES_MAX)
+        self.doors.iter().any(|door| door.under_way() > UNDER_WAY_BYTES_MAX)
     }
 
     /// Letters kept for the next [`Post::flush`].
@@ -287,7 +209,7 @@ impl<S> Post<S> {
         let Some(door) = self.door().filter(|_| weight > 0) else {
             return;
         };
-        let before = door.under_way.fetch_sub(weight, Ordering::Relaxed);
+        let before = door.uncount_mail(weight);
         if before > UNDER_WAY_BYTES_LOW && before - weight <= UNDER_WAY_BYTES_LOW {
             for other in self.doors.iter() {
                 other.rouse();
@@ -307,7 +229,7 @@ impl<S> Post<S> {
 
     /// Whether mail or notices wait.
     pub(crate) fn has_mail(&self) -> bool {
-        self.door().is_some_and(|door| door.has_notices.load(Ordering::SeqCst))
+        self.door().is_some_and(|door| door.has_notices())
             || self.incoming.iter().flatten().any(|ring| !ring.is_empty())
     }
 
@@ -316,51 +238,6 @@ impl<S> Post<S> {
         if let Some(door) = self.door() {
             door.rise();
         }
-    }
-}
-
-/// The right to answer one login, once. Forgetting to answer refuses the login.
-pub struct Answer {
-    session: SessionId,
-    doors: Arc<[Door]>,
-    answered: bool,
-}
-
-impl Answer {
-    pub(crate) fn new(session: SessionId, doors: Arc<[Door]>) -> Answer {
-        Answer { session, doors, answered: false }
-    }
-
-    /// The session that wants to log in, for logs.
-    pub fn session(&self) -> SessionId {
-        self.session
-    }
-
-    /// Decides the login. Wakes the session's shard; never blocks for long.
-    pub fn send(mut self, result: Result<Principal, Close>) {
-        self.post(result);
-    }
-
-    fn post(&mut self, result: Result<Principal, Close>) {
-        self.answered = true;
-        if let Some(door) = self.doors.get(self.session.shard.index()) {
-            door.notify(Notice::Verified { session: self.session, result });
-        }
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        if !self.answered {
-            let reason = "the login could not be checked; try again";
-            self.post(Err(Close::new(CloseCode::LoginFailed, reason)));
-        }
-    }
-}
-
-impl std::fmt::Debug for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer").field("session", &self.session).finish_non_exhaustive()
     }
 }
 
@@ -381,7 +258,13 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
     use std::net::SocketAddr;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tiderace_base::SessionId;
+    use tiderace_broker::Principal;
+
+    use crate::driver::Wake;
+    use crate::waker::{Answer, Notice};
 
     #[derive(Default)]
     struct Bell(AtomicUsize);

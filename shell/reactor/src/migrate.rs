@@ -5,15 +5,15 @@
 
 use tiderace_base::{Close, CloseCode, ShardId, Time};
 
-use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Stage};
 use crate::departure::{Departure, LeavesFor, Step};
 use crate::driver::Driver;
 use crate::mailbox::Letter;
 use crate::metrics::Gauge;
 use crate::options::Placement;
-use crate::secure::Secured;
+use crate::outcome::Farewell;
 use crate::shard::Shard;
+use crate::tls_sessions::Secured;
 
 impl<D: Driver> Shard<D> {
     /// The protocol of a connection is known: begins its session, here or where it belongs.
@@ -87,7 +87,7 @@ impl<D: Driver> Shard<D> {
         if let Some(outgoing) = &mut connection.outgoing {
             outgoing.counted = 0;
         }
-        self.change_gauge(Some(Gauge::of(&connection.stage)), None);
+        self.change_gauge(Some(connection.stage.gauge()), None);
         if let Some(stream) = &mut connection.stream {
             self.driver.deregister(stream);
         }
@@ -124,7 +124,7 @@ impl<D: Driver> Shard<D> {
     ) {
         let starting = matches!(connection.stage, Stage::Starting(_));
         let seeking = matches!(connection.stage, Stage::Seeking(_));
-        let gauge = Gauge::of(&connection.stage);
+        let gauge = connection.stage.gauge();
         let key = self.connections.insert(connection);
         self.secure.put(key, secured);
         self.change_gauge(None, Some(gauge));

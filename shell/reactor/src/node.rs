@@ -16,12 +16,14 @@ use tiderace_base::{ShardId, Span};
 use crate::driver::os::{OsDriver, listen};
 use crate::driver::sim::{Network, SimDriver};
 use crate::driver::{Driver, Wake};
-use crate::mailbox::{Door, Notice, Post};
+use crate::mailbox::Post;
 use crate::metrics::{Sample, collect, collect_broker};
 use crate::options::{Options, Services};
-use crate::shard::{Shard, Turn};
+use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::sniff::Pin;
+use crate::turn::Turn;
+use crate::waker::{Door, Notice};
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -179,7 +181,7 @@ pub fn spawn(options: Options, services: Services) -> Result<NodeHandle, SpawnEr
         let abort = shared.options.abort_on_failure;
         let thread = std::thread::Builder::new()
             .name(format!("shard-{index}"))
-            .spawn(move || supervise(Shard::new(ShardId(index), driver, shared, post), abort))?;
+            .spawn(move || supervise(Shard::begin(ShardId(index), driver, shared, post), abort))?;
         threads.push(thread);
     }
     let control = NodeControl { shared };
@@ -215,7 +217,7 @@ pub fn drive<D: Driver>(
     let shards = drivers.into_iter().zip(posts).zip(0u16..);
     let shards = shards
         .map(|((driver, post), index)| {
-            Shard::new(ShardId(index), driver, Arc::clone(&shared), post)
+            Shard::begin(ShardId(index), driver, Arc::clone(&shared), post)
         })
         .collect();
     Ok((shards, NodeControl { shared }))

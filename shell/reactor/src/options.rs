@@ -6,13 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tiderace_base::Span;
-use tiderace_wire::Protocol;
+use tiderace_wire::{Protocol, Request, Response};
 
 use crate::driver::os::SocketOptions;
-use crate::http::HttpHandler;
-use crate::mailbox::Answer;
-use crate::secure::Security;
-use crate::store::Keeper;
+use crate::store_gateway::Keeper;
+use crate::waker::Answer;
 
 /// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
 #[derive(Clone, Debug)]
@@ -238,4 +236,19 @@ impl std::fmt::Debug for Services {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Services").field("protocols", &self.protocols).finish_non_exhaustive()
     }
+}
+
+/// Answers a request that is no protocol's. Runs on a shard: it must not wait for anything.
+pub type HttpHandler = dyn Fn(&Request<'_>) -> Response + Send + Sync;
+
+/// Whether a listener's connections are secured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Security {
+    /// Never: TLS is refused.
+    Plain,
+    /// As the client likes; its first byte says.
+    #[default]
+    Either,
+    /// Always: plain text is refused.
+    Tls,
 }

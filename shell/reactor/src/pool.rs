@@ -57,3 +57,11 @@ const OUTGOING_KEPT: usize = 32;
 const BLOCK_BYTES_KEPT: usize = WRITE_BLOCK_BYTES + WRITE_BLOCK_BYTES / 4;
 const INPUTS_KEPT: usize = 64;
 const INPUT_BYTES_KEPT: usize = 64 * 1024;
+
+/// Bytes read per connection and turn: enough to make a system call cheap, small enough to stay in
+/// the second-level cache until it is handled.
+pub(crate) const READ_BYTES: usize = 256 * 1024;
+/// Kept bytes below this are copied in front of the next read.
+pub(crate) const KEPT_COPIED_MAX: usize = 32 * 1024;
+/// The size of the shared read buffer.
+pub(crate) const BUFFER_BYTES: usize = READ_BYTES + KEPT_COPIED_MAX;

@@ -11,20 +11,21 @@ use std::io;
 use tiderace_base::{Close, CloseCode, Key, Span};
 use tiderace_wire::Intake;
 
-use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::departure::{Departure, LeavesFor, Step};
 use crate::driver::Driver;
-use crate::secure::Got;
+use crate::outcome::Farewell;
+use crate::pool::{KEPT_COPIED_MAX, READ_BYTES};
 use crate::shard::Shard;
 use crate::sniff::{Sniffed, sniff};
+use crate::tls_sessions::Got;
 
 impl<D: Driver> Shard<D> {
     /// Reads every connection that has something, once; and again, as long as the last turn's writing
     /// took, if all of that could be written: a write costs much more than a read, and what is read
     /// together for one subscriber goes out together.
     pub(crate) fn read_all(&mut self) {
-        let patience = if self.lists.write.is_empty() { self.wrote } else { Span::ZERO };
+        let patience = if self.lists.write.is_empty() { self.clock.wrote() } else { Span::ZERO };
         let patience = patience.min(READ_SPAN_MAX);
         loop {
             let all = self.read_round();
@@ -513,9 +514,6 @@ impl Handled {
     }
 }
 
-/// Bytes read per connection and turn: enough to make a system call cheap, small enough to stay in
-/// the second-level cache until it is handled.
-pub(crate) const READ_BYTES: usize = 256 * 1024;
 /// What a shard reads and handles per turn before it writes and mails. All shards together read two
 /// mebibytes, because all of it may be for the subscribers of one.
 fn turn_read_bytes(shards: usize) -> usize {
@@ -532,10 +530,6 @@ const READ_SPAN_MAX: Span = Span::from_millis(30);
 const READ_COST_BYTES: usize = 4096;
 /// The same for a stream of HTTP/2, which takes no system call.
 const TUNNEL_COST_BYTES: usize = 512;
-/// Kept bytes below this are copied in front of the next read.
-const KEPT_COPIED_MAX: usize = 32 * 1024;
-/// The size of the shared read buffer.
-pub(crate) const BUFFER_BYTES: usize = READ_BYTES + KEPT_COPIED_MAX;
 /// What a connection that ends may still send.
 const DISCARD_BYTES_MAX: u32 = 1024 * 1024;
 /// How long the last words have to leave when no more is read.

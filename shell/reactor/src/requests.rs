@@ -10,33 +10,13 @@ use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_http1::ResponseBody;
 use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
 
-use crate::close::Farewell;
-use crate::connection::{Connection, Flags, Live, Stage, Transport};
+use crate::connection::{Connection, Flags, Live, Origin, Pending, Requests, Stage, Transport};
 use crate::driver::Driver;
-use crate::http::{Asked, Work, write_head};
+use crate::http_answer::{refusal, write_head};
+use crate::http_stage::{Asked, Work};
 use crate::metrics::Rejected;
-use crate::session::{Called, Ended, Origin};
+use crate::outcome::{Called, Ended, Farewell};
 use crate::shard::Shard;
-
-/// What carries a session that has no connection of its own.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    /// The request that waits for an answer.
-    pub(crate) pending: Option<Pending>,
-    /// Connections with requests that the session does not take in while it is held back.
-    pub(crate) blocked: Option<Box<Vec<Key>>>,
-}
-
-const _: () = assert!(size_of::<Requests>() <= 48, "there may be millions of idle ones");
-
-/// A request that waits for an answer.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    /// Where it came.
-    pub(crate) connection: Key,
-    /// Set if what the session sends is the answer.
-    pub(crate) held: Option<Held>,
-}
 
 impl<D: Driver> Shard<D> {
     /// Gives a whole request to its session; false if that does not take it now, and then the
@@ -433,7 +413,7 @@ impl<D: Driver> Shard<D> {
         let delimited = ResponseBody::Length(length as u64);
         if !write_head(&mut head, 200, held.fields(), &date, asked.persists, delimited) {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
-            self.end(key, &crate::session::internal_error(), Farewell::Silent);
+            self.end(key, &crate::outcome::internal_error(), Farewell::Silent);
             return 0;
         }
         if asked.is_head {
@@ -502,7 +482,7 @@ impl<D: Driver> Shard<D> {
         let persists = asked.is_head && asked.persists && asked.chunks;
         if !write_head(out, response.status, headers, &date, persists, body) {
             tracing::error!(event = "http-response-invalid", "an answer cannot be written");
-            return self.end(key, &crate::session::internal_error(), Farewell::Silent);
+            return self.end(key, &crate::outcome::internal_error(), Farewell::Silent);
         }
         if asked.is_head {
             self.lists.write(key, &mut connection.flags);
@@ -549,48 +529,7 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// The answer to a request whose session ended over it.
-pub(crate) fn refusal(close: &Close) -> Response {
-    let status = match close.code {
-        CloseCode::LoginFailed | CloseCode::LoginRequired => 401,
-        CloseCode::NotAuthorised | CloseCode::OriginDenied => 403,
-        CloseCode::FrameTooLarge => 413,
-        CloseCode::HostDenied => 421,
-        CloseCode::TooManyLogins => 429,
-        CloseCode::InternalError => 500,
-        CloseCode::ShuttingDown | CloseCode::MemoryFull | CloseCode::TooManyConnections => 503,
-        _ => 400,
-    };
-    let mut body = String::from("{\"code\":\"");
-    body.push_str(close.code.slug());
-    body.push_str("\",\"message\":\"");
-    for letter in close.reason.chars() {
-        match letter {
-            '"' | '\\' => body.extend(['\\', letter]),
-            letter if letter.is_control() => body.push(' '),
-            letter => body.push(letter),
-        }
-    }
-    body.push_str("\"}\n");
-    Response::new(status, "application/json", body)
-}
-
 /// Connections that may wait for a session that is held back.
 const BLOCKED_MAX: usize = 8;
 /// What the head of an answer takes as a rule.
 const HEAD_BYTES: usize = 320;
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn a_refusal_is_json_whatever_the_reason() {
-        let close = Close::new(CloseCode::NotAuthorised, "no \"x\"\n\\ here");
-        let response = refusal(&close);
-        assert_eq!(response.status, 403);
-        let text = String::from_utf8(response.body.into()).unwrap();
-        assert_eq!(text, "{\"code\":\"not-authorised\",\"message\":\"no \\\"x\\\" \\\\ here\"}\n");
-    }
-}

@@ -80,7 +80,7 @@ impl<D: Driver> Shard<D> {
         let deadlines = self.residents.iter().map(|key| self.resident_deadline(*key));
         // Those that want every turn have none until all is written.
         let next = deadlines.filter(|deadline| !waits || *deadline > Time::ZERO).min();
-        next.map_or(Span::MAX, |next| next.since(self.idle_since()))
+        next.map_or(Span::MAX, |next| next.since(self.clock.idle_since()))
     }
 
     fn has_to_write(&self) -> bool {

@@ -5,20 +5,19 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
+use tiderace_base::{Close, Key, MemoryUse, Now, SessionId};
 use tiderace_websocket::{Decoder, Role};
-use tiderace_wire::{
-    Context, Output, Reply, Request, Session, SessionAction, SessionActions, Takeover,
-};
+use tiderace_wire::{Context, Output, Reply, Session, SessionAction, SessionActions, Takeover};
 
-use crate::close::Farewell;
-use crate::connection::{Flags, Stage, Starting, Transport};
+use crate::connection::{Flags, Origin, Stage, Starting, Transport};
 use crate::departure::{Departure, LeavesFor};
 use crate::driver::Driver;
-use crate::http::KeptRequest;
-use crate::mailbox::{Answer, Letter};
+use crate::http_stage::KeptRequest;
+use crate::mailbox::Letter;
 use crate::metrics::Gauge;
+use crate::outcome::{Called, Ended, Farewell, Performed, internal_error};
 use crate::shard::Shard;
+use crate::waker::Answer;
 
 impl<D: Driver> Shard<D> {
     /// A connection's protocol is known.
@@ -358,9 +357,9 @@ impl<D: Driver> Shard<D> {
     /// Changes a connection's stage and the gauges with it.
     pub(crate) fn set_stage(&mut self, key: Key, stage: Stage) -> Option<Stage> {
         let connection = self.connections.get_mut(key)?;
-        let after = Gauge::of(&stage);
+        let after = stage.gauge();
         let before = std::mem::replace(&mut connection.stage, stage);
-        self.change_gauge(Some(Gauge::of(&before)), Some(after));
+        self.change_gauge(Some(before.gauge()), Some(after));
         Some(before)
     }
 
@@ -372,61 +371,4 @@ impl<D: Driver> Shard<D> {
             cell.add(1);
         }
     }
-}
-
-/// What a call has led to.
-#[derive(Debug)]
-pub(crate) struct Called {
-    /// Why the connection is to end, if the session, or its failure, says so.
-    pub(crate) outcome: Result<(), Ended>,
-    /// What the session asks of the connection.
-    pub(crate) actions: SessionActions,
-}
-
-impl Called {
-    /// Whether the connection ends.
-    pub(crate) fn is_over(&self) -> bool {
-        self.outcome.is_err() || self.actions.is_finished()
-    }
-}
-
-/// What performing actions has led to: whether the connection ends, and whether it leaves.
-pub(crate) type Performed = (Result<(), Ended>, Option<Box<Departure>>);
-
-/// How a session comes about.
-pub(crate) struct Origin<'a> {
-    /// The WebSocket subprotocol agreed on.
-    pub(crate) subprotocol: Option<&'static str>,
-    /// The request it began with.
-    pub(crate) request: Option<&'a Request<'a>>,
-    /// Its connection was for a session that is not there.
-    pub(crate) unknown: bool,
-}
-
-/// Why and how a connection ends.
-#[derive(Debug)]
-pub(crate) struct Ended(pub(crate) Close, pub(crate) Farewell);
-
-impl Gauge {
-    /// The gauge that counts connections at that stage.
-    pub(crate) fn of(stage: &Stage) -> Gauge {
-        match stage {
-            Stage::Http(_) => Gauge::HTTP,
-            Stage::Http2(_) => Gauge::HTTP2,
-            Stage::Live(live) => match live.transport {
-                Transport::Stream | Transport::Chunked => Gauge::protocol(live.protocol, 0),
-                Transport::WebSocket { .. } => Gauge::protocol(live.protocol, 1),
-                Transport::Requests(_) => Gauge::protocol(live.protocol, 2),
-                Transport::Detached => Gauge::protocol(live.protocol, 3),
-                Transport::Resident => Gauge::NONE,
-            },
-            Stage::Sniff | Stage::Starting(_) | Stage::Seeking(_) | Stage::Closing { .. } => {
-                Gauge::UNKNOWN
-            }
-        }
-    }
-}
-
-pub(crate) fn internal_error() -> Close {
-    Close::new(CloseCode::InternalError, "the server failed to handle this connection")
 }

@@ -1,34 +1,32 @@
-//! One event loop: poll, read all, handle all, mail, timers, write all, send mail.
+//! Everything that one event loop owns.
 //!
-//! A shard lives on one thread and owns everything in it; nothing is shared but counters. Batching
-//! comes from the structure of the turn: all that arrived is handled before anything is written,
-//! and each connection gets at most one write per turn. Invariants: effects are drained before the
-//! next input; a connection is on each work list at most once; the shard sleeps only when every
-//! list is empty and no mail waits.
+//! A shard lives on one thread; nothing is shared but counters. What it owns knows nothing of the shard; what
+//! happens in a turn is told in files of their own ([`crate::turn`] is the table of contents).
 
 use std::sync::Arc;
 
-use tiderace_base::{CloseCode, Key, Now, ShardId, Slab, Span, Time, Wheel};
-use tiderace_broker::{AHEAD, Broker, Effects};
+use tiderace_base::{Key, Now, ShardId, Slab, Wheel};
+use tiderace_broker::{Broker, Effects};
 use tiderace_wire::{Commands, SessionActions};
 
-use crate::aliases::Aliases;
-use crate::connection::{Connection, Flags};
+use crate::acceptor::Accepting;
+use crate::client_session_ids::Aliases;
+use crate::connection::Connection;
 use crate::date::Dates;
-use crate::detached::Detached;
+use crate::detached_sessions::Detached;
 use crate::driver::{Driver, Event};
-use crate::later::Later;
+use crate::h2::streams::Tunnels;
 use crate::log::EndLog;
-use crate::mailbox::{Letter, Notice, Post};
+use crate::mailbox::Post;
 use crate::metrics::ShardMetrics;
-use crate::pause::Pause;
 use crate::pool::Pool;
-use crate::secure::Secure;
 use crate::shared::Shared;
-use crate::stop::Stopping;
-use crate::store::ShardStore;
-use crate::tunnel::Tunnels;
-use crate::unfinished::Unfinished;
+use crate::stopping::Stopping;
+use crate::store_gateway::ShardStore;
+use crate::tls_sessions::Secure;
+use crate::turn_clock::TurnClock;
+use crate::unfinished_input::UnfinishedInput;
+use crate::work_lists::Lists;
 
 /// One event loop and everything it owns.
 pub struct Shard<D: Driver> {
@@ -53,88 +51,23 @@ pub struct Shard<D: Driver> {
     pub(crate) lists: Lists,
     pub(crate) now: Now,
     pub(crate) dates: Dates,
-    pub(crate) accepting: crate::accept::Accepting,
+    pub(crate) accepting: Accepting,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) end_log: EndLog,
     /// The records of [`crate::Services::residents`].
     pub(crate) residents: Vec<Key>,
     /// Lent to one call of a session after the other, so that their actions need no allocation.
     pub(crate) spare_actions: SessionActions,
-    pub(crate) unfinished: Unfinished,
-    /// From when on freed memory may be given back again.
-    pub(crate) release_at: Time,
+    pub(crate) unfinished: UnfinishedInput,
     pub(crate) aliases: Aliases,
     pub(crate) detached: Detached,
-    events: Vec<Event>,
-    due: Vec<Key>,
-    tick_at: Time,
-    /// Keeps deadlines from being judged before sockets were read.
-    pub(crate) pause: Pause,
-    /// When the last turn ended.
-    idle_since: Time,
+    /// What the last poll has told; empty between turns.
+    pub(crate) events: Vec<Event>,
+    /// Whose timers have fired; empty between turns.
+    pub(crate) due: Vec<Key>,
+    pub(crate) clock: TurnClock,
     /// Whether its memory was used up at the end of the last turn.
-    is_full: bool,
-    /// When the turn began.
-    began: Time,
-    /// How long the last turn's writing took.
-    pub(crate) wrote: Span,
-}
-
-/// Connections with something to do.
-#[derive(Debug, Default)]
-pub(crate) struct Lists {
-    /// To be read.
-    pub(crate) read: Vec<Key>,
-    /// To be written.
-    pub(crate) write: Vec<Key>,
-    /// To be written once deliveries have waited for others to go along with them.
-    pub(crate) later: Later,
-    /// To have their kept input handled again.
-    pub(crate) again: Vec<Key>,
-    /// Carried by HTTP/2, to be read after those who may bring them something.
-    pub(crate) inbox: Vec<Key>,
-    /// Connections of HTTP/2 to be written after those who may have given them something.
-    pub(crate) hubs: Vec<Key>,
-}
-
-impl Lists {
-    pub(crate) fn read(&mut self, key: Key, flags: &mut Flags) {
-        if flags.raise(Flags::READ_LISTED) {
-            self.read.push(key);
-        }
-    }
-
-    /// Whether somebody is to be read.
-    fn has_reads(&self) -> bool {
-        !self.read.is_empty() || !self.inbox.is_empty()
-    }
-
-    pub(crate) fn inbox(&mut self, key: Key, flags: &mut Flags) {
-        if flags.raise(Flags::READ_LISTED) {
-            self.inbox.push(key);
-        }
-    }
-
-    pub(crate) fn write(&mut self, key: Key, flags: &mut Flags) {
-        if flags.raise(Flags::WRITE_LISTED) {
-            self.write.push(key);
-        }
-    }
-
-    pub(crate) fn again(&mut self, key: Key, flags: &mut Flags) {
-        if flags.raise(Flags::AGAIN_LISTED) {
-            self.again.push(key);
-        }
-    }
-}
-
-/// Whether a shard goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Call [`Shard::turn`] again.
-    Continue,
-    /// The node has stopped and this shard has no connections left.
-    Finished,
+    pub(crate) is_full: bool,
 }
 
 impl<D: Driver> Shard<D> {
@@ -147,7 +80,7 @@ impl<D: Driver> Shard<D> {
         let now = driver.now();
         let metrics = shared.metrics.get(id.index()).cloned();
         let secure = Secure::new(shared.options.tls.clone());
-        let mut shard = Shard {
+        Shard {
             id,
             metrics: metrics.unwrap_or_else(|| Arc::new(ShardMetrics::new([]))),
             broker: Broker::new(id, Arc::clone(&shared.services.broker)),
@@ -163,265 +96,27 @@ impl<D: Driver> Shard<D> {
             commands: Commands::new(),
             effects: Effects::default(),
             effects_spare: Effects::default(),
-            buffer: vec![0; crate::read::BUFFER_BYTES],
+            buffer: vec![0; crate::pool::BUFFER_BYTES],
             lists: Lists::default(),
             now,
-            accepting: crate::accept::Accepting::default(),
+            accepting: Accepting::default(),
             stopping: None,
             dates: Dates::default(),
             end_log: EndLog::default(),
             residents: Vec::new(),
             spare_actions: SessionActions::default(),
-            unfinished: Unfinished::default(),
-            release_at: now.time,
+            unfinished: UnfinishedInput::new(now.time),
             aliases: Aliases::default(),
             detached: Detached::default(),
             events: Vec::new(),
             due: Vec::new(),
-            tick_at: now.time + TICK,
-            pause: Pause::new(now.time),
-            idle_since: now.time,
+            clock: TurnClock::new(now.time),
             is_full: false,
-            began: now.time,
-            wrote: Span::ZERO,
-        };
-        shard.begin_store();
-        shard.open_residents();
-        shard
+        }
     }
 
     /// Connections on this shard now.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
-
-    /// Runs one turn, sleeping first if there is nothing to do.
-    ///
-    /// # Errors
-    /// When the operating system refuses to wait for events.
-    pub fn turn(&mut self) -> std::io::Result<Turn> {
-        self.poll()?;
-        self.accept();
-        self.take_notices();
-        self.handle_again();
-        // A shard that is behind slows the producers everywhere, and nothing else.
-        if self.post.flush() && !self.post.is_behind() {
-            self.read_all();
-        }
-        self.take_mail();
-        let has_unread = self.lists.has_reads() || self.accepting.has_work(self.now.time);
-        let judges = self.pause.may_judge(self.now.time, has_unread);
-        if judges {
-            self.expire_timers();
-        }
-        self.run_residents();
-        if judges {
-            self.tick();
-        }
-        self.work();
-        self.stop_some();
-        self.post.flush();
-        self.hand_over();
-        self.write_all();
-        self.run_deferred();
-        self.post.flush();
-        self.end_turn();
-        Ok(self.finished())
-    }
-
-    fn poll(&mut self) -> std::io::Result<()> {
-        let mut timeout = self.patience();
-        if !timeout.is_zero() && !self.post.doze(self.reads_wait()) {
-            timeout = Span::ZERO;
-        }
-        let mut events = std::mem::take(&mut self.events);
-        let polled = self.driver.poll(timeout, &mut events);
-        self.post.rise();
-        self.now = self.driver.now();
-        self.began = self.now.time;
-        self.post.begin_turn();
-        self.commands.begin_turn(self.now.time);
-        self.pause.begin_turn(self.now.time, events.len());
-        for event in events.drain(..) {
-            self.note(event);
-        }
-        self.events = events;
-        polled
-    }
-
-    /// How long the shard may sleep.
-    fn patience(&self) -> Span {
-        let lists = &self.lists;
-        if !lists.again.is_empty()
-            || !lists.write.is_empty()
-            || !lists.hubs.is_empty()
-            || self.broker.has_work()
-            || self.accepting.has_work(self.now.time)
-        {
-            return Span::ZERO;
-        }
-        if self.post.has_unsent() {
-            return FULL_RING_PAUSE;
-        }
-        if self.reads_wait() && !self.post.is_behind() {
-            return Span::ZERO;
-        }
-        let later = lists.later.next().map_or(Span::MAX, |end| end.since(self.idle_since));
-        let timers = self.pause.timeout().unwrap_or_else(|| {
-            let tick = self.tick_at.since(self.idle_since);
-            self.wheel.patience(self.idle_since).map_or(tick, |wheel| tick.min(wheel))
-        });
-        timers.min(later).min(self.residents_patience())
-    }
-
-    fn note(&mut self, event: Event) {
-        let (key, readable, writable, ended, broken) = match event {
-            Event::Accept(listener) => return self.accepting.note(listener),
-            Event::Stream { key, readable, writable, ended, broken } => {
-                (key, readable, writable, ended, broken)
-            }
-        };
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        let is_carried = connection.is_carried();
-        let flags = &mut connection.flags;
-        if broken && flags.has(Flags::PAUSED | Flags::HELD) && !is_carried {
-            // It would only be noticed when it is read again, which may be never.
-            self.discard(key, CloseCode::PeerGone);
-            return self.drain_effects();
-        }
-        if readable || ended {
-            flags.set(Flags::READABLE | if ended { Flags::PEER_ENDING } else { 0 });
-            self.lists.read(key, flags);
-        }
-        if writable {
-            flags.set(Flags::WRITABLE);
-            if connection.outgoing.is_some() || flags.has(Flags::BACKLOG | Flags::UNSENT) {
-                self.lists.write(key, flags);
-            }
-        }
-    }
-
-    fn take_notices(&mut self) {
-        let notices = self.post.door().map(crate::mailbox::Door::take_notices);
-        for notice in notices.unwrap_or_default() {
-            match notice {
-                Notice::Verified { session, result } => {
-                    self.broker.verified(self.now, session, result, &mut self.effects);
-                    self.drain_effects();
-                }
-                Notice::Store(news) => self.hear_store(news),
-                Notice::Secure(settings) => self.secure.settings = Some(settings),
-                Notice::Shutdown(grace) => self.begin_stop(grace),
-            }
-        }
-    }
-
-    fn take_mail(&mut self) {
-        // The post is moved out for the time of the call: handling a letter writes letters.
-        let mut letters = Vec::new();
-        self.post.receive(|from, letter| letters.push((from, letter)));
-        let mut handled = 0;
-        let mut letters = letters.into_iter();
-        for turn in 0usize.. {
-            if turn.is_multiple_of(AHEAD) && letters.len() > 1 {
-                let mail = letters.as_slice().iter().filter_map(|(_, letter)| letter.mail());
-                self.broker.expect_mail(mail);
-            }
-            let Some((from, letter)) = letters.next() else { break };
-            let weight = letter.weight();
-            match letter {
-                Letter::Broker(mail) => {
-                    self.broker.receive(self.now, from, mail, &mut self.effects);
-                    self.drain_effects();
-                }
-                Letter::Branch(connection, graft) => self.arrive_by_tunnel(*connection, graft),
-                Letter::Tunnel(letter) => self.hear_tunnel(from, letter),
-                Letter::Connection(connection, secured) => self.arrive(*connection, secured),
-                Letter::Alias(mail) => {
-                    self.take_alias_mail(*mail);
-                    self.drain_effects();
-                }
-            }
-            handled += weight;
-            if handled >= HANDLED_BYTES {
-                self.post.handled(std::mem::take(&mut handled));
-            }
-        }
-        self.post.handled(handled);
-    }
-
-    fn expire_timers(&mut self) {
-        let mut due = std::mem::take(&mut self.due);
-        self.wheel.expire(self.now.time, &mut due);
-        for key in due.drain(..) {
-            self.expire(key);
-        }
-        self.due = due;
-    }
-
-    fn tick(&mut self) {
-        if self.now.time < self.tick_at {
-            return;
-        }
-        self.tick_at = self.now.time + TICK;
-        self.broker.tick(self.now, &mut self.effects);
-        self.drain_effects();
-        self.sweep_detached();
-        self.metrics.set_broker(&self.broker.metrics());
-    }
-
-    /// What would have been too much for one call of the broker goes on, a slice each turn.
-    fn work(&mut self) {
-        if self.broker.has_work() {
-            self.broker.work(self.now, &mut self.effects);
-            self.drain_effects();
-        }
-    }
-
-    /// Operations that did not fit into the turns in which they came, within the budget of this one:
-    /// after everything was written, so that nobody waits for them who can be given something. Like
-    /// reading, they make mail, and wait while there is too much of that.
-    fn run_deferred(&mut self) {
-        if self.has_deferred() && !self.post.is_behind() {
-            self.broker.run_deferred(self.now, &mut self.effects);
-            self.drain_effects();
-        }
-    }
-
-    /// Whether there is something to read, or operations to do that were read before.
-    fn reads_wait(&self) -> bool {
-        self.lists.has_reads() || self.has_deferred()
-    }
-
-    fn has_deferred(&self) -> bool {
-        self.broker.has_deferred() || self.broker.views_have_work()
-    }
-
-    /// When the last turn ended.
-    pub(crate) fn idle_since(&self) -> Time {
-        self.idle_since
-    }
-
-    fn end_turn(&mut self) {
-        let is_full = self.broker.memory().is_full();
-        if std::mem::replace(&mut self.is_full, is_full) != is_full {
-            self.shared.note_full(is_full);
-        }
-        let end = self.driver.now().time;
-        self.metrics.turns.add(1);
-        self.metrics.turn_seconds.record(end.since(self.began));
-        // The clock was read again before writing, if there was anything to write.
-        let wrote = self.now.time > self.began;
-        self.wrote = if wrote { end.since(self.now.time) } else { Span::ZERO };
-        self.idle_since = end;
-    }
 }
-
-/// How often the broker does its housekeeping.
-const TICK: Span = Span::from_millis(50);
-/// Bytes of mail after which its senders hear that it has been handled.
-const HANDLED_BYTES: usize = 128 * 1024;
-/// How long to wait for a full ring: its reader is busy, not gone.
-const FULL_RING_PAUSE: Span = Span::from_micros(200);

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tiderace_base::ShardId;
 
-use crate::mailbox::Door;
 use crate::metrics::ShardMetrics;
 use crate::options::{Options, Services};
 use crate::sniff::Pin;
+use crate::waker::Door;
 
 /// One node's common knowledge.
 pub(crate) struct Shared {

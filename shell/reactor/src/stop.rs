@@ -5,26 +5,13 @@
 
 use std::sync::atomic::Ordering;
 
-use tiderace_base::{CloseCode, Key, Span, Time};
+use tiderace_base::{CloseCode, Key, Span};
 
-use crate::close::Farewell;
 use crate::driver::Driver;
-use crate::shard::{Shard, Turn};
-
-/// A shard that ends.
-#[derive(Debug)]
-pub(crate) struct Stopping {
-    begun: Time,
-    /// Within which all goodbyes are said.
-    pace: Span,
-    /// When the shard ends whatever is left.
-    deadline: Time,
-    /// Whose turn to end is still to come, in the order of their slots.
-    waiting: Vec<Key>,
-    total: usize,
-    /// Whether the node has been told that this shard has no connections.
-    reported: bool,
-}
+use crate::outcome::Farewell;
+use crate::shard::Shard;
+use crate::stopping::Stopping;
+use crate::turn::Turn;
 
 impl<D: Driver> Shard<D> {
     /// The node stops within `grace`.
@@ -35,18 +22,7 @@ impl<D: Driver> Shard<D> {
         self.accepting.stop();
         self.driver.stop_accepting();
         let waiting: Vec<Key> = self.connections.iter().map(|(key, _)| key).collect();
-        let total = waiting.len();
-        // What is left of the grace is for writing the last words.
-        let pace = (GOODBYE_SPACING * total as u32).min(grace * 3 / 4);
-        let begun = self.now.time;
-        self.stopping = Some(Stopping {
-            begun,
-            pace,
-            deadline: begun + grace,
-            waiting,
-            total,
-            reported: false,
-        });
+        self.stopping = Some(Stopping::begin(self.now.time, grace, waiting));
     }
 
     /// Says the goodbyes that are due.
@@ -55,17 +31,9 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let now = self.now.time;
-        let elapsed = now.since(stopping.begun);
-        let share = if stopping.pace.is_zero() {
-            1.0
-        } else {
-            (elapsed.as_secs_f64() / stopping.pace.as_secs_f64()).min(1.0)
-        };
-        let due = (stopping.total as f64 * share).ceil() as usize;
-        let left = stopping.total.saturating_sub(due).min(stopping.waiting.len());
-        let over = now >= stopping.deadline;
-        let mut ending = stopping.waiting.split_off(left);
-        if over || stopping.waiting.is_empty() {
+        let mut ending = stopping.take_due(now);
+        let over = stopping.is_over(now);
+        if over || stopping.has_said_all() {
             // Connections that arrived meanwhile, from a shard that knew of the stop later.
             ending.extend(self.connections.iter().map(|(key, _)| key));
         }
@@ -87,8 +55,7 @@ impl<D: Driver> Shard<D> {
         let Some(stopping) = &mut self.stopping else {
             return Turn::Continue;
         };
-        if self.connections.is_empty() && !stopping.reported {
-            stopping.reported = true;
+        if self.connections.is_empty() && stopping.report() {
             self.shared.unfinished.fetch_sub(1, Ordering::AcqRel);
             // The others wait for this one: let them look.
             for door in self.shared.doors.iter() {
@@ -96,12 +63,9 @@ impl<D: Driver> Shard<D> {
             }
         }
         let all = self.shared.unfinished.load(Ordering::Acquire) == 0;
-        if stopping.reported && (all && !unstored || self.now.time >= stopping.deadline) {
+        if stopping.is_reported() && (all && !unstored || stopping.is_over(self.now.time)) {
             return Turn::Finished;
         }
         Turn::Continue
     }
 }
-
-/// Ten thousand goodbyes a second and shard, if the grace allows.
-const GOODBYE_SPACING: Span = Span::from_micros(100);

@@ -7,11 +7,9 @@ use tiderace_base::{Close, CloseCode, Key};
 use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{Takeover, Ticket};
 
-use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Live, Stage, Transport};
 use crate::driver::Driver;
-use crate::metrics::Gauge;
-use crate::session::Ended;
+use crate::outcome::{Ended, Farewell};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -103,7 +101,7 @@ impl<D: Driver> Shard<D> {
         let Some(mut donor) = self.connections.remove(from) else {
             return;
         };
-        self.change_gauge(Some(Gauge::of(&donor.stage)), None);
+        self.change_gauge(Some(donor.stage.gauge()), None);
         self.uncount_backlog(donor.outgoing.as_deref());
         self.metrics.count_closed(CloseCode::Done);
         // Its address stays admitted: the connection goes on.
@@ -129,7 +127,7 @@ impl<D: Driver> Shard<D> {
         if record.input.is_some() || record.flags.has(Flags::PEER_ENDED) {
             self.lists.again(to, &mut record.flags);
         }
-        let before = Gauge::of(&record.stage);
+        let before = record.stage.gauge();
         let mut requests = None;
         if let Some(live) = record.live() {
             let carrier = std::mem::replace(&mut live.transport, transport);
@@ -137,7 +135,7 @@ impl<D: Driver> Shard<D> {
                 requests = Some(*carrier);
             }
         }
-        let after = Gauge::of(&record.stage);
+        let after = record.stage.gauge();
         self.change_gauge(Some(before), Some(after));
         if let Some(requests) = requests {
             self.dismiss_requests(to, requests, &CloseCode::Done.into());

@@ -7,10 +7,10 @@
 
 use tiderace_base::{CloseCode, Key, Time};
 
-use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::driver::Driver;
 use crate::options::Deadlines;
+use crate::outcome::Farewell;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -56,7 +56,7 @@ impl<D: Driver> Shard<D> {
     fn run_out(&mut self, key: Key) {
         let Deadlines { ping, frame, login, .. } = self.shared.options.deadlines;
         let is_handshaking = self.is_handshaking(key);
-        let pause = &self.pause;
+        let pause = &self.clock.pause;
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };

@@ -4,19 +4,14 @@
 //! what sessions keep until the rest comes. Little of it is the ordinary state of every second connection and
 //! is not counted. Invariant: the table has an entry for exactly those records that have [`Flags::COUNTED`].
 
-use std::collections::HashMap;
+use tiderace_base::{Close, CloseCode, Key, MemoryUse};
 
-use tiderace_base::{Close, CloseCode, Key, MemoryUse, Span};
-
-use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Live, Stage, Transport};
 use crate::driver::Driver;
-use crate::http::Work;
-use crate::requests::refusal;
+use crate::http_answer::refusal;
+use crate::http_stage::Work;
+use crate::outcome::Farewell;
 use crate::shard::Shard;
-
-/// What is counted, by the slot of the record.
-pub(crate) type Unfinished = HashMap<u32, (MemoryUse, usize)>;
 
 impl<S> Connection<S> {
     /// What its client has begun and not finished, in bytes, and whether that client has logged in.
@@ -72,7 +67,7 @@ impl<D: Driver> Shard<D> {
         connection.flags.set(Flags::COUNTED);
         let what = if is_known { MemoryUse::Input } else { MemoryUse::EarlyInput };
         let memory = self.broker.memory();
-        let before = self.unfinished.insert(key.slot, (what, bytes));
+        let before = self.unfinished.count(key.slot, what, bytes);
         if let Some((before, bytes)) = before {
             memory.refund(before, bytes);
         }
@@ -112,8 +107,7 @@ impl<D: Driver> Shard<D> {
     /// a while. When memory is short the system gets them back, but not so often that refusing becomes dear.
     fn release_freed(&mut self) {
         let Some(release) = self.shared.options.release_freed else { return };
-        if self.now.time >= self.release_at {
-            self.release_at = self.now.time + RELEASE_INTERVAL;
+        if self.unfinished.may_release(self.now.time) {
             release();
         }
     }
@@ -123,7 +117,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.flags.has(Flags::COUNTED) {
             connection.flags.clear(Flags::COUNTED);
-            if let Some((what, bytes)) = self.unfinished.remove(&key.slot) {
+            if let Some((what, bytes)) = self.unfinished.forget(key.slot) {
                 self.broker.memory().refund(what, bytes);
             }
         }
@@ -144,8 +138,6 @@ impl<S> Connection<S> {
     }
 }
 
-/// Time between two calls that give freed memory back.
-const RELEASE_INTERVAL: Span = Span::from_millis(100);
 /// Less is not counted.
 const COUNTED_BYTES_MIN: usize = 4096;
 /// What a client that has logged in is not refused for: one read. A publisher whose queue fills the memory

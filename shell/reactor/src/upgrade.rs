@@ -5,19 +5,10 @@
 use tiderace_base::{Now, ShardId};
 use tiderace_http1::{Connection, RequestHead, Response};
 use tiderace_websocket::handshake::{Policy, Rejection, UpgradeRequest, accept};
-use tiderace_websocket::{MessageKind, Opcode, write_header};
-use tiderace_wire::{MessageFraming, Protocol, Request, Route};
+use tiderace_wire::{Protocol, Request, Route};
 
 use crate::date::http_date;
 use crate::shared::Shared;
-
-/// How protocols mark their frames on WebSocket.
-pub(crate) static FRAMING: MessageFraming = MessageFraming {
-    id: 1,
-    text: |len, out| write_header(out, Opcode::from(MessageKind::Text), len, None),
-    binary: |len, out| write_header(out, Opcode::from(MessageKind::Binary), len, None),
-    armour: None,
-};
 
 /// What becomes of a request.
 #[derive(Debug, PartialEq, Eq)]

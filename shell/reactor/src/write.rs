@@ -12,11 +12,10 @@ use tiderace_base::limits::WRITE_BLOCK_BYTES;
 use tiderace_broker::Left;
 use tiderace_wire::{OutQueue, Output};
 
-use crate::close::Farewell;
 use crate::connection::{Flags, Stage};
 use crate::driver::Driver;
+use crate::outcome::{Farewell, internal_error};
 use crate::pool::Outgoing;
-use crate::session::internal_error;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {

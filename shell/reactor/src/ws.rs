@@ -9,11 +9,10 @@ use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_websocket::{CloseError, Event, MessageKind, encode_close, encode_ping, encode_pong};
 use tiderace_wire::{Incoming, Intake, Progress, SessionAction, SessionActions};
 
-use crate::close::Farewell;
 use crate::connection::{Flags, Live, Rest, Stage, Transport};
 use crate::departure::{Departure, Step};
 use crate::driver::Driver;
-use crate::session::{Called, Ended};
+use crate::outcome::{Called, Ended, Farewell};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {

@@ -1,13 +1,4 @@
-//! Tunnels: the streams of HTTP/2 connections, each carrying the connection of a record.
-//!
-//! ```text
-//!   DATA ─▶ inbox ─▶ read like a socket ─▶ the record's stage
-//!   DATA ◀─ as much as the client's window allows ◀─ written like a socket ◀─ the record's queue
-//! ```
-//! The record behaves as if it had a socket of HTTP/1.1: its first bytes are a request head made from
-//! HEADERS, the answer it writes is taken apart into HEADERS and DATA. Invariants: the client's window is
-//! opened again only for bytes that the record has read; what the client's window does not allow stays in
-//! the record's queue, so that back-pressure is what it is for sockets. An idle tunnel has no buffers.
+//! The streams of a shard's HTTP/2 connections, and the ends, here, of those of other shards.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,25 +8,22 @@ use tiderace_base::{Key, ShardId, Slab};
 use tiderace_http2::{AnswerReader, AnswerStep, Body, Received, Stream};
 use tiderace_wire::OutQueue;
 
-use crate::connection::{Connection, Flags};
-use crate::driver::Driver;
-use crate::mailbox::Post;
-use crate::relay::{Branch, Relay};
-use crate::shard::Shard;
+use crate::h2::letters::{Graft, TunnelLetter};
+use crate::mailbox::{Letter, Post};
 
 /// The tunnels of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Tunnels {
-    slab: Slab<Tunnel>,
+    pub(crate) slab: Slab<Tunnel>,
     /// The ends, here, of tunnels of other shards.
     pub(crate) branches: Slab<Branch>,
     /// By the slot of the record that each carries.
-    places: HashMap<u32, Place>,
+    pub(crate) places: HashMap<u32, Place>,
 }
 
 /// What carries a record.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+pub(crate) enum Place {
     Tunnel(Key),
     Branch(Key),
 }
@@ -46,21 +34,21 @@ pub(crate) struct Tunnel {
     /// The record that it carries, or where that went.
     pub(crate) end: End,
     /// What has come and was not read.
-    inbox: Vec<u8>,
+    pub(crate) inbox: Vec<u8>,
     /// Bytes of the client's window that are to be given back when the inbox is read.
-    owed: usize,
+    pub(crate) owed: usize,
     /// Bytes of its record's queue that the hub counts.
     pub(crate) counted: usize,
     /// Whether the client has said all.
-    is_ended: bool,
+    pub(crate) is_ended: bool,
     /// Whether that is an end for the record: that of a request is none.
-    is_duplex: bool,
+    pub(crate) is_duplex: bool,
     /// The record of the HTTP/2 connection, and the place among its tunnels.
     pub(crate) hub: Key,
     pub(crate) place: usize,
-    body: Body,
-    stream: Stream,
-    answer: AnswerReader,
+    pub(crate) body: Body,
+    pub(crate) stream: Stream,
+    pub(crate) answer: AnswerReader,
 }
 
 /// Where a tunnel leads.
@@ -158,7 +146,7 @@ impl Tunnels {
     }
 
     /// The tunnel that carries a record.
-    fn of(&mut self, record: Key) -> Option<Carrier<'_>> {
+    pub(crate) fn of(&mut self, record: Key) -> Option<Carrier<'_>> {
         match *self.places.get(&record.slot)? {
             Place::Tunnel(key) => self.slab.get_mut(key).map(Carrier::Tunnel),
             Place::Branch(key) => self.branches.get_mut(key).map(Carrier::Branch),
@@ -177,7 +165,7 @@ impl Tunnels {
         }
     }
 
-    fn take(&mut self, record: Key) -> Taken {
+    pub(crate) fn take(&mut self, record: Key) -> Taken {
         match self.places.remove(&record.slot) {
             Some(Place::Tunnel(key)) => self.slab.remove(key).map_or(Taken::Nothing, Taken::Tunnel),
             Some(Place::Branch(key)) => {
@@ -189,13 +177,13 @@ impl Tunnels {
 }
 
 /// What carries a record, to be worked with.
-enum Carrier<'a> {
+pub(crate) enum Carrier<'a> {
     Tunnel(&'a mut Tunnel),
     Branch(&'a mut Branch),
 }
 
 /// What carried a record.
-enum Taken {
+pub(crate) enum Taken {
     Tunnel(Tunnel),
     Branch(Branch),
     Nothing,
@@ -230,7 +218,7 @@ impl Tunnel {
     }
 
     /// Fills `space` with what has come; how much that is, and how much of the client's windows is free again.
-    fn read(&mut self, space: &mut [u8]) -> io::Result<(usize, usize)> {
+    pub(crate) fn read(&mut self, space: &mut [u8]) -> io::Result<(usize, usize)> {
         let count = read_inbox(&mut self.inbox, self.is_ended && self.is_duplex, space)?;
         Ok((count, self.release(count)))
     }
@@ -302,7 +290,7 @@ impl Tunnel {
         Ok(has_room)
     }
 
-    fn send_batch(&mut self, batch: &mut Vec<u8>, is_last: bool) -> Result<(), Broken> {
+    pub(crate) fn send_batch(&mut self, batch: &mut Vec<u8>, is_last: bool) -> Result<(), Broken> {
         if batch.is_empty() || self.stream.send(std::mem::take(batch).into(), is_last) {
             return Ok(());
         }
@@ -333,97 +321,80 @@ pub(crate) enum Broken {
     Answer,
 }
 
-impl<D: Driver> Shard<D> {
-    /// Reads from a record's tunnel.
-    pub(crate) fn read_tunnel(&mut self, key: Key, space: &mut [u8]) -> io::Result<usize> {
-        match self.tunnels.of(key) {
-            Some(Carrier::Tunnel(tunnel)) => {
-                let read = tunnel.read(space);
-                let hub = tunnel.hub;
-                self.count_read(hub, read.as_ref().map_or(0, |(_, released)| *released));
-                self.rouse_hub(hub);
-                read.map(|(count, _)| count)
-            }
-            Some(Carrier::Branch(branch)) => branch.read(space, &mut self.post),
-            None => Err(io::ErrorKind::WouldBlock.into()),
+/// The near end: what a tunnel is without its record.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    pub(crate) shard: ShardId,
+    /// Where the record is, when that is known.
+    pub(crate) branch: Option<Key>,
+    /// What the record has said and the client's window does not allow yet.
+    pub(crate) unsent: OutQueue,
+    /// Whether the record has said all.
+    pub(crate) is_finished: bool,
+    /// Whether the record knows that the client has.
+    pub(crate) is_told: bool,
+}
+
+impl Relay {
+    pub(crate) fn new(shard: ShardId) -> Relay {
+        Relay { shard, branch: None, unsent: OutQueue::new(), is_finished: false, is_told: false }
+    }
+}
+
+/// The far end: what carries a record away from its tunnel.
+#[derive(Debug)]
+pub(crate) struct Branch {
+    pub(crate) record: Key,
+    pub(crate) graft: Graft,
+    pub(crate) inbox: Vec<u8>,
+    pub(crate) is_ended: bool,
+    /// Bytes that may be under way to the tunnel.
+    pub(crate) credit: usize,
+}
+
+impl Branch {
+    /// Fills `space` with what has come.
+    pub(crate) fn read<S>(&mut self, space: &mut [u8], post: &mut Post<S>) -> io::Result<usize> {
+        let count = read_inbox(&mut self.inbox, self.is_ended && self.graft.is_duplex, space)?;
+        let tunnel = self.graft.tunnel;
+        if count > 0 {
+            self.tell(TunnelLetter::Taken { tunnel, bytes: count }, post);
         }
+        Ok(count)
     }
 
-    /// Writes a record's queue to its tunnel and says how many bytes went.
-    pub(crate) fn write_tunnel(&mut self, key: Key) -> io::Result<usize> {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return Ok(0);
-        };
-        let Some(outgoing) = &mut connection.outgoing else {
-            return Ok(0);
-        };
-        let before = outgoing.queue.len();
-        let (sent, hub) = match self.tunnels.of(key) {
-            Some(Carrier::Tunnel(tunnel)) => (tunnel.send(&mut outgoing.queue), Some(tunnel.hub)),
-            Some(Carrier::Branch(branch)) => {
-                (Ok(branch.send(&mut outgoing.queue, &mut self.post)), None)
-            }
-            None => return Ok(0),
-        };
-        let count = before - outgoing.queue.len();
-        if sent == Ok(false) {
-            connection.flags.clear(Flags::WRITABLE);
+    /// Sends what the credit allows; false if it allows no more.
+    pub(crate) fn send<S>(&mut self, queue: &mut OutQueue, post: &mut Post<S>) -> bool {
+        let mut bytes = Vec::new();
+        while !queue.is_empty() && self.credit > 0 {
+            let block = queue.take(self.credit);
+            self.credit -= block.len();
+            bytes.push(block);
         }
-        if let Some(hub) = hub {
-            self.rouse_hub(hub);
-            self.count_tunnel(key);
+        let tunnel = self.graft.tunnel;
+        if !bytes.is_empty() {
+            self.tell(TunnelLetter::Said { tunnel, bytes }, post);
         }
-        match sent {
-            Ok(_) => Ok(count),
-            Err(Broken::Stream) => Err(io::ErrorKind::BrokenPipe.into()),
-            Err(Broken::Answer) => {
-                tracing::error!(event = "http2-answer-invalid", "an answer cannot be sent");
-                Err(io::ErrorKind::InvalidData.into())
-            }
-        }
+        queue.is_empty()
     }
 
-    /// Counts what waits in a record's queue for the client to take.
-    pub(crate) fn count_tunnel(&mut self, key: Key) {
-        let queued = |connection: &Connection<D::Stream>| {
-            connection.outgoing.as_ref().map_or(0, |outgoing| outgoing.queue.len())
-        };
-        let after = self.connections.get(key).map_or(0, queued);
-        if let Some(Carrier::Tunnel(tunnel)) = self.tunnels.of(key)
-            && tunnel.counted != after
-        {
-            let before = std::mem::replace(&mut tunnel.counted, after);
-            let hub = tunnel.hub;
-            self.count_unsent(hub, before, after);
-        }
+    /// Nothing more will be sent.
+    pub(crate) fn finish<S>(&mut self, post: &mut Post<S>) {
+        self.tell(TunnelLetter::Finished { tunnel: self.graft.tunnel }, post);
     }
 
-    /// Our side of a record's tunnel ends; false if that takes its time, and the record goes when it is
-    /// done.
-    pub(crate) fn finish_tunnel(&mut self, key: Key) -> bool {
-        match self.tunnels.of(key) {
-            Some(Carrier::Tunnel(tunnel)) => tunnel.stream.finish(),
-            Some(Carrier::Branch(branch)) => {
-                branch.finish(&mut self.post);
-                return false;
-            }
-            None => {}
-        }
-        true
+    /// A client has logged in.
+    pub(crate) fn tell_login<S>(&self, post: &mut Post<S>) {
+        self.tell(TunnelLetter::LoggedIn { tunnel: self.graft.tunnel }, post);
     }
 
-    /// The record of a tunnel goes: its stream ends, or is reset if it has not come to its end.
-    pub(crate) fn forget_tunnel(&mut self, key: Key) {
-        match self.tunnels.take(key) {
-            Taken::Tunnel(tunnel) => {
-                self.metrics.http2_streams.sub(1);
-                self.count_unsent(tunnel.hub, tunnel.counted, 0);
-                self.count_read(tunnel.hub, tunnel.owed);
-                self.leave_hub(tunnel.hub, tunnel.place);
-            }
-            Taken::Branch(branch) => branch.leave(&mut self.post),
-            Taken::Nothing => {}
-        }
+    /// The record has gone.
+    pub(crate) fn leave<S>(self, post: &mut Post<S>) {
+        self.tell(TunnelLetter::Gone { tunnel: self.graft.tunnel }, post);
+    }
+
+    pub(crate) fn tell<S>(&self, letter: TunnelLetter, post: &mut Post<S>) {
+        post.send(self.graft.home, Letter::Tunnel(letter));
     }
 }
 

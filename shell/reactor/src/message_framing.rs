@@ -1,11 +1,21 @@
-//! The framing of streamed answers: HTTP chunks (RFC 9112 section 7.1), so that clients and proxies
-//! pass every piece on as it comes and can tell the end of the answer from a cut.
+//! How transports mark the frames of protocols: WebSocket messages, and for streamed answers HTTP chunks
+//! (RFC 9112 section 7.1), so that clients and proxies pass every piece on as it comes and can tell the end
+//! of the answer from a cut.
 //!
 //! Invariant: no piece becomes an empty chunk, which would end the answer.
 
 use std::io::Write;
 
+use tiderace_websocket::{MessageKind, Opcode, write_header};
 use tiderace_wire::MessageFraming;
+
+/// How protocols mark their frames on WebSocket.
+pub(crate) static FRAMING: MessageFraming = MessageFraming {
+    id: 1,
+    text: |len, out| write_header(out, Opcode::from(MessageKind::Text), len, None),
+    binary: |len, out| write_header(out, Opcode::from(MessageKind::Binary), len, None),
+    armour: None,
+};
 
 /// One chunk for each piece that a session writes.
 pub(crate) static CHUNKS: MessageFraming =

@@ -9,12 +9,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, ShardId};
-use tiderace_wire::{ALIAS_BYTES_MAX, ALIAS_BYTES_MIN, Ticket};
-
-use crate::driver::Driver;
-use crate::mailbox::Letter;
-use crate::shard::Shard;
+use tiderace_base::{CloseCode, Key, ShardId};
+use tiderace_wire::Ticket;
 
 /// An alias within its protocol.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -80,7 +76,7 @@ impl Alias {
 
 impl Aliases {
     /// Gives an alias to a session, unless another one has it.
-    fn give(
+    pub(crate) fn give(
         &mut self,
         alias: Alias,
         ticket: Ticket,
@@ -97,108 +93,59 @@ impl Aliases {
         Ok(())
     }
 
-    fn release(&mut self, alias: &Alias, ticket: Ticket) {
+    pub(crate) fn release(&mut self, alias: &Alias, ticket: Ticket) {
         if self.known.get(alias).is_some_and(|entry| entry.ticket == ticket) {
             self.known.remove(alias);
         }
     }
 
     /// The session that has an alias, for somebody who has shown to be that principal, or nobody.
-    fn find(&self, alias: &Alias, principal: Option<&str>) -> Option<Ticket> {
+    pub(crate) fn find(&self, alias: &Alias, principal: Option<&str>) -> Option<Ticket> {
         let entry = self.known.get(alias)?;
         principal.is_none_or(|name| name == &*entry.principal).then_some(entry.ticket)
+    }
+
+    /// Whether a session has one, or has asked for one.
+    pub(crate) fn holds(&self, session: Key) -> bool {
+        self.held.contains_key(&session)
+    }
+
+    /// A session asks for one.
+    pub(crate) fn hold(&mut self, session: Key, alias: Alias, ticket: Ticket) {
+        self.held.insert(session, (alias, ticket));
+    }
+
+    /// A session has ended, or has not got the one that it asked for.
+    pub(crate) fn let_go(&mut self, session: Key) -> Option<(Alias, Ticket)> {
+        if self.held.is_empty() {
+            return None;
+        }
+        self.held.remove(&session)
+    }
+
+    /// A session is to be told whether it has the one that it asked for.
+    pub(crate) fn answer(&mut self, session: Key, outcome: Result<(), CloseCode>) {
+        self.answers.push((session, outcome));
+    }
+
+    /// A connection is to be told which session it looks for.
+    pub(crate) fn note_found(&mut self, seeker: Key, ticket: Option<Ticket>) {
+        self.found.push((seeker, ticket));
+    }
+
+    /// Those that sessions have not been told.
+    pub(crate) fn take_answers(&mut self) -> Vec<(Key, Result<(), CloseCode>)> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Those that connections have not been told.
+    pub(crate) fn take_found(&mut self) -> Vec<(Key, Option<Ticket>)> {
+        std::mem::take(&mut self.found)
     }
 
     /// Whether sessions or connections wait to be told.
     pub(crate) fn has_answers(&self) -> bool {
         !self.answers.is_empty() || !self.found.is_empty()
-    }
-}
-
-impl<D: Driver> Shard<D> {
-    /// A session asks to be known by an alias.
-    pub(crate) fn ask_alias(&mut self, key: Key, bytes: Box<[u8]>) {
-        if !(ALIAS_BYTES_MIN..=ALIAS_BYTES_MAX).contains(&bytes.len()) {
-            return self.aliases.answers.push((key, Err(CloseCode::BadAlias)));
-        }
-        let Some(live) = self.connections.get_mut(key).and_then(|record| record.live()) else {
-            return;
-        };
-        let (protocol, id) = (live.protocol, live.id);
-        let secret = live.session.secret().filter(|_| live.session.is_established());
-        let named = secret.zip(self.broker.principal_name(id));
-        let Some((secret, principal)) = named.filter(|_| !self.aliases.held.contains_key(&key))
-        else {
-            return self.aliases.answers.push((key, Err(CloseCode::BadAlias)));
-        };
-        let alias = Alias { protocol, bytes };
-        let ticket = Ticket { shard: self.id, key, secret };
-        self.aliases.held.insert(key, (alias.clone(), ticket));
-        let home = alias.home(self.shared.doors.len());
-        self.post_alias(home, AliasMail::Ask { alias, ticket, principal });
-    }
-
-    /// A session ends: its alias is free.
-    pub(crate) fn release_alias(&mut self, key: Key) {
-        if self.aliases.held.is_empty() {
-            return;
-        }
-        if let Some((alias, ticket)) = self.aliases.held.remove(&key) {
-            let home = alias.home(self.shared.doors.len());
-            self.post_alias(home, AliasMail::Release { alias, ticket });
-        }
-    }
-
-    /// A connection looks for the session that has an alias; it is told by [`Shard::found`].
-    pub(crate) fn find_alias(&mut self, seeker: Key, alias: Alias, principal: Option<Arc<str>>) {
-        let home = alias.home(self.shared.doors.len());
-        let mail = AliasMail::Find { alias, principal, shard: self.id, seeker };
-        self.post_alias(home, mail);
-    }
-
-    fn post_alias(&mut self, to: ShardId, mail: AliasMail) {
-        match to == self.id {
-            true => self.take_alias_mail(mail),
-            false => self.post.send(to, Letter::Alias(Box::new(mail))),
-        }
-    }
-
-    /// Takes mail about aliases; answers to sessions here wait for [`Shard::answer_aliases`].
-    pub(crate) fn take_alias_mail(&mut self, mail: AliasMail) {
-        match mail {
-            AliasMail::Ask { alias, ticket, principal } => {
-                let most = self.shared.options.connections_max;
-                let outcome = self.aliases.give(alias, ticket, principal, most);
-                let answer = AliasMail::Answer { session: ticket.key, outcome };
-                self.post_alias(ticket.shard, answer);
-            }
-            AliasMail::Answer { session, outcome } => self.aliases.answers.push((session, outcome)),
-            AliasMail::Find { alias, principal, shard, seeker } => {
-                let ticket = self.aliases.find(&alias, principal.as_deref());
-                self.post_alias(shard, AliasMail::Found { seeker, ticket });
-            }
-            AliasMail::Found { seeker, ticket } => self.aliases.found.push((seeker, ticket)),
-            AliasMail::Release { alias, ticket } => self.aliases.release(&alias, ticket),
-        }
-    }
-
-    /// Tells sessions whether they have the aliases that they asked for, and connections where the
-    /// sessions are that they look for.
-    pub(crate) fn answer_aliases(&mut self) {
-        for (seeker, ticket) in std::mem::take(&mut self.aliases.found) {
-            self.found(seeker, ticket);
-        }
-        for (key, outcome) in std::mem::take(&mut self.aliases.answers) {
-            if outcome.is_err_and(|code| code != CloseCode::BadAlias) {
-                self.aliases.held.remove(&key);
-            }
-            let outcome = outcome.map_err(Close::from);
-            let called =
-                self.call(key, |session, now, context| session.aliased(now, outcome, context));
-            self.settle(key, called);
-            self.wake_input(key);
-            self.rearm(key);
-        }
     }
 }
 

@@ -10,137 +10,14 @@
 //! Invariants: in each direction no more is under way than the client's window, or the credit, allows;
 //! letters between two shards keep their order. A record moves so once: its answer ends the stream.
 
-use std::io;
-
-use bytes::Bytes;
 use tiderace_base::{CloseCode, Key, ShardId};
-use tiderace_wire::OutQueue;
 
 use crate::connection::{Connection, Flags, Stage};
 use crate::driver::Driver;
-use crate::mailbox::{Letter, Post};
-use crate::metrics::Gauge;
+use crate::h2::letters::{Graft, TunnelLetter};
+use crate::h2::streams::{Branch, End, Looked};
+use crate::mailbox::Letter;
 use crate::shard::Shard;
-use crate::tunnel::{End, Looked, read_inbox};
-
-/// What a record takes along that a tunnel carries.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Graft {
-    home: ShardId,
-    tunnel: Key,
-    is_duplex: bool,
-}
-
-/// What tunnels and branches tell each other; the key is the other's.
-#[derive(Debug)]
-pub(crate) enum TunnelLetter {
-    /// The record has arrived; its branch is this.
-    Bound { tunnel: Key, branch: Key },
-    /// So many bytes have been read.
-    Taken { tunnel: Key, bytes: usize },
-    /// A client has logged in on the record.
-    LoggedIn { tunnel: Key },
-    /// These are to be sent.
-    Said { tunnel: Key, bytes: Vec<Bytes> },
-    /// Nothing follows them.
-    Finished { tunnel: Key },
-    /// The record is gone.
-    Gone { tunnel: Key },
-    /// These have come, and whether nothing follows.
-    Came { branch: Key, bytes: Vec<u8>, is_ended: bool },
-    /// So many bytes have been sent.
-    Room { branch: Key, bytes: usize },
-    /// The stream is over.
-    Over { branch: Key },
-}
-
-impl TunnelLetter {
-    /// The bytes it carries.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            TunnelLetter::Said { bytes, .. } => bytes.iter().map(Bytes::len).sum(),
-            TunnelLetter::Came { bytes, .. } => bytes.len(),
-            _ => 0,
-        }
-    }
-}
-
-/// The near end: what a tunnel is without its record.
-#[derive(Debug)]
-pub(crate) struct Relay {
-    shard: ShardId,
-    /// Where the record is, when that is known.
-    branch: Option<Key>,
-    /// What the record has said and the client's window does not allow yet.
-    unsent: OutQueue,
-    /// Whether the record has said all.
-    is_finished: bool,
-    /// Whether the record knows that the client has.
-    is_told: bool,
-}
-
-impl Relay {
-    pub(crate) fn new(shard: ShardId) -> Relay {
-        Relay { shard, branch: None, unsent: OutQueue::new(), is_finished: false, is_told: false }
-    }
-}
-
-/// The far end: what carries a record away from its tunnel.
-#[derive(Debug)]
-pub(crate) struct Branch {
-    pub(crate) record: Key,
-    graft: Graft,
-    inbox: Vec<u8>,
-    is_ended: bool,
-    /// Bytes that may be under way to the tunnel.
-    credit: usize,
-}
-
-impl Branch {
-    /// Fills `space` with what has come.
-    pub(crate) fn read<S>(&mut self, space: &mut [u8], post: &mut Post<S>) -> io::Result<usize> {
-        let count = read_inbox(&mut self.inbox, self.is_ended && self.graft.is_duplex, space)?;
-        let tunnel = self.graft.tunnel;
-        if count > 0 {
-            self.tell(TunnelLetter::Taken { tunnel, bytes: count }, post);
-        }
-        Ok(count)
-    }
-
-    /// Sends what the credit allows; false if it allows no more.
-    pub(crate) fn send<S>(&mut self, queue: &mut OutQueue, post: &mut Post<S>) -> bool {
-        let mut bytes = Vec::new();
-        while !queue.is_empty() && self.credit > 0 {
-            let block = queue.take(self.credit);
-            self.credit -= block.len();
-            bytes.push(block);
-        }
-        let tunnel = self.graft.tunnel;
-        if !bytes.is_empty() {
-            self.tell(TunnelLetter::Said { tunnel, bytes }, post);
-        }
-        queue.is_empty()
-    }
-
-    /// Nothing more will be sent.
-    pub(crate) fn finish<S>(&mut self, post: &mut Post<S>) {
-        self.tell(TunnelLetter::Finished { tunnel: self.graft.tunnel }, post);
-    }
-
-    /// A client has logged in.
-    pub(crate) fn tell_login<S>(&self, post: &mut Post<S>) {
-        self.tell(TunnelLetter::LoggedIn { tunnel: self.graft.tunnel }, post);
-    }
-
-    /// The record has gone.
-    pub(crate) fn leave<S>(self, post: &mut Post<S>) {
-        self.tell(TunnelLetter::Gone { tunnel: self.graft.tunnel }, post);
-    }
-
-    fn tell<S>(&self, letter: TunnelLetter, post: &mut Post<S>) {
-        post.send(self.graft.home, Letter::Tunnel(letter));
-    }
-}
 
 impl<D: Driver> Shard<D> {
     /// Whether a record is carried by a tunnel of another shard, so that it cannot move again.
@@ -171,7 +48,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn arrive_by_tunnel(&mut self, connection: Connection<D::Stream>, graft: Graft) {
         let starting = matches!(connection.stage, Stage::Starting(_));
         let seeking = matches!(connection.stage, Stage::Seeking(_));
-        let gauge = Gauge::of(&connection.stage);
+        let gauge = connection.stage.gauge();
         let record = self.connections.insert(connection);
         self.change_gauge(None, Some(gauge));
         let credit = CREDIT_BYTES;

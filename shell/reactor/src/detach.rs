@@ -6,53 +6,16 @@
 //! they hold only so many bytes; none waits longer than its own deadline and the node's. Each shard has
 //! an equal share of these limits, so none is asked of another.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Span, Time};
+use tiderace_base::{Close, CloseCode, Key, Span};
 use tiderace_websocket::encode_close;
 
-use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Stage, Transport};
 use crate::driver::Driver;
 use crate::metrics::Gauge;
-use crate::options::DetachedLimits;
+use crate::outcome::Farewell;
 use crate::shard::Shard;
-
-/// The detached sessions of one shard.
-#[derive(Debug, Default)]
-pub(crate) struct Detached {
-    sessions: HashMap<Key, Arc<str>>,
-    principals: HashMap<Arc<str>, usize>,
-    swept_at: Time,
-}
-
-impl Detached {
-    /// Whether there is room for another session of a principal.
-    fn admits(&self, principal: &str, limits: &DetachedLimits, shards: usize) -> bool {
-        let share = |limit: usize| limit.div_ceil(shards.max(1));
-        let of_principal = self.principals.get(principal).copied().unwrap_or(0);
-        self.sessions.len() < share(limits.sessions_max)
-            && of_principal < share(limits.sessions_per_principal_max)
-    }
-
-    fn add(&mut self, key: Key, principal: Arc<str>) {
-        *self.principals.entry(principal.clone()).or_default() += 1;
-        self.sessions.insert(key, principal);
-    }
-
-    /// A session is not detached any more.
-    pub(crate) fn remove(&mut self, key: Key) {
-        let Some(principal) = self.sessions.remove(&key) else { return };
-        if let Some(count) = self.principals.get_mut(&principal) {
-            *count -= 1;
-            if *count == 0 {
-                self.principals.remove(&principal);
-            }
-        }
-    }
-}
 
 impl<D: Driver> Shard<D> {
     /// The connection of a session ends. If that is nobody's wish and the session lives on without one,
@@ -163,27 +126,26 @@ impl<D: Driver> Shard<D> {
     /// A session is carried in another way from now on.
     pub(crate) fn set_transport(&mut self, key: Key, transport: Transport) {
         let Some(record) = self.connections.get_mut(key) else { return };
-        let before = Gauge::of(&record.stage);
+        let before = record.stage.gauge();
         if let Some(live) = record.live() {
             live.transport = transport;
         }
-        let after = Gauge::of(&record.stage);
+        let after = record.stage.gauge();
         self.change_gauge(Some(before), Some(after));
     }
 
     /// Ends detached sessions, those that hold most first, until they hold no more than they may.
     pub(crate) fn sweep_detached(&mut self) {
-        if self.detached.sessions.is_empty() || self.now.time < self.detached.swept_at {
+        if !self.detached.is_sweep_due(self.now.time, SWEEP) {
             return;
         }
-        self.detached.swept_at = self.now.time + SWEEP;
         let shards = self.shared.doors.len().max(1);
         let most = self.shared.options.detached.bytes_max.div_ceil(shards);
         let mut held = Vec::new();
-        for key in self.detached.sessions.keys() {
-            if let Some(Connection { stage: Stage::Live(live), .. }) = self.connections.get(*key) {
+        for key in self.detached.keys() {
+            if let Some(Connection { stage: Stage::Live(live), .. }) = self.connections.get(key) {
                 let kept = catch_unwind(AssertUnwindSafe(|| live.session.kept_bytes()));
-                held.push((kept.unwrap_or(0) + self.broker.backlog_bytes(live.id), *key));
+                held.push((kept.unwrap_or(0) + self.broker.backlog_bytes(live.id), key));
             }
         }
         let mut bytes: usize = held.iter().map(|(bytes, _)| *bytes).sum();

@@ -15,50 +15,15 @@ use tiderace_http2::{
     Accepted, AnswerHead, AnswerReader, Body, Engine, Flood, Over, Refusal, Watch, write_request,
 };
 
-use crate::close::Farewell;
 use crate::connection::{Connection, Flags, Stage};
 use crate::departure::Step;
 use crate::driver::Driver;
-use crate::http::Work;
+use crate::h2::connection::Hub;
+use crate::h2::streams::{Beginning, End, Looked};
+use crate::http_stage::Work;
 use crate::metrics::Gauge;
+use crate::outcome::Farewell;
 use crate::shard::Shard;
-use crate::tunnel::{Beginning, End, Looked};
-
-/// One connection of HTTP/2.
-#[derive(Debug)]
-pub(crate) struct Hub {
-    engine: Engine,
-    watch: Watch,
-    /// Bytes at the front of the input that the watch has seen and the engine has not.
-    seen: usize,
-    pub(crate) tunnels: Vec<Key>,
-    /// When it ends unless it gets a tunnel.
-    idle_by: Time,
-    /// Whether something has begun to come and was not whole at the last look.
-    is_within: bool,
-    /// Whether it ends with its last tunnel.
-    is_draining: bool,
-    /// Bytes that wait to be taken by the client, over all tunnels.
-    unsent: usize,
-    /// Bytes of the client's windows that are used: what has come on all tunnels and was not read.
-    held: usize,
-    /// Whether something that it carries has logged in.
-    is_known: bool,
-    /// Records with requests that wait until those are fewer.
-    waiting: Vec<Key>,
-}
-
-impl Hub {
-    /// What is held of what the client has sent, and whether it has logged in.
-    pub(crate) fn held(&self) -> (usize, bool) {
-        (self.held, self.is_known)
-    }
-
-    /// What may wait for the client on all streams before its next request is answered.
-    fn unsent_max(&self) -> usize {
-        if self.is_known { UNSENT_BYTES_MAX } else { WRITE_BLOCK_BYTES }
-    }
-}
 
 impl<D: Driver> Shard<D> {
     /// The connection's first bytes are the preface of HTTP/2.
@@ -505,8 +470,6 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// What may wait for a client that has logged in.
-const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 /// What the head of a request takes as a rule.
 const HEAD_BYTES: usize = 512;
 /// What an engine may still say when its connection ends.

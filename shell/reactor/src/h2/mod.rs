@@ -1,0 +1,8 @@
+//! HTTP/2: its connections, and what its streams carry.
+
+mod carry;
+pub(crate) mod connection;
+mod drive;
+pub(crate) mod letters;
+mod remote;
+pub(crate) mod streams;

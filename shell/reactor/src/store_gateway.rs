@@ -1,0 +1,62 @@
+//! What a shard and the store tell each other.
+//!
+//! The store itself is behind [`Keeper`]: it works on a thread of its own, and its answers come back
+//! as events, as those of logins do. Invariants: a shard's records are handed over in their order,
+//! once a turn; while a batch waits for room none follows it; the shard never waits.
+
+use std::sync::Arc;
+
+use tiderace_base::{Now, ShardId};
+use tiderace_broker::{Broker, StoreRecord};
+
+use crate::waker::{Door, Notice, StoreNews};
+
+/// Keeps what is to survive.
+pub trait Keeper: Send + Sync {
+    /// A shard begins, on its own thread: gives its broker what has survived, and is given a way
+    /// back for the answers.
+    fn begin(
+        &self,
+        shard: ShardId,
+        now: Now,
+        broker: &mut Broker,
+        answers: StoreAnswers,
+    ) -> Box<dyn ShardStore>;
+}
+
+/// The store as one shard sees it.
+pub trait ShardStore {
+    /// Hands over what had to wait; false if it still has to.
+    fn flush(&mut self) -> bool;
+
+    /// Takes records, the last of which has that number; called only after a [`ShardStore::flush`]
+    /// that left nothing. Must return at once.
+    fn submit(&mut self, up_to: u64, records: Vec<StoreRecord>);
+}
+
+/// The way back from the store to a shard; cheap to clone.
+#[derive(Clone)]
+pub struct StoreAnswers {
+    shard: ShardId,
+    doors: Arc<[Door]>,
+}
+
+impl StoreAnswers {
+    /// The way back to a shard.
+    pub(crate) fn new(shard: ShardId, doors: Arc<[Door]>) -> StoreAnswers {
+        StoreAnswers { shard, doors }
+    }
+
+    /// Tells the shard; any thread may. Wakes it, and never blocks for long.
+    pub fn tell(&self, news: StoreNews) {
+        if let Some(door) = self.doors.get(self.shard.index()) {
+            door.notify(Notice::Store(news));
+        }
+    }
+}
+
+impl std::fmt::Debug for StoreAnswers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreAnswers").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,258 @@
+//! One turn of an event loop: poll, read all, handle all, mail, timers, write all, send mail.
+//!
+//! Batching comes from the structure of the turn: all that arrived is handled before anything is written,
+//! and each connection gets at most one write per turn. Invariants: effects are drained before the next
+//! input; the shard sleeps only when every list is empty and no mail waits.
+
+use std::sync::Arc;
+
+use tiderace_base::{CloseCode, ShardId, Span};
+use tiderace_broker::AHEAD;
+
+use crate::connection::Flags;
+use crate::driver::{Driver, Event};
+use crate::mailbox::{Letter, Post};
+use crate::shard::Shard;
+use crate::shared::Shared;
+use crate::waker::{Door, Notice};
+
+/// Whether a shard goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Call [`Shard::turn`] again.
+    Continue,
+    /// The node has stopped and this shard has no connections left.
+    Finished,
+}
+
+impl<D: Driver> Shard<D> {
+    /// A shard as it begins: with what has survived, and with the sessions that live on the server.
+    pub(crate) fn begin(
+        id: ShardId,
+        driver: D,
+        shared: Arc<Shared>,
+        post: Post<D::Stream>,
+    ) -> Shard<D> {
+        let mut shard = Shard::new(id, driver, shared, post);
+        shard.begin_store();
+        shard.open_residents();
+        shard
+    }
+
+    /// Runs one turn, sleeping first if there is nothing to do.
+    ///
+    /// # Errors
+    /// When the operating system refuses to wait for events.
+    pub fn turn(&mut self) -> std::io::Result<Turn> {
+        self.poll()?;
+        self.accept();
+        self.take_notices();
+        self.handle_again();
+        // A shard that is behind slows the producers everywhere, and nothing else.
+        if self.post.flush() && !self.post.is_behind() {
+            self.read_all();
+        }
+        self.take_mail();
+        let has_unread = self.lists.has_reads() || self.accepting.has_work(self.now.time);
+        let judges = self.clock.pause.may_judge(self.now.time, has_unread);
+        if judges {
+            self.expire_timers();
+        }
+        self.run_residents();
+        if judges {
+            self.tick();
+        }
+        self.work();
+        self.stop_some();
+        self.post.flush();
+        self.hand_over();
+        self.write_all();
+        self.run_deferred();
+        self.post.flush();
+        self.end_turn();
+        Ok(self.finished())
+    }
+
+    fn poll(&mut self) -> std::io::Result<()> {
+        let mut timeout = self.patience();
+        if !timeout.is_zero() && !self.post.doze(self.reads_wait()) {
+            timeout = Span::ZERO;
+        }
+        let mut events = std::mem::take(&mut self.events);
+        let polled = self.driver.poll(timeout, &mut events);
+        self.post.rise();
+        self.now = self.driver.now();
+        self.post.begin_turn();
+        self.commands.begin_turn(self.now.time);
+        self.clock.begin_turn(self.now.time, events.len());
+        for event in events.drain(..) {
+            self.note(event);
+        }
+        self.events = events;
+        polled
+    }
+
+    /// How long the shard may sleep.
+    fn patience(&self) -> Span {
+        let lists = &self.lists;
+        if !lists.again.is_empty()
+            || !lists.write.is_empty()
+            || !lists.hubs.is_empty()
+            || self.broker.has_work()
+            || self.accepting.has_work(self.now.time)
+        {
+            return Span::ZERO;
+        }
+        if self.post.has_unsent() {
+            return FULL_RING_PAUSE;
+        }
+        if self.reads_wait() && !self.post.is_behind() {
+            return Span::ZERO;
+        }
+        let later = lists.later.next().map_or(Span::MAX, |end| end.since(self.clock.idle_since()));
+        let timers = self.clock.pause.timeout().unwrap_or_else(|| {
+            let tick = self.clock.until_tick();
+            self.wheel.patience(self.clock.idle_since()).map_or(tick, |wheel| tick.min(wheel))
+        });
+        timers.min(later).min(self.residents_patience())
+    }
+
+    fn note(&mut self, event: Event) {
+        let (key, readable, writable, ended, broken) = match event {
+            Event::Accept(listener) => return self.accepting.note(listener),
+            Event::Stream { key, readable, writable, ended, broken } => {
+                (key, readable, writable, ended, broken)
+            }
+        };
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let is_carried = connection.is_carried();
+        let flags = &mut connection.flags;
+        if broken && flags.has(Flags::PAUSED | Flags::HELD) && !is_carried {
+            // It would only be noticed when it is read again, which may be never.
+            self.discard(key, CloseCode::PeerGone);
+            return self.drain_effects();
+        }
+        if readable || ended {
+            flags.set(Flags::READABLE | if ended { Flags::PEER_ENDING } else { 0 });
+            self.lists.read(key, flags);
+        }
+        if writable {
+            flags.set(Flags::WRITABLE);
+            if connection.outgoing.is_some() || flags.has(Flags::BACKLOG | Flags::UNSENT) {
+                self.lists.write(key, flags);
+            }
+        }
+    }
+
+    fn take_notices(&mut self) {
+        let notices = self.post.door().map(Door::take_notices);
+        for notice in notices.unwrap_or_default() {
+            match notice {
+                Notice::Verified { session, result } => {
+                    self.broker.verified(self.now, session, result, &mut self.effects);
+                    self.drain_effects();
+                }
+                Notice::Store(news) => self.hear_store(news),
+                Notice::Secure(settings) => self.secure.settings = Some(settings),
+                Notice::Shutdown(grace) => self.begin_stop(grace),
+            }
+        }
+    }
+
+    fn take_mail(&mut self) {
+        // The post is moved out for the time of the call: handling a letter writes letters.
+        let mut letters = Vec::new();
+        self.post.receive(|from, letter| letters.push((from, letter)));
+        let mut handled = 0;
+        let mut letters = letters.into_iter();
+        for turn in 0usize.. {
+            if turn.is_multiple_of(AHEAD) && letters.len() > 1 {
+                let mail = letters.as_slice().iter().filter_map(|(_, letter)| letter.mail());
+                self.broker.expect_mail(mail);
+            }
+            let Some((from, letter)) = letters.next() else { break };
+            let weight = letter.weight();
+            match letter {
+                Letter::Broker(mail) => {
+                    self.broker.receive(self.now, from, mail, &mut self.effects);
+                    self.drain_effects();
+                }
+                Letter::Branch(connection, graft) => self.arrive_by_tunnel(*connection, graft),
+                Letter::Tunnel(letter) => self.hear_tunnel(from, letter),
+                Letter::Connection(connection, secured) => self.arrive(*connection, secured),
+                Letter::Alias(mail) => {
+                    self.take_alias_mail(*mail);
+                    self.drain_effects();
+                }
+            }
+            handled += weight;
+            if handled >= HANDLED_BYTES {
+                self.post.handled(std::mem::take(&mut handled));
+            }
+        }
+        self.post.handled(handled);
+    }
+
+    fn expire_timers(&mut self) {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.expire(self.now.time, &mut due);
+        for key in due.drain(..) {
+            self.expire(key);
+        }
+        self.due = due;
+    }
+
+    fn tick(&mut self) {
+        if !self.clock.is_tick_due(self.now.time) {
+            return;
+        }
+        self.broker.tick(self.now, &mut self.effects);
+        self.drain_effects();
+        self.sweep_detached();
+        self.metrics.set_broker(&self.broker.metrics());
+    }
+
+    /// What would have been too much for one call of the broker goes on, a slice each turn.
+    fn work(&mut self) {
+        if self.broker.has_work() {
+            self.broker.work(self.now, &mut self.effects);
+            self.drain_effects();
+        }
+    }
+
+    /// Operations that did not fit into the turns in which they came, within the budget of this one:
+    /// after everything was written, so that nobody waits for them who can be given something. Like
+    /// reading, they make mail, and wait while there is too much of that.
+    fn run_deferred(&mut self) {
+        if self.has_deferred() && !self.post.is_behind() {
+            self.broker.run_deferred(self.now, &mut self.effects);
+            self.drain_effects();
+        }
+    }
+
+    /// Whether there is something to read, or operations to do that were read before.
+    fn reads_wait(&self) -> bool {
+        self.lists.has_reads() || self.has_deferred()
+    }
+
+    fn has_deferred(&self) -> bool {
+        self.broker.has_deferred() || self.broker.views_have_work()
+    }
+
+    fn end_turn(&mut self) {
+        let is_full = self.broker.memory().is_full();
+        if std::mem::replace(&mut self.is_full, is_full) != is_full {
+            self.shared.note_full(is_full);
+        }
+        let end = self.driver.now().time;
+        self.metrics.turns.add(1);
+        self.metrics.turn_seconds.record(self.clock.end_turn(self.now.time, end));
+    }
+}
+
+/// Bytes of mail after which its senders hear that it has been handled.
+const HANDLED_BYTES: usize = 128 * 1024;
+/// How long to wait for a full ring: its reader is busy, not gone.
+const FULL_RING_PAUSE: Span = Span::from_micros(200);

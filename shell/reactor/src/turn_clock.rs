@@ -1,0 +1,69 @@
+//! When the turns of a shard begin and end, and what waits for the time to pass.
+
+use tiderace_base::{Span, Time};
+
+use crate::pause::Pause;
+
+/// The times of one shard's turns.
+#[derive(Debug)]
+pub(crate) struct TurnClock {
+    /// When the broker's housekeeping is due.
+    tick_at: Time,
+    /// When the turn began.
+    began: Time,
+    /// When the last turn ended.
+    idle_since: Time,
+    /// How long the last turn's writing took.
+    wrote: Span,
+    /// Keeps deadlines from being judged before sockets were read.
+    pub(crate) pause: Pause,
+}
+
+impl TurnClock {
+    /// Of a shard that begins.
+    pub(crate) fn new(now: Time) -> TurnClock {
+        let pause = Pause::new(now);
+        TurnClock { tick_at: now + TICK, began: now, idle_since: now, wrote: Span::ZERO, pause }
+    }
+
+    /// A turn begins; its poll has brought so many events.
+    pub(crate) fn begin_turn(&mut self, now: Time, events: usize) {
+        self.began = now;
+        self.pause.begin_turn(now, events);
+    }
+
+    /// A turn ends, whose clock was read last before writing; says how long it took.
+    pub(crate) fn end_turn(&mut self, now: Time, end: Time) -> Span {
+        // The clock was read again before writing, if there was anything to write.
+        self.wrote = if now > self.began { end.since(now) } else { Span::ZERO };
+        self.idle_since = end;
+        end.since(self.began)
+    }
+
+    /// Whether the broker's housekeeping is due; if so, the next is a tick later.
+    pub(crate) fn is_tick_due(&mut self, now: Time) -> bool {
+        let is_due = now >= self.tick_at;
+        if is_due {
+            self.tick_at = now + TICK;
+        }
+        is_due
+    }
+
+    /// How long the shard may sleep until the next tick.
+    pub(crate) fn until_tick(&self) -> Span {
+        self.tick_at.since(self.idle_since)
+    }
+
+    /// When the last turn ended.
+    pub(crate) fn idle_since(&self) -> Time {
+        self.idle_since
+    }
+
+    /// How long the last turn's writing took.
+    pub(crate) fn wrote(&self) -> Span {
+        self.wrote
+    }
+}
+
+/// How often the broker does its housekeeping.
+const TICK: Span = Span::from_millis(50);

@@ -1,0 +1,172 @@
+//! The way into a shard for threads that are no shards, and for shards that find it asleep.
+//!
+//! Login workers, the store and the owner of the node leave events behind a lock, which the shard looks at
+//! only when a flag says so. Invariant: a shard is woken at most once per sleep, and never sleeps while
+//! something waits for it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tiderace_base::{Close, CloseCode, SessionId, Span};
+use tiderace_broker::Principal;
+use tiderace_tls::Settings;
+
+use crate::driver::Wake;
+
+/// What other threads tell a shard.
+pub(crate) enum Notice {
+    /// A login was decided.
+    Verified { session: SessionId, result: Result<Principal, Close> },
+    /// Records were stored or refused.
+    Store(StoreNews),
+    /// Connections that come from now on are secured by these.
+    Secure(Settings),
+    /// The node stops within this time.
+    Shutdown(Span),
+}
+
+/// The way into one shard for every other thread.
+pub(crate) struct Door {
+    sleeping: AtomicBool,
+    has_notices: AtomicBool,
+    notices: Mutex<Vec<Notice>>,
+    /// Bytes of mail sent to the shard and not handled by it.
+    under_way: AtomicUsize,
+    wake: Arc<dyn Wake>,
+}
+
+impl Door {
+    pub(crate) fn new(wake: Arc<dyn Wake>) -> Door {
+        Door {
+            sleeping: AtomicBool::new(false),
+            has_notices: AtomicBool::new(false),
+            notices: Mutex::new(Vec::new()),
+            under_way: AtomicUsize::new(0),
+            wake,
+        }
+    }
+
+    /// Leaves a notice; any thread may.
+    pub(crate) fn notify(&self, notice: Notice) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push(notice);
+        self.has_notices.store(true, Ordering::SeqCst);
+        drop(notices);
+        self.rouse();
+    }
+
+    /// The notices left since the last call.
+    pub(crate) fn take_notices(&self) -> Vec<Notice> {
+        if !self.has_notices.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.has_notices.store(false, Ordering::SeqCst);
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *notices)
+    }
+
+    /// Whether notices wait, to the shard that is about to sleep.
+    pub(crate) fn has_notices(&self) -> bool {
+        self.has_notices.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of mail sent to the shard and not handled by it.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Mail of so many bytes is about to be sent to the shard.
+    pub(crate) fn count_mail(&self, bytes: usize) {
+        self.under_way.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The shard has handled mail of so many bytes; says how many were under way before.
+    pub(crate) fn uncount_mail(&self, bytes: usize) -> usize {
+        self.under_way.fetch_sub(bytes, Ordering::Relaxed)
+    }
+
+    /// The shard is gone for good, and its mail with it.
+    pub(crate) fn forget_mail(&self) {
+        self.under_way.store(0, Ordering::Relaxed);
+    }
+
+    /// Wakes the shard if it sleeps. To be called after the mail is where the shard finds it.
+    pub(crate) fn rouse(&self) {
+        // Orders the mail before the look at the flag, as `doze` orders the flag before its look at
+        // the mail: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
+            self.wake.wake();
+        }
+    }
+
+    /// The shard is about to sleep: mail sent after this call wakes it, mail sent before has to be
+    /// looked for now.
+    pub(crate) fn doze(&self) {
+        self.sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn rise(&self) {
+        self.sleeping.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What became of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreNews {
+    /// All up to this number are kept.
+    Stored(u64),
+    /// Those up to this number that were not answered before are not kept.
+    Refused {
+        /// The number.
+        up_to: u64,
+        /// Nothing will be kept in this life of the server.
+        is_fatal: bool,
+    },
+}
+
+/// The right to answer one login, once. Forgetting to answer refuses the login.
+pub struct Answer {
+    session: SessionId,
+    doors: Arc<[Door]>,
+    answered: bool,
+}
+
+impl Answer {
+    pub(crate) fn new(session: SessionId, doors: Arc<[Door]>) -> Answer {
+        Answer { session, doors, answered: false }
+    }
+
+    /// The session that wants to log in, for logs.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Decides the login. Wakes the session's shard; never blocks for long.
+    pub fn send(mut self, result: Result<Principal, Close>) {
+        self.post(result);
+    }
+
+    fn post(&mut self, result: Result<Principal, Close>) {
+        self.answered = true;
+        if let Some(door) = self.doors.get(self.session.shard.index()) {
+            door.notify(Notice::Verified { session: self.session, result });
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.answered {
+            let reason = "the login could not be checked; try again";
+            self.post(Err(Close::new(CloseCode::LoginFailed, reason)));
+        }
+    }
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer").field("session", &self.session).finish_non_exhaustive()
+    }
+}
