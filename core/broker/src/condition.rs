@@ -8,10 +8,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use tiderace_base::limits::CHANGED_VALUE_BYTES_MAX;
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, Now};
 use tiderace_topics::Path;
 use tiderace_value::{Json, Pointer, equal, is_binary_content, resolve_all, scalar_order};
-use tiderace_wire::{Comparison, Condition, Flags, Run, TopicSpec, ValueType, properties};
+use tiderace_wire::{Comparison, Condition, Flags, Message, Run, TopicSpec, ValueType, properties};
 
 use crate::broker::Broker;
 use crate::operate::Operator;
@@ -19,7 +19,7 @@ use crate::price;
 use crate::work::{PRICE_MAX, Work};
 
 const NESTING_MAX: usize = 16;
-/// Steps of holding all messages of one run to a schema: some ten milliseconds.
+/// Steps of holding one value to a schema: some ten milliseconds.
 const SCHEMA_STEPS_MAX: usize = 1_000_000;
 
 const _: () = assert!(SCHEMA_STEPS_MAX as u64 * price::STEP <= PRICE_MAX);
@@ -150,24 +150,52 @@ pub(crate) fn may_look_into(path: &Path, body: &[u8]) -> Result<(), Close> {
 }
 
 /// Whether all messages of a run may be values of a topic.
-pub(crate) fn check_value(spec: &TopicSpec, run: &Run, work: &mut Work) -> Result<(), Close> {
+pub(crate) fn check_values(spec: &TopicSpec, run: &Run, work: &mut Work) -> Result<(), Close> {
     if matches!(spec.value, ValueType::Any | ValueType::Binary) && spec.schema.is_none() {
         return Ok(());
     }
-    let mut steps = SCHEMA_STEPS_MAX;
-    for message in run.messages().filter(|known| !known.flags.contains(Flags::RETAIN_REMOVE)) {
-        let fits = fits_content(message.properties)
-            .and_then(|()| {
-                spec.value.check(message.body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string())
-            })
-            .and_then(|()| fits_schema(spec, message.body, &mut steps, work));
-        fits.map_err(|problem| {
-            let path = &run.destination().path;
-            let reason = format!("{path} takes values of type {}: {problem}", spec.value.name());
-            Close::new(CloseCode::BadValue, reason)
-        })?;
+    run.messages().try_for_each(|message| check_message(spec, run, &message, work))
+}
+
+/// The same from one place on and as long as the turn lasts, but one at least: the place up to which all
+/// are such. What one of them costs is bounded by itself, whatever the others cost.
+pub(crate) fn check_some(
+    spec: &TopicSpec,
+    run: &Run,
+    from: usize,
+    now: Now,
+    work: &mut Work,
+) -> Result<usize, Close> {
+    for place in from..run.len() {
+        if place > from && work.left(now) == 0 {
+            return Ok(place);
+        }
+        if let Some(message) = run.message(place) {
+            check_message(spec, run, &message, work)?;
+        }
     }
-    Ok(())
+    Ok(run.len())
+}
+
+fn check_message(
+    spec: &TopicSpec,
+    run: &Run,
+    message: &Message<'_>,
+    work: &mut Work,
+) -> Result<(), Close> {
+    if message.flags.contains(Flags::RETAIN_REMOVE) {
+        return Ok(());
+    }
+    let fits = fits_content(message.properties)
+        .and_then(|()| {
+            spec.value.check(message.body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string())
+        })
+        .and_then(|()| fits_schema(spec, message.body, work));
+    fits.map_err(|problem| {
+        let path = &run.destination().path;
+        let reason = format!("{path} takes values of type {}: {problem}", spec.value.name());
+        Close::new(CloseCode::BadValue, reason)
+    })
 }
 
 /// Whether what is said of a value lets it be text, which all types are that are checked. A number in
@@ -181,16 +209,10 @@ fn fits_content(block: &[u8]) -> Result<(), String> {
     }
 }
 
-fn fits_schema(
-    spec: &TopicSpec,
-    body: &[u8],
-    steps: &mut usize,
-    work: &mut Work,
-) -> Result<(), String> {
+fn fits_schema(spec: &TopicSpec, body: &[u8], work: &mut Work) -> Result<(), String> {
     let Some(schema) = &spec.schema else { return Ok(()) };
     let json = Json::parse(body, JSON_DEPTH_MAX).map_err(|bad| bad.to_string())?;
-    let (fits, taken) = schema.check(json, *steps);
-    *steps -= taken;
+    let (fits, taken) = schema.check(json, SCHEMA_STEPS_MAX);
     work.charge(price::STEP * taken as u64 + body.len() as u64);
     fits.map_err(|bad| bad.to_string())
 }

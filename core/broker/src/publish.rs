@@ -11,7 +11,7 @@ use tiderace_wire::{
 use crate::Action;
 use crate::access::Caller;
 use crate::broker::{Broker, key_of};
-use crate::condition::check_value;
+use crate::condition::{check_some, check_values};
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::lock::claimed_by_another;
@@ -20,7 +20,7 @@ use crate::retire::Retirement;
 use crate::series::{holds_messages, keeps};
 use crate::temporary::{check_temporary, only_passes_on};
 use crate::topic::{Home, Topic, bit, members};
-use crate::work::{Deferred, Publication, Work};
+use crate::work::{Checked, Deferred, Publication};
 
 impl Broker {
     /// On the publisher's shard.
@@ -88,10 +88,13 @@ impl Broker {
             && let Some(origin) = origin
             && self.is_publication_deferred(now, origin, &run)
         {
-            let what = Publication { from, run, origin, author, confirm };
+            let what = Publication { from, run, origin, author, confirm, checked: None };
             return self.defer(origin, Deferred::Publication(Box::new(what)), effects);
         }
-        self.number_and_pass(now, from, run, origin, author, confirm, effects);
+        let rest = self.number_and_pass(now, from, run, origin, author, confirm, 0, effects);
+        if let Some(rest) = rest {
+            self.defer(rest.origin, Deferred::Publication(rest), effects);
+        }
     }
 
     /// Whether a publication has to wait: behind what is deferred of its session, or because the turn's
@@ -111,7 +114,8 @@ impl Broker {
         self.work.left(now) == 0 && destination.kind == Kind::Topic && spec.schema.is_some()
     }
 
-    /// The same, now.
+    /// The same, now. The first values, so many, are known to fit the schema of their topic. Given back
+    /// if the turn ends before all are.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn number_and_pass(
         &mut self,
@@ -121,63 +125,54 @@ impl Broker {
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
         confirm: Option<Confirm>,
+        checked: usize,
         effects: &mut Effects,
-    ) {
+    ) -> Option<Box<Publication>> {
         run.number(self.shard, self.next_sequence);
         self.next_sequence += run.len() as u64;
         let before = self.last_record();
-        let mut record = 0;
         let temporary = is_temporary(&run.destination().path);
         if temporary && let Err(close) = check_temporary(&run) {
             let blame = confirm.map(|confirm| confirm.from);
-            return self.refuse_run(origin, confirm, blame, &close, effects);
+            self.refuse_run(origin, confirm, blame, &close, effects);
+            return None;
         }
-        match run.destination().kind {
+        let passed = match run.destination().kind {
             _ if temporary && !self.goes_to_session(&run) => {
                 self.metrics.dropped_temporary += run.len() as u64;
+                Ok(Passed::On { record: 0 })
             }
             Kind::Queue if origin.is_some() && !self.queues.may_have(&run.destination().path) => {
-                let (blame, close) =
-                    (confirm.map(|confirm| confirm.from), CloseCode::MemoryFull.into());
-                return self.refuse_run(origin, confirm, blame, &close, effects);
+                Err(CloseCode::MemoryFull.into())
             }
-            Kind::Queue => self.enqueue(now, from, Arc::new(run), effects),
+            Kind::Queue => {
+                self.enqueue(now, from, Arc::new(run), effects);
+                Ok(Passed::On { record: 0 })
+            }
             Kind::Service => {
-                let blame = confirm.map(|confirm| confirm.from);
                 let reason = "a service is called, not published to";
-                let close = Close::new(CloseCode::BadDestination, reason);
-                return self.refuse_run(origin, confirm, blame, &close, effects);
+                Err(Close::new(CloseCode::BadDestination, reason))
             }
             Kind::Topic => {
-                let path = &run.destination().path;
-                let key = match origin {
-                    Some(_) => self.admit_topic(now, path),
-                    None => Ok(self.ensure_topic(now, path)),
-                };
-                let key = match key {
-                    Ok(key) => key,
-                    Err(close) => {
-                        let blame = confirm.map(|confirm| confirm.from);
-                        return self.refuse_run(origin, confirm, blame, &close, effects);
-                    }
-                };
-                if origin.is_none() && run.any(Flags::RETAIN_REMOVE) {
-                    if self.topics.get(key).is_some_and(Topic::is_known) {
-                        self.remove_topic(now, key, effects);
-                    }
-                    return;
-                }
                 let publisher = Publisher { session: origin, name: author.as_ref(), amends: None };
-                match self.distribute(now, key, run, &publisher, effects) {
-                    Ok(published) => record = published.record,
-                    Err(close) => {
-                        let blame = confirm.map(|confirm| confirm.from);
-                        return self.refuse_run(origin, confirm, blame, &close, effects);
-                    }
-                }
+                self.pass_to_topic(now, run, &publisher, checked, effects)
             }
-        }
-        let Some(session) = origin else { return };
+        };
+        let session = origin?;
+        let record = match passed {
+            Ok(Passed::On { record }) => record,
+            Ok(Passed::Later(left)) => {
+                let (run, checked) = *left;
+                let checked = Some(checked);
+                let left = Publication { from, run, origin: session, author, confirm, checked };
+                return Some(Box::new(left));
+            }
+            Err(close) => {
+                let blame = confirm.map(|confirm| confirm.from);
+                self.refuse_run(origin, confirm, blame, &close, effects);
+                return None;
+            }
+        };
         let appended = self.appended_since(before);
         if appended != 0 {
             self.hold_for_store(session, effects);
@@ -185,6 +180,45 @@ impl Broker {
         if let Some(confirm) = confirm {
             self.confirm_stored(appended.max(record), session, confirm, effects);
         }
+        None
+    }
+
+    /// Passes a numbered run on to its topic, which may be new. Given back if the turn ends before all of
+    /// its values have been held to the topic's schema.
+    fn pass_to_topic(
+        &mut self,
+        now: Now,
+        run: Run,
+        publisher: &Publisher<'_>,
+        checked: usize,
+        effects: &mut Effects,
+    ) -> Result<Passed, Close> {
+        let path = &run.destination().path;
+        let key = match publisher.session {
+            Some(_) => self.admit_topic(now, path)?,
+            None => self.ensure_topic(now, path),
+        };
+        if publisher.session.is_none() && run.any(Flags::RETAIN_REMOVE) {
+            if self.topics.get(key).is_some_and(Topic::is_known) {
+                self.remove_topic(now, key, effects);
+            }
+            return Ok(Passed::On { record: 0 });
+        }
+        let known = self.topics.get(key);
+        let values = match known.filter(|topic| topic.spec.schema.is_some() && run.len() > 1) {
+            Some(topic) if publisher.session.is_some() => {
+                may_change(topic, publisher.session)?;
+                let place = check_some(&topic.spec, &run, checked, now, &mut self.work)?;
+                if place < run.len() {
+                    let checked = Checked { spec: topic.spec.clone(), values: place };
+                    return Ok(Passed::Later(Box::new((run, checked))));
+                }
+                Values::Checked
+            }
+            _ => Values::Unchecked,
+        };
+        let published = self.distribute(now, key, run, publisher, values, effects)?;
+        Ok(Passed::On { record: published.record })
     }
 
     /// Every message of a run that was to be confirmed is refused, the one to blame first: where a
@@ -212,6 +246,7 @@ impl Broker {
         key: Key,
         mut run: Run,
         publisher: &Publisher<'_>,
+        values: Values,
         effects: &mut Effects,
     ) -> Result<Published, Close> {
         let remote_patterns_at = self.remote_patterns_at;
@@ -226,7 +261,10 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else {
             return Ok(Published::default());
         };
-        admit(topic, publisher.session, &topic.spec, &run, &mut self.work)?;
+        may_change(topic, publisher.session)?;
+        if values == Values::Unchecked {
+            check_values(&topic.spec, &run, &mut self.work)?;
+        }
         let keeps = keeps(&topic.spec);
         let retires = topic.spec.removal.is_some();
         // Taking away needs no room.
@@ -403,14 +441,23 @@ pub(crate) struct Publisher<'a> {
     pub(crate) amends: Option<u64>,
 }
 
-/// Whether the run may be published: by what holds its publishers back, and as what its topic holds.
-pub(crate) fn admit(
-    topic: &Topic,
-    origin: Option<SessionId>,
-    spec: &TopicSpec,
-    run: &Run,
-    work: &mut Work,
-) -> Result<(), Close> {
+/// What became of a run in one turn.
+enum Passed {
+    /// It was passed on; the record that says so, or 0.
+    On { record: u64 },
+    /// Not all of its values have been checked.
+    Later(Box<(Run, Checked)>),
+}
+
+/// Whether the values of a run are known to be such as their topic takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    Checked,
+    Unchecked,
+}
+
+/// Whether a session may publish to a topic, by what holds the topic's publishers back.
+pub(crate) fn may_change(topic: &Topic, origin: Option<SessionId>) -> Result<(), Close> {
     let guard = topic.home.as_ref().and_then(|home| home.guard());
     if let (Some(guard), Some(origin)) = (guard, origin) {
         if guard.read_only {
@@ -420,7 +467,7 @@ pub(crate) fn admit(
             return Err(claimed_by_another(&topic.path));
         }
     }
-    check_value(spec, run, work)
+    Ok(())
 }
 
 /// The sentence for a refused action.

@@ -13,7 +13,7 @@ use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::operate::Operator;
 use crate::price;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, Values};
 
 /// Topics looked at in one slice; to begin a removal costs as much.
 pub(crate) const SLICE: usize = 256;
@@ -117,7 +117,8 @@ impl Broker {
             run.number(self.shard, self.next_sequence);
             self.next_sequence += 1;
             // Taking a value away needs no room.
-            let _ = self.distribute(now, key, run, &Publisher::default(), effects);
+            let _ =
+                self.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);
         } else {
             self.note_source(key, None);
         }

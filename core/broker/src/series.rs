@@ -409,7 +409,7 @@ impl Broker {
         let mut block = value.properties.to_vec();
         properties::append(&mut block, AMENDS, itoa::Buffer::new().format(original));
         let run = self.run_of(now, path, &block, &value.body);
-        crate::condition::check_value(&spec, &run, &mut self.work)?;
+        crate::condition::check_values(&spec, &run, &mut self.work)?;
         let Published { version, record } =
             self.publish_here(now, operator, key, run, Some(original), effects)?;
         Ok(Done { outturn: Outturn::Updated { version }, record })

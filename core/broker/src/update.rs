@@ -17,11 +17,11 @@ use tiderace_wire::{
 
 use crate::Action;
 use crate::broker::Broker;
-use crate::condition::{JSON_DEPTH_MAX, check_value, may_look_into};
+use crate::condition::{JSON_DEPTH_MAX, check_values, may_look_into};
 use crate::effects::Effects;
 use crate::operate::{Done, Operator};
 use crate::price;
-use crate::publish::{Published, Publisher, admit};
+use crate::publish::{Published, Publisher, Values, may_change};
 use crate::series::keeps;
 use crate::topic::{Home, Topic};
 use crate::work::PRICE_MAX;
@@ -74,7 +74,7 @@ impl Broker {
         let mut record = if existed && spec.persistent { self.last_record() } else { 0 };
         let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
         if let Some(run) = &run {
-            check_value(&spec, run, &mut self.work)?;
+            check_values(&spec, run, &mut self.work)?;
         }
         if let Some(run) = run.as_ref().filter(|_| !existed) {
             self.check_first(operator, path, &spec, run)?;
@@ -146,7 +146,7 @@ impl Broker {
         };
         // What is known checks it when it is published to.
         if !there {
-            check_value(&spec, &run, &mut self.work)?;
+            check_values(&spec, &run, &mut self.work)?;
         }
         if !matches!(update.change, Change::Value(_)) && self.memory.is_full() {
             // It was made here of a few bytes: reading less would not hold it back.
@@ -318,7 +318,8 @@ impl Broker {
         run: &Run,
     ) -> Result<(), Close> {
         if let Some(topic) = self.find_topic(path).and_then(|key| self.topics.get(key)) {
-            admit(topic, Some(operator.session), spec, run, &mut self.work)?;
+            may_change(topic, Some(operator.session))?;
+            check_values(spec, run, &mut self.work)?;
         }
         let kept = if keeps(spec) { run.bytes() } else { 0 };
         let bytes = kept.max(Home::bytes_with(run));
@@ -344,7 +345,7 @@ impl Broker {
         let session = operator.session;
         let name = Some(&operator.principal.name);
         let publisher = Publisher { session: Some(session), name, amends };
-        self.distribute(now, key, run, &publisher, effects)
+        self.distribute(now, key, run, &publisher, Values::Unchecked, effects)
     }
 }
 

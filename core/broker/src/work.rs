@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{CloseCode, MemoryUse, Now, SessionId, ShardId, Time};
-use tiderace_wire::{Confirm, Operation, Run};
+use tiderace_wire::{Confirm, Operation, Run, TopicSpec};
 
 use crate::broker::{Broker, Map, key_of};
 use crate::effects::{Effects, Mail};
@@ -67,6 +67,15 @@ pub(crate) struct Publication {
     pub(crate) origin: SessionId,
     pub(crate) author: Option<Arc<str>>,
     pub(crate) confirm: Option<Confirm>,
+    /// What is known of its values if an earlier turn has begun to check them.
+    pub(crate) checked: Option<Checked>,
+}
+
+/// How many values of a publication, from the first on, fit a specification.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) spec: Arc<TopicSpec>,
+    pub(crate) values: usize,
 }
 
 impl Deferred {
@@ -313,7 +322,9 @@ impl Broker {
                     self.work.deferred -= 1;
                     self.work.bytes -= what.bytes();
                     self.memory.refund(MemoryUse::Input, what.bytes());
-                    self.do_deferred(now, what, effects);
+                    if let Some(rest) = self.do_deferred(now, what, effects) {
+                        self.put_back(session, rest);
+                    }
                     self.end_turn_of(session, effects);
                     return true;
                 }
@@ -339,17 +350,36 @@ impl Broker {
         }
     }
 
-    fn do_deferred(&mut self, now: Now, what: Deferred, effects: &mut Effects) {
+    /// Does it; what is left of it if it takes more than this turn.
+    fn do_deferred(&mut self, now: Now, what: Deferred, effects: &mut Effects) -> Option<Deferred> {
         match what {
             Deferred::Operation(asked) => {
                 let (operator, operation) = *asked;
                 self.do_operation(now, operator, operation, effects);
+                None
             }
             Deferred::Publication(publication) => {
-                let Publication { from, run, origin, author, confirm } = *publication;
-                self.number_and_pass(now, from, run, Some(origin), author, confirm, effects);
+                let Publication { from, run, origin, author, confirm, checked } = *publication;
+                // A topic that has got another specification meanwhile takes other values.
+                let spec =
+                    || Some(&self.topics.get(self.find_topic(&run.destination().path)?)?.spec);
+                let checked = checked
+                    .filter(|known| spec().is_some_and(|spec| Arc::ptr_eq(spec, &known.spec)))
+                    .map_or(0, |known| known.values);
+                let origin = Some(origin);
+                self.number_and_pass(now, from, run, origin, author, confirm, checked, effects)
+                    .map(Deferred::Publication)
             }
         }
+    }
+
+    /// What is left of something deferred comes before all else of its session.
+    fn put_back(&mut self, session: SessionId, rest: Deferred) {
+        let bytes = rest.bytes();
+        self.memory.charge(MemoryUse::Input, bytes);
+        self.work.deferred += 1;
+        self.work.bytes += bytes;
+        self.work.queues.entry(session).or_default().waiting.push_front(rest);
     }
 
     /// Tells a session's shard that so much of it is deferred here that it is not to be read, or that

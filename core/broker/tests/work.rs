@@ -3,13 +3,17 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+use std::sync::Arc;
+
 use crate::support::asking::{answer, ask, create, path, tell, update};
 use crate::support::keeping::Keeping;
 use crate::support::{Outgoing, Wish, World, destination, for_seeds};
 use tiderace_base::{CloseCode, Span};
-use tiderace_broker::{BrokerMetrics, BrokerOptions};
+use tiderace_broker::{BrokerMetrics, BrokerOptions, TopicPolicy};
+use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Change, Command, Commands, Comparison, Condition, Flags, Operation, Outturn, Token, Update,
+    Change, Command, Commands, Comparison, Condition, Flags, Operation, Outturn, Token, TopicSpec,
+    Update,
 };
 
 /// The budget of a turn and the price of the dearest operation.
@@ -326,6 +330,76 @@ fn what_a_schema_costs_is_charged_and_publications_wait_for_their_turn() {
     world.quiesce();
     assert!(world.is_confirmed(ann, last));
     assert!(metrics(&world).work_turn_most <= TURN_UNITS_MAX);
+}
+
+/// A specification whose schema takes thousands of steps for each element of a value.
+fn with_parts(also: &str) -> String {
+    let parts: Vec<String> = (0..150).map(|it| format!(r#"{{"required":["r{it}"]}}"#)).collect();
+    let schema = format!(r#"{{"items":{{"anyOf":[{},{also}]}}}}"#, parts.join(","));
+    format!(r#"{{"type":"json","schema":{schema}}}"#)
+}
+
+#[test]
+fn values_of_one_run_are_not_refused_for_what_they_take_together() {
+    let mut world = world(1);
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    tell(&mut world, ann, create("m/checked", &with_parts("true"), None)).unwrap();
+    world.subscribe(bob, 0, Wish::to("topic:m/checked"));
+    world.quiesce();
+    let bodies: Vec<String> = (0..60).map(|it| format!("[{}{it}]", "{},".repeat(60))).collect();
+    let outgoing: Vec<Outgoing> = bodies.iter().map(|body| Outgoing::new(body)).collect();
+    let token = world.publish_all(ann, "topic:m/checked", &outgoing);
+    // What comes behind it stays behind it.
+    let last = world.publish(ann, "topic:m/checked", "[]");
+    let mut turns = 1;
+    while world.brokers[0].has_deferred() {
+        let before = metrics(&world).work;
+        world.work(0);
+        let spent = metrics(&world).work - before;
+        assert!(spent <= TURN_UNITS_MAX / 4, "one turn spent {spent} units");
+        turns += 1;
+    }
+    assert!(turns >= 6, "{turns} turns");
+    world.quiesce();
+    assert!(world.is_confirmed(ann, token) && world.is_confirmed(ann, last));
+    let received: Vec<&str> = world.clients[bob].received.iter().map(|it| &*it.body).collect();
+    let sent: Vec<&str> = bodies.iter().map(|it| &**it).chain(["[]"]).collect();
+    assert_eq!(received, sent);
+    let after = metrics(&world);
+    assert_eq!((after.work_waiting, after.work_waiting_bytes), (0, 0));
+}
+
+#[test]
+fn a_run_that_takes_turns_to_check_is_refused_whole() {
+    // By itself the topic takes other values than as it was created.
+    let strict = TopicSpec::parse(with_parts("false").as_bytes(), &TopicSpec::default()).unwrap();
+    let pattern = Pattern::parse("m/**").unwrap();
+    let topic_policies = vec![TopicPolicy { pattern, spec: Arc::new(strict) }];
+    let mut world = World::new(1, BrokerOptions { topic_policies, ..BrokerOptions::default() });
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    tell(&mut world, ann, create("m/checked", &with_parts("true"), None)).unwrap();
+    world.subscribe(bob, 0, Wish::to("topic:m/checked"));
+    world.quiesce();
+    let fits = format!("[{}0]", "{},".repeat(60));
+    let mut outgoing = vec![Outgoing::new(&fits); 60];
+    outgoing.push(Outgoing::new("no value"));
+    let token = world.publish_all(ann, "topic:m/checked", &outgoing);
+    assert!(world.brokers[0].has_deferred());
+    world.quiesce();
+    assert_eq!(world.clients[ann].refused, [(Some(token), CloseCode::BadValue)]);
+    let first = metrics(&world).work;
+    let token = world.publish_all(ann, "topic:m/checked", &outgoing[..60]);
+    let selector = vec![Pattern::parse("m/checked").unwrap()];
+    let removal = ask(&mut world, bob, Operation::Remove { selector });
+    while answer(&world, bob, removal).is_none() {
+        world.advance(Span::from_millis(1));
+    }
+    world.quiesce();
+    let later = metrics(&world).work - first;
+    assert!(later < first / 2, "it was not removed before all was checked: {later} of {first}");
+    // What has been checked is checked again, as what the topic takes now.
+    assert_eq!(world.clients[ann].refused[1..], [(Some(token), CloseCode::BadValue)]);
+    assert!(world.clients[bob].received.iter().all(|it| it.body.is_empty()));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::{BUCKETS, Job, LOOK_WORK, bucket_of};
 use crate::broker::{Broker, Map};
 use crate::effects::Effects;
 use crate::operate::is_reserved;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, Values};
 
 /// Bytes that may wait for their delay on one shard.
 const DELAYED_BYTES_MAX: usize = 64 << 20;
@@ -457,7 +457,8 @@ impl Broker {
         self.next_sequence += 1;
         let hops = self.views.outputs.hops_of(key);
         let before = std::mem::replace(&mut self.views.hops, hops);
-        let result = self.distribute(now, key, run, &Publisher::default(), effects);
+        let result =
+            self.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);
         self.views.hops = before;
         let is_taken = result.is_ok();
         if let Err(close) = result {
