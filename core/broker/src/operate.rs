@@ -14,7 +14,7 @@ use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::faring::merge_sessions;
 use crate::fetch::merge_pages;
-use crate::price::COMPILED;
+use crate::price::{COMPILED, LISTED};
 use crate::work::Deferred;
 
 /// Who asks for an operation.
@@ -240,7 +240,9 @@ impl Broker {
     ) -> Operated {
         match operation {
             Operation::Fetch(fetch) => {
-                Ok(Outturn::Page(Box::new(self.page(now, operator, &fetch))))
+                let page = self.page(now, operator, &fetch);
+                self.work.charge_at(now, LISTED * page.topics.len() as u64);
+                Ok(Outturn::Page(Box::new(page)))
             }
             Operation::Sessions { limit } => {
                 Ok(Outturn::Sessions(self.busiest_sessions(limit as usize)))

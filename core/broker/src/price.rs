@@ -39,6 +39,9 @@ pub(crate) const PLACE: u64 = 64;
 pub(crate) const ASKED: u64 = 16;
 /// One topic that is looked at for a page.
 pub(crate) const TOPIC: u64 = 64;
+/// One topic of a page, beside looking at it: it is put in order among those of other homes, written and
+/// sent.
+pub(crate) const LISTED: u64 = 192;
 /// One topic that is removed, beside looking at it.
 pub(crate) const REMOVED: u64 = 1024;
 /// One kept message of an answer: it is looked up, written and sent.

@@ -191,6 +191,15 @@ impl Output<'_> {
     pub fn frame(&mut self, frame: &[u8], text: bool) {
         self.framing.write(frame, text, self.queue.tail());
     }
+
+    /// The same for a frame that is nobody else's: a large one is not copied.
+    pub fn frame_of(&mut self, frame: Vec<u8>, text: bool) {
+        if !self.framing.is_prefix() {
+            return self.frame(&frame, text);
+        }
+        self.framing.begin(frame.len(), text, self.queue.tail());
+        self.queue.share(Bytes::from(frame));
+    }
 }
 
 #[cfg(test)]

@@ -69,6 +69,19 @@ impl Text {
         self.0.extend_from_slice(json.as_bytes());
     }
 
+    /// Ends an object that has members with those of the object that is written.
+    pub(crate) fn members(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.0.len();
+        write(&mut self.0);
+        match self.0.get_mut(start..) {
+            Some([brace, _, _, ..]) => *brace = b',',
+            _ => {
+                self.0.truncate(start);
+                self.0.push(b'}');
+            }
+        }
+    }
+
     /// Appends a string.
     pub(crate) fn text(&mut self, text: &str) {
         append_text(&mut self.0, text);
@@ -105,6 +118,11 @@ impl Text {
             self.0.push(b':');
             self.text(&properties::decode(value));
         }
+    }
+
+    /// The text.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
     }
 
     /// The text so far.

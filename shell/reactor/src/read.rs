@@ -255,11 +255,13 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let flags = &mut connection.flags;
-        flags.clear(Flags::AGAIN_LISTED);
-        if flags.has(Flags::STOPPED) && flags.has(Flags::PAUSED) {
+        connection.flags.clear(Flags::AGAIN_LISTED);
+        // It is listed again when it is resumed, or when what waits for its client has been written.
+        let waits = connection.flags.has(Flags::PAUSED) || connection.is_clogged();
+        if connection.flags.has(Flags::STOPPED) && waits {
             return;
         }
+        let flags = &mut connection.flags;
         flags.clear(Flags::STOPPED);
         if flags.has(Flags::HELD) {
             flags.clear(Flags::HELD);

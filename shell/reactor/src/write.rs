@@ -268,6 +268,9 @@ impl<D: Driver> Shard<D> {
         if flags.has(Flags::READABLE) {
             self.lists.read(key, flags);
         }
+        if flags.has(Flags::STOPPED) {
+            self.lists.again(key, flags);
+        }
         match connection.stage {
             Stage::Http(_) | Stage::Http2(_) if connection.input.is_some() => {
                 self.lists.again(key, &mut connection.flags);

@@ -13,6 +13,8 @@ use tiderace_value::{Json, append_text};
 use super::{Event, Outturn, SessionEntry, SessionState, TopicEntry};
 use crate::{Run, properties};
 
+/// Names, numbers and brackets of a topic or an event as JSON, about.
+const JSON_BYTES: usize = 80;
 /// How deeply a value may be nested to be shown as JSON.
 const DEPTH_MAX: usize = 256;
 
@@ -35,6 +37,8 @@ impl Outturn {
     /// Appends it as JSON. With `values` they are in the text; without, the text says `"bytes"` where
     /// one is, and the protocol sends them beside it in the order of [`Outturn::values`].
     pub fn write_json(&self, out: &mut Vec<u8>, values: bool) {
+        // What grows by doubling is copied and takes new memory each time.
+        out.reserve(self.json_bytes(values));
         match self {
             Outturn::Done => out.extend_from_slice(b"{}"),
             Outturn::Created { existed } => print(out, format_args!("{{\"existed\":{existed}}}")),
@@ -94,6 +98,30 @@ impl Outturn {
                 }
                 out.extend_from_slice(b"]}");
             }
+        }
+    }
+
+    /// About how long it is as JSON.
+    fn json_bytes(&self, values: bool) -> usize {
+        let body = |run: &Run, place: usize| match run.message(place) {
+            Some(message) if values => message.body.len() + message.properties.len(),
+            _ => 0,
+        };
+        match self {
+            Outturn::Page(page) => {
+                let entry = |entry: &TopicEntry| {
+                    entry.path.as_str().len() + entry.value.as_ref().map_or(0, |run| body(run, 0))
+                };
+                page.topics.iter().map(|it| JSON_BYTES + entry(it)).sum::<usize>() + JSON_BYTES
+            }
+            Outturn::Events(events) => {
+                let event = |event: &Event| {
+                    event.author.as_ref().map_or(0, |name| name.len())
+                        + body(&event.run, event.place)
+                };
+                events.events.iter().map(|it| JSON_BYTES + event(it)).sum::<usize>() + JSON_BYTES
+            }
+            _ => 0,
         }
     }
 

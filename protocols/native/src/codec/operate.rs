@@ -47,10 +47,16 @@ impl<'a> ResultMessage<'a> {
         Ok(ResultMessage { request: from.number()?, outturn: from.text()?, entries: from.rest() })
     }
 
+    /// Appends the payload up to the text, of whose bytes there are so many.
+    pub fn write_head(request: u32, len: usize, out: &mut Vec<u8>) {
+        write_varint(out, u64::from(request));
+        write_varint(out, len as u64);
+    }
+
     /// Appends the payload.
     pub fn write(&self, out: &mut Vec<u8>) {
-        write_varint(out, u64::from(self.request));
-        write_bytes(out, self.outturn.as_bytes());
+        ResultMessage::write_head(self.request, self.outturn.len(), out);
+        out.extend_from_slice(self.outturn.as_bytes());
         out.extend_from_slice(self.entries);
     }
 

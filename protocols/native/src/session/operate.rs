@@ -3,12 +3,10 @@
 //! Relies on `tiderace-wire` for the text, both ways. Invariant: of operations whose answers hold
 //! values only so many are under way at a time, since each answer is memory.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{
-    Command, Context, Operation, Output, Outturn, Reading, Run, SharedRun, Token, write_varint,
+    Command, Context, Operation, Output, Outturn, Reading, SharedRun, Token, write_varint,
 };
 
 use super::{NativeSession, error};
@@ -65,72 +63,70 @@ impl NativeSession {
         }
         let mut text = Vec::new();
         outturn.write_json(&mut text, false);
-        let outturn_text = std::str::from_utf8(&text).unwrap_or_default();
-        let mut result = Vec::with_capacity(text.len() + HEAD_BYTES);
-        ResultMessage { request: token, outturn: outturn_text, entries: b"" }.write(&mut result);
-        let values: Vec<Value> = outturn.values().into_iter().filter_map(Value::of).collect();
-        let entries: usize = values.iter().map(Value::len).sum();
+        let values = Values::of(outturn);
+        let mut result = Vec::with_capacity(HEAD_BYTES);
+        ResultMessage::write_head(token, text.len(), &mut result);
         let mut head = vec![kind::RESULT];
-        write_varint(&mut head, (result.len() + entries) as u64);
+        write_varint(&mut head, (result.len() + text.len() + values.len()) as u64);
         head.extend_from_slice(&result);
         let Output { framing, queue } = &mut context.output;
         if !framing.is_prefix() {
-            values.iter().for_each(|value| value.write(&mut head));
+            head.extend_from_slice(&text);
+            values.pieces().for_each(|piece| head.extend_from_slice(&piece));
             return framing.write(&head, false, queue.tail());
         }
-        framing.begin(head.len() + entries, false, queue.tail());
+        // By reference, as far as it is large: an answer may have megabytes.
+        framing.begin(head.len() + text.len() + values.len(), false, queue.tail());
         queue.tail().extend_from_slice(&head);
-        for value in values {
-            queue.tail().extend_from_slice(&value.head);
-            match value.body {
-                Body::Copied(body) => queue.tail().extend_from_slice(body),
-                Body::Shared(body) => queue.share(body),
+        queue.share(Bytes::from(text));
+        values.pieces().for_each(|piece| queue.share(piece));
+    }
+}
+
+/// The entries of a RESULT.
+struct Values {
+    /// Those that are small, with the heads of the others.
+    copied: Bytes,
+    /// Large bodies, each behind so many of those bytes: an answer may hold many of them.
+    shared: Vec<(usize, Bytes)>,
+}
+
+impl Values {
+    fn of(outturn: &Outturn) -> Values {
+        let values = outturn.values();
+        let small = values.iter().filter_map(|(run, place)| {
+            let message = run.message(*place)?;
+            let body = Some(message.body.len()).filter(|len| *len < APART_BYTES_MIN);
+            Some(HEAD_BYTES + message.properties.len() + body.unwrap_or_default())
+        });
+        let mut copied = Vec::with_capacity(small.sum());
+        let mut shared = Vec::new();
+        for (run, place) in values {
+            let Some(message) = run.message(place) else { continue };
+            let (content, properties) = split_content(message.properties);
+            let entry = QueuedEntry { flags: content.bits(), properties, body: b"" };
+            entry.write_head(message.body.len(), &mut copied);
+            let is_large = message.body.len() >= APART_BYTES_MIN;
+            match is_large.then(|| SharedRun::new(run.clone()).body_bytes(place)).flatten() {
+                Some(body) => shared.push((copied.len(), body)),
+                None => copied.extend_from_slice(message.body),
             }
         }
-    }
-}
-
-/// An entry of a RESULT.
-struct Value<'a> {
-    head: Vec<u8>,
-    body: Body<'a>,
-}
-
-/// Large bodies go out by reference: an answer may hold many of them.
-enum Body<'a> {
-    Copied(&'a [u8]),
-    Shared(Bytes),
-}
-
-impl<'a> Value<'a> {
-    fn of((run, place): (&'a Arc<Run>, usize)) -> Option<Value<'a>> {
-        let message = run.message(place)?;
-        let (content, properties) = split_content(message.properties);
-        let mut head = Vec::with_capacity(properties.len() + HEAD_BYTES);
-        let entry = QueuedEntry { flags: content.bits(), properties, body: b"" };
-        entry.write_head(message.body.len(), &mut head);
-        let body = if message.body.len() < APART_BYTES_MIN {
-            Body::Copied(message.body)
-        } else {
-            Body::Shared(SharedRun::new(run.clone()).body_bytes(place)?)
-        };
-        Some(Value { head, body })
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match &self.body {
-            Body::Copied(body) => body,
-            Body::Shared(body) => body,
-        }
+        Values { copied: Bytes::from(copied), shared }
     }
 
     fn len(&self) -> usize {
-        self.head.len() + self.bytes().len()
+        self.copied.len() + self.shared.iter().map(|(_, body)| body.len()).sum::<usize>()
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
-        out.extend_from_slice(self.bytes());
+    /// All its bytes, in order.
+    fn pieces(&self) -> impl Iterator<Item = Bytes> {
+        let ends = self.shared.iter().map(|(end, body)| (*end, Some(body)));
+        let mut begin = 0;
+        ends.chain([(self.copied.len(), None)]).flat_map(move |(end, body)| {
+            let before = self.copied.slice(std::mem::replace(&mut begin, end)..end);
+            [Some(before), body.cloned()].into_iter().flatten()
+        })
     }
 }
 

@@ -71,6 +71,8 @@ impl Outlet {
         if frame.len() <= max {
             return self.say(&frame, output);
         }
+        // All at once: what grows by doubling is copied and takes new memory each time.
+        output.queue.tail().reserve(frame.len());
         for fragment in Fragments::new(frame, max) {
             self.say(&fragment, output);
         }

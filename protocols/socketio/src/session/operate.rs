@@ -64,18 +64,11 @@ impl SocketSession {
         let Some((_, waiting)) = self.take_waiting(Confirm::one(token)) else { return };
         let Waiting { namespace, ack, .. } = waiting;
         let (Some(ack), Some(known)) = (ack, self.namespaces.get(namespace)) else { return };
-        let mut result = Vec::new();
-        outturn.write_json(&mut result, true);
         let mut text = Text::answer(0, known.name(), ack, true);
         // The members of the result stand beside `ok`.
-        let members = std::str::from_utf8(&result).unwrap_or("{}");
-        let members = members.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-        if let Some(members) = members.filter(|members| !members.is_empty()) {
-            text.raw(",");
-            text.raw(members);
-        }
-        text.raw("}]");
-        output.frame(text.bytes(), true);
+        text.members(|out| outturn.write_json(out, true));
+        text.raw("]");
+        output.frame_of(text.into_bytes(), true);
     }
 
     /// An operation is answered: another that reads may take its place.
