@@ -4,10 +4,10 @@ import json
 
 import rswire
 from dear import BYTES_MAX, Attack, dear
-from dear_values import counted, native_hello, push_all, varint_low
+from dear_values import counted, native_frames, native_hello, push_all, varint_low
 from hostile_engineio import dial
 from wire import Client, encode, unique
-from wsclient import BINARY, frame
+from wsclient import frame
 
 COLOUR = "colour"
 LIKE = "colour LIKE '%r%e_%'"
@@ -116,7 +116,22 @@ class Native:
         return native_hello().socket
 
     def framed(self, data):
-        return frame(BINARY, data)
+        return native_frames(list(native_messages(data)))
+
+
+def native_messages(data):
+    """The messages that lie one behind the other, each of them a kind, the length of the rest and the rest."""
+    begin = 0
+    while begin < len(data):
+        length = shift = 0
+        end = begin + 1
+        while True:
+            length |= (data[end] & 127) << shift
+            shift, end = shift + 7, end + 1
+            if data[end - 1] < 128:
+                break
+        yield data[begin : end + length]
+        begin = end + length
 
 
 class Rsocket:

@@ -72,14 +72,23 @@ def native_hello():
     return websocket
 
 
+NATIVE_TOGETHER = 16_000
+"""Messages that one message of the transport holds: a few less than it may."""
+
+
+def native_frames(messages):
+    """Messages of the native protocol in as few messages of the transport as may be."""
+    parts = (messages[first : first + NATIVE_TOGETHER] for first in range(0, len(messages), NATIVE_TOGETHER))
+    return b"".join(frame(BINARY, b"".join(part)) for part in parts)
+
+
 def by_native(operations):
     websocket = native_hello()
-    ready = bytearray()
+    messages = []
     for number, text in enumerate(operations, 1):
         payload = varint_low(number) + b"\0" + counted(text.encode())
-        ready += b"\x0e" + counted(payload)
-    # All in one message.
-    return websocket.socket, frame(BINARY, bytes(ready))
+        messages.append(b"\x0e" + counted(payload))
+    return websocket.socket, native_frames(messages)
 
 
 def by_rsocket(operations):
