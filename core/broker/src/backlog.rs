@@ -18,6 +18,7 @@ use tiderace_wire::{Priority, SubscriptionKey};
 use crate::conflate::conflated;
 use crate::marks::Marks;
 
+pub(crate) use self::removal::{For, Together};
 pub use crate::pending::Pending;
 pub(crate) use crate::pending::Source;
 
@@ -40,10 +41,12 @@ pub(crate) struct Backlog {
     /// What is still to be given, if that is not in the order of its numbers.
     marks: Option<Box<Marks>>,
     /// The open windows: how long a subscription is to get no further update of a topic.
-    windows: Option<Box<Map<(SubscriptionKey, Path), Key>>>,
+    windows: Option<Box<Map<SubscriptionKey, Map<Path, Key>>>>,
     /// Messages that windows withhold, and their bytes.
     withheld: usize,
     withheld_bytes: usize,
+    /// Up to where the lines were looked through for what ends in the present call.
+    looked: Option<Box<[u64; 3]>>,
 }
 
 /// Entries of one priority.
@@ -127,7 +130,7 @@ impl Backlog {
     pub(crate) fn is_worth_keeping(&self) -> bool {
         let plain = self.ranked.is_none() && self.newest.is_none() && self.marks.is_none();
         let small = self.ordinary.entries.capacity() <= SPARE_ENTRIES_MAX;
-        plain && small && self.is_idle() && self.withheld == 0
+        plain && small && self.is_idle() && self.withheld == 0 && self.looked.is_none()
     }
 
     /// In the order in which they are taken.
@@ -147,6 +150,11 @@ impl Backlog {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
         self.lines().flat_map(|line| &line.entries)
+    }
+
+    /// How many entries wait to be taken.
+    pub(crate) fn entries(&self) -> usize {
+        self.lines().map(|line| line.entries.len()).sum()
     }
 
     fn line(&mut self, priority: Priority) -> &mut Line {
@@ -503,26 +511,11 @@ impl Backlog {
             let entries = std::mem::take(&mut line.entries);
             let (of, others): (VecDeque<_>, VecDeque<_>) = entries.into_iter().partition(of_topic);
             line.entries = others;
+            // Those behind keep their places.
+            line.taken += of.len() as u64;
             moved.extend(of);
         }
         self.line(priority).entries.extend(moved);
-    }
-
-    /// Removes what is for nobody any more.
-    pub(crate) fn remove(&mut self, gone: impl Fn(&Pending) -> bool) -> Vec<Pending> {
-        self.newest = None;
-        let mut removed = Vec::new();
-        for line in self.lines_mut() {
-            let entries = std::mem::take(&mut line.entries);
-            let (over, kept): (VecDeque<_>, VecDeque<_>) = entries.into_iter().partition(&gone);
-            line.entries = kept;
-            removed.extend(over);
-        }
-        for pending in &removed {
-            self.discount(pending);
-            self.mark(pending, false);
-        }
-        removed
     }
 }
 
@@ -564,6 +557,7 @@ fn raise<'a>(
     }
 }
 
+mod removal;
 mod windows;
 
 #[cfg(test)]

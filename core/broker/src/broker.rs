@@ -1,6 +1,6 @@
 //! The broker of one shard: its state, and where calls and mail go.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec, home_of};
 
 use crate::ahead::AHEAD;
-use crate::backlog::Source;
+use crate::backlog::{For, Together};
 use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
 use crate::effects::{Asker, Effects, Mail};
@@ -27,7 +27,7 @@ use crate::notices::Notices;
 use crate::operate::Gathering;
 use crate::owners::Owners;
 use crate::presence::Presence;
-use crate::pressure::Holding;
+use crate::pressure::{Holding, SlowSessions};
 use crate::remove::Removal;
 use crate::selectors::Selecting;
 use crate::service::Services;
@@ -86,8 +86,7 @@ pub struct Broker {
     pub(crate) full_queues: Map<Path, u64>,
     /// Destinations whose publishers here wait, and who waits.
     pub(crate) held: Map<Destination, Holding>,
-    /// Sessions above the mark for which publishers wait.
-    pub(crate) slow: BTreeSet<Key>,
+    pub(crate) slow: SlowSessions,
     /// As a home.
     pub(crate) graces: Graces,
     pub(crate) windows: Windows,
@@ -131,6 +130,10 @@ pub struct Broker {
     pub(crate) notices: Box<Notices>,
     pub(crate) owners: Box<Owners>,
     pub(crate) work: Work,
+    /// What ends in the present call, if that is several and much waits for them.
+    pub(crate) ending: Option<Box<Together>>,
+    /// Empty between calls: the stretches of a run that a subscriber wants.
+    pub(crate) stretches: Vec<(u32, u32)>,
     queues_due: Time,
     sweep_due: Time,
     /// The slot at which the sweep of topics goes on; zero between two of them.
@@ -162,7 +165,7 @@ impl Broker {
             inbox: Inbox::default(),
             full_queues: Map::default(),
             held: Map::default(),
-            slow: BTreeSet::new(),
+            slow: SlowSessions::default(),
             graces: Graces::default(),
             windows: Windows::default(),
             selecting: Selecting::default(),
@@ -190,6 +193,8 @@ impl Broker {
             notices: Box::default(),
             owners: Box::default(),
             work: Work::default(),
+            ending: None,
+            stretches: Vec::new(),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
             sweep_at: 0,
@@ -224,9 +229,10 @@ impl Broker {
                 self.expect_commands(commands.as_slice());
             }
             let Some(command) = commands.next() else { break };
-            self.command(now, session, command, effects);
+            self.command(now, session, command, commands.as_slice(), effects);
         }
         drop(commands);
+        self.finish_ending();
         self.end_beginning(session, effects);
         self.work_on_views(now, effects);
     }
@@ -301,45 +307,6 @@ impl Broker {
         }
     }
 
-    /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
-    pub fn close(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        let Some(record) = self.sessions.get_mut(key_of(session)) else {
-            return;
-        };
-        let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
-        let memory = &self.memory;
-        let will = record.rare.as_mut().and_then(|rare| rare.take_will(memory));
-        let leaving = record.rare.as_ref().is_some_and(|rare| rare.leaving);
-        let ending = if leaving { Ending::Orderly } else { Ending::Lost };
-        let keys = record.subscriptions.keys();
-        // All at once, and not for each subscription.
-        self.close_windows(key_of(session), None);
-        self.take_back(session, |pending| pending.source == Source::Topic);
-        for key in keys {
-            self.unsubscribe(now, session, key, ending, None, effects);
-        }
-        if let Some(exchanges) = exchanges {
-            self.end_exchanges(now, &exchanges, effects);
-        }
-        // While it still has what it has claimed.
-        if let Some(will) = will {
-            self.publish(now, session, *will, None, None, effects);
-        }
-        self.give_back(now, session, effects);
-        self.end_temporary(session, effects);
-        self.forget_gatherings(session);
-        self.forget_all_asked(session);
-        self.hide_session(now, session, effects);
-        self.relax(now, key_of(session), effects);
-        self.wait_no_more(session);
-        if let Some(mut record) = self.sessions.remove(key_of(session)) {
-            let principal = record.principal.take();
-            self.forget_principal(principal);
-            self.backlog_bytes = self.backlog_bytes.saturating_sub(record.waiting_bytes());
-            self.metrics.sessions -= 1;
-        }
-    }
-
     /// Housekeeping; to be called about every 50 ms.
     pub fn tick(&mut self, now: Now, effects: &mut Effects) {
         self.end_graces(now, effects);
@@ -394,7 +361,14 @@ impl Broker {
         metrics
     }
 
-    fn command(&mut self, now: Now, session: SessionId, command: Command, effects: &mut Effects) {
+    fn command(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        command: Command,
+        rest: &[Command],
+        effects: &mut Effects,
+    ) {
         let Some(record) = self.session(session) else {
             return;
         };
@@ -412,7 +386,10 @@ impl Broker {
             Command::Call(call) => self.call(now, session, *call, effects),
             Command::Speak(speak) => self.speak(now, session, *speak, effects),
             Command::HangUp { exchange, close } => {
+                let end = For::Exchange(exchange);
+                self.begin_ending(session, end, rest);
                 self.hang_up(now, session, exchange, close, effects);
+                self.note_ended(end);
             }
             Command::Operate { token, operation } => {
                 self.operate(now, session, token, *operation, effects);
@@ -422,7 +399,10 @@ impl Broker {
                 self.add_credit(now, session, key, messages, effects);
             }
             Command::Unsubscribe { key, confirm } => {
+                let end = For::Subscription(key);
+                self.begin_ending(session, end, rest);
                 self.unsubscribe(now, session, key, Ending::Orderly, confirm, effects);
+                self.note_ended(end);
             }
             Command::Goodbye => self.take_leave(session),
         }

@@ -17,6 +17,7 @@ use crate::broker::{Broker, key_of};
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::listeners::Listeners;
+use crate::price::{ABOVE_MARK, DELIVERY, FREE_DELIVERIES};
 use crate::publish::copy_of;
 use crate::session::Session;
 use crate::subscriptions::Entry;
@@ -101,8 +102,13 @@ impl Broker {
             topic.previous = None;
             Rc::new(SharedRun::new(run).counted(&self.memory))
         };
-        for subscriber in subscribers.iter().chain(by_pattern.iter()) {
+        let (exact, matching) = (subscribers.as_slice(), by_pattern.as_slice());
+        let count = exact.len() + matching.len();
+        for subscriber in exact.iter().chain(matching) {
             self.offer(now, offer, *subscriber, &shared, effects);
+        }
+        if count > FREE_DELIVERIES {
+            self.work.charge_at(now, DELIVERY * count as u64);
         }
         if let Some(topic) = self.topics.get_mut(key) {
             topic.subscribers = subscribers;
@@ -154,32 +160,38 @@ impl Broker {
         if subscription.is_some_and(|subscription| subscription.selector.is_some()) {
             return self.offer_selected(now, topic, to, run, effects);
         }
-        for (from, end) in self.wanted(now, to, run) {
+        let mut stretches = std::mem::take(&mut self.stretches);
+        self.wanted(now, to, run, &mut stretches);
+        for (from, end) in stretches.drain(..) {
             let reached = run.run().first() + u64::from(end) - 1;
             let part = Pending { run: run.clone(), from, to: end, reached, ..whole };
             self.push_or_hold(now, topic, to.session, part, effects);
         }
+        self.stretches = stretches;
     }
 
     /// The stretches of a run that a subscription with a selector wants, or one whose homes have
-    /// not all answered yet.
-    pub(crate) fn wanted(&mut self, now: Now, to: Subscriber, run: &SharedRun) -> Vec<(u32, u32)> {
-        let Some(record) = self.sessions.get(to.session) else {
-            return Vec::new();
-        };
+    /// not all answered yet, are added to `stretches`.
+    pub(crate) fn wanted(
+        &mut self,
+        now: Now,
+        to: Subscriber,
+        run: &SharedRun,
+        stretches: &mut Vec<(u32, u32)>,
+    ) {
+        let Some(record) = self.sessions.get(to.session) else { return };
         let selector = match record.subscriptions.get(to.key) {
-            None => return Vec::new(),
+            None => return,
             Some(Entry::Plain(_) | Entry::Credited(_)) => None,
             Some(Entry::Full(subscription)) => {
                 let listening = subscription.targets.as_slice().get(usize::from(to.target));
                 let home = bit(run.run().home());
                 if listening.is_none_or(|listening| listening.waiting & home != 0) {
-                    return Vec::new();
+                    return;
                 }
                 subscription.selector.as_ref()
             }
         };
-        let mut stretches: Vec<(u32, u32)> = Vec::new();
         for (message, index) in run.run().messages().zip(0u32..) {
             if message.is_expired(now.wall_ms) {
                 self.metrics.dropped_expired += 1;
@@ -193,7 +205,6 @@ impl Broker {
                 _ => stretches.push((index, index + 1)),
             }
         }
-        stretches
     }
 
     /// Puts messages of a topic into a backlog, or does what the topic's policy says.
@@ -246,6 +257,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let (mark, priority) = (self.mark(), self.priority_of(topic));
+        self.work.charge_at(now, ABOVE_MARK);
         if mark == 0 {
             return self.push_exhausted(now, topic, session, pending, effects);
         }
@@ -407,24 +419,6 @@ impl Broker {
         self.backlog_bytes += record.push(id, pending, topic, priority, spares, effects);
     }
 
-    /// Takes out of a session's backlog what is for nobody any more; returns it, and how many bytes
-    /// are left.
-    pub(crate) fn take_back(
-        &mut self,
-        session: SessionId,
-        gone: impl Fn(&Pending) -> bool,
-    ) -> (Vec<Pending>, usize) {
-        let Some(record) = self.sessions.get_mut(key_of(session)) else {
-            return (Vec::new(), 0);
-        };
-        let before = record.backlog_bytes();
-        let taken = record.backlog.as_mut().map_or_else(Vec::new, |backlog| backlog.remove(gone));
-        record.tidy_backlog();
-        let after = record.backlog_bytes();
-        self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
-        (taken, after)
-    }
-
     /// Looks up anew which pattern subscriptions the topic has, if patterns have changed.
     pub(crate) fn refresh_pattern_subscribers(&mut self, key: Key) {
         let at = self.patterns_at;
@@ -436,10 +430,12 @@ impl Broker {
         }
         topic.patterns_at = at;
         topic.by_pattern = Listeners::None;
+        let mut asked = 0;
         let (path, found, sessions, options) =
             (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options);
         let (private, shard) = (is_private(path), self.shard);
         self.patterns.matches(path, &mut |subscriber| {
+            asked += 1;
             let record = sessions.get(subscriber.session);
             let principal = record.and_then(|record| record.principal.as_ref());
             let allowed = principal.is_some_and(|principal| {
@@ -448,12 +444,15 @@ impl Broker {
                 options.may(Caller { session, principal }, Action::Subscribe, Kind::Topic, path)
             });
             // Either question is asked of the subscription only where it matters.
-            let asked = private || subscriber.extras.several();
+            let looks = private || subscriber.extras.several();
             let brings = |record: &Session| record.brings(subscriber.key, subscriber.target, path);
-            if allowed && (!asked || record.is_some_and(brings)) {
+            if allowed && (!looks || record.is_some_and(brings)) {
                 found.push(*subscriber);
             }
         });
+        if asked > FREE_DELIVERIES {
+            self.work.charge(DELIVERY * asked as u64);
+        }
     }
 
     /// Sends a settlement to the home of the messages, which may be here.

@@ -60,8 +60,13 @@ impl Broker {
                 (rank != (0, 0)).then_some((Reverse(rank), key))
             })
             .collect();
+        let limit = page_size(limit);
+        if busy.len() > limit {
+            // Those that are listed alone are put in order.
+            busy.select_nth_unstable(limit);
+            busy.truncate(limit);
+        }
         busy.sort_unstable();
-        busy.truncate(page_size(limit));
         let entry = |(_, key): (_, Key)| {
             let record = self.sessions.get(key)?;
             let name = record.principal.as_ref().map_or_else(|| "".into(), |who| who.name.clone());

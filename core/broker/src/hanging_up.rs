@@ -17,7 +17,7 @@ use std::rc::Rc;
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Priority, Reply, SharedRun, Side, SubscriptionKey};
 
-use crate::backlog::{Pending, Source};
+use crate::backlog::{For, Pending, Source};
 use crate::broker::{Broker, key_of};
 use crate::conversation::{NO_SUBSCRIPTION, message};
 use crate::effects::Effects;
@@ -269,11 +269,10 @@ impl Broker {
         effects: &mut Effects,
     ) -> bool {
         let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
-        if backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
+        if self.ending.is_none() && backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
             return false;
         }
-        let its = |pending: &Pending| pending.exchange_key() == Some(exchange);
-        let (taken, left) = self.take_back(session, its);
+        let (taken, left) = self.take_ended(session, For::Exchange(exchange));
         if !taken.is_empty() && (left == 0 || left < self.options.backlog_bytes_low) {
             self.relax(now, key_of(session), effects);
         }

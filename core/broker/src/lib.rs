@@ -30,6 +30,7 @@ mod deliver;
 mod displaced;
 mod durable;
 mod effects;
+mod ending;
 mod exchange;
 mod faring;
 mod fetch;

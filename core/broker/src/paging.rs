@@ -15,8 +15,12 @@ use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 use crate::backlog::Pending;
 use crate::broker::{Broker, key_of};
 use crate::effects::{Asker, Effects, Portion, Specs};
+use crate::price::BACKLOG_LOOK;
 use crate::session::{Session, Subscription};
 use crate::topic::{bit, members};
+
+/// Snapshots of ended subscriptions that wait besides as many as there are others.
+const ENDED_MAX: usize = 16;
 
 /// Pages of which a session may have so many bytes in its backlog and under way.
 const PAGES: usize = 4;
@@ -26,11 +30,35 @@ const PAGES: usize = 4;
 pub(crate) struct Paging {
     /// Snapshots that have more, of which no page is under way.
     waiting: VecDeque<(ShardId, Asker)>,
+    /// How many of them, at most, are of subscriptions that have ended: they are passed over.
+    ended: usize,
     /// Bytes that may still come.
     promised: usize,
 }
 
 impl Session {
+    /// Whether a subscription is there that asked for a snapshot.
+    fn is_there(&self, asker: &Asker) -> bool {
+        self.subscription(asker.key).is_some_and(|known| known.epoch == asker.epoch)
+    }
+
+    /// A subscription has ended of which so many snapshots had more. They are taken from those that wait
+    /// when they may be half of them: how many were looked at for that.
+    fn end_waiting_pages(&mut self, count: usize) -> usize {
+        let paging = self.rare.as_mut().and_then(|rare| rare.paging.as_mut());
+        let Some(paging) = paging else { return 0 };
+        paging.ended += count;
+        let looked = paging.waiting.len();
+        if paging.ended <= looked / 2 + ENDED_MAX {
+            return 0;
+        }
+        let mut waiting = std::mem::take(&mut paging.waiting);
+        waiting.retain(|(_, asker)| self.is_there(asker));
+        let paging = self.paging_mut();
+        (paging.waiting, paging.ended) = (waiting, 0);
+        looked
+    }
+
     fn paging_mut(&mut self) -> &mut Paging {
         self.rare.get_or_insert_default().paging.get_or_insert_default()
     }
@@ -120,7 +148,7 @@ impl Broker {
                 return;
             };
             let Some((home, asker)) = record.paging_mut().waiting.pop_front() else { return };
-            if record.park(home, asker) {
+            if !record.is_there(&asker) || record.park(home, asker) {
                 record.tidy_paging();
                 continue;
             }
@@ -257,15 +285,15 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let open: Vec<(ShardId, u16)> = subscription.paging().collect();
+        let count = open.len();
         for (home, target) in open {
             let asker = Asker { session, key, target, epoch: subscription.epoch };
             self.ask_for_more(home, asker, None, effects);
         }
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
-        if let Some(paging) = record.rare.as_mut().and_then(|rare| rare.paging.as_mut()) {
-            paging.waiting.retain(|(_, asker)| asker.key != key);
-        }
+        let looked = record.end_waiting_pages(count);
         record.tidy_paging();
+        self.work.charge(BACKLOG_LOOK * looked as u64);
     }
 
     /// Whether there is something to do that would have been too much for one call.

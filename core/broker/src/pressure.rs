@@ -12,6 +12,7 @@
 //! `block` holds them without end. By default there is no grace, and a slow subscriber affects itself alone.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use tiderace_base::{Key, Now, SessionId, ShardId, Span, Time};
 use tiderace_topics::Path;
@@ -21,6 +22,7 @@ use crate::SlowConsumer;
 use crate::broker::{Broker, Set, key_of};
 use crate::effects::{Effects, Mail};
 use crate::graces::Allowance;
+use crate::price::GRACE;
 use crate::session::Slow;
 use crate::topic::{Home, bit, members};
 
@@ -75,7 +77,7 @@ impl Broker {
         if let Some(backlog) = &mut record.backlog {
             backlog.forget_newest();
         }
-        self.slow.remove(&session);
+        self.slow.remove(session);
         self.release(now, slow.topics, effects);
     }
 
@@ -87,33 +89,36 @@ impl Broker {
         self.release(now, topics, effects);
     }
 
-    /// Ends the grace periods that are over.
+    /// Ends the grace periods that are over. Of very many topics and sessions some are looked at each time.
     pub(crate) fn end_graces(&mut self, now: Now, effects: &mut Effects) {
         self.end_holds(now, effects);
-        for session in self.slow.iter().copied().collect::<Vec<Key>>() {
-            let Some(record) = self.sessions.get_mut(session) else {
-                continue;
-            };
-            let Some(slow) = record.slow_mut() else {
-                continue;
-            };
+        let mut looks = 0;
+        for _ in 0..self.slow.len() {
+            if looks >= GRACE_LOOKS {
+                break;
+            }
+            let Some(session) = self.slow.next() else { break };
+            let record = self.sessions.get_mut(session);
+            let Some(slow) = record.and_then(|record| record.slow_mut()) else { continue };
+            looks += slow.topics.len().max(1);
             let waited = now.time.since(slow.since);
-            let (over, kept): (BTreeSet<Key>, BTreeSet<Key>) =
-                slow.topics.iter().partition(|topic| {
-                    self.topics.get(**topic).is_none_or(|topic| {
-                        topic.spec.slow_consumer != SlowConsumer::Block
-                            && waited >= topic.spec.grace
-                    })
-                });
-            if over.is_empty() {
+            let topics = &self.topics;
+            let is_over = |topic: &Key| {
+                topics.get(*topic).is_none_or(|topic| {
+                    topic.spec.slow_consumer != SlowConsumer::Block && waited >= topic.spec.grace
+                })
+            };
+            if !slow.topics.iter().any(is_over) {
                 continue;
             }
+            let (over, kept) = slow.topics.iter().partition(|topic| is_over(topic));
             slow.lagging = true;
             slow.topics = kept;
-            self.slow.remove(&session);
+            self.slow.remove(session);
             self.metrics.slow_consumers += 1;
             self.release(now, over, effects);
         }
+        self.work.charge_at(now, GRACE * looks as u64);
     }
 
     /// As a home: publishers that have waited for the whole grace of a topic go on.
@@ -283,6 +288,39 @@ impl Broker {
                 held.waiting.remove(&session);
             }
         }
+    }
+}
+
+/// Topics of slow sessions that are looked at in one tick for graces that are over; all of one session
+/// together.
+const GRACE_LOOKS: usize = 16_384;
+
+/// Sessions above the mark for which publishers wait.
+#[derive(Debug, Default)]
+pub(crate) struct SlowSessions {
+    sessions: BTreeSet<Key>,
+    /// The one that was looked at last.
+    at: Key,
+}
+
+impl SlowSessions {
+    fn insert(&mut self, session: Key) {
+        self.sessions.insert(session);
+    }
+
+    fn remove(&mut self, session: Key) {
+        self.sessions.remove(&session);
+    }
+
+    fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The next one, in turns.
+    fn next(&mut self) -> Option<Key> {
+        let behind = self.sessions.range((Bound::Excluded(self.at), Bound::Unbounded)).next();
+        self.at = *behind.or_else(|| self.sessions.first())?;
+        Some(self.at)
     }
 }
 

@@ -51,6 +51,19 @@ pub(crate) const EVENT_PASSED: u64 = 2;
 /// One session of a shard that is looked at for a list of the busiest.
 pub(crate) const SESSION: u64 = 16;
 
+/// One subscriber of a topic that a message is given to, or that is asked whether it may have it, where
+/// there are more than [`FREE_DELIVERIES`].
+pub(crate) const DELIVERY: u64 = 16;
+/// Subscribers of a topic on one shard that a message costs nothing extra for: what a turn reads is dear
+/// only to those with more.
+pub(crate) const FREE_DELIVERIES: usize = 64;
+/// One message that finds a backlog above its mark, beside [`DELIVERY`].
+pub(crate) const ABOVE_MARK: u64 = 64;
+/// One topic that is looked at for a session whose publishers wait for it.
+pub(crate) const GRACE: u64 = 8;
+/// One entry of a backlog that is looked at for something that ends.
+pub(crate) const BACKLOG_LOOK: u64 = 4;
+
 /// What looking at one slice of a removal costs.
 pub(crate) fn of_removal() -> u64 {
     TOPIC * SLICE as u64

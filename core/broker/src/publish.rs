@@ -16,6 +16,7 @@ use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::lock::claimed_by_another;
 use crate::operate::is_reserved;
+use crate::price::FREE_DELIVERIES;
 use crate::retire::Retirement;
 use crate::series::{holds_messages, keeps};
 use crate::temporary::{check_temporary, only_passes_on};
@@ -98,7 +99,8 @@ impl Broker {
     }
 
     /// Whether a publication has to wait: behind what is deferred of its session, or because the turn's
-    /// budget is spent and its values have to be checked against a schema, or its queue to be made.
+    /// budget is spent and its values have to be checked against a schema, it has very many subscribers, or its
+    /// queue has to be made.
     #[cold]
     fn is_publication_deferred(&mut self, now: Now, origin: SessionId, run: &Run) -> bool {
         if self.work.has(origin) {
@@ -111,7 +113,9 @@ impl Broker {
         }
         let topic = self.find_topic(&destination.path).and_then(|key| self.topics.get(key));
         let spec = topic.map_or_else(|| self.options.topic(&destination.path), |it| &it.spec);
-        self.work.left(now) == 0 && destination.kind == Kind::Topic && spec.schema.is_some()
+        let many = topic.is_some_and(|it| it.listeners() > FREE_DELIVERIES);
+        let dear = spec.schema.is_some() || many;
+        self.work.left(now) == 0 && destination.kind == Kind::Topic && dear
     }
 
     /// The same, now. The first values, so many, are known to fit the schema of their topic. Given back

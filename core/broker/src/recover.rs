@@ -334,7 +334,9 @@ impl Broker {
             plain: false,
             extras: Extras::default(),
         };
-        self.wanted(now, to, run)
+        let mut stretches = Vec::new();
+        self.wanted(now, to, run, &mut stretches);
+        stretches
             .into_iter()
             .filter(|(_, to)| *to > known)
             .map(|(from, to)| Pending {

@@ -12,6 +12,7 @@ use tiderace_wire::{
 };
 
 use crate::access::Caller;
+use crate::backlog::For;
 use crate::broker::{Broker, key_of};
 use crate::credit::Credit;
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
@@ -139,8 +140,7 @@ impl Broker {
         self.memory.refund(MemoryUse::Names, subscription.bytes());
         self.close_windows_of(key_of(session), key, &subscription);
         // What is said in exchanges ends with them, which may be later.
-        let (unsent, _) =
-            self.take_back(session, |pending| pending.key == key && !pending.source.is_exchange());
+        let (unsent, _) = self.take_ended(session, For::Subscription(key));
         self.metrics.subscriptions -= 1;
         self.end_notices(now, session, key, effects);
         if let Entry::Full(subscription) = &mut subscription {
@@ -172,21 +172,25 @@ impl Broker {
                 effects,
             );
         }
-        let homes = match subscription {
+        let serves = match subscription {
             Entry::Full(subscription) => {
                 let homes = self.end_full(now, session, key, &subscription, effects);
                 self.leave(now, session, (key, &subscription), (homes, ending), confirm, effects);
-                homes
+                subscription
+                    .targets
+                    .as_slice()
+                    .iter()
+                    .any(|listening| is_service(&listening.target))
             }
             plain => {
                 if let Some(Plain { topic, place }) = plain.plain() {
                     self.unlist(now, self.topics.key_of(topic), place as usize, effects);
                 }
                 self.confirm(session, confirm, effects);
-                0
+                false
             }
         };
-        if homes != 0 {
+        if serves {
             self.end_served(now, session, key, effects);
         }
         self.ask_for_pages(session, effects);

@@ -271,6 +271,11 @@ impl Home {
 }
 
 impl Topic {
+    /// How many subscriptions here get its messages, as far as is known.
+    pub(crate) fn listeners(&self) -> usize {
+        self.subscribers.len() + self.by_pattern.len()
+    }
+
     pub(crate) fn new(path: Path, spec: Arc<TopicSpec>, now: Time) -> Topic {
         Topic {
             path,

@@ -31,6 +31,7 @@ mod selecting;
 mod series;
 mod server_topics;
 mod services;
+mod slices;
 mod snapshots;
 mod support;
 mod temporary;

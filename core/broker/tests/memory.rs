@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Now, SessionId, ShardId};
 use tiderace_broker::{Broker, BrokerOptions, Effects};
-use tiderace_heap::own_bytes;
+use tiderace_heap::{own_bytes, own_calls};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Credentials, Destination, Flags, Kind, Meta, Subscribe, SubscriptionKey,
@@ -109,3 +109,21 @@ const SUBSCRIBED_BYTES_MAX: usize = 230;
 /// What credit takes more.
 const CREDIT_BYTES_MAX: usize = 24;
 const BRIEF_BYTES_MAX: usize = 230;
+
+#[test]
+fn a_message_for_subscribers_with_credit_asks_for_no_memory_for_each() {
+    const SUBSCRIBERS: u32 = 2_000;
+    let mut shard = Shard::new();
+    for number in 0..SUBSCRIBERS {
+        let target = Target::Exact(destination("a"));
+        let subscribe = Subscribe::new(SubscriptionKey(number), vec![target]);
+        let subscribe = Subscribe { credit: Some(1_000), ..subscribe };
+        shard.run(Command::Subscribe(Box::new(subscribe)));
+    }
+    let mut calls = 0;
+    for _ in 0..4 {
+        calls = own_calls(|| shard.publish("a", Flags::NONE));
+        while shard.broker.next(Now::default(), shard.session, &mut shard.effects).is_some() {}
+    }
+    assert!(calls < 100, "{calls} calls for {SUBSCRIBERS} subscribers");
+}

@@ -11,25 +11,33 @@ use super::{Backlog, Pending};
 
 impl Backlog {
     pub(crate) fn window(&self, key: SubscriptionKey, path: &Path) -> Option<Key> {
-        self.windows.as_ref()?.get(&(key, path.clone())).copied()
+        self.windows.as_ref()?.get(&key)?.get(path).copied()
     }
 
     pub(crate) fn open_window(&mut self, key: SubscriptionKey, path: Path, window: Key) {
-        self.windows.get_or_insert_default().insert((key, path), window);
+        let windows = self.windows.get_or_insert_default();
+        windows.entry(key).or_default().insert(path, window);
     }
 
     pub(crate) fn close_window(&mut self, key: SubscriptionKey, path: &Path) {
-        if let Some(windows) = &mut self.windows {
-            windows.remove(&(key, path.clone()));
-            self.windows.take_if(|windows| windows.is_empty());
+        let Some(windows) = &mut self.windows else { return };
+        let Some(own) = windows.get_mut(&key) else { return };
+        own.remove(path);
+        if own.is_empty() {
+            windows.remove(&key);
         }
+        self.windows.take_if(|windows| windows.is_empty());
     }
 
     /// Those of one subscription, or all.
     pub(crate) fn windows_of(&self, key: Option<SubscriptionKey>) -> Vec<Key> {
-        let windows = self.windows.iter().flat_map(|windows| windows.iter());
-        let of = |known: SubscriptionKey| key.is_none_or(|key| key == known);
-        windows.filter(|((known, _), _)| of(*known)).map(|(_, window)| *window).collect()
+        let Some(windows) = &self.windows else { return Vec::new() };
+        match key {
+            Some(key) => {
+                windows.get(&key).into_iter().flat_map(|own| own.values().copied()).collect()
+            }
+            None => windows.values().flat_map(|own| own.values().copied()).collect(),
+        }
     }
 
     pub(crate) fn withheld_bytes(&self) -> usize {

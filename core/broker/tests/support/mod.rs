@@ -187,7 +187,7 @@ impl World {
         tokens
     }
 
-    fn wished(&mut self, client: usize, key: u32, wish: Wish) -> (Token, Subscribe) {
+    pub fn wished(&mut self, client: usize, key: u32, wish: Wish) -> (Token, Subscribe) {
         let token = self.token(client);
         let subscribe = Subscribe {
             selector: wish.selector.map(|text| Selector::parse(text).unwrap()),

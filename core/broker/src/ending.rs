@@ -1,0 +1,167 @@
+//! The end of a session, and subscriptions and exchanges of one session that end together: what waits for
+//! them is taken out of its backlog in one pass.
+//!
+//! Looking through a backlog for each of them would cost the product of both. So the first of several that
+//! end in one call takes out what waits for all of them, and each of the others looks only at what has come
+//! since. Relies on nothing being delivered within a call, and on a backlog's lines noting where they were
+//! looked through. Invariant: nothing is left in a backlog for a subscription that has ended, or for an
+//! exchange that its session has ended.
+
+use tiderace_base::{Now, SessionId};
+use tiderace_queues::Ending;
+use tiderace_wire::{Command, SubscriptionKey};
+
+use crate::backlog::{For, Pending, Source, Together};
+use crate::broker::{Broker, Map, key_of};
+use crate::effects::Effects;
+use crate::price::BACKLOG_LOOK;
+
+/// Entries of a backlog up to which looking through all of them each time costs less.
+const FEW: usize = 64;
+
+impl Broker {
+    /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
+    pub fn close(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return;
+        };
+        let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
+        let memory = &self.memory;
+        let will = record.rare.as_mut().and_then(|rare| rare.take_will(memory));
+        let leaving = record.rare.as_ref().is_some_and(|rare| rare.leaving);
+        let ending = if leaving { Ending::Orderly } else { Ending::Lost };
+        let keys = record.subscriptions.keys();
+        // All at once, and not for each subscription.
+        self.close_windows(key_of(session), None);
+        self.take_back(session, |pending| pending.source == Source::Topic);
+        self.begin_ending_all(session, &keys);
+        for key in keys {
+            self.unsubscribe(now, session, key, ending, None, effects);
+        }
+        self.finish_ending();
+        if let Some(exchanges) = exchanges {
+            self.end_exchanges(now, &exchanges, effects);
+        }
+        // While it still has what it has claimed.
+        if let Some(will) = will {
+            self.publish(now, session, *will, None, None, effects);
+        }
+        self.give_back(now, session, effects);
+        self.end_temporary(session, effects);
+        self.forget_gatherings(session);
+        self.forget_all_asked(session);
+        self.hide_session(now, session, effects);
+        self.relax(now, key_of(session), effects);
+        self.wait_no_more(session);
+        if let Some(mut record) = self.sessions.remove(key_of(session)) {
+            let principal = record.principal.take();
+            self.forget_principal(principal);
+            self.backlog_bytes = self.backlog_bytes.saturating_sub(record.waiting_bytes());
+            self.metrics.sessions -= 1;
+        }
+    }
+
+    /// A command ends something of a session, and so may others behind it.
+    #[cold]
+    pub(crate) fn begin_ending(&mut self, session: SessionId, first: For, rest: &[Command]) {
+        if self.ending.is_none() && self.waits_much(session) {
+            let mut ends: Map<For, u32> = Map::default();
+            for what in std::iter::once(first).chain(rest.iter().filter_map(For::ended_by)) {
+                *ends.entry(what).or_default() += 1;
+            }
+            self.ending =
+                Some(Box::new(Together { session: key_of(session), ends, taken: Map::default() }));
+        }
+    }
+
+    /// All subscriptions of a session end.
+    pub(crate) fn begin_ending_all(&mut self, session: SessionId, keys: &[SubscriptionKey]) {
+        if self.waits_much(session) {
+            let ends = keys.iter().map(|key| (For::Subscription(*key), 1)).collect();
+            self.ending =
+                Some(Box::new(Together { session: key_of(session), ends, taken: Map::default() }));
+        }
+    }
+
+    fn waits_much(&self, session: SessionId) -> bool {
+        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
+        backlog.is_some_and(|backlog| backlog.entries() > FEW)
+    }
+
+    /// A command has ended something.
+    pub(crate) fn note_ended(&mut self, what: For) {
+        let Some(ending) = &mut self.ending else { return };
+        if let Some(times) = ending.ends.get_mut(&what) {
+            *times -= 1;
+            if *times == 0 {
+                ending.ends.remove(&what);
+            }
+        }
+    }
+
+    /// The call is over.
+    pub(crate) fn finish_ending(&mut self) {
+        let Some(ending) = self.ending.take() else { return };
+        let record = self.sessions.get_mut(ending.session);
+        if let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) {
+            backlog.forget_looked();
+        }
+    }
+
+    /// Takes out of a session's backlog what is for something that ends; returns it, and how many bytes
+    /// are left.
+    pub(crate) fn take_ended(&mut self, session: SessionId, what: For) -> (Vec<Pending>, usize) {
+        let together = |it: &Together| it.session == key_of(session) && it.ends.contains_key(&what);
+        let Some(mut ending) = self.ending.take_if(|it| together(it)) else {
+            return self.take_back(session, |pending| For::of(pending) == what);
+        };
+        let Together { ends, taken, .. } = &mut *ending;
+        let (found, left) = self.take_newer(session, |it| ends.contains_key(&For::of(it)));
+        for pending in found {
+            taken.entry(For::of(&pending)).or_default().push(pending);
+        }
+        let its = taken.remove(&what).unwrap_or_default();
+        self.ending = Some(ending);
+        (its, left)
+    }
+
+    /// Takes out of a session's backlog what is for nobody any more; returns it, and how many bytes
+    /// are left.
+    pub(crate) fn take_back(
+        &mut self,
+        session: SessionId,
+        gone: impl Fn(&Pending) -> bool,
+    ) -> (Vec<Pending>, usize) {
+        self.take_out(session, false, gone)
+    }
+
+    /// The same of what has come since it was looked through last in the present call.
+    fn take_newer(
+        &mut self,
+        session: SessionId,
+        gone: impl Fn(&Pending) -> bool,
+    ) -> (Vec<Pending>, usize) {
+        self.take_out(session, true, gone)
+    }
+
+    fn take_out(
+        &mut self,
+        session: SessionId,
+        newer: bool,
+        gone: impl Fn(&Pending) -> bool,
+    ) -> (Vec<Pending>, usize) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return (Vec::new(), 0);
+        };
+        let before = record.backlog_bytes();
+        let (mut taken, mut looked) = (Vec::new(), 0);
+        if let Some(backlog) = record.backlog.as_mut() {
+            (taken, looked) = backlog.remove(newer, gone);
+        }
+        record.tidy_backlog();
+        let after = record.backlog_bytes();
+        self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
+        self.work.charge(BACKLOG_LOOK * looked as u64);
+        (taken, after)
+    }
+}
