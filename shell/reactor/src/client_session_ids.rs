@@ -1,9 +1,7 @@
 //! Aliases: tokens of their own choice by which clients name their sessions.
 //!
 //! An alias has a home shard, which knows the session that has it; the session's shard gives it up when
-//! the session ends. Questions and answers are mail between shards, in order, so a release never
-//! overtakes the question before it. Relies on the session's principal being known when it asks.
-//! Invariants: at most one session of a protocol has an alias at a time; only whoever is the same
+//! the session ends. Invariants: at most one session of a protocol has an alias at a time; only whoever is the same
 //! principal, or has not said who it is, finds it; an alias is never in a log.
 
 use std::collections::HashMap;

@@ -39,7 +39,7 @@ impl<D: Driver> Shard<D> {
 
     /// The same with the session in any case.
     fn end_whole(&mut self, key: Key, close: &Close, farewell: Farewell) {
-        let closing = Stage::Closing { discarded: 0 };
+        let closing = Stage::closing();
         match self.connections.get_mut(key) {
             None => return,
             Some(connection) if matches!(connection.stage, Stage::Closing { .. }) => return,
@@ -101,7 +101,7 @@ impl<D: Driver> Shard<D> {
         let deadlines = self.shared.options.deadlines;
         if let Some(connection) = self.connections.get_mut(key) {
             // Every answer by HTTP/2 ends so, large ones on slow lines among them.
-            let is_tunnel = connection.flags.has(Flags::TUNNEL);
+            let is_tunnel = connection.flags.is_h2_stream();
             let flush = if is_tunnel { deadlines.keep_alive } else { deadlines.flush };
             if let Some(input) = connection.input.take() {
                 self.pool.give_input(input);
@@ -109,7 +109,9 @@ impl<D: Driver> Shard<D> {
             if connection.flags.has(Flags::PAUSED) {
                 self.metrics.paused.sub(1);
             }
-            connection.flags.clear(Flags::BACKLOG | Flags::PAUSED | Flags::HELD | Flags::MOVING);
+            connection.flags.clear(Flags::BACKLOG);
+            connection.flags.clear(Flags::PAUSED);
+            connection.flags.clear(Flags::HELD);
             connection.deadline = self.now.time + flush;
             self.lists.write(key, &mut connection.flags);
         }
@@ -126,17 +128,18 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        if !connection.flags.raise(Flags::SHUT) {
-            return;
+        match &mut connection.stage {
+            Stage::Closing { is_shut, .. } if !*is_shut => *is_shut = true,
+            _ => return,
         }
-        if connection.flags.has(Flags::TUNNEL) {
+        if connection.flags.is_h2_stream() {
             // What the client still sends on the stream is not waited for.
             if self.finish_tunnel(key) {
                 self.forget(key);
             }
             return;
         }
-        if connection.flags.has(Flags::PEER_ENDED) {
+        if connection.flags.is_peer_ended() {
             return self.forget(key);
         }
         if let Some(stream) = &mut connection.stream {
@@ -192,7 +195,7 @@ impl<D: Driver> Shard<D> {
         if let Stage::Http2(hub) = connection.stage {
             self.drop_tunnels(*hub);
         }
-        if connection.flags.has(Flags::TUNNEL) {
+        if connection.flags.is_h2_stream() {
             return;
         }
         if let Some(stream) = connection.stream {

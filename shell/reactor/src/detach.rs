@@ -2,9 +2,8 @@
 //!
 //! The record stays what it was but for its stream; its backlog goes on under the policies for slow
 //! subscribers, and what its session writes is thrown away. Relies on the session to know what it has to
-//! repeat. Invariants: a node has only so many detached sessions, and of one principal only so many, and
-//! they hold only so many bytes; none waits longer than its own deadline and the node's. Each shard has
-//! an equal share of these limits, so none is asked of another.
+//! repeat. Invariants: detached sessions hold only so many bytes; none waits longer than its own deadline
+//! and the node's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -67,8 +66,7 @@ impl<D: Driver> Shard<D> {
                 self.pool.give_input(input);
             }
             connection.need = 0;
-            connection.flags =
-                connection.flags.keep(Flags::LISTS | Flags::PAUSED | Flags::ESTABLISHED);
+            connection.flags = connection.flags.without_carrier();
             if self.broker.has_backlog(id) {
                 connection.flags.set(Flags::BACKLOG);
             }
@@ -89,16 +87,14 @@ impl<D: Driver> Shard<D> {
         };
         let is_websocket = record.live().is_some_and(|live| live.is_websocket());
         let mut old = Connection::carried(record.peer, record.listener, self.now.time + flush);
-        old.stage = Stage::Closing { discarded: 0 };
-        let ending = Flags::PEER_ENDING | Flags::PEER_ENDED;
-        old.flags.set(record.flags.only(Flags::WRITABLE | Flags::CARRIER | ending));
+        old.stage = Stage::closing();
+        let is_tunnel = record.flags.is_h2_stream();
+        old.flags = record.flags.part_from_carrier();
         old.outgoing = record.outgoing.take();
         if is_websocket && farewell != Farewell::Silent && !broken {
             let queue = self.pool.queue(&mut old.outgoing);
             encode_close(queue.tail(), Some(close.code.websocket()), &close.reason, None);
         }
-        let is_tunnel = record.flags.has(Flags::TUNNEL);
-        record.flags.clear(Flags::CARRIER);
         let mut stream = record.stream.take();
         if let Some(stream) = &mut stream {
             self.driver.deregister(stream);

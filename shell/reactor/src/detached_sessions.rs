@@ -1,4 +1,7 @@
 //! Which sessions of a shard are detached, and whether there is room for another one.
+//!
+//! Invariants: a node has only so many detached sessions, and of one principal only so many. Each shard has an
+//! equal share of these limits, so none is asked of another.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -60,7 +60,7 @@ impl<D: Driver> Shard<D> {
             self.end(key, &CloseCode::UnexpectedFrame.into(), Farewell::Transport);
             return None;
         }
-        let Some(Stage::Live(live)) = self.set_stage(key, Stage::Closing { discarded: 0 }) else {
+        let Some(Stage::Live(live)) = self.set_stage(key, Stage::closing()) else {
             return None;
         };
         let Live { id, protocol, transport, .. } = live;
@@ -71,8 +71,9 @@ impl<D: Driver> Shard<D> {
         if connection.flags.has(Flags::PAUSED) {
             self.metrics.paused.sub(1);
         }
-        let gone = Flags::PAUSED | Flags::HELD | Flags::BACKLOG | Flags::ESTABLISHED;
-        connection.flags.clear(gone);
+        for gone in [Flags::PAUSED, Flags::HELD, Flags::BACKLOG, Flags::ESTABLISHED] {
+            connection.flags.clear(gone);
+        }
         connection.need = 0;
         connection.deadline = self.now.time + login;
         let (ticket, principal) = (Ticket::default(), principal);
@@ -112,7 +113,7 @@ impl<D: Driver> Shard<D> {
         if let Some(stream) = &mut connection.stream {
             self.driver.deregister(stream);
         }
-        if connection.flags.has(Flags::TUNNEL) {
+        if connection.flags.is_h2_stream() {
             return self.send_by_tunnel(key, connection, ticket.shard);
         }
         let secured = self.secure.take(key);
@@ -169,7 +170,7 @@ impl<D: Driver> Shard<D> {
         self.metrics.resumed.add(1);
         self.shared.lose(self.id);
         let ping = self.shared.options.deadlines.ping;
-        let stage = std::mem::replace(&mut donor.stage, Stage::Closing { discarded: 0 });
+        let stage = std::mem::replace(&mut donor.stage, Stage::closing());
         let (Stage::Seeking(seeking), Some(registered)) =
             (stage, self.pass_carrier(from, &mut donor, to))
         else {
@@ -181,11 +182,10 @@ impl<D: Driver> Shard<D> {
         }
         (record.peer, record.listener) = (donor.peer, donor.listener);
         (record.input, record.need) = (donor.input, 0);
-        let ending = Flags::PEER_ENDING | Flags::PEER_ENDED;
-        let kept = Flags::READABLE | Flags::HEARD | Flags::CARRIER | ending;
-        let its = Flags::LISTS | Flags::PAUSED | Flags::BACKLOG | Flags::ESTABLISHED;
-        record.flags = record.flags.keep(its);
-        record.flags.set(donor.flags.only(kept) | Flags::WRITABLE);
+        let has_backlog = record.flags.has(Flags::BACKLOG);
+        record.flags = record.flags.without_carrier();
+        record.flags.assign(Flags::BACKLOG, has_backlog);
+        record.flags.take_carrier_of(donor.flags);
         let is_websocket = matches!(seeking.transport, Transport::WebSocket { .. });
         record.deadline = if is_websocket { self.now.time + ping } else { Time::NEVER };
         let unsent = std::mem::replace(&mut record.outgoing, donor.outgoing);

@@ -18,7 +18,7 @@
 //! | `client_session_ids`, `detached_sessions`, `tls_sessions`, `unfinished_input` | what some connections have besides |
 //! | `mailbox`, `waker`, `store_gateway`, `shared` | between shards, other threads and the store |
 //! | `acceptor`, `stopping`, `work_lists`, `write_coalescing`, `turn_clock`, `pause` | what is to be done, and when |
-//! | `pool`, `metrics`, `log`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
+//! | `pool`, `spare`, `metrics`, `log`, `options`, `date`, `message_framing`, `http_answer` | buffers, numbers, lines, choices, formats |
 //! | `driver` | the seam to the operating system and to the simulator |
 //!
 //! | what it does | what it is |
@@ -70,6 +70,7 @@ mod session_lookup;
 mod shard;
 mod shared;
 mod sniff;
+mod spare;
 mod stop;
 mod stopping;
 mod store;

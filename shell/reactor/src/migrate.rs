@@ -18,16 +18,18 @@ use crate::tls_sessions::Secured;
 impl<D: Driver> Shard<D> {
     /// The protocol of a connection is known: begins its session, here or where it belongs.
     pub(crate) fn place(&mut self, key: tiderace_base::Key) {
-        let pinned = match self.connections.get_mut(key).map(|connection| &connection.stage) {
+        let pinned = match self.connections.get(key).map(|connection| &connection.stage) {
             Some(Stage::Starting(starting)) => starting.pinned,
             _ => return,
         };
-        let is_tunnel = self.connections.get(key).is_some_and(|it| it.flags.has(Flags::TUNNEL));
+        let is_tunnel = self.connections.get(key).is_some_and(|it| it.flags.is_h2_stream());
         if pinned || is_tunnel || self.shared.options.placement == Placement::Accepted {
             return self.start(key);
         }
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.flags.set(Flags::MOVING);
+        if let Some(Connection { stage: Stage::Starting(starting), .. }) =
+            self.connections.get_mut(key)
+        {
+            starting.is_moving = true;
         }
     }
 
@@ -36,14 +38,14 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        if !connection.flags.has(Flags::MOVING) || !matches!(connection.stage, Stage::Starting(_)) {
-            return;
+        match &mut connection.stage {
+            Stage::Starting(starting) if starting.is_moving => starting.is_moving = false,
+            _ => return,
         }
         // It does not count against the shard it is on, or nobody would ever stay.
         self.shared.lose(self.id);
         let shard = self.shared.lightest();
         self.shared.gain(shard);
-        connection.flags.clear(Flags::MOVING);
         if shard == self.id {
             self.start(key);
             if let Some(connection) = self.connections.get_mut(key) {
@@ -94,7 +96,7 @@ impl<D: Driver> Shard<D> {
         if let Stage::Http(stage) = &mut connection.stage {
             stage.scanner = tiderace_http1::HeadScanner::default();
         }
-        if connection.flags.has(Flags::TUNNEL) {
+        if connection.flags.is_h2_stream() {
             return self.send_by_tunnel(key, connection, shard);
         }
         let secured = self.secure.take(key);
@@ -110,9 +112,7 @@ impl<D: Driver> Shard<D> {
     ) {
         self.metrics.migrated.add(1);
         connection.armed = Time::NEVER;
-        let lists = Flags::READ_LISTED | Flags::WRITE_LISTED | Flags::AGAIN_LISTED;
-        connection.flags.clear(lists | Flags::READABLE);
-        connection.flags.set(Flags::WRITABLE);
+        connection.flags.leave_shard();
         self.post.send(shard, Letter::Connection(Box::new(connection), secured));
     }
 
@@ -142,7 +142,7 @@ impl<D: Driver> Shard<D> {
             connection.flags.set(Flags::READABLE);
             self.lists.read(key, &mut connection.flags);
         }
-        if connection.input.is_some() || connection.flags.has(Flags::PEER_ENDED) {
+        if connection.input.is_some() || connection.flags.is_peer_ended() {
             self.lists.again(key, &mut connection.flags);
         }
         if starting {

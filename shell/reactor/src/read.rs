@@ -11,7 +11,7 @@ use std::io;
 use tiderace_base::{Close, CloseCode, Key, Span};
 use tiderace_wire::Intake;
 
-use crate::connection::{Flags, Stage};
+use crate::connection::{Flags, Liveness, PeerSide, ReadGate, Stage};
 use crate::departure::{Departure, LeavesFor, Step};
 use crate::driver::Driver;
 use crate::outcome::Farewell;
@@ -42,7 +42,7 @@ impl<D: Driver> Shard<D> {
     /// Reads connections that have something once, and says whether it was the turn of all.
     fn read_round(&mut self) -> bool {
         let mut list = std::mem::take(&mut self.lists.read);
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut buffer = self.spare.take_read_buffer();
         let mut budget = turn_read_bytes(self.shared.doors.len());
         let most = READ_BYTES.min(budget);
         let intake = Intake::begin();
@@ -60,7 +60,7 @@ impl<D: Driver> Shard<D> {
         self.read_inbox(&mut buffer, most, &mut budget, &intake);
         list.drain(..done);
         let all = list.is_empty();
-        self.buffer = buffer;
+        self.spare.give_read_buffer(buffer);
         // Who had no turn is first in the next; who wants another one comes after.
         list.append(&mut self.lists.read);
         self.lists.read = list;
@@ -110,8 +110,7 @@ impl<D: Driver> Shard<D> {
         };
         let flags = &mut connection.flags;
         flags.clear(Flags::READ_LISTED);
-        let idle = Flags::PAUSED | Flags::HELD | Flags::PEER_ENDED;
-        if !flags.has(Flags::READABLE) || flags.has(idle) || connection.is_clogged() {
+        if !flags.has(Flags::READABLE) || connection.read_gate() != ReadGate::Open {
             return 0;
         }
         let most = if connection.flags.has(Flags::ESTABLISHED) {
@@ -121,7 +120,7 @@ impl<D: Driver> Shard<D> {
         };
         // Many publishers do not bring much more before they hear that they have to wait.
         let most = if is_full { connection.little_room(most) } else { most };
-        if connection.flags.has(Flags::TUNNEL) {
+        if connection.flags.is_h2_stream() {
             return self.read_by_tunnel(key, buffer, most);
         }
         self.read_now(key, buffer, most)
@@ -183,17 +182,16 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        if !connection.flags.has(Flags::TUNNEL) {
+        if !connection.flags.is_h2_stream() {
             self.metrics.bytes_received.add(got.wire as u64);
         }
         let flags = &mut connection.flags;
-        flags.set(Flags::HEARD);
-        flags.clear(Flags::PINGED);
+        flags.set_liveness(Liveness::Heard);
         if got.is_ended {
             // The next read finds the end, as it does behind the bytes of a plain socket.
-            flags.set(Flags::PEER_ENDING);
+            flags.note_peer_ending();
         }
-        if got.is_full || flags.has(Flags::PEER_ENDING) {
+        if got.is_full || flags.peer() != PeerSide::Open {
             self.lists.read(key, flags);
         } else {
             // A short read has emptied the socket, unless the end is behind it.
@@ -257,12 +255,11 @@ impl<D: Driver> Shard<D> {
         };
         connection.flags.clear(Flags::AGAIN_LISTED);
         // It is listed again when it is resumed, or when what waits for its client has been written.
-        let waits = connection.flags.has(Flags::PAUSED) || connection.is_clogged();
-        if connection.flags.has(Flags::STOPPED) && waits {
+        if connection.flags.has(Flags::YIELDED) && connection.is_slowed() {
             return;
         }
         let flags = &mut connection.flags;
-        flags.clear(Flags::STOPPED);
+        flags.clear(Flags::YIELDED);
         if flags.has(Flags::HELD) {
             flags.clear(Flags::HELD);
             self.lists.read(key, flags);
@@ -387,7 +384,7 @@ impl<D: Driver> Shard<D> {
     /// A connection has had its share of this turn: it goes on in the next, or when it is read again.
     pub(crate) fn go_on_later(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key) {
-            connection.flags.set(Flags::STOPPED);
+            connection.flags.set(Flags::YIELDED);
             self.lists.again(key, &mut connection.flags);
         }
     }
@@ -432,7 +429,7 @@ impl<D: Driver> Shard<D> {
     /// it paces, and would throw them away if the socket were closed at once.
     fn discard_input(&mut self, key: Key, bytes: &[u8]) -> Step {
         if let Some(connection) = self.connections.get_mut(key)
-            && let Stage::Closing { discarded } = &mut connection.stage
+            && let Stage::Closing { discarded, .. } = &mut connection.stage
         {
             *discarded = discarded.saturating_add(bytes.len() as u32);
             if *discarded > DISCARD_BYTES_MAX && connection.flags.raise(Flags::HELD) {
@@ -470,7 +467,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        connection.flags.set(Flags::PEER_ENDED);
+        connection.flags.note_peer_ended();
         connection.flags.clear(Flags::READABLE);
         self.end_input(key, None, true);
     }
@@ -481,20 +478,20 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        if !connection.flags.has(Flags::PEER_ENDED) {
+        if !connection.flags.is_peer_ended() {
             return;
         }
         let pending = connection.input_len() + connection.rest_len() > 0;
         match &connection.stage {
-            Stage::Closing { .. } if connection.flags.has(Flags::SHUT) => self.forget(key),
+            Stage::Closing { is_shut: true, .. } => self.forget(key),
             Stage::Closing { .. } => {}
             // It has more to take in, and comes back here then.
-            _ if connection.flags.has(Flags::STOPPED) => {}
+            _ if connection.flags.has(Flags::YIELDED) => {}
             Stage::Live(live) if live.verifying => {}
             Stage::Live(live) if live.is_resident() => {}
             // Pipelined requests wait for room to answer.
             Stage::Http(_) if pending && connection.is_clogged() => {}
-            Stage::Starting(_) if connection.flags.has(Flags::MOVING) => {}
+            Stage::Starting(starting) if starting.is_moving => {}
             // What it has sent is for the session that it looks for.
             Stage::Seeking(_) => {}
             _ => self.end(key, &CloseCode::PeerGone.into(), Farewell::Silent),

@@ -64,7 +64,7 @@ impl<D: Driver> Shard<D> {
         });
         // Answers to the request before this one come first.
         let (finished, _) = self.perform(session, &mut actions);
-        self.spare_actions = actions;
+        self.spare.give_actions(actions);
         match (answer, &outcome) {
             (Some(Answer::Respond(response)), _) => self.answer(key, &response),
             (Some(Answer::Hold(held)), _) => self.hold_request(session, key, Some(held)),
@@ -337,7 +337,9 @@ impl<D: Driver> Shard<D> {
 
     fn take_pending(&mut self, session: Key) -> Option<Pending> {
         let record = self.connections.get_mut(session)?;
-        record.flags.clear(if record.is_carried() { Flags::WRITABLE } else { 0 });
+        if record.is_carried() {
+            record.flags.clear(Flags::WRITABLE);
+        }
         match record.live() {
             Some(Live { transport: Transport::Requests(requests), .. }) => requests.pending.take(),
             _ => None,
@@ -448,7 +450,10 @@ impl<D: Driver> Shard<D> {
         };
         connection.flags.clear(Flags::HEAD_BEGUN);
         connection.deadline = self.now.time + self.shared.options.deadlines.keep_alive;
-        if connection.input.is_some() || connection.flags.has(Flags::HELD | Flags::PEER_ENDED) {
+        if connection.input.is_some()
+            || connection.flags.has(Flags::HELD)
+            || connection.flags.is_peer_ended()
+        {
             self.lists.again(key, &mut connection.flags);
         }
         self.rearm(key);

@@ -5,16 +5,15 @@
 //!   socket ◀─ unsent  ◀─ [session] ◀─ plain bytes ◀─ its queue
 //! ```
 //! Only reading and writing know of it; what is behind sees plain bytes. The state lies beside the
-//! records, so that connections without it do not grow, and goes with its connection wherever that
-//! goes. Invariants: a connection is marked as secured exactly while its state is in the table; an idle
-//! one holds keys and no bytes; at most [`SEALED_BYTES`] are encrypted ahead of what the socket takes.
+//! records ([`crate::tls_sessions`]), so that connections without it do not grow, and goes with its connection
+//! wherever that goes. Invariant: a connection is marked as secured exactly while its state is in the table.
 
 use std::io::{self};
 
 use tiderace_base::{Close, CloseCode, Key};
 use tiderace_tls::{Failure, FailureKind, Session};
 
-use crate::connection::{Connection, Flags, Stage};
+use crate::connection::{CarriedBy, Connection, Flags, Stage};
 use crate::departure::Step;
 use crate::driver::Driver;
 use crate::options::Security;
@@ -32,7 +31,7 @@ impl<D: Driver> Shard<D> {
     /// Whether first bytes begin TLS, or would have had to.
     pub(crate) fn sniff_tls(&mut self, key: Key, bytes: &mut [u8]) -> Option<Step> {
         let connection = self.connections.get_mut(key)?;
-        if connection.flags.has(Flags::SECURED) || self.secure.settings.is_none() {
+        if connection.flags.is_tls() || self.secure.settings.is_none() {
             return None;
         }
         let listener = usize::from(connection.listener);
@@ -75,7 +74,7 @@ impl<D: Driver> Shard<D> {
         };
         self.secure.put(key, Some(Secured::new(session)));
         self.metrics.tls_connections.add(1);
-        connection.flags.set(Flags::SECURED);
+        connection.flags.set_carrier(CarriedBy::Tls);
         connection.deadline = self.now.time + self.shared.options.deadlines.tls;
         let secured = self.secure.get_mut(key);
         // No plain bytes come before an answer of ours has been read.
@@ -93,7 +92,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(Got::default());
         };
-        if connection.flags.has(Flags::TUNNEL) {
+        if connection.flags.is_h2_stream() {
             let count = self.read_tunnel(key, space)?;
             let is_full = count == space.len();
             return Ok(Got { wire: count, plain: count, is_full, ..Got::default() });
@@ -103,7 +102,7 @@ impl<D: Driver> Shard<D> {
         };
         // Who ends is only listened to so that nothing is lost.
         let is_closing = matches!(connection.stage, Stage::Closing { .. });
-        if connection.flags.has(Flags::SECURED) && !is_closing {
+        if connection.flags.is_tls() && !is_closing {
             return self.secure.read(&mut self.driver, stream, key, space);
         }
         let count = self.driver.read(stream, space)?;
@@ -117,7 +116,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        if !connection.flags.has(Flags::SECURED) {
+        if !connection.flags.is_tls() {
             return;
         }
         let Some(secured) = self.secure.get_mut(key) else {
@@ -168,7 +167,7 @@ impl<D: Driver> Shard<D> {
 
     /// The record of a connection goes.
     pub(crate) fn forget_tls(&mut self, key: Key, connection: &Connection<D::Stream>) {
-        if !connection.flags.has(Flags::SECURED) {
+        if !connection.flags.is_tls() {
             return;
         }
         self.metrics.tls_connections.sub(1);
@@ -204,7 +203,7 @@ impl<D: Driver> Shard<D> {
             return false;
         };
         let secured = self.secure.get_mut(key);
-        if !connection.flags.has(Flags::SECURED) || !secured.is_some_and(|it| it.finish()) {
+        if !connection.flags.is_tls() || !secured.is_some_and(|it| it.finish()) {
             return false;
         }
         connection.flags.set(Flags::UNSENT);

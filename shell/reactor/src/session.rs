@@ -28,6 +28,7 @@ impl<D: Driver> Shard<D> {
             subprotocol: None,
             request: None,
             pinned: false,
+            is_moving: false,
         };
         self.set_stage(key, Stage::Starting(Box::new(starting)));
         self.place(key);
@@ -43,7 +44,8 @@ impl<D: Driver> Shard<D> {
         pinned: bool,
     ) {
         let request = Some(request);
-        let starting = Starting { protocol, websocket: true, subprotocol, request, pinned };
+        let starting =
+            Starting { protocol, websocket: true, subprotocol, request, pinned, is_moving: false };
         self.set_stage(key, Stage::Starting(Box::new(starting)));
         self.place(key);
     }
@@ -82,7 +84,7 @@ impl<D: Driver> Shard<D> {
         key: Key,
         call: impl FnOnce(&mut dyn Session, Now, &mut Context<'_>) -> Result<(), Close>,
     ) -> Called {
-        let mut actions = std::mem::take(&mut self.spare_actions);
+        let mut actions = self.spare.take_actions();
         let outcome = self.call_into(key, &mut actions, call);
         Called { outcome, actions }
     }
@@ -100,7 +102,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(());
         };
-        let reading_paused = connection.flags.has(Flags::PAUSED) || connection.is_clogged();
+        let reading_paused = connection.is_slowed();
         let Stage::Live(live) = &mut connection.stage else {
             return Ok(());
         };
@@ -132,7 +134,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn after_call(&mut self, key: Key, called: Called) -> Option<Box<Departure>> {
         let Called { outcome, mut actions } = called;
         let (finished, departure) = self.perform(key, &mut actions);
-        self.spare_actions = actions;
+        self.spare.give_actions(actions);
         self.conclude(key, outcome.and(finished));
         departure
     }
@@ -228,7 +230,7 @@ impl<D: Driver> Shard<D> {
 
     fn do_effects(&mut self) {
         while self.has_effects() {
-            let spare = std::mem::take(&mut self.effects_spare);
+            let spare = self.spare.take_effects();
             let mut effects = std::mem::replace(&mut self.effects, spare);
             for (shard, mail) in effects.mail.drain(..) {
                 self.post.send(shard, Letter::Broker(mail));
@@ -256,7 +258,7 @@ impl<D: Driver> Shard<D> {
                     self.end(key, &close, Farewell::Full);
                 }
             }
-            self.effects_spare = effects;
+            self.spare.give_effects(effects);
             self.answer_aliases();
         }
     }
@@ -295,7 +297,7 @@ impl<D: Driver> Shard<D> {
             || connection.rest_len() > 0
             // It was read no further for this answer, whatever of the next frame has come.
             || connection.flags.has(Flags::HELD);
-        if !connection.is_carried() && pending || connection.flags.has(Flags::PEER_ENDED) {
+        if !connection.is_carried() && pending || connection.flags.is_peer_ended() {
             self.lists.again(key, &mut connection.flags);
         }
     }
@@ -338,7 +340,7 @@ impl<D: Driver> Shard<D> {
             connection.flags.clear(Flags::PAUSED);
             self.metrics.paused.sub(1);
             self.lists.read(key, &mut connection.flags);
-            if connection.flags.has(Flags::STOPPED) {
+            if connection.flags.has(Flags::YIELDED) {
                 self.lists.again(key, &mut connection.flags);
             }
             self.unblock(key);

@@ -1,10 +1,7 @@
-//! Aliases: tokens of their own choice by which clients name their sessions.
+//! Sessions ask for aliases, and connections look for the sessions that have them.
 //!
-//! An alias has a home shard, which knows the session that has it; the session's shard gives it up when
-//! the session ends. Questions and answers are mail between shards, in order, so a release never
-//! overtakes the question before it. Relies on the session's principal being known when it asks.
-//! Invariants: at most one session of a protocol has an alias at a time; only whoever is the same
-//! principal, or has not said who it is, finds it; an alias is never in a log.
+//! Questions and answers are mail between shards, in order, so a release never overtakes the question before
+//! it. Relies on the session's principal being known when it asks.
 
 use std::sync::Arc;
 

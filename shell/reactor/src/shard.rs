@@ -5,22 +5,23 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId, Slab, Wheel};
+use tiderace_base::{Key, Now, ShardId, Slab};
 use tiderace_broker::{Broker, Effects};
-use tiderace_wire::{Commands, SessionActions};
+use tiderace_wire::Commands;
 
 use crate::acceptor::Accepting;
 use crate::client_session_ids::Aliases;
 use crate::connection::Connection;
 use crate::date::Dates;
 use crate::detached_sessions::Detached;
-use crate::driver::{Driver, Event};
+use crate::driver::Driver;
 use crate::h2::streams::Tunnels;
 use crate::log::EndLog;
 use crate::mailbox::Post;
 use crate::metrics::ShardMetrics;
 use crate::pool::Pool;
 use crate::shared::Shared;
+use crate::spare::Spare;
 use crate::stopping::Stopping;
 use crate::store_gateway::ShardStore;
 use crate::tls_sessions::Secure;
@@ -40,14 +41,10 @@ pub struct Shard<D: Driver> {
     pub(crate) connections: Slab<Connection<D::Stream>>,
     pub(crate) tunnels: Tunnels,
     pub(crate) secure: Secure,
-    pub(crate) wheel: Wheel,
     pub(crate) pool: Pool,
+    pub(crate) spare: Spare,
     pub(crate) commands: Commands,
     pub(crate) effects: Effects,
-    /// Takes turns with `effects`, so that both keep their allocations.
-    pub(crate) effects_spare: Effects,
-    /// Every connection is read into this, one after the other.
-    pub(crate) buffer: Vec<u8>,
     pub(crate) lists: Lists,
     pub(crate) now: Now,
     pub(crate) dates: Dates,
@@ -56,18 +53,10 @@ pub struct Shard<D: Driver> {
     pub(crate) end_log: EndLog,
     /// The records of [`crate::Services::residents`].
     pub(crate) residents: Vec<Key>,
-    /// Lent to one call of a session after the other, so that their actions need no allocation.
-    pub(crate) spare_actions: SessionActions,
     pub(crate) unfinished: UnfinishedInput,
     pub(crate) aliases: Aliases,
     pub(crate) detached: Detached,
-    /// What the last poll has told; empty between turns.
-    pub(crate) events: Vec<Event>,
-    /// Whose timers have fired; empty between turns.
-    pub(crate) due: Vec<Key>,
     pub(crate) clock: TurnClock,
-    /// Whether its memory was used up at the end of the last turn.
-    pub(crate) is_full: bool,
 }
 
 impl<D: Driver> Shard<D> {
@@ -91,12 +80,10 @@ impl<D: Driver> Shard<D> {
             connections: Slab::new(),
             tunnels: Tunnels::default(),
             secure,
-            wheel: Wheel::new(),
             pool: Pool::default(),
             commands: Commands::new(),
             effects: Effects::default(),
-            effects_spare: Effects::default(),
-            buffer: vec![0; crate::pool::BUFFER_BYTES],
+            spare: Spare::default(),
             lists: Lists::default(),
             now,
             accepting: Accepting::default(),
@@ -104,14 +91,10 @@ impl<D: Driver> Shard<D> {
             dates: Dates::default(),
             end_log: EndLog::default(),
             residents: Vec::new(),
-            spare_actions: SessionActions::default(),
             unfinished: UnfinishedInput::new(now.time),
             aliases: Aliases::default(),
             detached: Detached::default(),
-            events: Vec::new(),
-            due: Vec::new(),
             clock: TurnClock::new(now.time),
-            is_full: false,
         }
     }
 

@@ -1,8 +1,7 @@
 //! What a shard and the store tell each other.
 //!
 //! The store itself is behind [`Keeper`]: it works on a thread of its own, and its answers come back
-//! as events, as those of logins do. Invariants: a shard's records are handed over in their order,
-//! once a turn; while a batch waits for room none follows it; the shard never waits.
+//! as events, as those of logins do.
 
 use std::sync::Arc;
 

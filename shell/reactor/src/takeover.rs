@@ -7,7 +7,7 @@ use tiderace_base::{Close, CloseCode, Key};
 use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{Takeover, Ticket};
 
-use crate::connection::{Connection, Flags, Live, Stage, Transport};
+use crate::connection::{Connection, Live, Stage, Transport};
 use crate::driver::Driver;
 use crate::outcome::{Ended, Farewell};
 use crate::shard::Shard;
@@ -74,7 +74,7 @@ impl<D: Driver> Shard<D> {
         to: Key,
     ) -> Option<bool> {
         let record = self.connections.get_mut(to);
-        if donor.flags.has(Flags::TUNNEL) {
+        if donor.flags.is_h2_stream() {
             match record {
                 Some(_) => self.tunnels.rebind(from, to),
                 None => self.forget_tunnel(from),
@@ -119,12 +119,10 @@ impl<D: Driver> Shard<D> {
         self.shared.dismiss_carried(record.peer.address());
         (record.peer, record.listener) = (donor.peer, donor.listener);
         record.input = donor.input.take();
-        let ending = Flags::PEER_ENDING | Flags::PEER_ENDED;
-        let kept = Flags::READABLE | Flags::HEARD | ending | Flags::CARRIER;
-        record.flags.set(donor.flags.only(kept) | Flags::WRITABLE);
+        record.flags.take_carrier_of(donor.flags);
         self.lists.read(to, &mut record.flags);
         self.lists.write(to, &mut record.flags);
-        if record.input.is_some() || record.flags.has(Flags::PEER_ENDED) {
+        if record.input.is_some() || record.flags.is_peer_ended() {
             self.lists.again(to, &mut record.flags);
         }
         let before = record.stage.gauge();

@@ -20,7 +20,7 @@ impl<D: Driver> Shard<D> {
             let next = connection.next_deadline();
             if next < connection.armed {
                 connection.armed = next;
-                self.wheel.arm(key, next);
+                self.clock.wheel.arm(key, next);
             }
         }
     }

@@ -78,7 +78,7 @@ impl<D: Driver> Shard<D> {
         if !timeout.is_zero() && !self.post.doze(self.reads_wait()) {
             timeout = Span::ZERO;
         }
-        let mut events = std::mem::take(&mut self.events);
+        let mut events = self.spare.take_events();
         let polled = self.driver.poll(timeout, &mut events);
         self.post.rise();
         self.now = self.driver.now();
@@ -88,7 +88,7 @@ impl<D: Driver> Shard<D> {
         for event in events.drain(..) {
             self.note(event);
         }
-        self.events = events;
+        self.spare.give_events(events);
         polled
     }
 
@@ -110,10 +110,7 @@ impl<D: Driver> Shard<D> {
             return Span::ZERO;
         }
         let later = lists.later.next().map_or(Span::MAX, |end| end.since(self.clock.idle_since()));
-        let timers = self.clock.pause.timeout().unwrap_or_else(|| {
-            let tick = self.clock.until_tick();
-            self.wheel.patience(self.clock.idle_since()).map_or(tick, |wheel| tick.min(wheel))
-        });
+        let timers = self.clock.pause.timeout().unwrap_or_else(|| self.clock.until_deadline());
         timers.min(later).min(self.residents_patience())
     }
 
@@ -129,18 +126,21 @@ impl<D: Driver> Shard<D> {
         };
         let is_carried = connection.is_carried();
         let flags = &mut connection.flags;
-        if broken && flags.has(Flags::PAUSED | Flags::HELD) && !is_carried {
+        if broken && flags.is_held_back() && !is_carried {
             // It would only be noticed when it is read again, which may be never.
             self.discard(key, CloseCode::PeerGone);
             return self.drain_effects();
         }
         if readable || ended {
-            flags.set(Flags::READABLE | if ended { Flags::PEER_ENDING } else { 0 });
+            flags.set(Flags::READABLE);
+            if ended {
+                flags.note_peer_ending();
+            }
             self.lists.read(key, flags);
         }
         if writable {
             flags.set(Flags::WRITABLE);
-            if connection.outgoing.is_some() || flags.has(Flags::BACKLOG | Flags::UNSENT) {
+            if connection.outgoing.is_some() || flags.has_output() {
                 self.lists.write(key, flags);
             }
         }
@@ -196,12 +196,12 @@ impl<D: Driver> Shard<D> {
     }
 
     fn expire_timers(&mut self) {
-        let mut due = std::mem::take(&mut self.due);
-        self.wheel.expire(self.now.time, &mut due);
+        let mut due = self.spare.take_due();
+        self.clock.wheel.expire(self.now.time, &mut due);
         for key in due.drain(..) {
             self.expire(key);
         }
-        self.due = due;
+        self.spare.give_due(due);
     }
 
     fn tick(&mut self) {
@@ -243,7 +243,7 @@ impl<D: Driver> Shard<D> {
 
     fn end_turn(&mut self) {
         let is_full = self.broker.memory().is_full();
-        if std::mem::replace(&mut self.is_full, is_full) != is_full {
+        if self.clock.note_full(is_full) {
             self.shared.note_full(is_full);
         }
         let end = self.driver.now().time;

@@ -1,6 +1,6 @@
 //! When the turns of a shard begin and end, and what waits for the time to pass.
 
-use tiderace_base::{Span, Time};
+use tiderace_base::{Span, Time, Wheel};
 
 use crate::pause::Pause;
 
@@ -15,6 +15,10 @@ pub(crate) struct TurnClock {
     idle_since: Time,
     /// How long the last turn's writing took.
     wrote: Span,
+    /// Whether the shard's memory was used up at the end of the last turn.
+    was_full: bool,
+    /// The deadlines of connections.
+    pub(crate) wheel: Wheel,
     /// Keeps deadlines from being judged before sockets were read.
     pub(crate) pause: Pause,
 }
@@ -23,7 +27,15 @@ impl TurnClock {
     /// Of a shard that begins.
     pub(crate) fn new(now: Time) -> TurnClock {
         let pause = Pause::new(now);
-        TurnClock { tick_at: now + TICK, began: now, idle_since: now, wrote: Span::ZERO, pause }
+        TurnClock {
+            tick_at: now + TICK,
+            began: now,
+            idle_since: now,
+            wrote: Span::ZERO,
+            was_full: false,
+            wheel: Wheel::new(),
+            pause,
+        }
     }
 
     /// A turn begins; its poll has brought so many events.
@@ -49,9 +61,15 @@ impl TurnClock {
         is_due
     }
 
-    /// How long the shard may sleep until the next tick.
-    pub(crate) fn until_tick(&self) -> Span {
-        self.tick_at.since(self.idle_since)
+    /// How long the shard may sleep until the next tick, or the next deadline of a connection.
+    pub(crate) fn until_deadline(&self) -> Span {
+        let tick = self.tick_at.since(self.idle_since);
+        self.wheel.patience(self.idle_since).map_or(tick, |wheel| tick.min(wheel))
+    }
+
+    /// Whether the shard's memory is used up, at the end of a turn; says whether that is news.
+    pub(crate) fn note_full(&mut self, is_full: bool) -> bool {
+        std::mem::replace(&mut self.was_full, is_full) != is_full
     }
 
     /// When the last turn ended.

@@ -12,7 +12,7 @@ use tiderace_base::limits::WRITE_BLOCK_BYTES;
 use tiderace_broker::Left;
 use tiderace_wire::{OutQueue, Output};
 
-use crate::connection::{Flags, Stage};
+use crate::connection::{CarriedBy, Flags, Stage};
 use crate::driver::Driver;
 use crate::outcome::{Farewell, internal_error};
 use crate::pool::Outgoing;
@@ -148,7 +148,7 @@ impl<D: Driver> Shard<D> {
         let queue = self.pool.queue(&mut connection.outgoing);
         let framing = live.transport.framing();
         let (broker, effects, metrics) = (&mut self.broker, &mut self.effects, &self.metrics);
-        let block_bytes = if connection.flags.has(Flags::TUNNEL) {
+        let block_bytes = if connection.flags.is_h2_stream() {
             // What the client's window does not allow would only wait here.
             self.shared.options.block_bytes.min(TUNNEL_BLOCK_BYTES)
         } else {
@@ -198,12 +198,14 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(0);
         };
-        let is_idle = connection.outgoing.is_none() && !connection.flags.has(Flags::UNSENT);
-        if connection.flags.has(Flags::SECURED) && !is_idle {
-            return self.write_secured(key);
-        }
-        if connection.flags.has(Flags::TUNNEL) {
-            return self.write_tunnel(key);
+        match connection.flags.carrier() {
+            CarriedBy::Tls
+                if connection.outgoing.is_some() || connection.flags.has(Flags::UNSENT) =>
+            {
+                return self.write_secured(key);
+            }
+            CarriedBy::H2Stream => return self.write_tunnel(key),
+            CarriedBy::Tls | CarriedBy::Socket => {}
         }
         let Some(outgoing) = &mut connection.outgoing else {
             return Ok(0);
@@ -257,7 +259,7 @@ impl<D: Driver> Shard<D> {
         };
         let clogged = connection.is_clogged();
         let flags = &mut connection.flags;
-        let more = connection.outgoing.is_some() || flags.has(Flags::BACKLOG | Flags::UNSENT);
+        let more = connection.outgoing.is_some() || flags.has_output();
         if more && flags.has(Flags::WRITABLE) {
             self.lists.write(key, flags);
         }
@@ -268,7 +270,7 @@ impl<D: Driver> Shard<D> {
         if flags.has(Flags::READABLE) {
             self.lists.read(key, flags);
         }
-        if flags.has(Flags::STOPPED) {
+        if flags.has(Flags::YIELDED) {
             self.lists.again(key, flags);
         }
         match connection.stage {

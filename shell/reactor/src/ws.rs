@@ -9,7 +9,7 @@ use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_websocket::{CloseError, Event, MessageKind, encode_close, encode_ping, encode_pong};
 use tiderace_wire::{Incoming, Intake, Progress, SessionAction, SessionActions};
 
-use crate::connection::{Flags, Live, Rest, Stage, Transport};
+use crate::connection::{Flags, Live, Liveness, Rest, Stage, Transport};
 use crate::departure::{Departure, Step};
 use crate::driver::Driver;
 use crate::outcome::{Called, Ended, Farewell};
@@ -21,7 +21,7 @@ impl<D: Driver> Shard<D> {
         let mut consumed = 0;
         let early = self.is_early(key);
         let intake = Intake::begin();
-        let mut actions = std::mem::take(&mut self.spare_actions);
+        let mut actions = self.spare.take_actions();
         let outcome = loop {
             let rest = bytes.get_mut(consumed..).unwrap_or_default();
             match self.frame(key, rest, &mut actions) {
@@ -222,7 +222,7 @@ impl<D: Driver> Shard<D> {
         if !pending && whole.is_none() {
             return None;
         }
-        let mut actions = std::mem::take(&mut self.spare_actions);
+        let mut actions = self.spare.take_actions();
         let outcome = match whole.as_ref().and_then(|rest| Some((rest.whole?, &rest.bytes))) {
             Some((text, bytes)) => self.whole(key, text, bytes, &mut actions),
             None => self.payload(key, &[], &mut actions),
@@ -315,17 +315,21 @@ impl<D: Driver> Shard<D> {
             return;
         };
         // What we do not read we cannot hear.
-        let deaf = connection.flags.has(Flags::PAUSED) || connection.is_clogged();
-        let flags = &mut connection.flags;
-        if flags.has(Flags::HEARD) || deaf {
-            flags.clear(Flags::HEARD | Flags::PINGED);
-            connection.deadline = self.now.time + deadlines.ping;
-        } else if flags.raise(Flags::PINGED) {
-            encode_ping(self.pool.queue(&mut connection.outgoing).tail(), b"", None);
-            connection.deadline = self.now.time + deadlines.pong;
-            self.lists.write(key, &mut connection.flags);
-        } else {
-            self.end(key, &CloseCode::IdleTimeout.into(), Farewell::Full);
+        let deaf = connection.is_slowed();
+        match connection.flags.liveness() {
+            Liveness::Pinged if !deaf => {
+                self.end(key, &CloseCode::IdleTimeout.into(), Farewell::Full);
+            }
+            Liveness::Quiet if !deaf => {
+                connection.flags.set_liveness(Liveness::Pinged);
+                encode_ping(self.pool.queue(&mut connection.outgoing).tail(), b"", None);
+                connection.deadline = self.now.time + deadlines.pong;
+                self.lists.write(key, &mut connection.flags);
+            }
+            _ => {
+                connection.flags.set_liveness(Liveness::Quiet);
+                connection.deadline = self.now.time + deadlines.ping;
+            }
         }
     }
 }

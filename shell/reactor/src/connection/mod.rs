@@ -10,7 +10,8 @@
 //!  every stage ─▶ Closing: the last words are written, our side is shut, the rest is discarded
 //! ```
 //! A connection without a broker session (every stage but `Live`) may move to another shard; it
-//! takes its unread bytes and unwritten bytes with it. An idle record holds no buffers.
+//! takes its unread bytes and unwritten bytes with it. An idle record holds no buffers. What a record is beside
+//! its stage, and which of that goes together, is in a table in `flags`.
 
 mod flags;
 mod peer;
@@ -21,7 +22,7 @@ use std::net::SocketAddr;
 use tiderace_base::Time;
 use tiderace_base::limits::WRITE_BLOCK_BYTES;
 
-pub(crate) use self::flags::Flags;
+pub(crate) use self::flags::{CarriedBy, Flags, Liveness, PeerSide, ReadGate};
 pub(crate) use self::peer::Peer;
 pub(crate) use self::stage::{
     Live, Origin, Pending, Requests, Rest, Seeking, Stage, Starting, Transport,
@@ -144,9 +145,21 @@ impl<S> Connection<S> {
         }
     }
 
+    /// Whether it is read, and if not, why.
+    #[inline]
+    pub(crate) fn read_gate(&self) -> ReadGate {
+        let shut = self.flags.shut_gate();
+        if shut == ReadGate::Open && self.is_clogged() { ReadGate::Clogged } else { shut }
+    }
+
+    /// Whether its client is slowed down on purpose: by the broker, or since it does not read.
+    pub(crate) fn is_slowed(&self) -> bool {
+        self.flags.has(Flags::PAUSED) || self.is_clogged()
+    }
+
     /// Whether bytes may wait that we do not read: then silence is no fault of the client's.
     pub(crate) fn is_deaf(&self) -> bool {
-        self.flags.has(Flags::PAUSED | Flags::HELD | Flags::READABLE) || self.is_clogged()
+        self.flags.is_held_back() || self.flags.has(Flags::READABLE) || self.is_clogged()
     }
 
     /// Bytes of WebSocket messages that the session has not consumed.
@@ -170,7 +183,7 @@ impl<S> Connection<S> {
             }
             Stage::Http2(_) | Stage::Closing { .. } => most,
             _ => {
-                let secured = self.flags.has(Flags::SECURED);
+                let secured = self.flags.is_tls();
                 let least = if secured { EARLY_RECORDS_BYTES } else { EARLY_READ_BYTES_MIN };
                 most.min(ahead_max.saturating_sub(self.input_len()).max(least))
             }
@@ -179,7 +192,7 @@ impl<S> Connection<S> {
 
     /// How much of `most` bytes may be read while the memory of some shard is used up.
     pub(crate) fn little_room(&self, most: usize) -> usize {
-        let secured = self.flags.has(Flags::SECURED);
+        let secured = self.flags.is_tls();
         most.min(if secured { EARLY_RECORDS_BYTES } else { FULL_READ_BYTES })
     }
 
@@ -206,7 +219,7 @@ impl<S> Connection<S> {
 
     /// Whether nothing of its own carries it: requests of others do, or nothing at all.
     pub(crate) fn is_carried(&self) -> bool {
-        self.stream.is_none() && !self.flags.has(Flags::TUNNEL)
+        self.stream.is_none() && !self.flags.is_h2_stream()
     }
 
     /// Bytes received and not consumed.

@@ -29,6 +29,8 @@ pub(crate) enum Stage {
     Closing {
         /// Bytes received and thrown away since.
         discarded: u32,
+        /// Our side is shut.
+        is_shut: bool,
     },
 }
 
@@ -43,6 +45,8 @@ pub(crate) struct Starting {
     pub(crate) request: Option<Box<KeptRequest>>,
     /// Whether it must stay on its shard, where the session is that it may take over.
     pub(crate) pinned: bool,
+    /// Whether it is to move to another shard at the end of its handling.
+    pub(crate) is_moving: bool,
 }
 
 /// A session and what carries it.
@@ -160,6 +164,11 @@ impl Transport {
 }
 
 impl Stage {
+    /// A connection begins to end.
+    pub(crate) fn closing() -> Stage {
+        Stage::Closing { discarded: 0, is_shut: false }
+    }
+
     /// The gauge that counts connections at this stage.
     pub(crate) fn gauge(&self) -> Gauge {
         match self {

@@ -15,7 +15,7 @@ use tiderace_http2::{
     Accepted, AnswerHead, AnswerReader, Body, Engine, Flood, Over, Refusal, Watch, write_request,
 };
 
-use crate::connection::{Connection, Flags, Stage};
+use crate::connection::{CarriedBy, Connection, Flags, Stage};
 use crate::departure::Step;
 use crate::driver::Driver;
 use crate::h2::connection::Hub;
@@ -172,7 +172,9 @@ impl<D: Driver> Shard<D> {
         };
         let deadline = self.now.time + self.shared.options.deadlines.head;
         let mut record = Connection::carried(peer, listener, deadline);
-        record.flags.set(Flags::TUNNEL | Flags::WRITABLE | Flags::READABLE);
+        record.flags.set_carrier(CarriedBy::H2Stream);
+        record.flags.set(Flags::WRITABLE);
+        record.flags.set(Flags::READABLE);
         let record = self.connections.insert(record);
         self.change_gauge(None, Some(Gauge::UNKNOWN));
         self.shared.gain(self.id);
@@ -224,7 +226,10 @@ impl<D: Driver> Shard<D> {
             };
             let flags = &mut connection.flags;
             if let Looked::Readable { ends } = looked {
-                flags.set(Flags::READABLE | if ends { Flags::PEER_ENDING } else { 0 });
+                flags.set(Flags::READABLE);
+                if ends {
+                    flags.note_peer_ending();
+                }
                 self.lists.inbox(record, flags);
             }
             if looked == Looked::Reset {
@@ -308,7 +313,7 @@ impl<D: Driver> Shard<D> {
     /// ahead from now on.
     pub(crate) fn trust_hub(&mut self, record: Key) {
         let flags = self.connections.get(record).map(|connection| connection.flags);
-        if !flags.is_some_and(|flags| flags.has(Flags::TUNNEL)) {
+        if !flags.is_some_and(|flags| flags.is_h2_stream()) {
             return;
         }
         match self.tunnels.hub_of(record) {

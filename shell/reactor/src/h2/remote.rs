@@ -37,9 +37,7 @@ impl<D: Driver> Shard<D> {
         };
         self.metrics.migrated.add(1);
         connection.armed = tiderace_base::Time::NEVER;
-        let lists = Flags::READ_LISTED | Flags::WRITE_LISTED | Flags::AGAIN_LISTED;
-        connection.flags.clear(lists | Flags::READABLE);
-        connection.flags.set(Flags::WRITABLE);
+        connection.flags.leave_shard();
         let graft = Graft { home: self.id, tunnel, is_duplex };
         self.post.send(shard, Letter::Branch(Box::new(connection), graft));
     }
@@ -118,7 +116,10 @@ impl<D: Driver> Shard<D> {
                 let ends = is_ended && branch.graft.is_duplex;
                 if let Some(connection) = self.connections.get_mut(branch.record) {
                     let flags = &mut connection.flags;
-                    flags.set(Flags::READABLE | if ends { Flags::PEER_ENDING } else { 0 });
+                    flags.set(Flags::READABLE);
+                    if ends {
+                        flags.note_peer_ending();
+                    }
                     self.lists.inbox(branch.record, flags);
                 }
             }
