@@ -72,6 +72,8 @@ impl<D: Driver> Shard<D> {
             }
             connection.deadline = deadline;
         }
+        // What had begun to come is gone with the connection.
+        self.count_input(key);
         self.detached.add(key, principal);
         self.metrics.detached.add(1);
         self.rearm(key);
@@ -88,46 +90,33 @@ impl<D: Driver> Shard<D> {
         let is_websocket = record.live().is_some_and(|live| live.is_websocket());
         let mut old = Connection::carried(record.peer, record.listener, self.now.time + flush);
         old.stage = Stage::closing();
-        let is_tunnel = record.flags.is_h2_stream();
-        old.flags = record.flags.part_from_carrier();
         old.outgoing = record.outgoing.take();
         if is_websocket && farewell != Farewell::Silent && !broken {
             let queue = self.pool.queue(&mut old.outgoing);
             encode_close(queue.tail(), Some(close.code.websocket()), &close.reason, None);
         }
-        let mut stream = record.stream.take();
-        if let Some(stream) = &mut stream {
-            self.driver.deregister(stream);
-        }
-        old.stream = stream;
-        let secured = self.secure.take(key);
+        let Some(carrier) = self.take_carrier(key) else { return };
         let old = self.connections.insert(old);
-        self.secure.put(old, secured);
-        if is_tunnel {
-            self.tunnels.rebind(key, old);
-        }
         self.change_gauge(None, Some(Gauge::UNKNOWN));
         self.shared.gain(self.id);
-        let Some(record) = self.connections.get_mut(old).filter(|_| !broken) else {
-            return self.forget(old);
-        };
-        let registered = record.stream.as_mut().map(|stream| self.driver.register(stream, old));
-        if matches!(registered, Some(Err(_))) {
+        if !self.give_carrier(old, carrier) || broken {
             return self.forget(old);
         }
-        self.lists.write(old, &mut record.flags);
+        if let Some(record) = self.connections.get_mut(old) {
+            self.lists.write(old, &mut record.flags);
+        }
         self.rearm(old);
     }
 
-    /// A session is carried in another way from now on.
-    pub(crate) fn set_transport(&mut self, key: Key, transport: Transport) {
-        let Some(record) = self.connections.get_mut(key) else { return };
+    /// A session is carried in another way from now on; says how it was carried before.
+    pub(crate) fn set_transport(&mut self, key: Key, transport: Transport) -> Option<Transport> {
+        let record = self.connections.get_mut(key)?;
         let before = record.stage.gauge();
-        if let Some(live) = record.live() {
-            live.transport = transport;
-        }
+        let live = record.live()?;
+        let former = std::mem::replace(&mut live.transport, transport);
         let after = record.stage.gauge();
         self.change_gauge(Some(before), Some(after));
+        Some(former)
     }
 
     /// Ends detached sessions, those that hold most first, until they hold no more than they may.

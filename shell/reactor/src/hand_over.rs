@@ -17,6 +17,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_wire::{HandOver, Takeover, Ticket};
 
+use crate::carrier::Moved;
 use crate::client_session_ids::Alias;
 use crate::connection::{Connection, Flags, Live, Origin, Seeking, Stage, Transport};
 use crate::driver::Driver;
@@ -99,25 +100,9 @@ impl<D: Driver> Shard<D> {
             // It has moved once already; the client may open another stream.
             return self.begin_unknown(key);
         }
-        self.release_input(key);
-        let Some(mut connection) = self.connections.remove(key) else {
-            return;
-        };
         self.shared.lose(self.id);
         self.shared.gain(ticket.shard);
-        self.uncount_backlog(connection.outgoing.as_deref());
-        if let Some(outgoing) = &mut connection.outgoing {
-            outgoing.counted = 0;
-        }
-        self.change_gauge(Some(connection.stage.gauge()), None);
-        if let Some(stream) = &mut connection.stream {
-            self.driver.deregister(stream);
-        }
-        if connection.flags.is_h2_stream() {
-            return self.send_by_tunnel(key, connection, ticket.shard);
-        }
-        let secured = self.secure.take(key);
-        self.send_away(connection, secured, ticket.shard);
+        self.depart(key, ticket.shard);
     }
 
     /// Gives the connection to the session it looks for, or begins one that says there is none.
@@ -159,44 +144,35 @@ impl<D: Driver> Shard<D> {
             Close::new(CloseCode::PeerGone, "the client goes on by another connection");
         self.part(to, &superseded, Farewell::Transport, false);
         self.detached.remove(to);
-        self.release_input(from);
-        let Some(mut donor) = self.connections.remove(from) else { return };
-        self.change_gauge(Some(donor.stage.gauge()), None);
-        self.uncount_backlog(donor.outgoing.as_deref());
-        if let Some(outgoing) = &mut donor.outgoing {
-            outgoing.counted = 0;
-        }
-        self.metrics.count_closed(CloseCode::Done);
-        self.metrics.resumed.add(1);
-        self.shared.lose(self.id);
-        let ping = self.shared.options.deadlines.ping;
-        let stage = std::mem::replace(&mut donor.stage, Stage::closing());
-        let (Stage::Seeking(seeking), Some(registered)) =
-            (stage, self.pass_carrier(from, &mut donor, to))
+        let Some(Connection { peer, stage: Stage::Live(live), .. }) = self.connections.get(to)
         else {
             return;
         };
-        let Some(record) = self.connections.get_mut(to) else { return };
-        if record.live().is_some_and(|live| live.is_detached()) {
-            self.shared.dismiss_carried(record.peer.address());
+        let detached_of = live.is_detached().then(|| peer.address());
+        let Some(Moved { stage: Stage::Seeking(seeking), outgoing, is_usable }) =
+            self.move_carrier(from, to)
+        else {
+            return;
+        };
+        self.metrics.resumed.add(1);
+        if let Some(address) = detached_of {
+            self.shared.dismiss_carried(address);
         }
-        (record.peer, record.listener) = (donor.peer, donor.listener);
-        (record.input, record.need) = (donor.input, 0);
-        let has_backlog = record.flags.has(Flags::BACKLOG);
-        record.flags = record.flags.without_carrier();
-        record.flags.assign(Flags::BACKLOG, has_backlog);
-        record.flags.take_carrier_of(donor.flags);
+        let ping = self.shared.options.deadlines.ping;
+        let Some(record) = self.connections.get_mut(to) else { return };
+        record.need = 0;
+        for gone in [Flags::HELD, Flags::YIELDED] {
+            record.flags.clear(gone);
+        }
         let is_websocket = matches!(seeking.transport, Transport::WebSocket { .. });
         record.deadline = if is_websocket { self.now.time + ping } else { Time::NEVER };
-        let unsent = std::mem::replace(&mut record.outgoing, donor.outgoing);
-        self.lists.read(to, &mut record.flags);
-        self.lists.write(to, &mut record.flags);
+        let unsent = std::mem::replace(&mut record.outgoing, outgoing);
         self.uncount_backlog(unsent.as_deref());
         if let Some(unsent) = unsent {
             self.pool.give_queue(unsent);
         }
         self.set_transport(to, seeking.transport);
-        if !registered {
+        if !is_usable {
             return self.discard(to, CloseCode::TransportError);
         }
         let called =

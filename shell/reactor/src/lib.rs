@@ -25,7 +25,7 @@
 //! |---|---|
 //! | `turn`, `node` | one turn; threads |
 //! | `accept`, `sniff`, `http`, `body`, `upgrade`, `ws`, `session` | what happens in each stage |
-//! | `requests`, `takeover`, `resident` | sessions without a connection of their own |
+//! | `carrier`, `requests`, `takeover`, `resident` | what carries sessions; those without a connection of their own |
 //! | `session_lookup`, `hand_over`, `detach` | clients that come back to their sessions |
 //! | `secure` | TLS between a socket and the rest |
 //! | `read`, `write`, `close`, `timers`, `stop`, `unfinished`, `store`, `migrate` | bytes in, bytes out, and the ends |
@@ -37,6 +37,7 @@
 mod accept;
 mod acceptor;
 mod body;
+mod carrier;
 mod client_session_ids;
 mod close;
 mod connection;

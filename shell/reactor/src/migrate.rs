@@ -9,7 +9,6 @@ use crate::connection::{Connection, Flags, Stage};
 use crate::departure::{Departure, LeavesFor, Step};
 use crate::driver::Driver;
 use crate::mailbox::Letter;
-use crate::metrics::Gauge;
 use crate::options::Placement;
 use crate::outcome::Farewell;
 use crate::shard::Shard;
@@ -53,16 +52,7 @@ impl<D: Driver> Shard<D> {
             }
             return;
         }
-        if let Some(stream) = &mut connection.stream {
-            self.driver.deregister(stream);
-        }
-        self.release_input(key);
-        if let Some(connection) = self.connections.remove(key) {
-            self.uncount_backlog(connection.outgoing.as_deref());
-            self.change_gauge(Some(Gauge::UNKNOWN), None);
-            let secured = self.secure.take(key);
-            self.send_away(connection, secured, shard);
-        }
+        self.depart(key, shard);
     }
 
     /// A request's session lives on another shard: the connection moves there, and its request is
@@ -79,28 +69,15 @@ impl<D: Driver> Shard<D> {
             let close = Close::new(CloseCode::BadRequest, reason);
             return self.end(key, &close, Farewell::Full);
         }
-        self.release_input(key);
-        let Some(mut connection) = self.connections.remove(key) else {
+        let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        self.shared.lose(self.id);
-        self.shared.gain(shard);
-        self.uncount_backlog(connection.outgoing.as_deref());
-        if let Some(outgoing) = &mut connection.outgoing {
-            outgoing.counted = 0;
-        }
-        self.change_gauge(Some(connection.stage.gauge()), None);
-        if let Some(stream) = &mut connection.stream {
-            self.driver.deregister(stream);
-        }
         if let Stage::Http(stage) = &mut connection.stage {
             stage.scanner = tiderace_http1::HeadScanner::default();
         }
-        if connection.flags.is_h2_stream() {
-            return self.send_by_tunnel(key, connection, shard);
-        }
-        let secured = self.secure.take(key);
-        self.send_away(connection, secured, shard);
+        self.shared.lose(self.id);
+        self.shared.gain(shard);
+        self.depart(key, shard);
     }
 
     /// Sends a connection to another shard, with the TLS session it may have.

@@ -7,7 +7,8 @@ use tiderace_base::{Close, CloseCode, Key};
 use tiderace_websocket::{Decoder, Role};
 use tiderace_wire::{Takeover, Ticket};
 
-use crate::connection::{Connection, Live, Stage, Transport};
+use crate::carrier::Moved;
+use crate::connection::{Live, Stage, Transport};
 use crate::driver::Driver;
 use crate::outcome::{Ended, Farewell};
 use crate::shard::Shard;
@@ -65,84 +66,31 @@ impl<D: Driver> Shard<D> {
         refused
     }
 
-    /// Gives what carries one record to another: whether that could be done, or nothing if there is nobody
-    /// to give it to.
-    pub(crate) fn pass_carrier(
-        &mut self,
-        from: Key,
-        donor: &mut Connection<D::Stream>,
-        to: Key,
-    ) -> Option<bool> {
-        let record = self.connections.get_mut(to);
-        if donor.flags.is_h2_stream() {
-            match record {
-                Some(_) => self.tunnels.rebind(from, to),
-                None => self.forget_tunnel(from),
-            }
-            return self.connections.get(to).map(|_| true);
-        }
-        let mut stream = donor.stream.take()?;
-        self.driver.deregister(&mut stream);
-        let secured = self.secure.take(from);
-        let Some(record) = record else {
-            self.shared.dismiss(donor.peer.address());
-            self.driver.close(stream);
-            return None;
-        };
-        let registered = self.driver.register(&mut stream, to).is_ok();
-        record.stream = Some(stream);
-        self.secure.put(to, secured);
-        Some(registered)
-    }
-
     /// Moves a record's connection into the record of a session that has none.
     pub(crate) fn adopt(&mut self, from: Key, to: Key, transport: Transport) {
-        self.release_input(from);
-        let Some(mut donor) = self.connections.remove(from) else {
+        let Some(address) = self.connections.get(to).map(|record| record.peer.address()) else {
             return;
         };
-        self.change_gauge(Some(donor.stage.gauge()), None);
-        self.uncount_backlog(donor.outgoing.as_deref());
-        self.metrics.count_closed(CloseCode::Done);
-        // Its address stays admitted: the connection goes on.
-        self.shared.lose(self.id);
-        if let Stage::Live(live) = &donor.stage {
+        let Some(Moved { stage, outgoing, is_usable }) = self.move_carrier(from, to) else {
+            return;
+        };
+        self.shared.dismiss_carried(address);
+        if let Stage::Live(live) = &stage {
             self.broker.close(self.now, live.id, &mut self.effects);
             self.release_alias(from);
         }
-        let Some(registered) = self.pass_carrier(from, &mut donor, to) else {
-            return;
-        };
-        let Some(record) = self.connections.get_mut(to) else {
-            return;
-        };
-        self.shared.dismiss_carried(record.peer.address());
-        (record.peer, record.listener) = (donor.peer, donor.listener);
-        record.input = donor.input.take();
-        record.flags.take_carrier_of(donor.flags);
-        self.lists.read(to, &mut record.flags);
-        self.lists.write(to, &mut record.flags);
-        if record.input.is_some() || record.flags.is_peer_ended() {
+        if let Some(record) = self.connections.get_mut(to)
+            && (record.input.is_some() || record.flags.is_peer_ended())
+        {
             self.lists.again(to, &mut record.flags);
         }
-        let before = record.stage.gauge();
-        let mut requests = None;
-        if let Some(live) = record.live() {
-            let carrier = std::mem::replace(&mut live.transport, transport);
-            if let Transport::Requests(carrier) = carrier {
-                requests = Some(*carrier);
-            }
-        }
-        let after = record.stage.gauge();
-        self.change_gauge(Some(before), Some(after));
-        if let Some(requests) = requests {
-            self.dismiss_requests(to, requests, &CloseCode::Done.into());
+        if let Some(Transport::Requests(requests)) = self.set_transport(to, transport) {
+            self.dismiss_requests(to, *requests, &CloseCode::Done.into());
         }
         // What was meant for a held request has gone with it; this is the connection's own.
-        if let Some(mut before) = donor.outgoing.take()
+        if let Some(mut before) = outgoing
             && let Some(record) = self.connections.get_mut(to)
         {
-            before.counted = 0;
             match &mut record.outgoing {
                 None => record.outgoing = Some(before),
                 Some(outgoing) => {
@@ -151,7 +99,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
         }
-        if !registered {
+        if !is_usable {
             self.discard(to, CloseCode::TransportError);
         }
         self.rearm(to);

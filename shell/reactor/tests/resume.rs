@@ -5,10 +5,13 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::metric;
 use common::phoenix::phoenix_protocol;
 use common::world::World;
 use tiderace_base::Span;
+use tiderace_broker::BrokerOptions;
 use tiderace_reactor::driver::sim::Client;
 use tiderace_reactor::{DetachedLimits, Options, Placement};
 use tiderace_websocket::{MessageKind, encode_message};
@@ -448,6 +451,42 @@ fn only_so_many_sessions_wait_and_only_so_many_bytes() {
         } else {
             assert_eq!(detached, 0, "seed {seed}: each holds more bytes than all may");
         }
+        stop(world);
+    }
+}
+
+/// What a connection had begun when it was lost is gone, and counts no more in the memory of the node: sessions
+/// that wait for their clients take nothing of what those who are there may begin.
+#[test]
+fn what_a_lost_connection_had_begun_counts_no_more() {
+    const BEGUN: usize = 40_000;
+    const LOST: usize = 30;
+    for seed in 0..4 {
+        let detached =
+            DetachedLimits { sessions_per_principal_max: 100, ..DetachedLimits::default() };
+        let options = Options { shards: 1, detached, ..options(seed) };
+        let mut world = World::with(seed, options, |services| {
+            let memory =
+                BrokerOptions { messages_bytes_max: LOST / 2 * BEGUN, ..Default::default() };
+            services.broker = Arc::new(memory);
+            services.protocols.push(phoenix_protocol());
+        });
+        let begin = |world: &mut World, number: usize| {
+            let wire = Wire::connect(world, false);
+            wire.send(world, &format!("PHX {TOKEN}{number} ann"));
+            wire.wait(world, 1);
+            world.network.send(wire.client, format!("P t {}", "x".repeat(BEGUN)).as_bytes());
+            world.run_until("what is begun", |world| world.network.taken(wire.client) > BEGUN);
+            wire
+        };
+        for number in 0..LOST {
+            let wire = begin(&mut world, number);
+            wire.cut(&world, 0);
+            world.run_for(Span::from_millis(100));
+        }
+        let wire = begin(&mut world, LOST);
+        world.run_for(Span::from_millis(100));
+        assert!(!wire.is_over(&world), "seed {seed}: {:?}", wire.lines(&world));
         stop(world);
     }
 }

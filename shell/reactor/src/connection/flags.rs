@@ -262,10 +262,11 @@ impl Flags {
         self.0 |= donor.0 & carried | Flags::WRITABLE.0;
     }
 
-    /// A session loses its connection, which ends in a record of its own: the flags of that.
+    /// A record loses its carrier: the flags of that.
     pub(crate) fn part_from_carrier(&mut self) -> Flags {
-        let parted = Flags(self.0 & (Flags::OF_CARRIER | Flags::WRITABLE.0));
-        self.0 &= !Flags::OF_CARRIER;
+        let read = Flags::READABLE.0 | Flags::HEARD;
+        let parted = Flags(self.0 & (Flags::OF_CARRIER | Flags::WRITABLE.0 | read));
+        self.0 &= !(Flags::OF_CARRIER | Flags::PINGED | read);
         parted
     }
 
