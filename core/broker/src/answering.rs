@@ -24,7 +24,7 @@ impl Broker {
 
     /// Refuses a command of a session of any shard, or of nobody.
     pub(crate) fn refuse_anywhere(
-        &self,
+        &mut self,
         session: Option<SessionId>,
         token: Option<Token>,
         close: Close,
@@ -35,7 +35,7 @@ impl Broker {
                 self.reply(session, Reply::Refused { token, close }, effects);
             }
             Some(session) => {
-                effects.mail.push((session.shard, Mail::Refused { session, token, close }));
+                self.send(session.shard, Mail::Refused { session, token, close }, effects);
             }
             None => {}
         }
@@ -43,7 +43,7 @@ impl Broker {
 
     /// Confirms to a session of any shard.
     pub(crate) fn confirm_anywhere(
-        &self,
+        &mut self,
         session: SessionId,
         confirm: Confirm,
         effects: &mut Effects,
@@ -51,7 +51,7 @@ impl Broker {
         if session.shard == self.shard {
             self.reply(session, Reply::Confirmed(confirm), effects);
         } else {
-            effects.mail.push((session.shard, Mail::Confirmed { session, confirm }));
+            self.send(session.shard, Mail::Confirmed { session, confirm }, effects);
         }
     }
 }

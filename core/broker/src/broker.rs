@@ -16,7 +16,7 @@ use crate::ahead::AHEAD;
 use crate::backlog::{For, Together};
 use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
-use crate::effects::{Asker, Effects, Mail};
+use crate::effects::{Asker, Effects, Loopback, Mail};
 use crate::exchange::Exchanges;
 use crate::graces::Graces;
 use crate::history::History;
@@ -31,7 +31,6 @@ use crate::pressure::{Holding, SlowSessions};
 use crate::remove::Removal;
 use crate::selectors::Selecting;
 use crate::service::Services;
-use crate::serving::Inbox;
 use crate::session::Session;
 use crate::snapshot::Snapshots;
 use crate::spares::Spares;
@@ -73,7 +72,7 @@ pub struct Broker {
     /// As a home: what new subscriptions have yet to get.
     pub(crate) snapshots: Snapshots,
     /// Pages that are to be given, a few each turn.
-    pub(crate) own_pages: VecDeque<(Asker, u32)>,
+    pub(crate) pages_due: VecDeque<(Asker, u32)>,
     /// As a home: recent messages.
     pub(crate) history: History,
     pub(crate) queues: Queues,
@@ -81,7 +80,7 @@ pub struct Broker {
     pub(crate) services: Services,
     /// The ends that sessions here hold.
     pub(crate) exchanges: Exchanges,
-    pub(crate) inbox: Inbox,
+    pub(crate) loopback: Loopback,
     /// As a home: shards told to hold back publishers of a full queue.
     pub(crate) full_queues: Map<Path, u64>,
     /// Destinations whose publishers here wait, and who waits.
@@ -157,12 +156,12 @@ impl Broker {
             remote_patterns: PatternIndex::default(),
             remote_patterns_at: 1,
             snapshots: Snapshots::default(),
-            own_pages: VecDeque::new(),
+            pages_due: VecDeque::new(),
             history: History::new(memory.clone()),
             queues: Queues::new(memory.clone()),
             services: Services::default(),
             exchanges: Exchanges::default(),
-            inbox: Inbox::default(),
+            loopback: Loopback::default(),
             full_queues: Map::default(),
             held: Map::default(),
             slow: SlowSessions::default(),
@@ -223,6 +222,7 @@ impl Broker {
         commands: &mut Commands,
         effects: &mut Effects,
     ) {
+        debug_assert!(self.is_direct(self.shard), "a call has left messages in the loop-back list");
         let mut commands = commands.drain();
         for turn in 0usize.. {
             if turn.is_multiple_of(AHEAD) && commands.len() > 1 {
@@ -230,15 +230,21 @@ impl Broker {
             }
             let Some(command) = commands.next() else { break };
             self.command(now, session, command, commands.as_slice(), effects);
+            self.take_loopback(now, effects);
         }
         drop(commands);
         self.finish_ending();
         self.end_beginning(session, effects);
-        self.work_on_views(now, effects);
+        self.end_call(now, effects);
     }
 
     /// Takes mail from another shard.
     pub fn receive(&mut self, now: Now, from: ShardId, mail: Mail, effects: &mut Effects) {
+        self.take_mail(now, from, mail, effects);
+        self.end_call(now, effects);
+    }
+
+    pub(crate) fn take_mail(&mut self, now: Now, from: ShardId, mail: Mail, effects: &mut Effects) {
         match mail {
             Mail::Publish { run, origin, author, confirm } => {
                 self.publish_at_home(now, from, *run, origin, author, confirm, effects);
@@ -264,7 +270,7 @@ impl Broker {
                 self.interested(now, from, asker, answer, effects)
             }
             // Not at once: a session may ask for many.
-            Mail::More { asker, bytes } => self.own_pages.push_back((asker, bytes)),
+            Mail::More { asker, bytes } => self.pages_due.push_back((asker, bytes)),
             Mail::Enough { asker } => self.end_snapshot(&asker),
             Mail::Portion { asker, portion } => {
                 self.take_portion(now, from, asker, portion, effects)
@@ -290,7 +296,6 @@ impl Broker {
             Mail::Server(mail) => self.server_mail(now, from, *mail, effects),
             Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
         }
-        self.work_on_views(now, effects);
     }
 
     /// Takes the answer to a login.
@@ -305,6 +310,7 @@ impl Broker {
             Ok(principal) => self.logged_in(now, session, principal, effects),
             Err(close) => self.reply(session, Reply::Refused { token: None, close }, effects),
         }
+        self.end_call(now, effects);
     }
 
     /// Housekeeping; to be called about every 50 ms.
@@ -328,6 +334,7 @@ impl Broker {
             }
             self.sweep_topics(now, effects);
         }
+        self.end_call(now, effects);
     }
 
     /// Counters and gauges.
@@ -382,7 +389,7 @@ impl Broker {
                 let blame = confirm.filter(|_| confirm_first).map(|confirm| confirm.from);
                 self.publish(now, session, run, confirm, blame, effects);
             }
-            Command::Settle(settle) => self.settle(now, session, settle, effects),
+            Command::Settle(settle) => self.settle(session, settle, effects),
             Command::Call(call) => self.call(now, session, *call, effects),
             Command::Speak(speak) => self.speak(now, session, *speak, effects),
             Command::HangUp { exchange, close } => {
@@ -392,7 +399,7 @@ impl Broker {
                 self.note_ended(end);
             }
             Command::Operate { token, operation } => {
-                self.operate(now, session, token, *operation, effects);
+                self.operate(session, token, *operation, effects);
             }
             Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
             Command::Credit { key, messages } => {
@@ -455,7 +462,7 @@ impl Broker {
         self.end_stream(key);
         if let Some(topic) = self.topics.get(key).filter(|topic| topic.is_known()) {
             let path = topic.path.clone();
-            self.announce_as(now, &path, None, effects);
+            self.announce_as(&path, None, effects);
         }
         self.end_priority(key);
         self.names.remove(key, &self.topics);

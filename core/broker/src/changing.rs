@@ -31,7 +31,7 @@ impl Broker {
             self.forget_history(key);
         }
         if before.presence != presence {
-            self.review_presence(now, key, effects);
+            self.review_presence(key, effects);
         }
         let moves = before.priority != priority;
         let ends = !before.conflation.interval.is_zero() && interval.is_zero();

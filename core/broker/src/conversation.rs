@@ -69,7 +69,7 @@ impl Broker {
         self.exchanges.renew(end, now.time);
         let caller = Address { shard: self.shard, key: end };
         let home = self.home(&service);
-        self.post(now, home, ServiceMail::Call(Calling { caller, run, last }), effects);
+        self.send(home, ServiceMail::Call(Calling { caller, run, last }), effects);
     }
 
     /// A session says more. What it says in an exchange that is over is for nobody.
@@ -120,9 +120,9 @@ impl Broker {
             self.exchanges.renew(key, now.time);
         }
         if heard_last && speak.last {
-            self.complete(now, key, effects);
+            self.complete(key, effects);
         }
-        self.post(now, to.shard, ServiceMail::Spoken { to: to.key, said }, effects);
+        self.send(to.shard, ServiceMail::Spoken { to: to.key, said }, effects);
     }
 
     /// On the responder's shard: a call has come.
@@ -137,7 +137,7 @@ impl Broker {
         let serves = self.session(to.session).and_then(|record| record.subscription(to.key));
         if serves.is_none_or(|subscription| subscription.epoch != to.epoch) {
             // The home has heard that by now and finds somebody else: nobody has seen the call.
-            return self.post(now, home, ServiceMail::Call(call), effects);
+            return self.send(home, ServiceMail::Call(call), effects);
         }
         let number = self.exchanges.number();
         let key = ExchangeKey::responder(number);
@@ -146,9 +146,9 @@ impl Broker {
         {
             let close = CloseCode::ServiceBusy.into();
             let mail = ServiceMail::Ended { to: call.caller.key, close };
-            self.post(now, call.caller.shard, mail, effects);
+            self.send(call.caller.shard, mail, effects);
             let mail = ServiceMail::Released { responder: to.responder };
-            return self.post(now, home, mail, effects);
+            return self.send(home, mail, effects);
         }
         let end = self.exchanges.insert(End {
             session,
@@ -175,11 +175,11 @@ impl Broker {
             Source::Exchange { side: Side::Responder, first: true, last: call.last, bare: false };
         self.push_message(session, to.key, number, call.run, source, effects);
         let mail = ServiceMail::Met { caller: call.caller.key, responder: end };
-        self.post(now, call.caller.shard, mail, effects);
+        self.send(call.caller.shard, mail, effects);
     }
 
     /// On the caller's shard: somebody answers.
-    pub(crate) fn met(&mut self, now: Now, caller: Key, responder: Address, effects: &mut Effects) {
+    pub(crate) fn met(&mut self, caller: Key, responder: Address, effects: &mut Effects) {
         let other = self.exchanges.get_mut(caller).map(|end| {
             let known = std::mem::replace(&mut end.other, Other::Responder(responder));
             (known, end.session)
@@ -193,23 +193,23 @@ impl Broker {
                 }
                 for said in kept {
                     let mail = ServiceMail::Spoken { to: responder.key, said };
-                    self.post(now, responder.shard, mail, effects);
+                    self.send(responder.shard, mail, effects);
                 }
                 if let Some(close) = ended {
                     self.detach(caller, 0);
                     self.exchanges.remove(caller);
                     let mail = ServiceMail::Ended { to: responder.key, close };
-                    self.post(now, responder.shard, mail, effects);
+                    self.send(responder.shard, mail, effects);
                 }
             }
             Some((Other::Forgone { kept, close }, _)) => {
                 self.exchanges.remove(caller);
                 for said in kept {
                     let mail = ServiceMail::Spoken { to: responder.key, said };
-                    self.post(now, responder.shard, mail, effects);
+                    self.send(responder.shard, mail, effects);
                 }
                 let mail = ServiceMail::Ended { to: responder.key, close };
-                self.post(now, responder.shard, mail, effects);
+                self.send(responder.shard, mail, effects);
             }
             // Each call is met once.
             Some(_) | None => {}
@@ -242,7 +242,7 @@ impl Broker {
         let source = Source::Exchange { side: exchange.side, first: false, last, bare };
         self.push_message(session, subscription, exchange.number, run, source, effects);
         if complete {
-            self.complete(now, key, effects);
+            self.complete(key, effects);
         }
     }
 

@@ -160,11 +160,7 @@ impl Broker {
         let subscription = record.and_then(|record| record.subscription(key));
         let homes = subscription.map_or(0, |known| self.serving_homes(known));
         for home in members(homes) {
-            if home == self.shard {
-                self.credit_at_home(now, session, key, messages, effects);
-            } else {
-                effects.mail.push((home, Mail::Credit { session, key, messages }));
-            }
+            self.send(home, Mail::Credit { session, key, messages }, effects);
         }
         self.use_credit(now, session, key, effects);
     }
@@ -192,7 +188,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         self.credit_consumer(now, session, key, messages, effects);
-        self.credit_responder(now, session, key, messages, effects);
+        self.credit_responder(session, key, messages, effects);
     }
 
     /// Gives what waits, as far as the credit goes.
@@ -332,7 +328,6 @@ impl Broker {
     /// A subscription ends: messages of queues that waited for credit go back.
     pub(crate) fn return_waiting(
         &mut self,
-        now: Now,
         session: SessionId,
         credit: Option<&mut Credit>,
         effects: &mut Effects,
@@ -344,7 +339,7 @@ impl Broker {
             let (first, home) = (run.first(), run.home());
             let range = (first + u64::from(segment.from), first + u64::from(segment.to) - 1);
             let key = segment.key;
-            self.settle_towards(now, home, session, key, vec![range], Settlement::Return, effects);
+            self.settle_towards(home, session, key, vec![range], Settlement::Return, effects);
         }
     }
 }

@@ -459,7 +459,6 @@ impl Broker {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn settle_towards(
         &mut self,
-        now: Now,
         home: tiderace_base::ShardId,
         session: SessionId,
         key: SubscriptionKey,
@@ -467,13 +466,7 @@ impl Broker {
         settlement: Settlement,
         effects: &mut Effects,
     ) {
-        if home == self.shard {
-            self.settle_at_home(now, session, key, &ranges, settlement, None, effects);
-        } else {
-            effects
-                .mail
-                .push((home, Mail::Settle { session, key, ranges, settlement, confirm: None }));
-        }
+        self.send(home, Mail::Settle { session, key, ranges, settlement, confirm: None }, effects);
     }
 }
 

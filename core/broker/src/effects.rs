@@ -1,5 +1,6 @@
 //! What a broker wants done, and what brokers tell each other.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{Close, SessionId, ShardId, Span};
@@ -232,6 +233,45 @@ pub enum Mail {
     Server(Box<ServerMail>),
     /// About services and exchanges.
     Service(Box<ServiceMail>),
+}
+
+/// Mail of a shard to itself, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Loopback(VecDeque<Mail>);
+
+impl Loopback {
+    #[inline]
+    pub(crate) fn push(&mut self, mail: Mail) {
+        self.0.push_back(mail);
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Mail> {
+        self.0.pop_front()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<ViewMail> for Mail {
+    fn from(mail: ViewMail) -> Mail {
+        Mail::View(Box::new(mail))
+    }
+}
+
+impl From<ServerMail> for Mail {
+    fn from(mail: ServerMail) -> Mail {
+        Mail::Server(Box::new(mail))
+    }
+}
+
+impl From<ServiceMail> for Mail {
+    fn from(mail: ServiceMail) -> Mail {
+        Mail::Service(Box::new(mail))
+    }
 }
 
 /// What a shard tells a home of its subscribers.

@@ -37,6 +37,7 @@ impl Broker {
         self.begin_ending_all(session, &keys);
         for key in keys {
             self.unsubscribe(now, session, key, ending, None, effects);
+            self.take_loopback(now, effects);
         }
         self.finish_ending();
         if let Some(exchanges) = exchanges {
@@ -46,12 +47,12 @@ impl Broker {
         if let Some(will) = will {
             self.publish(now, session, *will, None, None, effects);
         }
-        self.give_back(now, session, effects);
+        self.give_back(session, effects);
         self.end_temporary(session, effects);
         self.forget_gatherings(session);
         self.forget_all_asked(session);
         self.hide_session(now, session, effects);
-        self.relax(now, key_of(session), effects);
+        self.relax(key_of(session), effects);
         self.wait_no_more(session);
         if let Some(mut record) = self.sessions.remove(key_of(session)) {
             let principal = record.principal.take();
@@ -59,6 +60,7 @@ impl Broker {
             self.backlog_bytes = self.backlog_bytes.saturating_sub(record.waiting_bytes());
             self.metrics.sessions -= 1;
         }
+        self.end_call(now, effects);
     }
 
     /// A command ends something of a session, and so may others behind it.

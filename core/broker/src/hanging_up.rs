@@ -50,7 +50,7 @@ impl Broker {
         let Some(key) = self.exchange_of(session, exchange) else {
             return;
         };
-        self.forget_messages(now, session, exchange, effects);
+        self.forget_messages(session, exchange, effects);
         let code = close.code;
         if let Some(Other::Unknown { ended, .. }) =
             self.exchanges.get_mut(key).map(|end| &mut end.other)
@@ -140,11 +140,11 @@ impl Broker {
                 self.detach(key, bytes);
                 let unheard = ended.is_none();
                 let reason = ended.unwrap_or(close);
-                return self.end_untaken(now, key, (kept, reason, unheard), tell, effects);
+                return self.end_untaken(key, (kept, reason, unheard), tell, effects);
             }
             Other::Responder(at) | Other::Caller { at, .. } if tell_other => {
                 let mail = ServiceMail::Ended { to: at.key, close: close.clone() };
-                self.post(now, at.shard, mail, effects);
+                self.send(at.shard, mail, effects);
             }
             Other::Over(_) | Other::Forgone { .. } => {
                 self.forget_end(key);
@@ -152,7 +152,7 @@ impl Broker {
             }
             Other::Responder(_) | Other::Caller { .. } => {}
         }
-        self.free_place(now, &other, effects);
+        self.free_place(&other, effects);
         if exchange.side == Side::Caller {
             self.count_end(close.code);
         }
@@ -166,7 +166,6 @@ impl Broker {
     /// Nobody has answered the call yet, and so nothing waits for its session.
     fn end_untaken(
         &mut self,
-        now: Now,
         key: Key,
         (kept, close, unheard): (Vec<Said>, Close, bool),
         tell: Tell,
@@ -181,7 +180,7 @@ impl Broker {
             end.other = Other::Forgone { kept, close: close.clone() };
             let service = end.service.clone();
             let home = self.home(&service);
-            self.post(now, home, ServiceMail::Cancel { service, caller: key }, effects);
+            self.send(home, ServiceMail::Cancel { service, caller: key }, effects);
         }
         if unheard {
             self.count_end(close.code);
@@ -210,7 +209,7 @@ impl Broker {
             && backlog.is_some_and(|backlog| backlog.iter().any(begins));
         if at_once || withdrawn {
             // What is no longer wanted is not begun, and what has not begun need not end.
-            if self.forget_messages(now, session, exchange, effects) {
+            if self.forget_messages(session, exchange, effects) {
                 return self.forget_end(key);
             }
         } else if waits {
@@ -263,7 +262,6 @@ impl Broker {
     /// Takes what waits of an exchange out of a backlog; whether it was to begin with that.
     fn forget_messages(
         &mut self,
-        now: Now,
         session: SessionId,
         exchange: ExchangeKey,
         effects: &mut Effects,
@@ -274,23 +272,23 @@ impl Broker {
         }
         let (taken, left) = self.take_ended(session, For::Exchange(exchange));
         if !taken.is_empty() && (left == 0 || left < self.options.backlog_bytes_low) {
-            self.relax(now, key_of(session), effects);
+            self.relax(key_of(session), effects);
         }
         taken.iter().filter_map(Pending::exchange).any(|known| known.first)
     }
 
     /// Both sides have said their last.
-    pub(crate) fn complete(&mut self, now: Now, key: Key, effects: &mut Effects) {
+    pub(crate) fn complete(&mut self, key: Key, effects: &mut Effects) {
         self.detach(key, 0);
         if let Some(end) = self.exchanges.remove(key) {
-            self.free_place(now, &end.other, effects);
+            self.free_place(&end.other, effects);
         }
     }
 
     /// A responder's place is free again.
-    fn free_place(&mut self, now: Now, other: &Other, effects: &mut Effects) {
+    fn free_place(&mut self, other: &Other, effects: &mut Effects) {
         if let Other::Caller { home, responder, .. } = *other {
-            self.post(now, home, ServiceMail::Released { responder }, effects);
+            self.send(home, ServiceMail::Released { responder }, effects);
         }
     }
 

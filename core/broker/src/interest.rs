@@ -52,7 +52,7 @@ impl Broker {
         }
         self.note_recorder(now, key, from, interest.recorded);
         if new {
-            self.greet(now, from, key, effects);
+            self.greet(from, key, effects);
         }
         if let Some(Ask { asker, first, .. }) = interest.ask {
             self.report_unknown(now, key, asker.session, effects);
@@ -60,7 +60,7 @@ impl Broker {
             let given = path.is_some_and(|path| self.is_as_expected(&asker, &path));
             let topic = self.topics.get(key).filter(|_| given);
             let answer = self.beginning(now, topic.into_iter(), first, |_| 0);
-            self.answer(now, from, asker, answer, effects);
+            self.answer(from, asker, answer, effects);
         }
     }
 
@@ -75,7 +75,7 @@ impl Broker {
     ) {
         self.count_pattern(from, pattern, interest.on);
         if let Some(ask) = interest.ask {
-            self.report_nothing(now, from, pattern, ask.asker, effects);
+            self.report_nothing(from, pattern, ask.asker, effects);
         }
         // Asked before this subscription counts: what was not recorded cannot be vouched for.
         let answer = interest.ask.map(|ask| (ask.asker, self.pattern_beginning(now, pattern, ask)));
@@ -84,7 +84,7 @@ impl Broker {
             self.remote_patterns_at += 1;
         }
         if let Some((asker, answer)) = answer {
-            self.answer(now, from, asker, answer, effects);
+            self.answer(from, asker, answer, effects);
         }
     }
 
@@ -118,17 +118,12 @@ impl Broker {
 
     pub(crate) fn answer(
         &mut self,
-        now: Now,
         to: ShardId,
         asker: Asker,
         answer: Answer,
         effects: &mut Effects,
     ) {
-        if to == self.shard {
-            self.interested(now, self.shard, asker, answer, effects);
-        } else {
-            effects.mail.push((to, Mail::Interested { asker, answer }));
-        }
+        self.send(to, Mail::Interested { asker, answer }, effects);
     }
 }
 

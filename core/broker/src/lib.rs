@@ -42,6 +42,7 @@ mod identity;
 mod interest;
 mod listeners;
 mod lock;
+mod loopback;
 mod marks;
 mod memory;
 mod metrics;

@@ -326,7 +326,7 @@ impl Broker {
     }
 
     /// On its shard: a session ends and gives everything back.
-    pub(crate) fn give_back(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
+    pub(crate) fn give_back(&mut self, session: SessionId, effects: &mut Effects) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let Some(rare) = &mut record.rare else { return };
         let Some(holdings) = rare.holdings.take() else { return };
@@ -336,7 +336,7 @@ impl Broker {
                 Held::Claim => Operation::Release { path: name },
                 Held::Creation => Operation::Abandon { path: name },
             };
-            self.operate(now, session, 0, operation, effects);
+            self.operate(session, 0, operation, effects);
         }
     }
 }

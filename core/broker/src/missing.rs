@@ -97,14 +97,13 @@ impl Broker {
             && self.missing.may_say(path.as_str(), now.time);
         if heard {
             let mail = ServerMail::Unknown { session, path };
-            self.send_server_mail(now, session.shard, mail, effects);
+            self.send(session.shard, mail, effects);
         }
     }
 
     /// At every home: somebody has subscribed to a pattern.
     pub(crate) fn report_nothing(
         &mut self,
-        now: Now,
         from: ShardId,
         pattern: &Pattern,
         asker: Asker,
@@ -122,7 +121,7 @@ impl Broker {
                 left == 0 || topic.is_known() && reaches(pattern, &topic.path)
             });
         if !found {
-            self.send_server_mail(now, from, ServerMail::Nothing { asker }, effects);
+            self.send(from, ServerMail::Nothing { asker }, effects);
         }
     }
 

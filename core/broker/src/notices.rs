@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, SessionId, ShardId};
+use tiderace_base::{Key, SessionId, ShardId};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex, is_at_or_below};
 use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec};
@@ -83,7 +83,6 @@ impl Broker {
     /// On a session's shard: a subscription begins; to be called before its homes hear of it.
     pub(crate) fn begin_notices(
         &mut self,
-        now: Now,
         session: SessionId,
         epoch: u32,
         subscribe: &Subscribe,
@@ -102,7 +101,7 @@ impl Broker {
             let asker = Asker { session, key: subscribe.key, target, epoch };
             for home in members(self.homes_of(&pattern)) {
                 let mail = ServerMail::Notify { pattern: pattern.clone(), asker };
-                self.send_server_mail(now, home, mail, effects);
+                self.send(home, mail, effects);
             }
         }
     }
@@ -110,7 +109,6 @@ impl Broker {
     /// On a session's shard: a subscription has ended.
     pub(crate) fn end_notices(
         &mut self,
-        now: Now,
         session: SessionId,
         key: SubscriptionKey,
         effects: &mut Effects,
@@ -128,7 +126,7 @@ impl Broker {
             }
             for home in members(self.homes_of(&pattern)) {
                 let mail = ServerMail::Ignore { pattern: pattern.clone() };
-                self.send_server_mail(now, home, mail, effects);
+                self.send(home, mail, effects);
             }
         }
     }
@@ -143,7 +141,6 @@ impl Broker {
     /// At a home: a subscription wants to hear of topics.
     pub(crate) fn notify(
         &mut self,
-        now: Now,
         from: ShardId,
         pattern: &Pattern,
         asker: Asker,
@@ -160,7 +157,7 @@ impl Broker {
             .filter(|topic| topic.is_known() && reaches(pattern, &topic.path))
             .map(|topic| (topic.path.clone(), topic.spec.clone()))
             .collect();
-        self.send_server_mail(now, from, ServerMail::Noted { asker, topics }, effects);
+        self.send(from, ServerMail::Noted { asker, topics }, effects);
     }
 
     /// At a home: such a subscription has ended.
@@ -175,20 +172,19 @@ impl Broker {
     }
 
     /// At a topic's home: it has appeared, has become something else, or is there no longer.
-    pub(crate) fn announce_topic(&mut self, now: Now, topic: Key, effects: &mut Effects) {
+    pub(crate) fn announce_topic(&mut self, topic: Key, effects: &mut Effects) {
         if self.notices.shards.is_empty() {
             return;
         }
         let Some(topic) = self.topics.get(topic) else { return };
         let path = topic.path.clone();
         let spec = topic.is_known().then(|| topic.spec.clone());
-        self.announce_as(now, &path, spec, effects);
+        self.announce_as(&path, spec, effects);
     }
 
     /// The same of a topic that is known to be that.
     pub(crate) fn announce_as(
         &mut self,
-        now: Now,
         path: &Path,
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
@@ -197,7 +193,7 @@ impl Broker {
         self.notices.shards.matches(path, &mut |shard| shards |= bit(*shard));
         for shard in members(shards) {
             let mail = ServerMail::Notice { path: path.clone(), spec: spec.clone() };
-            self.send_server_mail(now, shard, mail, effects);
+            self.send(shard, mail, effects);
         }
     }
 

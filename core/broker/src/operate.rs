@@ -65,7 +65,6 @@ impl Broker {
     /// On the session's shard.
     pub(crate) fn operate(
         &mut self,
-        now: Now,
         session: SessionId,
         token: Token,
         operation: Operation,
@@ -86,17 +85,17 @@ impl Broker {
                 let state = self.state_of(session);
                 self.answer_operation(&operator, Ok(Outturn::Session(state)), effects);
             }
-            Operation::Will(will) => self.give_will(now, operator, will, effects),
+            Operation::Will(will) => self.give_will(operator, will, effects),
             Operation::Fetch(_) | Operation::Remove { .. } => {
-                self.scatter(now, &operator, operation, effects);
+                self.scatter(&operator, operation, effects);
             }
             Operation::Sessions { .. } => match self.may_watch(&operator.principal) {
-                Ok(()) => self.scatter(now, &operator, operation, effects),
+                Ok(()) => self.scatter(&operator, operation, effects),
                 Err(close) => self.answer_operation(&operator, Err(close), effects),
             },
             Operation::View { .. } => {
                 let registrar = self.registrar();
-                self.send_operation(now, registrar, operator, operation, effects);
+                self.send_operation(registrar, operator, operation, effects);
             }
             Operation::Views => {
                 let result = self.list_views(&operator);
@@ -111,11 +110,11 @@ impl Broker {
             | Operation::Unlock { name: ref path } => {
                 let home = self.home(path);
                 self.note_holding(session, token, &operation);
-                self.send_operation(now, home, operator, operation, effects);
+                self.send_operation(home, operator, operation, effects);
             }
             Operation::History(ref query) => {
                 let home = self.home(&query.path);
-                self.send_operation(now, home, operator, operation, effects);
+                self.send_operation(home, operator, operation, effects);
             }
             Operation::Update(ref update) => {
                 let home = self.home(&update.path);
@@ -123,7 +122,7 @@ impl Broker {
                     Ok(fence) => {
                         operator.fence = fence;
                         self.note_holding(session, token, &operation);
-                        self.send_operation(now, home, operator, operation, effects);
+                        self.send_operation(home, operator, operation, effects);
                     }
                     Err(close) => self.answer_operation(&operator, Err(close), effects),
                 }
@@ -133,28 +132,17 @@ impl Broker {
 
     pub(crate) fn send_operation(
         &mut self,
-        now: Now,
         home: ShardId,
         operator: Operator,
         operation: Operation,
         effects: &mut Effects,
     ) {
-        if home == self.shard {
-            self.operate_at_home(now, operator, operation, effects);
-        } else {
-            let (operator, operation) = (Box::new(operator), Box::new(operation));
-            effects.mail.push((home, Mail::Operate { operator, operation }));
-        }
+        let (operator, operation) = (Box::new(operator), Box::new(operation));
+        self.send(home, Mail::Operate { operator, operation }, effects);
     }
 
     /// Asks every home.
-    fn scatter(
-        &mut self,
-        now: Now,
-        operator: &Operator,
-        operation: Operation,
-        effects: &mut Effects,
-    ) {
+    fn scatter(&mut self, operator: &Operator, operation: Operation, effects: &mut Effects) {
         let shards = self.options.shards;
         let (limit, depth) = match &operation {
             Operation::Fetch(fetch) => (fetch.limit as usize, fetch.depth),
@@ -173,7 +161,7 @@ impl Broker {
         self.gatherings.insert((operator.session, operator.token), gathering);
         for shard in 0..shards {
             let home = ShardId(shard as u16);
-            self.send_operation(now, home, operator.clone(), operation.clone(), effects);
+            self.send_operation(home, operator.clone(), operation.clone(), effects);
         }
     }
 
@@ -271,12 +259,8 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let (session, token) = (operator.session, operator.token);
-        if session.shard == self.shard {
-            self.operated(session, token, result, effects);
-        } else {
-            let result = result.map(Box::new);
-            effects.mail.push((session.shard, Mail::Operated { session, token, result }));
-        }
+        let result = result.map(Box::new);
+        self.send(session.shard, Mail::Operated { session, token, result }, effects);
     }
 
     /// On the session's shard: an answer has come.

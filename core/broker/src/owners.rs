@@ -75,7 +75,6 @@ impl Broker {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn publish_if_owner(
         &mut self,
-        now: Now,
         session: SessionId,
         run: Run,
         confirm: Option<Confirm>,
@@ -88,7 +87,7 @@ impl Broker {
         let home = self.home(&run.destination().path);
         let run = Box::new(run);
         let mail = ServerMail::Publish { run, origin: session, author, confirm, blame };
-        self.send_server_mail(now, home, mail, effects);
+        self.send(home, mail, effects);
         Ok(())
     }
 
@@ -130,7 +129,6 @@ impl Broker {
     /// On the session's shard: the rules refuse a subscription; given back if nobody is asked.
     pub(crate) fn subscribe_if_owner(
         &mut self,
-        now: Now,
         session: SessionId,
         subscribe: Subscribe,
         close: Close,
@@ -161,26 +159,18 @@ impl Broker {
         self.next_epoch = epoch.wrapping_add(1);
         let key = subscribe.key;
         self.owners.asked.insert((session, key), Asked { subscribe, epoch, refused, close });
-        self.ask_owner(now, Asker { session, key, target: 0, epoch }, name, path, effects);
+        self.ask_owner(Asker { session, key, target: 0, epoch }, name, path, effects);
         None
     }
 
-    fn ask_owner(
-        &mut self,
-        now: Now,
-        asker: Asker,
-        name: Arc<str>,
-        path: Path,
-        effects: &mut Effects,
-    ) {
+    fn ask_owner(&mut self, asker: Asker, name: Arc<str>, path: Path, effects: &mut Effects) {
         let home = self.home(&path);
-        self.send_server_mail(now, home, ServerMail::Owns { asker, name, path }, effects);
+        self.send(home, ServerMail::Owns { asker, name, path }, effects);
     }
 
     /// At a topic's home.
     pub(crate) fn answer_owner(
         &mut self,
-        now: Now,
         from: ShardId,
         asker: Asker,
         name: &str,
@@ -188,18 +178,12 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let owned = self.owner_of(Action::Subscribe, path) == Some(name);
-        self.send_server_mail(now, from, ServerMail::Owned { asker, owned }, effects);
+        self.send(from, ServerMail::Owned { asker, owned }, effects);
     }
 
     /// On the session's shard: a topic is about to be asked for messages for its owner. Somebody else may
     /// own it by the time that its home hears of it.
-    pub(crate) fn announce_owner(
-        &mut self,
-        now: Now,
-        asker: Asker,
-        path: &Path,
-        effects: &mut Effects,
-    ) {
+    pub(crate) fn announce_owner(&mut self, asker: Asker, path: &Path, effects: &mut Effects) {
         if !self.is_owned(asker.session, asker.key) {
             return;
         }
@@ -209,7 +193,7 @@ impl Broker {
             return;
         }
         let (home, name) = (self.home(path), principal.name.clone());
-        self.send_server_mail(now, home, ServerMail::AsOwner { asker, name }, effects);
+        self.send(home, ServerMail::AsOwner { asker, name }, effects);
     }
 
     /// At a topic's home: the next request of that subscription is for the topic's owner.
@@ -244,7 +228,7 @@ impl Broker {
             asked.refused.pop();
             let next = asked.refused.last().cloned();
             if let (Some(path), Some(name)) = (next, self.owner_name(asker.session)) {
-                return self.ask_owner(now, asker, name, path, effects);
+                return self.ask_owner(asker, name, path, effects);
             }
         }
         let Some(asked) = self.owners.asked.remove(&id) else { return };

@@ -298,7 +298,7 @@ impl Broker {
 
     /// Whether there is something to do that would have been too much for one call.
     pub fn has_work(&self) -> bool {
-        !self.own_pages.is_empty()
+        !self.pages_due.is_empty()
             || !self.removals.is_empty()
             || self.queues.has_work()
             || self.is_selecting()
@@ -308,13 +308,14 @@ impl Broker {
     /// Does a slice of it; to be called once per turn while there is some.
     pub fn work(&mut self, now: Now, effects: &mut Effects) {
         for _ in 0..PAGES {
-            let Some((asker, bytes)) = self.own_pages.pop_front() else { break };
+            let Some((asker, bytes)) = self.pages_due.pop_front() else { break };
             self.give_more(now, asker, bytes, effects);
         }
         self.remove_more(now, effects);
         self.queue_work(now, effects);
         self.select_more(now, effects);
         self.change_more(now, effects);
+        self.end_call(now, effects);
     }
 }
 

@@ -130,17 +130,17 @@ impl Broker {
     }
 
     /// At a topic's home: a shard begins to listen, which did not before.
-    pub(crate) fn greet(&mut self, now: Now, shard: ShardId, topic: Key, effects: &mut Effects) {
+    pub(crate) fn greet(&mut self, shard: ShardId, topic: Key, effects: &mut Effects) {
         let topic = self.topics.get(topic).filter(|topic| topic.spec.presence);
         let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
         if !is_unspoken(&path) {
             let mail = ServerMail::Presence { path, on: true };
-            self.send_server_mail(now, shard, mail, effects);
+            self.send(shard, mail, effects);
         }
     }
 
     /// At a topic's home: its specification has changed in that it wants presence, or no longer.
-    pub(crate) fn review_presence(&mut self, now: Now, topic: Key, effects: &mut Effects) {
+    pub(crate) fn review_presence(&mut self, topic: Key, effects: &mut Effects) {
         let Some(topic) = self.topics.get(topic) else { return };
         let (path, on) = (topic.path.clone(), topic.spec.presence);
         if is_unspoken(&path) {
@@ -148,7 +148,7 @@ impl Broker {
         }
         for shard in members(topic.home.as_ref().map_or(0, |home| home.interested)) {
             let mail = ServerMail::Presence { path: path.clone(), on };
-            self.send_server_mail(now, shard, mail, effects);
+            self.send(shard, mail, effects);
         }
     }
 

@@ -46,7 +46,7 @@ impl Broker {
         record.pressing += 1;
         if record.pressing == 1 {
             let path = record.path.clone();
-            self.tell_pressure(now, path, true, effects);
+            self.tell_pressure(path, true, effects);
         }
     }
 
@@ -61,7 +61,7 @@ impl Broker {
     }
 
     /// The session has caught up, or has gone.
-    pub(crate) fn relax(&mut self, now: Now, session: Key, effects: &mut Effects) {
+    pub(crate) fn relax(&mut self, session: Key, effects: &mut Effects) {
         let Some(record) = self.sessions.get_mut(session) else {
             return;
         };
@@ -78,15 +78,15 @@ impl Broker {
             backlog.forget_newest();
         }
         self.slow.remove(session);
-        self.release(now, slow.topics, effects);
+        self.release(slow.topics, effects);
     }
 
     /// The session listens to less: publishers go on, and those it still hears are held back again
     /// by their next message if need be.
-    pub(crate) fn relent(&mut self, now: Now, session: Key, effects: &mut Effects) {
+    pub(crate) fn relent(&mut self, session: Key, effects: &mut Effects) {
         let slow = self.sessions.get_mut(session).and_then(|record| record.slow_mut());
         let topics = slow.map(|slow| std::mem::take(&mut slow.topics)).unwrap_or_default();
-        self.release(now, topics, effects);
+        self.release(topics, effects);
     }
 
     /// Ends the grace periods that are over. Of very many topics and sessions some are looked at each time.
@@ -116,7 +116,7 @@ impl Broker {
             slow.topics = kept;
             self.slow.remove(session);
             self.metrics.slow_consumers += 1;
-            self.release(now, over, effects);
+            self.release(over, effects);
         }
         self.work.charge_at(now, GRACE * looks as u64);
     }
@@ -132,11 +132,11 @@ impl Broker {
             home.tidy();
             let path = topic.path.clone();
             self.work.unblock();
-            self.tell_all(now, path, None, effects);
+            self.tell_all(path, None, effects);
         }
     }
 
-    fn release(&mut self, now: Now, topics: BTreeSet<Key>, effects: &mut Effects) {
+    fn release(&mut self, topics: BTreeSet<Key>, effects: &mut Effects) {
         for topic in topics {
             let Some(record) = self.topics.get_mut(topic) else {
                 continue;
@@ -144,18 +144,14 @@ impl Broker {
             record.pressing -= 1;
             if record.pressing == 0 {
                 let path = record.path.clone();
-                self.tell_pressure(now, path, false, effects);
+                self.tell_pressure(path, false, effects);
             }
         }
     }
 
-    fn tell_pressure(&mut self, now: Now, path: Path, on: bool, effects: &mut Effects) {
+    fn tell_pressure(&mut self, path: Path, on: bool, effects: &mut Effects) {
         let home = self.home(&path);
-        if home == self.shard {
-            self.pressure(now, self.shard, &path, on, effects);
-        } else {
-            effects.mail.push((home, Mail::Pressure { path, on }));
-        }
+        self.send(home, Mail::Pressure { path, on }, effects);
     }
 
     /// At the topic's home: a shard's subscribers need time, or no longer.
@@ -192,33 +188,28 @@ impl Broker {
             self.graces.end(now.time, key);
             self.work.unblock();
         }
-        self.tell_all(now, path.clone(), (after != 0).then_some(grace), effects);
+        self.tell_all(path.clone(), (after != 0).then_some(grace), effects);
     }
 
     /// Tells all shards that publishers of a topic wait, for no longer than the grace if that is not
     /// zero, or that they go on. Who publishes is not known; a shard without publishers has nobody to hold.
-    fn tell_all(&mut self, now: Now, path: Path, hold: Option<Span>, effects: &mut Effects) {
+    fn tell_all(&mut self, path: Path, hold: Option<Span>, effects: &mut Effects) {
         let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
         let destination = Destination { kind: Kind::Topic, path };
         for shard in members(all) {
-            self.tell_pause(now, shard, destination.clone(), hold, effects);
+            self.tell_pause(shard, destination.clone(), hold, effects);
         }
     }
 
     /// Tells a shard to hold publishers of a destination back, or to let them go.
     pub(crate) fn tell_pause(
         &mut self,
-        now: Now,
         shard: ShardId,
         destination: Destination,
         hold: Option<Span>,
         effects: &mut Effects,
     ) {
-        if shard == self.shard {
-            self.hold(now, destination, hold, effects);
-        } else {
-            effects.mail.push((shard, Mail::Pause { destination, hold }));
-        }
+        self.send(shard, Mail::Pause { destination, hold }, effects);
     }
 
     /// On a publisher's shard: holds from the next message on, or lets everybody go.

@@ -35,7 +35,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_publish(session, run.destination()) {
-            let asked = self.publish_if_owner(now, session, run, confirm, blame, effects);
+            let asked = self.publish_if_owner(session, run, confirm, blame, effects);
             let Err(_) = asked else { return };
             self.metrics.denied += 1;
             return self.refuse_run(Some(session), confirm, blame, &close, effects);
@@ -45,14 +45,13 @@ impl Broker {
             self.wait_if_held(now, session, run.destination(), effects);
         }
         let home = self.home(&run.destination().path);
-        if home == self.shard {
+        if self.is_direct(home) {
             let author = self.name_of(session);
             self.publish_at_home(now, self.shard, run, Some(session), author, confirm, effects);
         } else {
             let (run, author) = (Box::new(run), self.name_of(session));
-            effects
-                .mail
-                .push((home, Mail::Publish { run, origin: Some(session), author, confirm }));
+            let mail = Mail::Publish { run, origin: Some(session), author, confirm };
+            self.send(home, mail, effects);
         }
     }
 
@@ -61,16 +60,10 @@ impl Broker {
     }
 
     /// What the server itself sends, such as dead letters.
-    pub(crate) fn publish_own(&mut self, now: Now, run: Run, effects: &mut Effects) {
+    pub(crate) fn publish_own(&mut self, run: Run, effects: &mut Effects) {
         let home = self.home(&run.destination().path);
-        if home == self.shard {
-            self.publish_at_home(now, self.shard, run, None, None, None, effects);
-        } else {
-            effects.mail.push((
-                home,
-                Mail::Publish { run: Box::new(run), origin: None, author: None, confirm: None },
-            ));
-        }
+        let run = Box::new(run);
+        self.send(home, Mail::Publish { run, origin: None, author: None, confirm: None }, effects);
     }
 
     /// On the home shard: numbers the messages and passes them on.
@@ -228,7 +221,7 @@ impl Broker {
     /// Every message of a run that was to be confirmed is refused, the one to blame first: where a
     /// refusal does not end the session, its client waits for each answer.
     pub(crate) fn refuse_run(
-        &self,
+        &mut self,
         origin: Option<SessionId>,
         confirm: Option<Confirm>,
         blame: Option<Token>,
@@ -331,7 +324,7 @@ impl Broker {
             self.note_viewed(now, key, &run, effects);
         }
         if appears {
-            self.announce_topic(now, key, effects);
+            self.announce_topic(key, effects);
         }
         self.send_out(now, key, shards, run, spec, effects);
         Ok(Published { version, record })
@@ -352,10 +345,16 @@ impl Broker {
             self.memory.charge(MemoryUse::Mail, run.bytes() * others.count_ones() as usize);
         }
         for shard in members(others) {
-            effects.mail.push((shard, Mail::Fanout { run: run.clone(), spec: spec.clone() }));
+            self.send(shard, Mail::Fanout { run: run.clone(), spec: spec.clone() }, effects);
         }
-        if shards & bit(self.shard) != 0 {
+        if shards & bit(self.shard) == 0 {
+            return;
+        }
+        if self.is_direct(self.shard) {
             self.fan_out_topic(now, key, run, effects);
+        } else {
+            // Behind values that are to come before it.
+            self.send(self.shard, Mail::Fanout { run, spec }, effects);
         }
     }
 

@@ -40,7 +40,7 @@ impl Broker {
             if *told & bit(from) == 0 {
                 *told |= bit(from);
                 let destination = Destination { kind: Kind::Queue, path };
-                self.tell_pause(now, from, destination, Some(Span::ZERO), effects);
+                self.tell_pause(from, destination, Some(Span::ZERO), effects);
             }
         }
     }
@@ -66,10 +66,10 @@ impl Broker {
     ) {
         let (Target::Exact(Destination { kind, .. }) | Target::Pattern(kind, _)) = &consume.target;
         if *kind == Kind::Service {
-            return self.serve(now, from, consume, asker, effects);
+            return self.serve(from, consume, asker, effects);
         }
         // The answer first: deliveries may follow it, never overtake it.
-        self.answer(now, from, asker, Answer::default(), effects);
+        self.answer(from, asker, Answer::default(), effects);
         let mut out = Vec::new();
         let options = self.options.clone();
         self.queues.consume(now, consume, |path| options.queue(path), &mut out);
@@ -77,32 +77,15 @@ impl Broker {
     }
 
     /// A session settles messages: on to their home.
-    pub(crate) fn settle(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        settle: Settle,
-        effects: &mut Effects,
-    ) {
+    pub(crate) fn settle(&mut self, session: SessionId, settle: Settle, effects: &mut Effects) {
         let settlement = match settle.outcome {
             Outcome::Accept => Settlement::Accept,
             Outcome::Reject => Settlement::Reject,
         };
         let confirm = settle.confirm.map(Confirm::one);
-        if settle.home == self.shard {
-            return self.settle_at_home(
-                now,
-                session,
-                settle.key,
-                &settle.ranges,
-                settlement,
-                confirm,
-                effects,
-            );
-        }
         let mail =
             Mail::Settle { session, key: settle.key, ranges: settle.ranges, settlement, confirm };
-        effects.mail.push((settle.home, mail));
+        self.send(settle.home, mail, effects);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -141,7 +124,6 @@ impl Broker {
     /// which only wildcards and composite destinations have, the others may be a moment behind.
     pub(crate) fn leave(
         &mut self,
-        now: Now,
         session: SessionId,
         (key, subscription): (SubscriptionKey, &Subscription),
         (homes, ending): (u64, Ending),
@@ -155,12 +137,8 @@ impl Broker {
         for home in members(homes) {
             let confirm = confirm.filter(|_| Some(home) == last).map(Confirm::one);
             let handed = subscription.handed_by(home);
-            if home == self.shard {
-                self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
-            } else {
-                let mail = Mail::Leave { session, key, handed, ending, confirm };
-                effects.mail.push((home, mail));
-            }
+            let mail = Mail::Leave { session, key, handed, ending, confirm };
+            self.send(home, mail, effects);
         }
     }
 
@@ -176,7 +154,7 @@ impl Broker {
         let mut out = Vec::new();
         self.queues.leave(now, session, key, end, &mut out);
         self.apply(now, out, effects);
-        self.serve_no_more(now, session, key, effects);
+        self.serve_no_more(session, key, effects);
         if let Some(confirm) = confirm {
             self.confirm_anywhere(session, confirm, effects);
         }
@@ -200,15 +178,13 @@ impl Broker {
     fn apply(&mut self, now: Now, out: Vec<Effect>, effects: &mut Effects) {
         for effect in out {
             match effect {
-                Effect::Deliver { session, key, segment } if session.shard == self.shard => {
+                Effect::Deliver { session, key, segment } if self.is_direct(session.shard) => {
                     self.deliver_segment(now, session, key, segment, effects);
                 }
                 Effect::Deliver { session, key, segment } => {
-                    effects.mail.push((session.shard, Mail::Deliver { session, key, segment }));
+                    self.send(session.shard, Mail::Deliver { session, key, segment }, effects);
                 }
-                Effect::DeadLetter { from, to, segment } => {
-                    self.bury(now, &from, to, &segment, effects)
-                }
+                Effect::DeadLetter { from, to, segment } => self.bury(&from, to, &segment, effects),
                 Effect::Full { path, on: true } => {
                     self.full_queues.entry(path).or_default();
                 }
@@ -216,7 +192,7 @@ impl Broker {
                     let told = self.full_queues.remove(&path).unwrap_or_default();
                     for shard in members(told) {
                         let destination = Destination { kind: Kind::Queue, path: path.clone() };
-                        self.tell_pause(now, shard, destination, None, effects);
+                        self.tell_pause(shard, destination, None, effects);
                     }
                 }
             }
@@ -231,14 +207,7 @@ impl Broker {
     }
 
     /// Moves messages to a dead-letter queue, with the reason in their properties.
-    fn bury(
-        &mut self,
-        now: Now,
-        from: &Path,
-        to: Option<Path>,
-        segment: &Segment,
-        effects: &mut Effects,
-    ) {
+    fn bury(&mut self, from: &Path, to: Option<Path>, segment: &Segment, effects: &mut Effects) {
         let Some(to) = to else {
             self.metrics.dropped_dead += u64::from(segment.len());
             return;
@@ -255,7 +224,7 @@ impl Broker {
             let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
             let meta = Meta { flags: message.flags | escaped, expires_ms: None };
             let run = Run::single(destination, segment.run.published(), &block, message.body, meta);
-            self.publish_own(now, run, effects);
+            self.publish_own(run, effects);
         }
     }
 }

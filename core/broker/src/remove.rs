@@ -132,6 +132,6 @@ impl Broker {
             home.rare_mut().retirement = None;
             home.tidy();
         }
-        self.announce_topic(now, key, effects);
+        self.announce_topic(key, effects);
     }
 }

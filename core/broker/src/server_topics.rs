@@ -12,7 +12,7 @@ use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Run, Token, TopicSp
 
 use crate::Principal;
 use crate::broker::Broker;
-use crate::effects::{Asker, Effects, Mail};
+use crate::effects::{Asker, Effects};
 use crate::operate::is_reserved;
 
 /// What shards tell each other about presence, topics that are missing, notices and owners.
@@ -116,20 +116,6 @@ impl ServerMail {
 }
 
 impl Broker {
-    pub(crate) fn send_server_mail(
-        &mut self,
-        now: Now,
-        to: ShardId,
-        mail: ServerMail,
-        effects: &mut Effects,
-    ) {
-        if to == self.shard {
-            self.server_mail(now, to, mail, effects);
-        } else {
-            effects.mail.push((to, Mail::Server(Box::new(mail))));
-        }
-    }
-
     pub(crate) fn server_mail(
         &mut self,
         now: Now,
@@ -143,9 +129,7 @@ impl Broker {
                 self.tell_unknown(now, session, &path, effects)
             }
             ServerMail::Nothing { asker } => self.count_nothing(now, asker, effects),
-            ServerMail::Notify { pattern, asker } => {
-                self.notify(now, from, &pattern, asker, effects)
-            }
+            ServerMail::Notify { pattern, asker } => self.notify(from, &pattern, asker, effects),
             ServerMail::Ignore { pattern } => self.ignore(from, &pattern),
             ServerMail::Noted { asker, topics } => self.noted(from, asker, topics, effects),
             ServerMail::Notice { path, spec } => self.notice(&path, spec, effects),
@@ -154,7 +138,7 @@ impl Broker {
                 self.publish_as_owner(now, from, publication, effects);
             }
             ServerMail::Owns { asker, name, path } => {
-                self.answer_owner(now, from, asker, &name, &path, effects);
+                self.answer_owner(from, asker, &name, &path, effects);
             }
             ServerMail::AsOwner { asker, name } => self.expect_owner(asker, name),
             ServerMail::Owned { asker, owned } => self.owner_answered(now, asker, owned, effects),
@@ -180,7 +164,6 @@ impl Broker {
         let destination = Destination { kind: Kind::Topic, path };
         let meta = Meta { flags, expires_ms: None };
         self.publish_own(
-            now,
             Run::single(destination, now.time, crate::views::JSON, body, meta),
             effects,
         );

@@ -222,7 +222,7 @@ impl Broker {
                 self.snapshots.keep(asker, snapshot);
             }
         }
-        self.give(now, asker, values, effects);
+        self.give(asker, values, effects);
     }
 
     /// The subscription has ended, or needs no more.
@@ -260,17 +260,12 @@ impl Broker {
             .filter(|(_, values)| !values.runs.is_empty())
             .collect();
         for (asker, values) in lacking {
-            self.give(now, asker, values, effects);
+            self.give(asker, values, effects);
         }
     }
 
-    fn give(&mut self, now: Now, asker: Asker, portion: Portion, effects: &mut Effects) {
-        let to = asker.session.shard;
-        if to == self.shard {
-            self.take_portion(now, to, asker, portion, effects);
-        } else {
-            effects.mail.push((to, Mail::Portion { asker, portion }));
-        }
+    fn give(&mut self, asker: Asker, portion: Portion, effects: &mut Effects) {
+        self.send(asker.session.shard, Mail::Portion { asker, portion }, effects);
     }
 
     /// Asks a home for more, or says that it is enough.
@@ -281,13 +276,11 @@ impl Broker {
         bytes: Option<u32>,
         effects: &mut Effects,
     ) {
-        match (home == self.shard, bytes) {
-            // Not at once, or a whole snapshot could be given in one call.
-            (true, Some(bytes)) => self.own_pages.push_back((asker, bytes)),
-            (true, None) => self.end_snapshot(&asker),
-            (false, Some(bytes)) => effects.mail.push((home, Mail::More { asker, bytes })),
-            (false, None) => effects.mail.push((home, Mail::Enough { asker })),
-        }
+        let mail = match bytes {
+            Some(bytes) => Mail::More { asker, bytes },
+            None => Mail::Enough { asker },
+        };
+        self.send(home, mail, effects);
     }
 }
 

@@ -30,7 +30,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_subscribe(session, &subscribe) {
-            let asked = self.subscribe_if_owner(now, session, subscribe, close, effects);
+            let asked = self.subscribe_if_owner(session, subscribe, close, effects);
             let Some((subscribe, close)) = asked else { return };
             self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
             return self.reply(
@@ -108,7 +108,7 @@ impl Broker {
         record.subscriptions.insert(key, entry);
         self.metrics.subscriptions += 1;
         self.hold_regexes(key_of(session), &subscribe.targets);
-        self.begin_notices(now, session, epoch, &subscribe, effects);
+        self.begin_notices(session, epoch, &subscribe, effects);
         for (target, index) in subscribe.targets.iter().zip(0..) {
             let asker = Asker { session, key, target: index, epoch };
             self.listen(now, asker, &subscribe, target, effects);
@@ -142,10 +142,10 @@ impl Broker {
         // What is said in exchanges ends with them, which may be later.
         let (unsent, _) = self.take_ended(session, For::Subscription(key));
         self.metrics.subscriptions -= 1;
-        self.end_notices(now, session, key, effects);
+        self.end_notices(session, key, effects);
         if let Entry::Full(subscription) = &mut subscription {
             let credit = subscription.credit.as_deref_mut();
-            self.return_waiting(now, session, credit, effects);
+            self.return_waiting(session, credit, effects);
         }
         if let Entry::Full(subscription) = &subscription {
             // Its client still waits for this answer, and perhaps for others behind it.
@@ -163,7 +163,6 @@ impl Broker {
             let first = pending.run.run().first();
             let range = (first + u64::from(pending.from), first + u64::from(pending.to) - 1);
             self.settle_towards(
-                now,
                 pending.run.run().home(),
                 session,
                 key,
@@ -175,7 +174,7 @@ impl Broker {
         let serves = match subscription {
             Entry::Full(subscription) => {
                 let homes = self.end_full(now, session, key, &subscription, effects);
-                self.leave(now, session, (key, &subscription), (homes, ending), confirm, effects);
+                self.leave(session, (key, &subscription), (homes, ending), confirm, effects);
                 subscription
                     .targets
                     .as_slice()
@@ -196,9 +195,9 @@ impl Broker {
         self.ask_for_pages(session, effects);
         let after = self.session(session).map_or(0, |record| record.backlog_bytes());
         if after == 0 || after < self.options.backlog_bytes_low {
-            self.relax(now, key_of(session), effects);
+            self.relax(key_of(session), effects);
         } else {
-            self.relent(now, key_of(session), effects);
+            self.relent(key_of(session), effects);
         }
     }
 
@@ -221,7 +220,7 @@ impl Broker {
                     self.unlist(now, listening.topic, listening.place as usize, effects);
                 }
                 Target::Pattern(Kind::Topic, pattern) => {
-                    self.unlist_pattern(now, &pattern.clone(), entry(plain), effects)
+                    self.unlist_pattern(&pattern.clone(), entry(plain), effects)
                 }
             }
         }
@@ -291,12 +290,8 @@ impl Broker {
                 for home in (0..shards).map(|shard| ShardId(shard as u16)) {
                     let ask = Some(Ask { asker, first: self.first(subscribe, home), room });
                     let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
-                    if home == self.shard {
-                        self.pattern_interest(now, home, pattern, interest, effects);
-                    } else {
-                        let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
-                        effects.mail.push((home, mail));
-                    }
+                    let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
+                    self.send(home, mail, effects);
                 }
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {
@@ -315,12 +310,8 @@ impl Broker {
                     credit: subscribe.credit,
                 };
                 for home in members(homes) {
-                    if home == self.shard {
-                        self.consume(now, home, &consume, asker, effects);
-                    } else {
-                        let consume = Box::new(consume.clone());
-                        effects.mail.push((home, Mail::Consume { consume, asker }));
-                    }
+                    let consume = Box::new(consume.clone());
+                    self.send(home, Mail::Consume { consume, asker }, effects);
                 }
             }
         }
@@ -344,14 +335,10 @@ impl Broker {
         }
         self.set_topic(entry, topic);
         self.arrive(now, path, entry.session, effects);
-        self.announce_owner(now, ask.asker, path, effects);
+        self.announce_owner(ask.asker, path, effects);
         let home = self.home(path);
         let interest = Interest { on: true, recorded, ask: Some(ask) };
-        if home == self.shard {
-            self.interest_in(now, self.shard, topic, interest, effects);
-        } else {
-            effects.mail.push((home, Mail::Interest { path: path.clone(), interest }));
-        }
+        self.send(home, Mail::Interest { path: path.clone(), interest }, effects);
     }
 
     /// Notes which topic a target of a subscription is.
@@ -537,20 +524,10 @@ impl Broker {
         let Some(path) = news else { return };
         let home = self.home(&path);
         let interest = Interest { on, recorded, ask: None };
-        if home == self.shard {
-            self.interest(now, self.shard, path, interest, effects);
-        } else {
-            effects.mail.push((home, Mail::Interest { path, interest }));
-        }
+        self.send(home, Mail::Interest { path, interest }, effects);
     }
 
-    fn unlist_pattern(
-        &mut self,
-        now: Now,
-        pattern: &Pattern,
-        entry: Subscriber,
-        effects: &mut Effects,
-    ) {
+    fn unlist_pattern(&mut self, pattern: &Pattern, entry: Subscriber, effects: &mut Effects) {
         for plain in [true, false] {
             if self.patterns.remove(pattern, &Subscriber { plain, ..entry }) {
                 break;
@@ -559,12 +536,8 @@ impl Broker {
         self.patterns_at += 1;
         let interest = Interest { on: false, recorded: entry.extras.recoverable(), ask: None };
         for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
-            if home == self.shard {
-                self.pattern_interest(now, home, pattern, interest, effects);
-            } else {
-                let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
-                effects.mail.push((home, mail));
-            }
+            let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
+            self.send(home, mail, effects);
         }
     }
 }

@@ -14,10 +14,11 @@ use crate::effects::Effects;
 impl Broker {
     /// Takes the session's next delivery out of its backlog.
     pub fn next(&mut self, now: Now, session: SessionId, effects: &mut Effects) -> Option<Pending> {
-        let pending = self.take_next(now, session, effects)?;
+        let mut pending = self.take_next(now, session, effects)?;
         if matches!(pending.source, Source::ExchangeEnd(_)) {
-            return self.next_behind(now, session, &pending, effects);
+            pending = self.next_behind(now, session, &pending, effects)?;
         }
+        self.take_loopback(now, effects);
         Some(pending)
     }
 
@@ -34,6 +35,7 @@ impl Broker {
         loop {
             if let Some(exchange) = ended {
                 self.take_end(session, exchange, effects);
+                self.take_loopback(now, effects);
             }
             let pending = self.take_next(now, session, effects)?;
             if !matches!(pending.source, Source::ExchangeEnd(_)) {
@@ -63,7 +65,7 @@ impl Broker {
             self.note_taken(now, session, &mut pending, after, effects);
         }
         if pending.source == Source::AutoQueue {
-            self.accept_taken(now, session, &pending, effects);
+            self.accept_taken(session, &pending, effects);
         }
         Some(pending)
     }
@@ -91,7 +93,7 @@ impl Broker {
             self.ask_for_pages(session, effects);
         }
         if relaxed {
-            self.relax(now, key, effects);
+            self.relax(key, effects);
         }
         if refunded {
             self.use_refunds(now, session, effects);
@@ -99,18 +101,11 @@ impl Broker {
     }
 
     /// Messages of a queue whose subscription settles nothing are accepted when they are taken.
-    fn accept_taken(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        pending: &Pending,
-        effects: &mut Effects,
-    ) {
+    fn accept_taken(&mut self, session: SessionId, pending: &Pending, effects: &mut Effects) {
         let run = pending.run.run();
         let (first, last) =
             (run.first() + u64::from(pending.from), run.first() + u64::from(pending.to) - 1);
         self.settle_towards(
-            now,
             run.home(),
             session,
             pending.key,

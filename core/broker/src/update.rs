@@ -271,7 +271,7 @@ impl Broker {
             } else if home.stream().is_some() && !topic.spec.persistent {
                 self.end_stream(key);
             }
-            self.announce_topic(now, key, effects);
+            self.announce_topic(key, effects);
         }
         key
     }

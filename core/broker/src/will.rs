@@ -4,7 +4,7 @@
 //! end. Where the rules refuse to publish there, the topic's home is asked whether the session owns
 //! it. Invariant: a session has one will at most, and it is the one that was accepted last.
 
-use tiderace_base::{Close, MemoryUse, Now, SessionId};
+use tiderace_base::{Close, MemoryUse, SessionId};
 use tiderace_wire::{Operation, Outturn, Run, Token};
 
 use crate::Action;
@@ -24,7 +24,6 @@ impl Broker {
     /// On its session's shard: a will is given, or taken back.
     pub(crate) fn give_will(
         &mut self,
-        now: Now,
         operator: Operator,
         will: Option<Box<Run>>,
         effects: &mut Effects,
@@ -54,7 +53,7 @@ impl Broker {
                     let asked = AskedWill { token, run };
                     record.rare.get_or_insert_default().asked_will = Some(Box::new(asked));
                 }
-                self.send_operation(now, home, operator, operation, effects);
+                self.send_operation(home, operator, operation, effects);
             }
             (Err(close), _) => self.answer_operation(&operator, Err(close), effects),
         }

@@ -290,8 +290,8 @@ impl Broker {
         }
         if self.views.has_jobs() {
             self.begin_view_turn();
-            self.work_on_views(now, effects);
         }
+        self.end_call(now, effects);
     }
 
     /// Gives a session its turn: whether something was done.
@@ -325,6 +325,7 @@ impl Broker {
                     if let Some(rest) = self.do_deferred(now, what, effects) {
                         self.put_back(session, rest);
                     }
+                    self.take_loopback(now, effects);
                     self.end_turn_of(session, effects);
                     return true;
                 }
@@ -385,11 +386,7 @@ impl Broker {
     /// Tells a session's shard that so much of it is deferred here that it is not to be read, or that
     /// it is to be read again.
     fn tell_deferred(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
-        if session.shard == self.shard {
-            self.pause_for_work(session, on, effects);
-        } else {
-            effects.mail.push((session.shard, Mail::Deferred { session, on }));
-        }
+        self.send(session.shard, Mail::Deferred { session, on }, effects);
     }
 
     /// On the session's shard.

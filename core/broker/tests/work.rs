@@ -347,7 +347,7 @@ fn values_of_one_run_are_not_refused_for_what_they_take_together() {
     world.subscribe(bob, 0, Wish::to("topic:m/checked"));
     world.quiesce();
     let bodies: Vec<String> = (0..60).map(|it| format!("[{}{it}]", "{},".repeat(60))).collect();
-    let outgoing: Vec<Outgoing> = bodies.iter().map(|body| Outgoing::new(body)).collect();
+    let outgoing: Vec<Outgoing> = bodies.iter().map(Outgoing::new).collect();
     let token = world.publish_all(ann, "topic:m/checked", &outgoing);
     // What comes behind it stays behind it.
     let last = world.publish(ann, "topic:m/checked", "[]");

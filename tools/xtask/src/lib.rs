@@ -17,6 +17,7 @@ pub mod lints;
 mod manifest;
 pub mod purity;
 pub mod report;
+pub mod rooms;
 pub mod shape;
 mod tree;
 pub mod wording;

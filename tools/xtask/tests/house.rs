@@ -2,7 +2,7 @@
 
 use xtask::{
     Finding, Tree, circles, dependencies, discipline, fuzzing, generated, imports, links, lints,
-    purity, shape, verdict, wording,
+    purity, rooms, shape, verdict, wording,
 };
 
 fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
@@ -38,4 +38,5 @@ house! {
     no_machine_is_named => wording::check;
     nothing_is_skipped_or_put_off => discipline::check;
     pure_code_is_pure => purity::check;
+    rooms_have_walls => rooms::check;
 }

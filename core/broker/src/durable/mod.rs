@@ -85,8 +85,9 @@ impl Broker {
         if let Some(destination) = store_destination().filter(|_| throttled != 0) {
             for shard in members(throttled) {
                 // Without a grace, so no time counts.
-                self.tell_pause(Now::default(), shard, destination.clone(), None, effects);
+                self.tell_pause(shard, destination.clone(), None, effects);
             }
+            self.take_loopback(Now::default(), effects);
         }
         Some(taken)
     }
@@ -101,6 +102,7 @@ impl Broker {
         let Some(durable) = self.durable.as_deref_mut() else { return };
         let settled = durable.journal.committed(up_to);
         self.answer_settled(now, settled, effects);
+        self.end_call(now, effects);
     }
 
     /// The records up to a number that have no answer yet are not stored: those who waited are
@@ -116,6 +118,7 @@ impl Broker {
         }
         self.metrics.store_refusals += 1;
         self.answer_settled(now, settled, effects);
+        self.end_call(now, effects);
     }
 
     fn answer_settled(&mut self, now: Now, settled: Settled<Answer>, effects: &mut Effects) {
@@ -231,11 +234,7 @@ impl Broker {
         let Some(durable) = self.durable.as_deref_mut().filter(is_behind) else { return };
         let Some(destination) = store_destination() else { return };
         durable.throttled |= bit(session.shard);
-        if session.shard == self.shard {
-            self.wait_for(session, destination, effects);
-        } else {
-            effects.mail.push((session.shard, Mail::Wait { session, destination }));
-        }
+        self.send(session.shard, Mail::Wait { session, destination }, effects);
     }
 
     /// On the publisher's shard: the session waits until the destination is let go.

@@ -27,7 +27,7 @@ use tiderace_views::{Limits, View};
 use tiderace_wire::{Run, TopicSpec};
 
 use crate::broker::{Broker, Map};
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 
 use output::Outputs;
 use source::{Changed, Made};
@@ -235,6 +235,14 @@ impl Default for Views {
 }
 
 impl Views {
+    /// At the registrar: something of a view could not be done.
+    fn note_problem(&mut self, rank: u32, problem: String, count: u64) {
+        let Some(entry) = self.known.get_mut(&rank) else { return };
+        entry.problems += count;
+        entry.last_problem = problem;
+        entry.told = false;
+    }
+
     /// A shard's part in the views that are there from the start. All shards have the same, so
     /// nobody has to announce them. What a view makes is a message of at most so many bytes.
     pub(crate) fn new(texts: &[(Path, Box<str>)], message_bytes_max: usize) -> Views {
@@ -357,11 +365,7 @@ impl Broker {
             ViewMail::Watch { path, on } => self.watch_at_home(now, from, &path, on, effects),
             ViewMail::Watched { path, value, hops } => self.watched(path, value, hops),
             ViewMail::Problem { rank, problem, count } => {
-                if let Some(entry) = self.views.known.get_mut(&rank) {
-                    entry.problems += count;
-                    entry.last_problem = problem;
-                    entry.told = false;
-                }
+                self.views.note_problem(rank, problem, count);
             }
         }
     }
@@ -369,15 +373,6 @@ impl Broker {
     fn take_early(&mut self, now: Now, effects: &mut Effects) {
         for mail in std::mem::take(&mut self.views.early) {
             self.view_mail(now, self.shard, mail, effects);
-        }
-    }
-
-    /// Sends mail about views, or takes it if it is for this shard.
-    fn send_view_mail(&mut self, now: Now, to: ShardId, mail: ViewMail, effects: &mut Effects) {
-        if to == self.shard {
-            self.view_mail(now, to, mail, effects);
-        } else {
-            effects.mail.push((to, Mail::View(Box::new(mail))));
         }
     }
 
@@ -446,7 +441,7 @@ impl Broker {
                 (Some(rest).filter(|_| bucket + 1 < BUCKETS), work)
             }
             Job::Forget { rank, mut made } => {
-                let work = self.forget_made(now, rank, made.pop(), effects);
+                let work = self.forget_made(rank, made.pop(), effects);
                 let rest = if made.is_empty() { None } else { Some(Job::Forget { rank, made }) };
                 (rest, work)
             }

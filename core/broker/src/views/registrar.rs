@@ -130,8 +130,13 @@ impl Broker {
 
     /// Tells every shard, this one included.
     fn announce_view(&mut self, now: Now, mail: impl Fn(()) -> ViewMail, effects: &mut Effects) {
-        for shard in 0..self.options.shards {
-            self.send_view_mail(now, ShardId(shard as u16), mail(()), effects);
+        for shard in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
+            if shard == self.shard {
+                // What is kept and shown of the view is what it is then.
+                self.view_mail(now, shard, mail(()), effects);
+            } else {
+                self.send(shard, mail(()), effects);
+            }
         }
     }
 
@@ -157,19 +162,18 @@ impl Broker {
         }
         let destination = Destination { kind: Kind::Topic, path };
         let meta = Meta { flags, expires_ms: None };
-        self.publish_own(
-            now,
-            Run::single(destination, now.time, super::JSON, &body, meta),
-            effects,
-        );
+        self.publish_own(Run::single(destination, now.time, super::JSON, &body, meta), effects);
     }
 
     /// Tells the registrar what could not be done; the registrar shows it.
     pub(super) fn report_view_problems(&mut self, now: Now, effects: &mut Effects) {
         let registrar = self.registrar();
         for (rank, (problem, count)) in std::mem::take(&mut self.views.problems) {
-            let mail = ViewMail::Problem { rank, problem, count };
-            self.send_view_mail(now, registrar, mail, effects);
+            if self.shard == registrar {
+                self.views.note_problem(rank, problem, count);
+            } else {
+                self.send(registrar, ViewMail::Problem { rank, problem, count }, effects);
+            }
         }
         if self.shard != registrar {
             return;

@@ -184,7 +184,6 @@ impl Broker {
     /// Forgets what a view that is gone has made of some topics.
     pub(super) fn forget_made(
         &mut self,
-        now: Now,
         rank: u32,
         made: Option<Map<Key, Made>>,
         effects: &mut Effects,
@@ -193,7 +192,7 @@ impl Broker {
         let work = LOOK_WORK + u32::try_from(made.len()).unwrap_or(u32::MAX);
         for (key, made) in made {
             for path in &made.watched {
-                self.end_watch(now, rank, key, path, effects);
+                self.end_watch(rank, key, path, effects);
             }
         }
         work
@@ -245,13 +244,13 @@ impl Broker {
             self.view_problem(rank, format!("{path}: {count} outputs would have no valid path"));
         }
         let watched = evaluation.looked_up.clone();
-        self.watch_all(now, rank, key, &watched, effects);
+        self.watch_all(rank, key, &watched, effects);
         if unknown {
             // The value of another topic is under way; then this is evaluated again.
             self.note_watched(rank, key, watched);
             return work;
         }
-        self.announce(now, rank, key, &path, evaluation, hops, effects);
+        self.announce(rank, key, &path, evaluation, hops, effects);
         work
     }
 
@@ -284,7 +283,6 @@ impl Broker {
     #[allow(clippy::too_many_arguments)]
     fn announce(
         &mut self,
-        now: Now,
         rank: u32,
         key: Key,
         path: &Path,
@@ -322,12 +320,11 @@ impl Broker {
         if !made.is_empty() || !watched.is_empty() {
             bucket.insert(key, Made { outputs: made.into(), watched });
         }
-        self.send_outputs(now, rank, path, hops + 1, news, effects);
+        self.send_outputs(rank, path, hops + 1, news, effects);
     }
 
     fn send_outputs(
         &mut self,
-        now: Now,
         rank: u32,
         source: &Path,
         hops: u8,
@@ -341,7 +338,7 @@ impl Broker {
         let version = self.views.version;
         for (home, values) in by_home {
             let mail = ViewMail::Outputs { rank, version, source: source.clone(), hops, values };
-            self.send_view_mail(now, home, mail, effects);
+            self.send(home, mail, effects);
         }
     }
 

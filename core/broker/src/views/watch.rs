@@ -52,24 +52,17 @@ impl Broker {
     }
 
     /// What is looked up for a topic from now on.
-    pub(super) fn watch_all(
-        &mut self,
-        now: Now,
-        rank: u32,
-        key: Key,
-        paths: &[Path],
-        effects: &mut Effects,
-    ) {
+    pub(super) fn watch_all(&mut self, rank: u32, key: Key, paths: &[Path], effects: &mut Effects) {
         let before = self.watched_by(rank, key).to_vec();
         for path in paths.iter().filter(|path| before.binary_search(path).is_err()) {
-            self.begin_watch(now, rank, key, path, effects);
+            self.begin_watch(rank, key, path, effects);
         }
         for path in before.iter().filter(|path| paths.binary_search(path).is_err()) {
-            self.end_watch(now, rank, key, path, effects);
+            self.end_watch(rank, key, path, effects);
         }
     }
 
-    fn begin_watch(&mut self, now: Now, rank: u32, key: Key, path: &Path, effects: &mut Effects) {
+    fn begin_watch(&mut self, rank: u32, key: Key, path: &Path, effects: &mut Effects) {
         if let Some(watch) = self.views.watches.get_mut(path) {
             watch.users.insert((rank, key));
             return;
@@ -80,18 +73,11 @@ impl Broker {
         let watch = Watch { known, users, ..Watch::default() };
         self.views.watches.insert(path.clone(), watch);
         let mail = ViewMail::Watch { path: path.clone(), on: true };
-        self.send_view_mail(now, home, mail, effects);
+        self.send(home, mail, effects);
     }
 
     /// Something is looked up for a topic no longer; the last one ends the watch.
-    pub(super) fn end_watch(
-        &mut self,
-        now: Now,
-        rank: u32,
-        key: Key,
-        path: &Path,
-        effects: &mut Effects,
-    ) {
+    pub(super) fn end_watch(&mut self, rank: u32, key: Key, path: &Path, effects: &mut Effects) {
         let Some(watch) = self.views.watches.get_mut(path) else { return };
         watch.users.remove(&(rank, key));
         if !watch.users.is_empty() {
@@ -100,7 +86,7 @@ impl Broker {
         self.views.watches.remove(path);
         let mail = ViewMail::Watch { path: path.clone(), on: false };
         let home = self.home(path);
-        self.send_view_mail(now, home, mail, effects);
+        self.send(home, mail, effects);
     }
 
     /// At a topic's home.
@@ -127,7 +113,7 @@ impl Broker {
             let value = fresh(home.retained.as_ref(), now);
             let hops = self.views.outputs.hops_of(key);
             let mail = ViewMail::Watched { path: path.clone(), value, hops };
-            self.send_view_mail(now, from, mail, effects);
+            self.send(from, mail, effects);
         }
     }
 
@@ -143,7 +129,7 @@ impl Broker {
         let value = fresh(home.retained.as_ref(), now);
         for shard in members(watchers & !bit(self.shard)) {
             let mail = ViewMail::Watched { path: path.clone(), value: value.clone(), hops };
-            self.send_view_mail(now, shard, mail, effects);
+            self.send(shard, mail, effects);
         }
         if watchers & bit(self.shard) != 0 {
             self.evaluate_users_soon(path, hops);
