@@ -1,9 +1,9 @@
 //! The subscriptions of one session, in as little room as a million idle subscribers need.
 //!
-//! Relies on keys being small and used again. Invariants: a single subscription under the first key
+//! Keys are small and used again as a rule, but some are chosen by clients. Invariants: a single subscription under the first key
 //! needs no memory of its own once its homes have answered; no key holds two entries.
 
-use tiderace_base::{Key, MemoryUse};
+use tiderace_base::{Key, MemoryUse, Numbered};
 use tiderace_topics::Pattern;
 use tiderace_wire::{SubscriptionKey, Target};
 
@@ -110,12 +110,8 @@ pub(crate) enum Subscriptions {
     None,
     /// Only one, under the first key.
     First(Entry),
-    Many(Box<Slots>),
+    Many(Box<Numbered<Entry>>),
 }
-
-/// By key; the last one is never empty.
-#[derive(Debug, Default)]
-pub(crate) struct Slots(Vec<Option<Entry>>);
 
 const _: () = assert!(size_of::<Subscriptions>() <= 16, "it is in every session");
 
@@ -130,7 +126,7 @@ impl Subscriptions {
         match self {
             Subscriptions::First(entry) if key == FIRST => Some(entry),
             Subscriptions::None | Subscriptions::First(_) => None,
-            Subscriptions::Many(slots) => slots.0.get(key.0 as usize)?.as_ref(),
+            Subscriptions::Many(entries) => entries.get(key.0),
         }
     }
 
@@ -138,25 +134,25 @@ impl Subscriptions {
         match self {
             Subscriptions::First(entry) if key == FIRST => Some(entry),
             Subscriptions::None | Subscriptions::First(_) => None,
-            Subscriptions::Many(slots) => slots.0.get_mut(key.0 as usize)?.as_mut(),
+            Subscriptions::Many(entries) => entries.get_mut(key.0),
         }
     }
 
     /// Puts an entry in the place of what was there.
     pub(crate) fn insert(&mut self, key: SubscriptionKey, entry: Entry) {
-        if let Subscriptions::Many(slots) = self {
-            return slots.insert(key, entry);
+        if let Subscriptions::Many(entries) = self {
+            return entries.insert(key.0, entry);
         }
         if key == FIRST {
             *self = Subscriptions::First(entry);
             return;
         }
-        let mut slots = Slots::default();
+        let mut entries = Numbered::default();
         if let Subscriptions::First(first) = std::mem::take(self) {
-            slots.insert(FIRST, first);
+            entries.insert(FIRST.0, first);
         }
-        slots.insert(key, entry);
-        *self = Subscriptions::Many(Box::new(slots));
+        entries.insert(key.0, entry);
+        *self = Subscriptions::Many(Box::new(entries));
     }
 
     pub(crate) fn remove(&mut self, key: SubscriptionKey) -> Option<Entry> {
@@ -167,13 +163,10 @@ impl Subscriptions {
                 *self = Subscriptions::First(entry);
                 None
             }
-            Subscriptions::Many(mut slots) => {
-                let entry = slots.0.get_mut(key.0 as usize).and_then(Option::take);
-                while slots.0.last().is_some_and(Option::is_none) {
-                    slots.0.pop();
-                }
-                if !slots.0.is_empty() {
-                    *self = Subscriptions::Many(slots);
+            Subscriptions::Many(mut entries) => {
+                let entry = entries.remove(key.0);
+                if !entries.is_empty() {
+                    *self = Subscriptions::Many(entries);
                 }
                 entry
             }
@@ -185,7 +178,7 @@ impl Subscriptions {
         match self {
             Subscriptions::None => 0,
             Subscriptions::First(_) => 1,
-            Subscriptions::Many(slots) => slots.0.iter().flatten().count(),
+            Subscriptions::Many(entries) => entries.len(),
         }
     }
 
@@ -194,22 +187,9 @@ impl Subscriptions {
         match self {
             Subscriptions::None => Vec::new(),
             Subscriptions::First(_) => vec![FIRST],
-            Subscriptions::Many(slots) => {
-                let used = slots.0.iter().zip(0..).filter(|(slot, _)| slot.is_some());
-                used.map(|(_, key)| SubscriptionKey(key)).collect()
+            Subscriptions::Many(entries) => {
+                entries.numbers().into_iter().map(SubscriptionKey).collect()
             }
-        }
-    }
-}
-
-impl Slots {
-    fn insert(&mut self, key: SubscriptionKey, entry: Entry) {
-        let at = key.0 as usize;
-        if self.0.len() <= at {
-            self.0.resize_with(at + 1, || None);
-        }
-        if let Some(slot) = self.0.get_mut(at) {
-            *slot = Some(entry);
         }
     }
 }

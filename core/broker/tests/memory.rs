@@ -127,3 +127,17 @@ fn a_message_for_subscribers_with_credit_asks_for_no_memory_for_each() {
     }
     assert!(calls < 100, "{calls} calls for {SUBSCRIBERS} subscribers");
 }
+
+#[test]
+fn a_subscription_with_a_high_number_takes_no_more_than_others() {
+    let mut shard = Shard::new();
+    let mut bytes = |key: u32| {
+        let before = own_bytes();
+        let targets = vec![Target::Exact(destination(&name(key as usize)))];
+        shard.run(Command::Subscribe(Box::new(Subscribe::new(SubscriptionKey(key), targets))));
+        own_bytes() - before
+    };
+    bytes(0);
+    let (low, high) = (bytes(1), bytes(9_000_000));
+    assert!(high <= low + 1_000, "{high} bytes, and {low} with a low number");
+}

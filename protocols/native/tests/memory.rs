@@ -30,8 +30,8 @@ fn send(session: &mut dyn Session, message: &ClientMessage<'_>) {
     });
 }
 
-#[test]
-fn an_idle_session_with_a_subscription_takes_little() {
+/// Bytes of heap of an idle session with a subscription of that number.
+fn idle_bytes(subscription: u32) -> isize {
     let native = protocol(Arc::new(NativeOptions::default()), [].into());
     let peer = "127.0.0.1:1".parse().unwrap();
     let opening = Opening::new(Framing::Messages(&MESSAGES), peer, Now::default());
@@ -46,7 +46,7 @@ fn an_idle_session_with_a_subscription_takes_little() {
     });
     let wish = SubscribeMessage {
         request: 1,
-        subscription: 0,
+        subscription,
         flags: subscribe::SNAPSHOT | subscribe::RECOVERABLE,
         kind: Kind::Topic,
         path: "load/1",
@@ -60,6 +60,14 @@ fn an_idle_session_with_a_subscription_takes_little() {
     turn(&mut *session, |session, context| {
         session.reply(Now::default(), Reply::Confirmed(Confirm::one(1)), context).unwrap();
     });
-    let idle = own_bytes() - before;
+    own_bytes() - before
+}
+
+#[test]
+fn an_idle_session_with_a_subscription_takes_little() {
+    let idle = idle_bytes(0);
     assert!(idle > 0 && idle <= 100, "an idle session takes {idle} bytes of heap");
+    // Clients choose the numbers.
+    let idle = idle_bytes(9_999);
+    assert!(idle <= 500, "with a high number it takes {idle} bytes of heap");
 }

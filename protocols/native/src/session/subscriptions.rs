@@ -1,10 +1,12 @@
 //! What is known of each subscription: eight bytes, found by the client's own number.
 //!
-//! Relies on clients choosing low numbers; the broker holds the rest. Invariant: what is noted as sent
+//! Clients choose low numbers as a rule; the broker holds the rest. Invariant: what is noted as sent
 //! last is what the client knows, so that it can compute each version that is not told whole.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
+use tiderace_base::Numbered;
 use tiderace_wire::Confirm;
 
 /// Marks of one subscription.
@@ -45,40 +47,70 @@ pub(super) struct Sent {
     pub(super) is_base: bool,
 }
 
-/// One subscription: eight bits of marks, and above them the version after the one sent last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known(u64);
+/// One subscription: eight bits of marks, and above them the version after the one sent last. Never
+/// zero, since its number is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known(NonZeroU64);
 
 impl Known {
     const VERSION_SHIFT: u32 = 8;
 
     fn new(mark: Mark, next: u64) -> Known {
-        Known(next << Known::VERSION_SHIFT | u64::from(mark.0))
+        let taken = NonZeroU64::MIN | u64::from(Mark::USED.0);
+        Known(taken | next << Known::VERSION_SHIFT | u64::from(mark.0))
     }
 
     fn mark(self) -> Mark {
-        Mark(self.0 as u8)
+        Mark(self.0.get() as u8)
     }
 
     fn sent(self) -> Sent {
-        Sent { next: self.0 >> Known::VERSION_SHIFT, is_base: self.mark().has(Mark::BASE) }
+        Sent { next: self.0.get() >> Known::VERSION_SHIFT, is_base: self.mark().has(Mark::BASE) }
     }
 }
 
 /// All subscriptions of a session.
-#[derive(Debug, Default)]
-pub(super) struct Subscriptions(Vec<Known>);
+#[derive(Debug)]
+pub(super) enum Subscriptions {
+    /// As long as their numbers are low: most sessions have one, and there may be millions of these.
+    Few(Vec<Option<Known>>),
+    Many(Box<Numbered<Known>>),
+}
+
+impl Default for Subscriptions {
+    fn default() -> Subscriptions {
+        Subscriptions::Few(Vec::new())
+    }
+}
+
+const _: () = assert!(size_of::<Option<Known>>() == 8 && size_of::<Subscriptions>() == 24);
 
 impl Subscriptions {
+    #[inline]
+    fn known(&self, key: u32) -> Option<&Known> {
+        match self {
+            Subscriptions::Few(list) => list.get(key as usize)?.as_ref(),
+            Subscriptions::Many(all) => all.get(key),
+        }
+    }
+
+    #[inline]
+    fn known_mut(&mut self, key: u32) -> Option<&mut Known> {
+        match self {
+            Subscriptions::Few(list) => list.get_mut(key as usize)?.as_mut(),
+            Subscriptions::Many(all) => all.get_mut(key),
+        }
+    }
+
     /// The marks of one that is there.
     #[inline]
     pub(super) fn get(&self, key: u32) -> Option<Mark> {
-        self.0.get(key as usize).map(|known| known.mark()).filter(|mark| mark.has(Mark::USED))
+        self.known(key).map(|known| known.mark())
     }
 
     /// Notes that a topic of a pattern is announced.
     pub(super) fn announce(&mut self, key: u32) {
-        if let Some(known) = self.0.get_mut(key as usize) {
+        if let Some(known) = self.known_mut(key) {
             *known = Known(known.0 | u64::from(Mark::ANNOUNCED.0));
         }
     }
@@ -86,37 +118,63 @@ impl Subscriptions {
     /// Of a subscription to one topic: notes what is sent; what was sent before it.
     #[inline]
     pub(super) fn send(&mut self, key: u32, sent: Sent) -> Sent {
-        let Some(known) = self.0.get_mut(key as usize) else { return Sent::default() };
+        let Some(known) = self.known_mut(key) else { return Sent::default() };
         let mark = Mark(known.mark().0 & !Mark::BASE.0).with(Mark::BASE, sent.is_base);
         std::mem::replace(known, Known::new(mark, sent.next)).sent()
     }
 
     /// Takes one in under a number that is free and below the limit.
     pub(super) fn begin(&mut self, key: u32, mark: Mark) {
-        let place = key as usize;
-        if self.0.is_empty() {
-            // Most sessions have one, and there may be millions of these.
-            self.0.reserve_exact(place + 1);
-        }
-        if place >= self.0.len() {
-            self.0.resize(place + 1, Known::default());
-        }
-        if let Some(known) = self.0.get_mut(place) {
-            *known = Known::new(mark.with(Mark::USED, true), 0);
+        let (place, known) = (key as usize, Known::new(mark, 0));
+        match self {
+            Subscriptions::Few(list) if place < FEW => {
+                if list.is_empty() {
+                    list.reserve_exact(place + 1);
+                }
+                if place >= list.len() {
+                    list.resize(place + 1, None);
+                }
+                if let Some(slot) = list.get_mut(place) {
+                    *slot = Some(known);
+                }
+            }
+            Subscriptions::Few(list) => {
+                let mut all = Numbered::default();
+                for (before, number) in list.iter().zip(0..) {
+                    if let Some(before) = before {
+                        all.insert(number, *before);
+                    }
+                }
+                all.insert(key, known);
+                *self = Subscriptions::Many(Box::new(all));
+            }
+            Subscriptions::Many(all) => all.insert(key, known),
         }
     }
 
     /// Frees a number.
     pub(super) fn end(&mut self, key: u32) {
-        if let Some(known) = self.0.get_mut(key as usize) {
-            *known = Known::default();
-        }
-        while self.0.pop_if(|last| !last.mark().has(Mark::USED)).is_some() {}
-        if self.0.is_empty() {
-            self.0 = Vec::new();
+        let is_empty = match self {
+            Subscriptions::Few(list) => {
+                if let Some(slot) = list.get_mut(key as usize) {
+                    *slot = None;
+                }
+                while list.pop_if(|last| last.is_none()).is_some() {}
+                list.is_empty()
+            }
+            Subscriptions::Many(all) => {
+                all.remove(key);
+                all.is_empty()
+            }
+        };
+        if is_empty {
+            *self = Subscriptions::default();
         }
     }
 }
+
+/// Numbers below this are few.
+const FEW: usize = 64;
 
 /// A SUBSCRIBE that has not been answered.
 #[derive(Clone, Copy, Debug)]
@@ -205,7 +263,26 @@ mod tests {
         assert!(all.get(3).is_some_and(|mark| mark.has(Mark::DELTAS)));
         all.end(9);
         all.end(3);
-        assert!(all.get(3).is_none() && all.0.capacity() == 0);
+        assert!(all.get(3).is_none());
+        assert!(matches!(all, Subscriptions::Few(list) if list.capacity() == 0));
+    }
+
+    #[test]
+    fn a_high_number_takes_no_more_than_a_low_one() {
+        let mut all = Subscriptions::default();
+        let sent = |next| Sent { next, is_base: false };
+        all.begin(1, Mark::DELTAS);
+        all.send(1, sent(7));
+        all.begin(9_000_000, Mark::PATTERN);
+        all.announce(9_000_000);
+        assert!(all.get(9_000_000).is_some_and(|mark| mark.has(Mark::ANNOUNCED)));
+        assert_eq!((all.send(1, sent(8)), all.get(64)), (sent(7), None));
+        assert!(matches!(&all, Subscriptions::Many(all) if all.len() == 2));
+        all.end(1);
+        all.end(2);
+        assert!(all.get(1).is_none() && all.get(9_000_000).is_some());
+        all.end(9_000_000);
+        assert!(matches!(all, Subscriptions::Few(list) if list.capacity() == 0));
     }
 
     #[test]
