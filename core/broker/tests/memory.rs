@@ -138,6 +138,7 @@ fn a_subscription_with_a_high_number_takes_no_more_than_others() {
         own_bytes() - before
     };
     bytes(0);
-    let (low, high) = (bytes(1), bytes(9_000_000));
+    let (low, high) = (bytes(1), bytes(90_000));
     assert!(high <= low + 1_000, "{high} bytes, and {low} with a low number");
+    assert_eq!(shard.broker.metrics().subscriptions, 3);
 }

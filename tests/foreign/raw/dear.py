@@ -33,9 +33,14 @@ TURN_UNITS_MAX = 10 * 2**20
 """The budget of a turn and the price of the dearest operation: TURN_WORK and PRICE_MAX in core/broker/src/work.rs."""
 SHARDS = 2
 BAR_MILLISECONDS = 50
-"""What an honest client may wait more, at the 99th percentile."""
+"""What an honest client may wait more."""
 SECONDS = float(os.environ.get("DEAR_SECONDS", "1"))
 """How long the honest client is watched in each case, from the attack on."""
+PERCENT = 99 if SECONDS >= 10 else 95
+"""Which percentile is judged. Of a minute of messages the bar lets sixty be later. The attack is over within seconds, so it is
+judged by its first second: there the 99th percentile would be the slowest message, which says more of the machine than of the
+server, and the 95th lets five be later. An input that blocks a shard again and again, or once for a tenth of a second, is above
+the bar by either."""
 WITHOUT_SECONDS = min(SECONDS * 0.4, 6)
 """How long it is watched before it."""
 CALM_SECONDS_MAX = 60
@@ -197,6 +202,26 @@ def become_calm():
     raise AssertionError(f"after {CALM_SECONDS_MAX} s the server still has work from before")
 
 
+def comes_to(name, least):
+    """Whether a metric comes to be at least so much. What was sent may lie in sockets still, and shards write their metrics down
+    some twenty times a second."""
+    deadline = time.monotonic() + CALM_SECONDS_MAX
+    while time.monotonic() < deadline:
+        if metric(name) >= least:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def more(result):
+    """What the honest client has waited more, in milliseconds."""
+    return judged(result["beside"]) - judged(result["without"])
+
+
+def judged(measured):
+    return measured[f"p{PERCENT}"]
+
+
 class Answers:
     """What the server says to an attack."""
 
@@ -261,7 +286,7 @@ def run(case, paced):
     """Runs a case beside the honest client; what was measured."""
     attack = case.attack()
     become_calm()
-    misses = [f"{name} is {metric(name):g}, not {least}" for name, least in attack.has.items() if metric(name) < least]
+    misses = [f"{name} is {metric(name):g}, not {least}" for name, least in attack.has.items() if not comes_to(name, least)]
     paced.tell("begin")
     time.sleep(WITHOUT_SECONDS)
     without = paced.tell("end")
@@ -300,29 +325,35 @@ def grown_enough(grown, least):
 
 
 def page():
-    above = sum(got["beside"]["waited"] - got["without"]["waited"] > BAR_MILLISECONDS for _, got in RESULTS)
+    above = sum(more(got) > BAR_MILLISECONDS for _, got in RESULTS)
     lines = [
         "# Dear inputs",
         "",
-        f"<!-- Written by `DEAR_SECONDS={SECONDS:g} DEAR_TABLE=docs/dear-inputs.md tests/foreign/run dear`; edit the cases in",
+        "<!-- Written by `DEAR_TABLE=docs/dear-inputs.md tests/foreign/run dear`; edit the cases in",
         "tests/foreign/raw/dear_*.py instead. -->",
         "",
         "What an honest client waits for its messages while somebody else sends at most a megabyte that is meant to cost the",
         f"server as much as possible. It sends 100 messages a second by STOMP to topics of {SHARDS} shards and hears them itself;",
-        f"the times are from sending to hearing, the 99th percentile of {SECONDS:g} seconds from the attack on, and of {WITHOUT_SECONDS:g} seconds",
-        f"before it. The bar is {BAR_MILLISECONDS} ms more; rows above it: {above}. The time in which a thread of the server, or the client itself, was ready to run",
-        "and had no processor is taken off: attacker, honest client and server share two processors. *Slowest* is the slowest",
-        "message with that time in it. *Worked* is the processor time of the server, *units* what the work budget has charged,",
-        "*deferred* how many operations had to wait for a later turn, *answered* what the attacker was told.",
+        f"the times are from sending to hearing, the {PERCENT}th percentile of {SECONDS:g} seconds from the attack on, and of {WITHOUT_SECONDS:g}",
+        f"seconds before it. The bar is {BAR_MILLISECONDS} ms more; rows above it: {above}. It is meant for the 99th percentile of a minute",
+        "(`DEAR_SECONDS=60`), which lets sixty messages be later. The attack is over within seconds, so its first second is",
+        "judged: by the 95th percentile, since the 99th would be the slowest of a hundred messages. An input that blocks a",
+        "shard again and again, or once for a tenth of a second, is above the bar by either.",
         "",
-        "| # | by | input | answered | 99 % without | 99 % beside | slowest | worked | units | deferred |",
+        "The time in which a thread of the server, or the client itself, was ready to run and had no processor is taken off:",
+        "attacker, honest client and server share two processors. *Slowest* is the slowest message with that time in it.",
+        "*Worked* is the processor time of the server, *units* what the work budget has charged, *deferred* how many",
+        "operations had to wait for a later turn, *answered* what the attacker was told. A row fails also if a turn was",
+        f"charged more than {TURN_UNITS_MAX / 2**20:g} Mi units, or if what was sent did not get in.",
+        "",
+        f"| # | by | input | answered | {PERCENT} % without | {PERCENT} % beside | slowest | worked | units | deferred |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for number, (case, got) in enumerate(RESULTS, 1):
         without, beside = got["without"], got["beside"]
         lines.append(
             f"| {number} | {case.group} | {case.sends} | {', '.join(sorted(got['answers'].seen)) or 'nothing'} "
-            f"| {without['waited']:,.1f} ms | {beside['waited']:,.1f} ms | {beside['slowest']:,.1f} ms "
+            f"| {judged(without):,.1f} ms | {judged(beside):,.1f} ms | {beside['slowest']:,.1f} ms "
             f"| {got['busy']:,.1f} s | {got['units'] / 1e6:,.1f} M | {got['deferred']:,.0f} |"
         )
     return "\n".join(lines) + "\n"
