@@ -39,8 +39,8 @@ SECONDS = float(os.environ.get("DEAR_SECONDS", "1"))
 PERCENT = 99 if SECONDS >= 10 else 95
 """Which percentile is judged. Of a minute of messages the bar lets sixty be later. The attack is over within seconds, so it is
 judged by its first second: there the 99th percentile would be the slowest message, which says more of the machine than of the
-server, and the 95th lets five be later. An input that blocks a shard again and again, or once for a tenth of a second, is above
-the bar by either."""
+server, and the 95th lets five be later. An input that blocks a shard again and again is above the bar, and so is one that
+blocks it once for somewhat more than a tenth of a second."""
 WITHOUT_SECONDS = min(SECONDS * 0.4, 6)
 """How long it is watched before it."""
 CALM_SECONDS_MAX = 60
@@ -338,7 +338,7 @@ def page():
         f"seconds before it. The bar is {BAR_MILLISECONDS} ms more; rows above it: {above}. It is meant for the 99th percentile of a minute",
         "(`DEAR_SECONDS=60`), which lets sixty messages be later. The attack is over within seconds, so its first second is",
         "judged: by the 95th percentile, since the 99th would be the slowest of a hundred messages. An input that blocks a",
-        "shard again and again, or once for a tenth of a second, is above the bar by either.",
+        "shard again and again is above the bar, and so is one that blocks it once for somewhat more than a tenth of a second.",
         "",
         "The time in which a thread of the server, or the client itself, was ready to run and had no processor is taken off:",
         "attacker, honest client and server share two processors. *Slowest* is the slowest message with that time in it.",
