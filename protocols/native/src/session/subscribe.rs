@@ -131,7 +131,6 @@ impl NativeSession {
         self.subscriptions.end(key);
         if let Some(rare) = &mut self.rare {
             rare.take_back(key);
-            // All topics are looked through, which must cost the client more than the asking.
             if mark.has(Mark::PATTERN) && mark.has(Mark::ANNOUNCED) {
                 rare.topics.forget(key);
             }

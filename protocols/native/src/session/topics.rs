@@ -8,30 +8,13 @@ use tiderace_topics::Path;
 
 use super::subscriptions::Sent;
 
-/// A topic as one subscription sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
-    subscription: u32,
-    path: Path,
-}
-
-impl std::hash::Hash for Seen {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        Asked { subscription: self.subscription, path: &self.path }.hash(state);
-    }
-}
-
-/// The same, borrowed.
+/// A topic's path, borrowed.
 #[derive(Hash)]
-struct Asked<'a> {
-    subscription: u32,
-    path: &'a Path,
-}
+struct Asked<'a>(&'a Path);
 
-impl Equivalent<Seen> for Asked<'_> {
-    fn equivalent(&self, known: &Seen) -> bool {
-        known.subscription == self.subscription
-            && (known.path.is_same(self.path) || known.path == *self.path)
+impl Equivalent<Path> for Asked<'_> {
+    fn equivalent(&self, known: &Path) -> bool {
+        known.is_same(self.0) || known == self.0
     }
 }
 
@@ -45,9 +28,14 @@ pub(super) struct Announced {
 /// All announced topics of a session.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
-    known: HashMap<Seen, Announced, foldhash::fast::RandomState>,
+    /// By the subscription's number, which is low.
+    known: Vec<Option<Box<Own>>>,
+    len: usize,
     next: u32,
 }
+
+/// Those of one subscription.
+type Own = HashMap<Path, Announced, foldhash::fast::RandomState>;
 
 impl Topics {
     /// The topic, and whether it has still to be announced.
@@ -57,35 +45,45 @@ impl Topics {
         path: &Path,
         most: usize,
     ) -> (&mut Announced, bool) {
-        let is_new = !self.known.contains_key(&Asked { subscription, path });
+        let place = subscription as usize;
+        let own = self.known.get(place).and_then(Option::as_ref);
+        let is_new = own.is_none_or(|own| !own.contains_key(&Asked(path)));
         // Before an id could be given a second time while its first topic is known.
-        if is_new && (self.known.len() >= most.max(1) || self.next == u32::MAX) {
-            self.known.clear();
-            self.next = 0;
+        if is_new && (self.len >= most.max(1) || self.next == u32::MAX) {
+            *self = Topics::default();
         }
+        if place >= self.known.len() {
+            self.known.resize_with(place + 1, || None);
+        }
+        #[allow(clippy::indexing_slicing, reason = "it was made just before")]
+        let own = self.known[place].get_or_insert_default();
         let next = &mut self.next;
-        let announced =
-            self.known.entry(Seen { subscription, path: path.clone() }).or_insert_with(|| {
-                let id = *next;
-                *next += 1;
-                Announced { id, sent: Sent::default() }
-            });
+        let announced = own.entry(path.clone()).or_insert_with(|| {
+            let id = *next;
+            *next += 1;
+            Announced { id, sent: Sent::default() }
+        });
+        self.len += usize::from(is_new);
         (announced, is_new)
     }
 
-    /// Forgets the topics of a subscription that has ended. Their ids stay unused.
-    pub(super) fn forget(&mut self, subscription: u32) {
-        self.known.retain(|seen, _| seen.subscription != subscription);
+    /// Forgets the topics of a subscription that has ended; their ids stay unused. How many there were.
+    pub(super) fn forget(&mut self, subscription: u32) -> usize {
+        let own = self.known.get_mut(subscription as usize).and_then(Option::take);
+        let count = own.map_or(0, |own| own.len());
+        self.len -= count;
+        while self.known.pop_if(|last| last.is_none()).is_some() {}
+        count
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.len == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]
@@ -105,6 +103,23 @@ mod tests {
         topics.forget(0);
         assert!(topics.is_empty());
         assert_eq!(topics.find(2, &a, 3).0.id, 2);
+    }
+
+    #[test]
+    fn an_end_looks_at_the_topics_of_its_subscription_alone() {
+        let paths: Vec<Path> =
+            (0..100).map(|it| Path::parse(&format!("a/{it}")).unwrap()).collect();
+        let mut topics = Topics::default();
+        for subscription in 0..50 {
+            for path in &paths {
+                assert!(topics.find(subscription, path, 10_000).1);
+            }
+        }
+        let looked: Vec<usize> = (0..25).map(|subscription| topics.forget(subscription)).collect();
+        assert_eq!(looked, [100; 25]);
+        assert!(topics.find(0, &paths[0], 10_000).1 && !topics.find(30, &paths[0], 10_000).1);
+        (0..50).for_each(|subscription| _ = topics.forget(subscription));
+        assert!(topics.is_empty() && topics.known.is_empty());
     }
 
     #[test]
