@@ -163,7 +163,7 @@ impl<D: Driver> Shard<D> {
             self.lists.write(key, &mut connection.flags);
         }
         if admission == Admission::Granted {
-            self.trust_hub(key);
+            self.trust_h2(key);
         }
     }
 

@@ -60,7 +60,7 @@ impl<D: Driver> Shard<D> {
         let Carrier { stream, tls, h2_record, flags, peer, listener } = carrier;
         let Some(record) = self.connections.get_mut(key) else {
             if let Some(from) = h2_record {
-                self.forget_tunnel(from);
+                self.forget_h2_stream(from);
             }
             if let Some(stream) = stream {
                 self.shared.dismiss(peer.address());
@@ -75,7 +75,7 @@ impl<D: Driver> Shard<D> {
         let is_registered = stream.is_none_or(|it| self.driver.register(it, key).is_ok());
         self.secure.put(key, tls);
         if let Some(from) = h2_record {
-            self.tunnels.rebind(from, key);
+            self.h2_streams.rebind(from, key);
         }
         is_registered
     }
@@ -116,7 +116,7 @@ impl<D: Driver> Shard<D> {
             self.driver.deregister(stream);
         }
         if connection.flags.is_h2_stream() {
-            return self.send_by_tunnel(key, connection, shard);
+            return self.send_by_h2_stream(key, connection, shard);
         }
         let secured = self.secure.take(key);
         self.send_away(connection, secured, shard);

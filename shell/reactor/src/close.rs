@@ -29,7 +29,7 @@ impl<D: Driver> Shard<D> {
     /// Ends a connection in good order: the session now, unless it waits for another one, the connection
     /// when all is written.
     pub(crate) fn end(&mut self, key: Key, close: &Close, farewell: Farewell) {
-        if close.code == CloseCode::ShuttingDown && self.drain_hub(key) {
+        if close.code == CloseCode::ShuttingDown && self.drain_h2(key) {
             return;
         }
         if !self.detach(key, close, farewell, false) {
@@ -63,8 +63,8 @@ impl<D: Driver> Shard<D> {
         }
         self.release_input(key);
         let before = match before {
-            Some(Stage::Http2(hub)) => {
-                self.close_hub(key, *hub, close);
+            Some(Stage::Http2(h2)) => {
+                self.close_h2(key, *h2, close);
                 None
             }
             before => before,
@@ -101,8 +101,8 @@ impl<D: Driver> Shard<D> {
         let deadlines = self.shared.options.deadlines;
         if let Some(connection) = self.connections.get_mut(key) {
             // Every answer by HTTP/2 ends so, large ones on slow lines among them.
-            let is_tunnel = connection.flags.is_h2_stream();
-            let flush = if is_tunnel { deadlines.keep_alive } else { deadlines.flush };
+            let is_h2_stream = connection.flags.is_h2_stream();
+            let flush = if is_h2_stream { deadlines.keep_alive } else { deadlines.flush };
             if let Some(input) = connection.input.take() {
                 self.pool.give_input(input);
             }
@@ -134,7 +134,7 @@ impl<D: Driver> Shard<D> {
         }
         if connection.flags.is_h2_stream() {
             // What the client still sends on the stream is not waited for.
-            if self.finish_tunnel(key) {
+            if self.finish_h2_stream(key) {
                 self.forget(key);
             }
             return;
@@ -179,7 +179,7 @@ impl<D: Driver> Shard<D> {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
-        self.forget_tunnel(key);
+        self.forget_h2_stream(key);
         self.forget_tls(key, &connection);
         self.change_gauge(Some(connection.stage.gauge()), None);
         self.uncount_backlog(connection.outgoing.as_deref());
@@ -192,8 +192,8 @@ impl<D: Driver> Shard<D> {
         if connection.listener != NO_LISTENER {
             self.shared.lose(self.id);
         }
-        if let Stage::Http2(hub) = connection.stage {
-            self.drop_tunnels(*hub);
+        if let Stage::Http2(h2) = connection.stage {
+            self.drop_h2_streams(*h2);
         }
         if connection.flags.is_h2_stream() {
             return;

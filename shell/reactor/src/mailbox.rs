@@ -13,7 +13,7 @@ use tiderace_broker::Mail;
 
 use crate::client_session_ids::AliasMail;
 use crate::connection::Connection;
-use crate::h2::letters::{Graft, TunnelLetter};
+use crate::h2::letters::{RemoteStreamId, RemoteStreamMessage};
 use crate::tls_sessions::Secured;
 use crate::waker::Door;
 
@@ -21,10 +21,10 @@ use crate::waker::Door;
 pub(crate) enum Letter<S> {
     /// From broker to broker.
     Broker(Mail),
-    /// A connection moves in that a tunnel of the sender's carries.
-    Branch(Box<Connection<S>>, Graft),
-    /// Between a tunnel and the connection it carries.
-    Tunnel(TunnelLetter),
+    /// A connection moves in that a stream of HTTP/2 of the sender's carries.
+    RemoteRecord(Box<Connection<S>>, RemoteStreamId),
+    /// Between a stream of HTTP/2 and the connection it carries.
+    RemoteStream(RemoteStreamMessage),
     /// A connection moves in, with its TLS session if it has one.
     Connection(Box<Connection<S>>, Option<Box<Secured>>),
     /// About the tokens by which clients name their sessions.
@@ -52,9 +52,9 @@ impl<S> Letter<S> {
             Letter::Broker(Mail::Server(mail)) => mail.bytes(),
             Letter::Broker(Mail::Interested { answer, .. }) => answer.bytes(),
             Letter::Broker(Mail::Portion { portion, .. }) => portion.bytes(),
-            Letter::Tunnel(letter) => letter.bytes(),
+            Letter::RemoteStream(letter) => letter.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
-            Letter::Broker(_) | Letter::Connection(..) | Letter::Branch(..) => 0,
+            Letter::Broker(_) | Letter::Connection(..) | Letter::RemoteRecord(..) => 0,
             Letter::Alias(mail) => mail.bytes(),
         };
         bytes + LETTER_BYTES
@@ -295,7 +295,10 @@ mod tests {
             Letter::Connection(connection, _) => {
                 found.extend(connection.stream.map(|it| (from.0, it)))
             }
-            Letter::Broker(_) | Letter::Branch(..) | Letter::Tunnel(_) | Letter::Alias(_) => {}
+            Letter::Broker(_)
+            | Letter::RemoteRecord(..)
+            | Letter::RemoteStream(_)
+            | Letter::Alias(_) => {}
         });
         found
     }

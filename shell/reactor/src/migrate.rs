@@ -21,8 +21,8 @@ impl<D: Driver> Shard<D> {
             Some(Stage::Starting(starting)) => starting.pinned,
             _ => return,
         };
-        let is_tunnel = self.connections.get(key).is_some_and(|it| it.flags.is_h2_stream());
-        if pinned || is_tunnel || self.shared.options.placement == Placement::Accepted {
+        let is_h2_stream = self.connections.get(key).is_some_and(|it| it.flags.is_h2_stream());
+        if pinned || is_h2_stream || self.shared.options.placement == Placement::Accepted {
             return self.start(key);
         }
         if let Some(Connection { stage: Stage::Starting(starting), .. }) =

@@ -79,7 +79,7 @@ impl<D: Driver> Shard<D> {
                 continue;
             }
             let count = self.read(key, buffer, most);
-            *budget = budget.saturating_sub(count.max(TUNNEL_COST_BYTES));
+            *budget = budget.saturating_sub(count.max(H2_STREAM_COST_BYTES));
         }
         inbox.append(&mut self.lists.inbox);
         self.lists.inbox = inbox;
@@ -121,18 +121,18 @@ impl<D: Driver> Shard<D> {
         // Many publishers do not bring much more before they hear that they have to wait.
         let most = if is_full { connection.little_room(most) } else { most };
         if connection.flags.is_h2_stream() {
-            return self.read_by_tunnel(key, buffer, most);
+            return self.read_by_h2_stream(key, buffer, most);
         }
         self.read_now(key, buffer, most)
     }
 
     /// Reads what a stream of HTTP/2 has brought, unless too much waits on the others.
-    fn read_by_tunnel(&mut self, key: Key, buffer: &mut [u8], most: usize) -> usize {
+    fn read_by_h2_stream(&mut self, key: Key, buffer: &mut [u8], most: usize) -> usize {
         if self.must_wait(key) {
             return 0;
         }
         let count = self.read_now(key, buffer, most);
-        self.count_tunnel(key);
+        self.count_h2_stream(key);
         count
     }
 
@@ -528,7 +528,7 @@ const READ_SPAN_MAX: Span = Span::from_millis(30);
 /// What a read costs at least: the system call takes as long as copying so many bytes.
 const READ_COST_BYTES: usize = 4096;
 /// The same for a stream of HTTP/2, which takes no system call.
-const TUNNEL_COST_BYTES: usize = 512;
+const H2_STREAM_COST_BYTES: usize = 512;
 /// What a connection that ends may still send.
 const DISCARD_BYTES_MAX: u32 = 1024 * 1024;
 /// How long the last words have to leave when no more is read.

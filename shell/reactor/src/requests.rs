@@ -81,7 +81,7 @@ impl<D: Driver> Shard<D> {
         }
         self.conclude(session, outcome.and(finished));
         if self.is_established(session) {
-            self.trust_hub(key);
+            self.trust_h2(key);
         }
         self.answer_known(session);
         self.end_lost(session);

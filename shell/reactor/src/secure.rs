@@ -93,7 +93,7 @@ impl<D: Driver> Shard<D> {
             return Ok(Got::default());
         };
         if connection.flags.is_h2_stream() {
-            let count = self.read_tunnel(key, space)?;
+            let count = self.read_h2_stream(key, space)?;
             let is_full = count == space.len();
             return Ok(Got { wire: count, plain: count, is_full, ..Got::default() });
         }

@@ -280,7 +280,7 @@ impl<D: Driver> Shard<D> {
         }
         if logs_in {
             let asking = self.asking(key).unwrap_or(key);
-            self.trust_hub(asking);
+            self.trust_h2(asking);
         }
         self.wake_input(key);
         self.rearm(key);

@@ -15,7 +15,7 @@ use crate::connection::Connection;
 use crate::date::Dates;
 use crate::detached_sessions::Detached;
 use crate::driver::Driver;
-use crate::h2::streams::Tunnels;
+use crate::h2::streams::H2Streams;
 use crate::log::EndLog;
 use crate::mailbox::Post;
 use crate::metrics::ShardMetrics;
@@ -39,7 +39,7 @@ pub struct Shard<D: Driver> {
     pub(crate) broker: Broker,
     pub(crate) store: Option<Box<dyn ShardStore>>,
     pub(crate) connections: Slab<Connection<D::Stream>>,
-    pub(crate) tunnels: Tunnels,
+    pub(crate) h2_streams: H2Streams,
     pub(crate) secure: Secure,
     pub(crate) pool: Pool,
     pub(crate) spare: Spare,
@@ -78,7 +78,7 @@ impl<D: Driver> Shard<D> {
             shared,
             post,
             connections: Slab::new(),
-            tunnels: Tunnels::default(),
+            h2_streams: H2Streams::default(),
             secure,
             pool: Pool::default(),
             commands: Commands::new(),

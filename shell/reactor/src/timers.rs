@@ -66,7 +66,7 @@ impl<D: Driver> Shard<D> {
             Stage::Http(_) if connection.flags.has(Flags::HEAD_BEGUN) => CloseCode::HeadTimeout,
             // An idle connection between requests ends without reproach.
             Stage::Http(_) => CloseCode::Done,
-            Stage::Http2(_) => return self.hub_timeout(key),
+            Stage::Http2(_) => return self.h2_timeout(key),
             Stage::Starting(_) | Stage::Seeking(_) => CloseCode::LoginTimeout,
             Stage::Live(live) if live.is_detached() => CloseCode::ResumeTimeout,
             Stage::Live(live) if live.session.is_established() => {

@@ -97,7 +97,7 @@ impl<D: Driver> Shard<D> {
         let lists = &self.lists;
         if !lists.again.is_empty()
             || !lists.write.is_empty()
-            || !lists.hubs.is_empty()
+            || !lists.h2_connections.is_empty()
             || self.broker.has_work()
             || self.accepting.has_work(self.now.time)
         {
@@ -179,8 +179,10 @@ impl<D: Driver> Shard<D> {
                     self.broker.receive(self.now, from, mail, &mut self.effects);
                     self.drain_effects();
                 }
-                Letter::Branch(connection, graft) => self.arrive_by_tunnel(*connection, graft),
-                Letter::Tunnel(letter) => self.hear_tunnel(from, letter),
+                Letter::RemoteRecord(connection, origin) => {
+                    self.arrive_by_remote_stream(*connection, origin)
+                }
+                Letter::RemoteStream(letter) => self.receive_remote_stream(from, letter),
                 Letter::Connection(connection, secured) => self.arrive(*connection, secured),
                 Letter::Alias(mail) => {
                     self.take_alias_mail(*mail);

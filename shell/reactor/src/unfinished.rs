@@ -36,8 +36,8 @@ impl<S> Connection<S> {
                 Work::Collect(collected) => (input + collected.bytes(), collected.is_known()),
                 _ => (input, false),
             },
-            Stage::Http2(hub) => {
-                let (held, is_known) = hub.held();
+            Stage::Http2(h2) => {
+                let (held, is_known) = h2.held();
                 (input + held, is_known)
             }
             _ => (input, false),

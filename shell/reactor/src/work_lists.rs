@@ -21,7 +21,7 @@ pub(crate) struct Lists {
     /// Carried by HTTP/2, to be read after those who may bring them something.
     pub(crate) inbox: Vec<Key>,
     /// Connections of HTTP/2 to be written after those who may have given them something.
-    pub(crate) hubs: Vec<Key>,
+    pub(crate) h2_connections: Vec<Key>,
 }
 
 impl Lists {

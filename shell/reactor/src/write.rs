@@ -23,7 +23,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn write_all(&mut self) {
         self.end_waiting();
         if self.lists.write.is_empty() {
-            return self.write_hubs();
+            return self.write_h2();
         }
         // Subscribers' latency counts from reading to now, so the clock is read again.
         self.now = self.driver.now();
@@ -47,7 +47,7 @@ impl<D: Driver> Shard<D> {
         list.drain(..done);
         list.append(&mut self.lists.write);
         self.lists.write = list;
-        self.write_hubs();
+        self.write_h2();
     }
 
     /// Asks memory for what the next connections need to be written. Each of them was last touched long
@@ -150,7 +150,7 @@ impl<D: Driver> Shard<D> {
         let (broker, effects, metrics) = (&mut self.broker, &mut self.effects, &self.metrics);
         let block_bytes = if connection.flags.is_h2_stream() {
             // What the client's window does not allow would only wait here.
-            self.shared.options.block_bytes.min(TUNNEL_BLOCK_BYTES)
+            self.shared.options.block_bytes.min(H2_STREAM_BLOCK_BYTES)
         } else {
             self.shared.options.block_bytes.min(WRITE_BLOCK_BYTES)
         };
@@ -204,7 +204,7 @@ impl<D: Driver> Shard<D> {
             {
                 return self.write_secured(key);
             }
-            CarriedBy::H2Stream => return self.write_tunnel(key),
+            CarriedBy::H2Stream => return self.write_h2_stream(key),
             CarriedBy::Tls | CarriedBy::Socket => {}
         }
         let Some(outgoing) = &mut connection.outgoing else {
@@ -328,7 +328,7 @@ fn write_slices<D: Driver, const SLICES: usize>(
 /// timers and its readers before it writes on.
 const TURN_WRITE_BYTES: usize = 8 * 1024 * 1024;
 /// What a session that is carried by HTTP/2 encodes at once: its connection has many.
-const TUNNEL_BLOCK_BYTES: usize = 64 * 1024;
+const H2_STREAM_BLOCK_BYTES: usize = 64 * 1024;
 /// What a write costs at least: the system call takes as long as copying so many bytes.
 const WRITE_COST_BYTES: usize = 4096;
 /// Connections whose memory is asked for together.

@@ -20,6 +20,7 @@ pub mod report;
 pub mod rooms;
 pub mod shape;
 mod tree;
+pub mod vocabulary;
 pub mod wording;
 
 pub use finding::{Finding, verdict};

@@ -2,7 +2,7 @@
 
 use xtask::{
     Finding, Tree, circles, dependencies, discipline, fuzzing, generated, imports, links, lints,
-    purity, rooms, shape, verdict, wording,
+    purity, rooms, shape, verdict, vocabulary, wording,
 };
 
 fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
@@ -39,4 +39,5 @@ house! {
     nothing_is_skipped_or_put_off => discipline::check;
     pure_code_is_pure => purity::check;
     rooms_have_walls => rooms::check;
+    words_are_those_of_the_field => vocabulary::check;
 }

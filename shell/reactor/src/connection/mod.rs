@@ -1,7 +1,7 @@
 //! The record of one connection, and the stages it goes through.
 //!
 //! ```text
-//!  accept ─▶ Sniff ─┬─▶ Http2: each of its streams is a record that begins in Http, carried by a tunnel
+//!  accept ─▶ Sniff ─┬─▶ Http2: each of its streams is a record that begins in Http, carried by a stream of HTTP/2
 //!                   ├─▶ Http ──upgrade──▶ Starting(WebSocket) ─┐
 //!                   │    │ ▲ keep-alive                        ├─▶ Live ─▶ Closing ─▶ (gone)
 //!                   │    └─┘                                   │

@@ -6,7 +6,7 @@ use tiderace_base::{Key, SessionId, Time};
 use tiderace_websocket::Decoder;
 use tiderace_wire::{Framing, Held, Request, Session, Ticket};
 
-use crate::h2::connection::Hub;
+use crate::h2::connection::H2Connection;
 use crate::http_stage::{HttpStage, KeptRequest};
 use crate::message_framing::{CHUNKS, FRAMING};
 use crate::metrics::Gauge;
@@ -18,7 +18,7 @@ pub(crate) enum Stage {
     /// It sends HTTP requests.
     Http(HttpStage),
     /// It speaks HTTP/2; what that carries has records of its own.
-    Http2(Box<Hub>),
+    Http2(Box<H2Connection>),
     /// Its protocol is known; the session begins when it has its shard.
     Starting(Box<Starting>),
     /// It carries a session.

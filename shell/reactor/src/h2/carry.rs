@@ -1,4 +1,4 @@
-//! Tunnels: the streams of HTTP/2 connections, each carrying the connection of a record.
+//! Streams of HTTP/2 connections, each carrying a record as a socket would.
 //!
 //! ```text
 //!   DATA ─▶ inbox ─▶ read like a socket ─▶ the record's stage
@@ -7,7 +7,7 @@
 //! The record behaves as if it had a socket of HTTP/1.1: its first bytes are a request head made from
 //! HEADERS, the answer it writes is taken apart into HEADERS and DATA. Invariants: the client's window is
 //! opened again only for bytes that the record has read; what the client's window does not allow stays in
-//! the record's queue, so that back-pressure is what it is for sockets. An idle tunnel has no buffers.
+//! the record's queue, so that back-pressure is what it is for sockets. An idle stream has no buffers.
 
 use std::io;
 
@@ -19,23 +19,23 @@ use crate::h2::streams::{Broken, Carrier, Taken};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Reads from a record's tunnel.
-    pub(crate) fn read_tunnel(&mut self, key: Key, space: &mut [u8]) -> io::Result<usize> {
-        match self.tunnels.of(key) {
-            Some(Carrier::Tunnel(tunnel)) => {
-                let read = tunnel.read(space);
-                let hub = tunnel.hub;
-                self.count_read(hub, read.as_ref().map_or(0, |(_, released)| *released));
-                self.rouse_hub(hub);
+    /// Reads from a record's stream.
+    pub(crate) fn read_h2_stream(&mut self, key: Key, space: &mut [u8]) -> io::Result<usize> {
+        match self.h2_streams.of(key) {
+            Some(Carrier::H2Stream(h2_stream)) => {
+                let read = h2_stream.read(space);
+                let h2 = h2_stream.h2;
+                self.count_read(h2, read.as_ref().map_or(0, |(_, released)| *released));
+                self.wake_h2(h2);
                 read.map(|(count, _)| count)
             }
-            Some(Carrier::Branch(branch)) => branch.read(space, &mut self.post),
+            Some(Carrier::RemoteStream(remote_stream)) => remote_stream.read(space, &mut self.post),
             None => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
-    /// Writes a record's queue to its tunnel and says how many bytes went.
-    pub(crate) fn write_tunnel(&mut self, key: Key) -> io::Result<usize> {
+    /// Writes a record's queue to its stream and says how many bytes went.
+    pub(crate) fn write_h2_stream(&mut self, key: Key) -> io::Result<usize> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(0);
         };
@@ -43,10 +43,12 @@ impl<D: Driver> Shard<D> {
             return Ok(0);
         };
         let before = outgoing.queue.len();
-        let (sent, hub) = match self.tunnels.of(key) {
-            Some(Carrier::Tunnel(tunnel)) => (tunnel.send(&mut outgoing.queue), Some(tunnel.hub)),
-            Some(Carrier::Branch(branch)) => {
-                (Ok(branch.send(&mut outgoing.queue, &mut self.post)), None)
+        let (sent, h2) = match self.h2_streams.of(key) {
+            Some(Carrier::H2Stream(h2_stream)) => {
+                (h2_stream.send(&mut outgoing.queue), Some(h2_stream.h2))
+            }
+            Some(Carrier::RemoteStream(remote_stream)) => {
+                (Ok(remote_stream.send(&mut outgoing.queue, &mut self.post)), None)
             }
             None => return Ok(0),
         };
@@ -54,9 +56,9 @@ impl<D: Driver> Shard<D> {
         if sent == Ok(false) {
             connection.flags.clear(Flags::WRITABLE);
         }
-        if let Some(hub) = hub {
-            self.rouse_hub(hub);
-            self.count_tunnel(key);
+        if let Some(h2) = h2 {
+            self.wake_h2(h2);
+            self.count_h2_stream(key);
         }
         match sent {
             Ok(_) => Ok(count),
@@ -69,27 +71,27 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Counts what waits in a record's queue for the client to take.
-    pub(crate) fn count_tunnel(&mut self, key: Key) {
+    pub(crate) fn count_h2_stream(&mut self, key: Key) {
         let queued = |connection: &Connection<D::Stream>| {
             connection.outgoing.as_ref().map_or(0, |outgoing| outgoing.queue.len())
         };
         let after = self.connections.get(key).map_or(0, queued);
-        if let Some(Carrier::Tunnel(tunnel)) = self.tunnels.of(key)
-            && tunnel.counted != after
+        if let Some(Carrier::H2Stream(h2_stream)) = self.h2_streams.of(key)
+            && h2_stream.counted != after
         {
-            let before = std::mem::replace(&mut tunnel.counted, after);
-            let hub = tunnel.hub;
-            self.count_unsent(hub, before, after);
+            let before = std::mem::replace(&mut h2_stream.counted, after);
+            let h2 = h2_stream.h2;
+            self.count_unsent(h2, before, after);
         }
     }
 
-    /// Our side of a record's tunnel ends; false if that takes its time, and the record goes when it is
+    /// Our side of a record's stream ends; false if that takes its time, and the record goes when it is
     /// done.
-    pub(crate) fn finish_tunnel(&mut self, key: Key) -> bool {
-        match self.tunnels.of(key) {
-            Some(Carrier::Tunnel(tunnel)) => tunnel.stream.finish(),
-            Some(Carrier::Branch(branch)) => {
-                branch.finish(&mut self.post);
+    pub(crate) fn finish_h2_stream(&mut self, key: Key) -> bool {
+        match self.h2_streams.of(key) {
+            Some(Carrier::H2Stream(h2_stream)) => h2_stream.stream.finish(),
+            Some(Carrier::RemoteStream(remote_stream)) => {
+                remote_stream.finish(&mut self.post);
                 return false;
             }
             None => {}
@@ -97,16 +99,16 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// The record of a tunnel goes: its stream ends, or is reset if it has not come to its end.
-    pub(crate) fn forget_tunnel(&mut self, key: Key) {
-        match self.tunnels.take(key) {
-            Taken::Tunnel(tunnel) => {
+    /// The record of a stream of HTTP/2 goes: its stream ends, or is reset if it has not come to its end.
+    pub(crate) fn forget_h2_stream(&mut self, key: Key) {
+        match self.h2_streams.take(key) {
+            Taken::H2Stream(h2_stream) => {
                 self.metrics.http2_streams.sub(1);
-                self.count_unsent(tunnel.hub, tunnel.counted, 0);
-                self.count_read(tunnel.hub, tunnel.owed);
-                self.leave_hub(tunnel.hub, tunnel.place);
+                self.count_unsent(h2_stream.h2, h2_stream.counted, 0);
+                self.count_read(h2_stream.h2, h2_stream.owed);
+                self.leave_h2(h2_stream.h2, h2_stream.place);
             }
-            Taken::Branch(branch) => branch.leave(&mut self.post),
+            Taken::RemoteStream(remote_stream) => remote_stream.leave(&mut self.post),
             Taken::Nothing => {}
         }
     }

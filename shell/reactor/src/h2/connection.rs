@@ -6,21 +6,21 @@ use tiderace_http2::{Engine, Watch};
 
 /// One connection of HTTP/2.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct H2Connection {
     pub(crate) engine: Engine,
     pub(crate) watch: Watch,
     /// Bytes at the front of the input that the watch has seen and the engine has not.
     pub(crate) seen: usize,
-    pub(crate) tunnels: Vec<Key>,
-    /// When it ends unless it gets a tunnel.
+    pub(crate) streams: Vec<Key>,
+    /// When it ends unless it gets a stream of HTTP/2.
     pub(crate) idle_by: Time,
     /// Whether something has begun to come and was not whole at the last look.
     pub(crate) is_within: bool,
-    /// Whether it ends with its last tunnel.
+    /// Whether it ends with its last stream.
     pub(crate) is_draining: bool,
-    /// Bytes that wait to be taken by the client, over all tunnels.
+    /// Bytes that wait to be taken by the client, over all streams.
     pub(crate) unsent: usize,
-    /// Bytes of the client's windows that are used: what has come on all tunnels and was not read.
+    /// Bytes of the client's windows that are used: what has come on all streams and was not read.
     pub(crate) held: usize,
     /// Whether something that it carries has logged in.
     pub(crate) is_known: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Hub {
     pub(crate) waiting: Vec<Key>,
 }
 
-impl Hub {
+impl H2Connection {
     /// What is held of what the client has sent, and whether it has logged in.
     pub(crate) fn held(&self) -> (usize, bool) {
         (self.held, self.is_known)

@@ -1,13 +1,13 @@
-//! Connections of HTTP/2: their bytes go to the engine, their streams become tunnels.
+//! Connections of HTTP/2: their bytes go to the engine, their streams carry records.
 //!
 //! ```text
-//!   socket ─▶ Watch ─▶ Engine ─┬─ request ─▶ a record in Stage::Http, carried by a tunnel
-//!                              └─ alarms ──▶ tunnels that have something, or room
-//!   socket ◀─ one block ◀─ Engine ◀─ what tunnels have written, after all others have
+//!   socket ─▶ Watch ─▶ Engine ─┬─ request ─▶ a record in Stage::Http, carried by a stream
+//!                              └─ alarms ──▶ streams that have something, or room
+//!   socket ◀─ one block ◀─ Engine ◀─ what streams have written, after all others have
 //! ```
 //! Relies on `transports/http2`. Invariants: bytes are given to the engine in slices, and what they bring
 //! is taken out before the next, so that nothing piles up; while the socket does not take what the engine
-//! has to say, nothing more is read. A hub ends after its tunnels, unless it breaks.
+//! has to say, nothing more is read. An HTTP/2 connection ends after its streams, unless it breaks.
 
 use tiderace_base::limits::WRITE_BLOCK_BYTES;
 use tiderace_base::{Close, CloseCode, Key, Time};
@@ -18,7 +18,7 @@ use tiderace_http2::{
 use crate::connection::{CarriedBy, Connection, Flags, Stage};
 use crate::departure::Step;
 use crate::driver::Driver;
-use crate::h2::connection::Hub;
+use crate::h2::connection::H2Connection;
 use crate::h2::streams::{Beginning, End, Looked};
 use crate::http_stage::Work;
 use crate::metrics::Gauge;
@@ -30,11 +30,11 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn begin_http2(&mut self, key: Key) {
         let deadlines = &self.shared.options.deadlines;
         let by = self.now.time + deadlines.head;
-        let hub = Hub {
+        let h2 = H2Connection {
             engine: Engine::new(&self.shared.options.http2.limits),
             watch: Watch::default(),
             seen: 0,
-            tunnels: Vec::new(),
+            streams: Vec::new(),
             idle_by: self.now.time + deadlines.keep_alive,
             is_within: true,
             is_draining: false,
@@ -43,11 +43,11 @@ impl<D: Driver> Shard<D> {
             is_known: false,
             waiting: Vec::new(),
         };
-        self.set_stage(key, Stage::Http2(Box::new(hub)));
+        self.set_stage(key, Stage::Http2(Box::new(h2)));
         if let Some(connection) = self.connections.get_mut(key) {
             connection.deadline = by;
         }
-        self.rouse_hub(key);
+        self.wake_h2(key);
     }
 
     /// Handles bytes of an HTTP/2 connection.
@@ -56,18 +56,18 @@ impl<D: Driver> Shard<D> {
         while consumed < bytes.len() {
             let rest = bytes.get(consumed..).unwrap_or_default();
             let (now, limits) = (self.now.time, self.shared.options.http2.limits);
-            let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage)
+            let Some(Stage::Http2(h2)) = self.connections.get_mut(key).map(|it| &mut it.stage)
             else {
                 return Step::Wait(bytes.len());
             };
             let mut flood = None;
-            if hub.seen == 0 {
-                let scanned = hub.watch.scan(rest, now, &limits);
-                (hub.seen, flood) = (scanned.bytes, scanned.flood);
+            if h2.seen == 0 {
+                let scanned = h2.watch.scan(rest, now, &limits);
+                (h2.seen, flood) = (scanned.bytes, scanned.flood);
                 frames += scanned.frames;
                 self.metrics.http2_resets.add(u64::from(scanned.resets));
             }
-            let slice = rest.get(..hub.seen).unwrap_or_default();
+            let slice = rest.get(..h2.seen).unwrap_or_default();
             let Some(taken) = self.drive(key, slice) else {
                 return Step::Wait(bytes.len());
             };
@@ -80,9 +80,9 @@ impl<D: Driver> Shard<D> {
                 break;
             }
         }
-        self.watch_hub(key, frames);
-        // What there is to say goes out with what the tunnels say in this turn.
-        self.rouse_hub(key);
+        self.watch_h2(key, frames);
+        // What there is to say goes out with what the streams say in this turn.
+        self.wake_h2(key);
         Step::Wait(consumed)
     }
 
@@ -95,7 +95,7 @@ impl<D: Driver> Shard<D> {
     /// nothing if the connection is over.
     fn drive(&mut self, key: Key, slice: &[u8]) -> Option<usize> {
         let connection = self.connections.get_mut(key)?;
-        let Stage::Http2(hub) = &mut connection.stage else {
+        let Stage::Http2(h2) = &mut connection.stage else {
             return None;
         };
         let queue = self.pool.queue(&mut connection.outgoing);
@@ -103,18 +103,18 @@ impl<D: Driver> Shard<D> {
         let output = queue.tail();
         let most = output.len() + room;
         let mut accepted = Vec::new();
-        let driven = hub.engine.drive(slice, output, most, |stream| accepted.push(stream));
-        hub.seen = hub.seen.saturating_sub(driven.consumed);
-        let is_done = hub.is_draining && hub.tunnels.is_empty() && accepted.is_empty();
+        let driven = h2.engine.drive(slice, output, most, |stream| accepted.push(stream));
+        h2.seen = h2.seen.saturating_sub(driven.consumed);
+        let is_done = h2.is_draining && h2.streams.is_empty() && accepted.is_empty();
         // Without room the engine has not been asked for all.
         let flags = &mut connection.flags;
         flags.assign(Flags::BACKLOG, driven.is_full);
         if !accepted.is_empty() {
             // Some are answered, or refused, at once.
-            self.rouse_hub(key);
+            self.wake_h2(key);
         }
         for stream in accepted {
-            self.open_tunnel(key, stream);
+            self.open_h2_stream(key, stream);
         }
         self.look(key);
         if let Some(over) = driven.over {
@@ -128,19 +128,19 @@ impl<D: Driver> Shard<D> {
         Some(driven.consumed)
     }
 
-    /// A request has come: it gets a record and a tunnel.
-    fn open_tunnel(&mut self, hub_key: Key, accepted: Accepted) {
+    /// A request has come: it gets a record and a stream of HTTP/2.
+    fn open_h2_stream(&mut self, h2_key: Key, accepted: Accepted) {
         let Accepted { request, protocol, mut stream } = accepted;
         let most = self.shared.options.connections_max.saturating_mul(2);
         let is_crowded = self.shared.connections() >= most || self.stopping.is_some();
-        let Some(connection) = self.connections.get_mut(hub_key) else {
+        let Some(connection) = self.connections.get_mut(h2_key) else {
             return;
         };
         let (peer, listener) = (connection.peer, connection.listener);
-        let Stage::Http2(hub) = &mut connection.stage else {
+        let Stage::Http2(h2) = &mut connection.stage else {
             return;
         };
-        if is_crowded || hub.is_draining {
+        if is_crowded || h2.is_draining {
             self.metrics.http2_refused.add(1);
             return stream.refuse();
         }
@@ -181,9 +181,9 @@ impl<D: Driver> Shard<D> {
         self.metrics.opened.add(1);
         self.metrics.http2_streams.add(1);
         self.metrics.http2_opened.add(1);
-        if let Some(Stage::Http2(hub)) = self.connections.get_mut(hub_key).map(|it| &mut it.stage) {
-            let place = hub.tunnels.len();
-            hub.tunnels.push(self.tunnels.open(record, (hub_key, place), stream, beginning));
+        if let Some(Stage::Http2(h2)) = self.connections.get_mut(h2_key).map(|it| &mut it.stage) {
+            let place = h2.streams.len();
+            h2.streams.push(self.h2_streams.open(record, (h2_key, place), stream, beginning));
         }
         match stream_protocol {
             Some(protocol) => self.begin_session(record, protocol),
@@ -197,27 +197,27 @@ impl<D: Driver> Shard<D> {
 
     /// Looks at the streams whose alarms have rung.
     fn look(&mut self, key: Key) {
-        let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage) else {
+        let Some(Stage::Http2(h2)) = self.connections.get_mut(key).map(|it| &mut it.stage) else {
             return;
         };
-        if !hub.engine.has_rung() {
+        if !h2.engine.has_rung() {
             return;
         }
-        // Looking changes no tunnels; what it finds broken goes afterwards.
-        let tunnels = std::mem::take(&mut hub.tunnels);
+        // Looking changes no streams; what it finds broken goes afterwards.
+        let h2_streams = std::mem::take(&mut h2.streams);
         let mut came = 0;
-        let (mut broken, mut relayed) = (Vec::new(), Vec::new());
-        for key in &tunnels {
-            let Some(tunnel) = self.tunnels.get_mut(*key) else {
+        let (mut broken, mut remote) = (Vec::new(), Vec::new());
+        for key in &h2_streams {
+            let Some(h2_stream) = self.h2_streams.get_mut(*key) else {
                 continue;
             };
-            let before = tunnel.owed();
-            let looked = tunnel.look();
-            came += tunnel.owed() - before;
-            let record = match &tunnel.end {
+            let before = h2_stream.owed();
+            let looked = h2_stream.look();
+            came += h2_stream.owed() - before;
+            let record = match &h2_stream.end {
                 End::Here(record) => *record,
                 End::There(_) => {
-                    relayed.push((*key, looked));
+                    remote.push((*key, looked));
                     continue;
                 }
             };
@@ -241,13 +241,14 @@ impl<D: Driver> Shard<D> {
                 }
             }
         }
-        if let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage) {
-            hub.tunnels = tunnels;
-            hub.held += came;
+        if let Some(Stage::Http2(h2)) = self.connections.get_mut(key).map(|it| &mut it.stage) {
+            h2.streams = h2_streams;
+            h2.held += came;
         }
-        for (tunnel, looked) in relayed.into_iter().filter(|(_, looked)| *looked != Looked::Nothing)
+        for (h2_stream, looked) in
+            remote.into_iter().filter(|(_, looked)| *looked != Looked::Nothing)
         {
-            self.relay(tunnel, looked);
+            self.forward(h2_stream, looked);
         }
         for record in broken {
             self.discard(record, CloseCode::PeerGone);
@@ -256,20 +257,20 @@ impl<D: Driver> Shard<D> {
     }
 
     /// The engine of a connection has something to say: it is asked after all others have written.
-    pub(crate) fn rouse_hub(&mut self, key: Key) {
+    pub(crate) fn wake_h2(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key)
             && matches!(connection.stage, Stage::Http2(_))
         {
             connection.flags.set(Flags::BACKLOG);
             if connection.flags.raise(Flags::WRITE_LISTED) {
-                self.lists.hubs.push(key);
+                self.lists.h2_connections.push(key);
             }
         }
     }
 
-    /// Writes the hubs that have been roused.
-    pub(crate) fn write_hubs(&mut self) {
-        for key in std::mem::take(&mut self.lists.hubs) {
+    /// Writes the HTTP/2 connections that have something to say.
+    pub(crate) fn write_h2(&mut self) {
+        for key in std::mem::take(&mut self.lists.h2_connections) {
             self.write(key);
             self.drain_effects();
             // What this turn has not read is there to stay.
@@ -277,87 +278,87 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A tunnel has gone.
-    pub(crate) fn leave_hub(&mut self, key: Key, place: usize) {
+    /// A stream of HTTP/2 has gone.
+    pub(crate) fn leave_h2(&mut self, key: Key, place: usize) {
         let idle_by = self.now.time + self.shared.options.deadlines.keep_alive;
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let Stage::Http2(hub) = &mut connection.stage else {
+        let Stage::Http2(h2) = &mut connection.stage else {
             return;
         };
-        if place < hub.tunnels.len() {
-            hub.tunnels.swap_remove(place);
-            let moved = hub.tunnels.get(place);
-            if let Some(moved) = moved.and_then(|moved| self.tunnels.get_mut(*moved)) {
+        if place < h2.streams.len() {
+            h2.streams.swap_remove(place);
+            let moved = h2.streams.get(place);
+            if let Some(moved) = moved.and_then(|moved| self.h2_streams.get_mut(*moved)) {
                 moved.place = place;
             }
         }
-        if hub.tunnels.is_empty() {
-            hub.idle_by = idle_by;
-            hub.tunnels = Vec::new();
+        if h2.streams.is_empty() {
+            h2.idle_by = idle_by;
+            h2.streams = Vec::new();
             connection.deadline = connection.deadline.min(idle_by);
             self.rearm(key);
         }
-        self.rouse_hub(key);
+        self.wake_h2(key);
     }
 
     /// So many bytes less are held for the client.
     pub(crate) fn count_read(&mut self, key: Key, bytes: usize) {
-        if let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage) {
-            hub.held = hub.held.saturating_sub(bytes);
+        if let Some(Stage::Http2(h2)) = self.connections.get_mut(key).map(|it| &mut it.stage) {
+            h2.held = h2.held.saturating_sub(bytes);
         }
     }
 
-    /// A client has logged in whose session, or whose request to it, a tunnel carries: it may send further
+    /// A client has logged in whose session, or whose request to it, a stream of HTTP/2 carries: it may send further
     /// ahead from now on.
-    pub(crate) fn trust_hub(&mut self, record: Key) {
+    pub(crate) fn trust_h2(&mut self, record: Key) {
         let flags = self.connections.get(record).map(|connection| connection.flags);
         if !flags.is_some_and(|flags| flags.is_h2_stream()) {
             return;
         }
-        match self.tunnels.hub_of(record) {
-            Some(hub) => self.widen_hub(hub),
-            None => self.tunnels.tell_login(record, &mut self.post),
+        match self.h2_streams.h2_connection_of(record) {
+            Some(h2) => self.widen_h2(h2),
+            None => self.h2_streams.tell_login(record, &mut self.post),
         }
     }
 
-    pub(crate) fn widen_hub(&mut self, key: Key) {
+    pub(crate) fn widen_h2(&mut self, key: Key) {
         let window = self.shared.options.http2.limits.connection_window_bytes;
-        if let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage)
-            && !std::mem::replace(&mut hub.is_known, true)
+        if let Some(Stage::Http2(h2)) = self.connections.get_mut(key).map(|it| &mut it.stage)
+            && !std::mem::replace(&mut h2.is_known, true)
         {
-            hub.engine.widen(window);
-            self.rouse_hub(key);
+            h2.engine.widen(window);
+            self.wake_h2(key);
         }
     }
 
     /// Whether a request has to wait because its client does not take the answers to others.
     pub(crate) fn must_wait(&mut self, key: Key) -> bool {
-        let Some(hub) = self.tunnels.hub_of(key) else {
+        let Some(h2) = self.h2_streams.h2_connection_of(key) else {
             return false;
         };
         let is_request = match self.connections.get(key).map(|connection| &connection.stage) {
             Some(Stage::Http(stage)) => matches!(stage.work, Work::Idle),
             _ => false,
         };
-        match self.connections.get_mut(hub).map(|connection| &mut connection.stage) {
-            Some(Stage::Http2(hub)) if is_request && hub.unsent >= hub.unsent_max() => {
-                hub.waiting.push(key);
+        match self.connections.get_mut(h2).map(|connection| &mut connection.stage) {
+            Some(Stage::Http2(h2)) if is_request && h2.unsent >= h2.unsent_max() => {
+                h2.waiting.push(key);
                 true
             }
             _ => false,
         }
     }
 
-    /// What waits for the client on one tunnel has changed.
-    pub(crate) fn count_unsent(&mut self, hub: Key, before: usize, after: usize) {
-        let Some(Stage::Http2(hub)) = self.connections.get_mut(hub).map(|it| &mut it.stage) else {
+    /// What waits for the client on one stream has changed.
+    pub(crate) fn count_unsent(&mut self, h2: Key, before: usize, after: usize) {
+        let Some(Stage::Http2(h2)) = self.connections.get_mut(h2).map(|it| &mut it.stage) else {
             return;
         };
-        hub.unsent = (hub.unsent + after).saturating_sub(before);
-        if hub.unsent < hub.unsent_max() && !hub.waiting.is_empty() {
-            for record in std::mem::take(&mut hub.waiting) {
+        h2.unsent = (h2.unsent + after).saturating_sub(before);
+        if h2.unsent < h2.unsent_max() && !h2.waiting.is_empty() {
+            for record in std::mem::take(&mut h2.waiting) {
                 if let Some(connection) = self.connections.get_mut(record) {
                     self.lists.inbox(record, &mut connection.flags);
                 }
@@ -366,17 +367,17 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Notes what the client has begun and not finished.
-    fn watch_hub(&mut self, key: Key, frames: u32) {
+    fn watch_h2(&mut self, key: Key, frames: u32) {
         let frame = self.shared.options.deadlines.frame;
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let Stage::Http2(hub) = &mut connection.stage else {
+        let Stage::Http2(h2) = &mut connection.stage else {
             return;
         };
-        let was_within = std::mem::replace(&mut hub.is_within, hub.watch.is_within());
-        let idle_by = if hub.tunnels.is_empty() { hub.idle_by } else { Time::NEVER };
-        if !hub.is_within {
+        let was_within = std::mem::replace(&mut h2.is_within, h2.watch.is_within());
+        let idle_by = if h2.streams.is_empty() { h2.idle_by } else { Time::NEVER };
+        if !h2.is_within {
             connection.deadline = idle_by;
         } else if !was_within || frames > 0 {
             connection.deadline = idle_by.min(self.now.time + frame);
@@ -384,23 +385,23 @@ impl<D: Driver> Shard<D> {
     }
 
     /// The patience with an HTTP/2 connection has run out.
-    pub(crate) fn hub_timeout(&mut self, key: Key) {
+    pub(crate) fn h2_timeout(&mut self, key: Key) {
         let frame = self.shared.options.deadlines.frame;
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         let is_deaf = connection.is_deaf();
-        let Stage::Http2(hub) = &mut connection.stage else {
+        let Stage::Http2(h2) = &mut connection.stage else {
             return;
         };
-        if hub.is_within && is_deaf {
+        if h2.is_within && is_deaf {
             connection.deadline = self.now.time + frame;
             return;
         }
-        let code = match hub.is_within {
-            true if hub.watch.is_opening() => CloseCode::HeadTimeout,
+        let code = match h2.is_within {
+            true if h2.watch.is_opening() => CloseCode::HeadTimeout,
             true => CloseCode::FrameTimeout,
-            false if hub.tunnels.is_empty() => CloseCode::Done,
+            false if h2.streams.is_empty() => CloseCode::Done,
             false => return connection.deadline = Time::NEVER,
         };
         self.end(key, &code.into(), Farewell::Full);
@@ -430,45 +431,45 @@ impl<D: Driver> Shard<D> {
 
     /// The node stops: a connection that carries something says that it takes no more, and ends when that
     /// has ended. False if nothing is carried.
-    pub(crate) fn drain_hub(&mut self, key: Key) -> bool {
-        let Some(Stage::Http2(hub)) = self.connections.get_mut(key).map(|it| &mut it.stage) else {
+    pub(crate) fn drain_h2(&mut self, key: Key) -> bool {
+        let Some(Stage::Http2(h2)) = self.connections.get_mut(key).map(|it| &mut it.stage) else {
             return false;
         };
-        if hub.tunnels.is_empty() {
+        if h2.streams.is_empty() {
             return false;
         }
-        if !std::mem::replace(&mut hub.is_draining, true) {
-            hub.engine.drain();
-            self.rouse_hub(key);
+        if !std::mem::replace(&mut h2.is_draining, true) {
+            h2.engine.drain();
+            self.wake_h2(key);
         }
         true
     }
 
     /// An HTTP/2 connection has ended: it says so unless it has, and what it carried ends with it.
-    pub(crate) fn close_hub(&mut self, key: Key, mut hub: Hub, close: &Close) {
+    pub(crate) fn close_h2(&mut self, key: Key, mut h2: H2Connection, close: &Close) {
         let over = match close.code {
             CloseCode::Http2Flood | CloseCode::MemoryFull => Over::Flooded(String::new()),
             CloseCode::Done | CloseCode::PeerGone | CloseCode::ShuttingDown => Over::Done,
             _ => Over::Broken(String::new()),
         };
-        hub.engine.abort(&over);
+        h2.engine.abort(&over);
         if let Some(connection) = self.connections.get_mut(key) {
             let output = self.pool.queue(&mut connection.outgoing).tail();
             let most = output.len() + LAST_WORDS_BYTES;
-            hub.engine.drive(&[], output, most, drop);
+            h2.engine.drive(&[], output, most, drop);
         }
-        self.drop_tunnels(hub);
+        self.drop_h2_streams(h2);
     }
 
     /// What an HTTP/2 connection carried ends without it.
-    pub(crate) fn drop_tunnels(&mut self, mut hub: Hub) {
-        for tunnel in std::mem::take(&mut hub.tunnels) {
-            match self.tunnels.get_mut(tunnel).map(|it| &it.end) {
+    pub(crate) fn drop_h2_streams(&mut self, mut h2: H2Connection) {
+        for h2_stream in std::mem::take(&mut h2.streams) {
+            match self.h2_streams.get_mut(h2_stream).map(|it| &it.end) {
                 Some(End::Here(record)) => {
                     let record = *record;
                     self.discard(record, CloseCode::PeerGone);
                 }
-                Some(End::There(_)) => self.end_relay(tunnel),
+                Some(End::There(_)) => self.end_remote_record(h2_stream),
                 None => {}
             }
         }

@@ -3,43 +3,43 @@
 use bytes::Bytes;
 use tiderace_base::{Key, ShardId};
 
-/// What a record takes along that a tunnel carries.
+/// What a record takes along that a stream of HTTP/2 carries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Graft {
+pub(crate) struct RemoteStreamId {
     pub(crate) home: ShardId,
-    pub(crate) tunnel: Key,
+    pub(crate) h2_stream: Key,
     pub(crate) is_duplex: bool,
 }
 
-/// What tunnels and branches tell each other; the key is the other's.
+/// What streams and remote streams tell each other; the key is the other's.
 #[derive(Debug)]
-pub(crate) enum TunnelLetter {
-    /// The record has arrived; its branch is this.
-    Bound { tunnel: Key, branch: Key },
+pub(crate) enum RemoteStreamMessage {
+    /// The record has arrived; its remote stream is this.
+    Bound { h2_stream: Key, remote_stream: Key },
     /// So many bytes have been read.
-    Taken { tunnel: Key, bytes: usize },
+    Taken { h2_stream: Key, bytes: usize },
     /// A client has logged in on the record.
-    LoggedIn { tunnel: Key },
+    LoggedIn { h2_stream: Key },
     /// These are to be sent.
-    Said { tunnel: Key, bytes: Vec<Bytes> },
+    Said { h2_stream: Key, bytes: Vec<Bytes> },
     /// Nothing follows them.
-    Finished { tunnel: Key },
+    Finished { h2_stream: Key },
     /// The record is gone.
-    Gone { tunnel: Key },
+    Gone { h2_stream: Key },
     /// These have come, and whether nothing follows.
-    Came { branch: Key, bytes: Vec<u8>, is_ended: bool },
+    Came { remote_stream: Key, bytes: Vec<u8>, is_ended: bool },
     /// So many bytes have been sent.
-    Room { branch: Key, bytes: usize },
+    Room { remote_stream: Key, bytes: usize },
     /// The stream is over.
-    Over { branch: Key },
+    Over { remote_stream: Key },
 }
 
-impl TunnelLetter {
+impl RemoteStreamMessage {
     /// The bytes it carries.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            TunnelLetter::Said { bytes, .. } => bytes.iter().map(Bytes::len).sum(),
-            TunnelLetter::Came { bytes, .. } => bytes.len(),
+            RemoteStreamMessage::Said { bytes, .. } => bytes.iter().map(Bytes::len).sum(),
+            RemoteStreamMessage::Came { bytes, .. } => bytes.len(),
             _ => 0,
         }
     }

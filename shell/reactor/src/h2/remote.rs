@@ -1,11 +1,12 @@
-//! Tunnels whose record lives on another shard, where the session is that its request is for.
+//! Remote streams: the record lives on another shard, where the session is that its request is for.
 //!
 //! A socket can move; a stream of HTTP/2 cannot leave its connection. So its record moves alone, and its
-//! bytes go by mail: the tunnel stays as a [`Relay`], the record is carried by a [`Branch`].
+//! bytes go by mail: the stream keeps a [`crate::h2::streams::RemoteRecord`] instead, and the record is
+//! carried by a [`RemoteStream`].
 //! ```text
-//!   tunnel ──Came─────────▶ branch: for its inbox       tunnel ◀─Taken──── branch: what was read of it
-//!   tunnel ◀─Said────────── branch: within its credit   tunnel ──Room────▶ branch: what was sent of it
-//!   tunnel ──Over─────────▶ branch: all is sent, or the stream is gone
+//!   stream ──Came──▶ remote stream: for its inbox       stream ◀─Taken── remote stream: what was read of it
+//!   stream ◀─Said─── remote stream: within its credit   stream ──Room──▶ remote stream: what was sent of it
+//!   stream ──Over──▶ remote stream: all is sent, or the stream is gone
 //! ```
 //! Invariants: in each direction no more is under way than the client's window, or the credit, allows;
 //! letters between two shards keep their order. A record moves so once: its answer ends the stream.
@@ -14,36 +15,40 @@ use tiderace_base::{CloseCode, Key, ShardId};
 
 use crate::connection::{Connection, Flags, Stage};
 use crate::driver::Driver;
-use crate::h2::letters::{Graft, TunnelLetter};
-use crate::h2::streams::{Branch, End, Looked};
+use crate::h2::letters::{RemoteStreamId, RemoteStreamMessage};
+use crate::h2::streams::{End, Looked, RemoteStream};
 use crate::mailbox::Letter;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Whether a record is carried by a tunnel of another shard, so that it cannot move again.
+    /// Whether a record is carried by a stream of HTTP/2 of another shard, so that it cannot move again.
     pub(crate) fn is_rooted(&self, key: Key) -> bool {
-        self.tunnels.is_branch(key)
+        self.h2_streams.is_remote(key)
     }
 
-    /// A record that a tunnel carries leaves for another shard.
-    pub(crate) fn send_by_tunnel(
+    /// A record that a stream of HTTP/2 carries leaves for another shard.
+    pub(crate) fn send_by_h2_stream(
         &mut self,
         key: Key,
         mut connection: Connection<D::Stream>,
         shard: ShardId,
     ) {
-        let Some((tunnel, is_duplex)) = self.tunnels.depart(key, shard) else {
+        let Some((h2_stream, is_duplex)) = self.h2_streams.depart(key, shard) else {
             return;
         };
         self.metrics.migrated.add(1);
         connection.armed = tiderace_base::Time::NEVER;
         connection.flags.leave_shard();
-        let graft = Graft { home: self.id, tunnel, is_duplex };
-        self.post.send(shard, Letter::Branch(Box::new(connection), graft));
+        let origin = RemoteStreamId { home: self.id, h2_stream, is_duplex };
+        self.post.send(shard, Letter::RemoteRecord(Box::new(connection), origin));
     }
 
-    /// A record comes in that a tunnel of another shard carries.
-    pub(crate) fn arrive_by_tunnel(&mut self, connection: Connection<D::Stream>, graft: Graft) {
+    /// A record comes in that a stream of HTTP/2 of another shard carries.
+    pub(crate) fn arrive_by_remote_stream(
+        &mut self,
+        connection: Connection<D::Stream>,
+        origin: RemoteStreamId,
+    ) {
         let starting = matches!(connection.stage, Stage::Starting(_));
         let seeking = matches!(connection.stage, Stage::Seeking(_));
         let gauge = connection.stage.gauge();
@@ -51,10 +56,10 @@ impl<D: Driver> Shard<D> {
         self.change_gauge(None, Some(gauge));
         let credit = CREDIT_BYTES;
         let inbox = Vec::new();
-        let branch = Branch { record, graft, inbox, is_ended: false, credit };
-        let branch = self.tunnels.graft(branch);
-        let bound = TunnelLetter::Bound { tunnel: graft.tunnel, branch };
-        self.post.send(graft.home, Letter::Tunnel(bound));
+        let remote_stream = RemoteStream { record, origin, inbox, is_ended: false, credit };
+        let remote_stream = self.h2_streams.add_remote(remote_stream);
+        let bound = RemoteStreamMessage::Bound { h2_stream: origin.h2_stream, remote_stream };
+        self.post.send(origin.home, Letter::RemoteStream(bound));
         if let Some(connection) = self.connections.get_mut(record) {
             if connection.outgoing.is_some() {
                 self.lists.write(record, &mut connection.flags);
@@ -73,71 +78,75 @@ impl<D: Driver> Shard<D> {
         self.rearm(record);
     }
 
-    /// A letter from the other end of a tunnel.
-    pub(crate) fn hear_tunnel(&mut self, from: ShardId, letter: TunnelLetter) {
+    /// A message from the other end of a remote stream.
+    pub(crate) fn receive_remote_stream(&mut self, from: ShardId, letter: RemoteStreamMessage) {
         match letter {
-            TunnelLetter::Bound { tunnel, branch } => self.bind(from, tunnel, branch),
-            TunnelLetter::Taken { tunnel, bytes } => {
-                if let Some(tunnel) = self.tunnels.get_mut(tunnel) {
-                    let released = tunnel.release(bytes);
-                    let hub = tunnel.hub;
-                    self.count_read(hub, released);
-                    self.rouse_hub(hub);
+            RemoteStreamMessage::Bound { h2_stream, remote_stream } => {
+                self.bind(from, h2_stream, remote_stream)
+            }
+            RemoteStreamMessage::Taken { h2_stream, bytes } => {
+                if let Some(h2_stream) = self.h2_streams.get_mut(h2_stream) {
+                    let released = h2_stream.release(bytes);
+                    let h2 = h2_stream.h2;
+                    self.count_read(h2, released);
+                    self.wake_h2(h2);
                 }
             }
-            TunnelLetter::LoggedIn { tunnel } => {
-                if let Some(hub) = self.tunnels.get_mut(tunnel).map(|tunnel| tunnel.hub) {
-                    self.widen_hub(hub);
+            RemoteStreamMessage::LoggedIn { h2_stream } => {
+                if let Some(h2) = self.h2_streams.get_mut(h2_stream).map(|h2_stream| h2_stream.h2) {
+                    self.widen_h2(h2);
                 }
             }
-            TunnelLetter::Said { tunnel, bytes } => {
-                if let Some(End::There(relay)) =
-                    self.tunnels.get_mut(tunnel).map(|tunnel| &mut tunnel.end)
+            RemoteStreamMessage::Said { h2_stream, bytes } => {
+                if let Some(End::There(remote)) =
+                    self.h2_streams.get_mut(h2_stream).map(|h2_stream| &mut h2_stream.end)
                 {
-                    bytes.into_iter().for_each(|block| relay.unsent.share(block));
-                    self.send_relayed(tunnel);
+                    bytes.into_iter().for_each(|block| remote.unsent.share(block));
+                    self.send_for_remote(h2_stream);
                 }
             }
-            TunnelLetter::Finished { tunnel } => {
-                if let Some(End::There(relay)) =
-                    self.tunnels.get_mut(tunnel).map(|tunnel| &mut tunnel.end)
+            RemoteStreamMessage::Finished { h2_stream } => {
+                if let Some(End::There(remote)) =
+                    self.h2_streams.get_mut(h2_stream).map(|h2_stream| &mut h2_stream.end)
                 {
-                    relay.is_finished = true;
-                    self.send_relayed(tunnel);
+                    remote.is_finished = true;
+                    self.send_for_remote(h2_stream);
                 }
             }
-            TunnelLetter::Gone { tunnel } => self.drop_relay(tunnel),
-            TunnelLetter::Came { branch, bytes, is_ended } => {
-                let Some(branch) = self.tunnels.branches.get_mut(branch) else {
+            RemoteStreamMessage::Gone { h2_stream } => self.drop_remote_record(h2_stream),
+            RemoteStreamMessage::Came { remote_stream, bytes, is_ended } => {
+                let Some(remote_stream) = self.h2_streams.remote_streams.get_mut(remote_stream)
+                else {
                     return;
                 };
-                branch.inbox.extend_from_slice(&bytes);
-                branch.is_ended |= is_ended;
-                let ends = is_ended && branch.graft.is_duplex;
-                if let Some(connection) = self.connections.get_mut(branch.record) {
+                remote_stream.inbox.extend_from_slice(&bytes);
+                remote_stream.is_ended |= is_ended;
+                let ends = is_ended && remote_stream.origin.is_duplex;
+                if let Some(connection) = self.connections.get_mut(remote_stream.record) {
                     let flags = &mut connection.flags;
                     flags.set(Flags::READABLE);
                     if ends {
                         flags.note_peer_ending();
                     }
-                    self.lists.inbox(branch.record, flags);
+                    self.lists.inbox(remote_stream.record, flags);
                 }
             }
-            TunnelLetter::Room { branch, bytes } => {
-                let Some(branch) = self.tunnels.branches.get_mut(branch) else {
+            RemoteStreamMessage::Room { remote_stream, bytes } => {
+                let Some(remote_stream) = self.h2_streams.remote_streams.get_mut(remote_stream)
+                else {
                     return;
                 };
-                branch.credit += bytes;
-                if let Some(connection) = self.connections.get_mut(branch.record) {
+                remote_stream.credit += bytes;
+                if let Some(connection) = self.connections.get_mut(remote_stream.record) {
                     connection.flags.set(Flags::WRITABLE);
                     if connection.outgoing.is_some() || connection.flags.has(Flags::BACKLOG) {
-                        self.lists.write(branch.record, &mut connection.flags);
+                        self.lists.write(remote_stream.record, &mut connection.flags);
                     }
                 }
             }
-            TunnelLetter::Over { branch } => {
-                if let Some(branch) = self.tunnels.branches.get_mut(branch) {
-                    let record = branch.record;
+            RemoteStreamMessage::Over { remote_stream } => {
+                if let Some(remote_stream) = self.h2_streams.remote_streams.get_mut(remote_stream) {
+                    let record = remote_stream.record;
                     self.discard(record, CloseCode::PeerGone);
                     self.drain_effects();
                 }
@@ -145,90 +154,99 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The record of a tunnel has arrived: what has come meanwhile follows it.
-    fn bind(&mut self, shard: ShardId, tunnel: Key, branch: Key) {
-        match self.tunnels.get_mut(tunnel).map(|tunnel| &mut tunnel.end) {
-            Some(End::There(relay)) => {
-                relay.branch = Some(branch);
-                self.relay(tunnel, Looked::Room);
+    /// The record of a stream of HTTP/2 has arrived: what has come meanwhile follows it.
+    fn bind(&mut self, shard: ShardId, h2_stream: Key, remote_stream: Key) {
+        match self.h2_streams.get_mut(h2_stream).map(|h2_stream| &mut h2_stream.end) {
+            Some(End::There(remote)) => {
+                remote.remote_stream = Some(remote_stream);
+                self.forward(h2_stream, Looked::Room);
             }
-            _ => self.post.send(shard, Letter::Tunnel(TunnelLetter::Over { branch })),
+            _ => self
+                .post
+                .send(shard, Letter::RemoteStream(RemoteStreamMessage::Over { remote_stream })),
         }
     }
 
-    /// A tunnel without its record has something, or room.
-    pub(crate) fn relay(&mut self, key: Key, looked: Looked) {
+    /// A stream of HTTP/2 without its record has something, or room.
+    pub(crate) fn forward(&mut self, key: Key, looked: Looked) {
         if looked == Looked::Reset {
-            self.end_relay(key);
-            return self.drop_relay(key);
+            self.end_remote_record(key);
+            return self.drop_remote_record(key);
         }
-        let Some(tunnel) = self.tunnels.get_mut(key) else {
+        let Some(h2_stream) = self.h2_streams.get_mut(key) else {
             return;
         };
-        let (bytes, is_ended) = match &tunnel.end {
-            End::There(relay) if relay.branch.is_some() => tunnel.take_inbox(),
+        let (bytes, is_ended) = match &h2_stream.end {
+            End::There(remote) if remote.remote_stream.is_some() => h2_stream.take_inbox(),
             _ => (Vec::new(), false),
         };
-        let End::There(relay) = &mut tunnel.end else { return };
-        if let Some(branch) = relay.branch {
-            let shard = relay.shard;
-            let is_news = is_ended && !std::mem::replace(&mut relay.is_told, is_ended);
+        let End::There(remote) = &mut h2_stream.end else { return };
+        if let Some(remote_stream) = remote.remote_stream {
+            let shard = remote.shard;
+            let is_news = is_ended && !std::mem::replace(&mut remote.is_told, is_ended);
             if !bytes.is_empty() || is_news {
-                let letter = TunnelLetter::Came { branch, bytes, is_ended };
-                self.post.send(shard, Letter::Tunnel(letter));
+                let letter = RemoteStreamMessage::Came { remote_stream, bytes, is_ended };
+                self.post.send(shard, Letter::RemoteStream(letter));
             }
         }
-        self.send_relayed(key);
+        self.send_for_remote(key);
     }
 
-    /// Sends what the record of a tunnel has said, as far as the client's window allows.
-    fn send_relayed(&mut self, key: Key) {
-        let Some(tunnel) = self.tunnels.get_mut(key) else {
+    /// Sends what the record of a stream of HTTP/2 has said, as far as the client's window allows.
+    fn send_for_remote(&mut self, key: Key) {
+        let Some(h2_stream) = self.h2_streams.get_mut(key) else {
             return;
         };
-        let hub = tunnel.hub;
-        let End::There(relay) = &mut tunnel.end else { return };
-        let mut unsent = std::mem::take(&mut relay.unsent);
-        let (shard, branch, is_finished) = (relay.shard, relay.branch, relay.is_finished);
+        let h2 = h2_stream.h2;
+        let End::There(remote) = &mut h2_stream.end else { return };
+        let mut unsent = std::mem::take(&mut remote.unsent);
+        let (shard, remote_stream, is_finished) =
+            (remote.shard, remote.remote_stream, remote.is_finished);
         let before = unsent.len();
-        let sent = tunnel.send(&mut unsent);
+        let sent = h2_stream.send(&mut unsent);
         let (count, is_done) = (before - unsent.len(), unsent.is_empty());
-        if let End::There(relay) = &mut tunnel.end {
-            relay.unsent = unsent;
+        if let End::There(remote) = &mut h2_stream.end {
+            remote.unsent = unsent;
         }
         if is_done && is_finished {
-            tunnel.finish();
+            h2_stream.finish();
         }
-        self.rouse_hub(hub);
-        let Some(branch) = branch else { return };
+        self.wake_h2(h2);
+        let Some(remote_stream) = remote_stream else { return };
         if sent.is_err() || is_done && is_finished {
-            self.post.send(shard, Letter::Tunnel(TunnelLetter::Over { branch }));
-            self.drop_relay(key);
+            self.post
+                .send(shard, Letter::RemoteStream(RemoteStreamMessage::Over { remote_stream }));
+            self.drop_remote_record(key);
         } else if count > 0 {
-            self.post.send(shard, Letter::Tunnel(TunnelLetter::Room { branch, bytes: count }));
+            self.post.send(
+                shard,
+                Letter::RemoteStream(RemoteStreamMessage::Room { remote_stream, bytes: count }),
+            );
         }
     }
 
-    /// The stream of a tunnel is gone: its record hears so.
-    pub(crate) fn end_relay(&mut self, key: Key) {
-        if let Some(End::There(relay)) = self.tunnels.get_mut(key).map(|tunnel| &tunnel.end)
-            && let Some(branch) = relay.branch
+    /// A stream is gone: its record on another shard hears so.
+    pub(crate) fn end_remote_record(&mut self, key: Key) {
+        if let Some(End::There(remote)) =
+            self.h2_streams.get_mut(key).map(|h2_stream| &h2_stream.end)
+            && let Some(remote_stream) = remote.remote_stream
         {
-            let shard = relay.shard;
-            self.post.send(shard, Letter::Tunnel(TunnelLetter::Over { branch }));
+            let shard = remote.shard;
+            self.post
+                .send(shard, Letter::RemoteStream(RemoteStreamMessage::Over { remote_stream }));
         }
     }
 
-    /// A tunnel without its record goes.
-    pub(crate) fn drop_relay(&mut self, key: Key) {
-        if let Some(tunnel) = self.tunnels.remove(key) {
+    /// A stream of HTTP/2 without its record goes.
+    pub(crate) fn drop_remote_record(&mut self, key: Key) {
+        if let Some(h2_stream) = self.h2_streams.remove(key) {
             self.metrics.http2_streams.sub(1);
-            self.count_unsent(tunnel.hub, tunnel.counted, 0);
-            self.count_read(tunnel.hub, tunnel.owed());
-            self.leave_hub(tunnel.hub, tunnel.place);
+            self.count_unsent(h2_stream.h2, h2_stream.counted, 0);
+            self.count_read(h2_stream.h2, h2_stream.owed());
+            self.leave_h2(h2_stream.h2, h2_stream.place);
         }
     }
 }
 
-/// What a record may have under way to its tunnel.
+/// What a record may have under way to its stream.
 const CREDIT_BYTES: usize = 64 * 1024;

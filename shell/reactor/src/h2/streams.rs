@@ -8,15 +8,15 @@ use tiderace_base::{Key, ShardId, Slab};
 use tiderace_http2::{AnswerReader, AnswerStep, Body, Received, Stream};
 use tiderace_wire::OutQueue;
 
-use crate::h2::letters::{Graft, TunnelLetter};
+use crate::h2::letters::{RemoteStreamId, RemoteStreamMessage};
 use crate::mailbox::{Letter, Post};
 
-/// The tunnels of a shard.
+/// The streams of HTTP/2 of a shard.
 #[derive(Debug, Default)]
-pub(crate) struct Tunnels {
-    pub(crate) slab: Slab<Tunnel>,
-    /// The ends, here, of tunnels of other shards.
-    pub(crate) branches: Slab<Branch>,
+pub(crate) struct H2Streams {
+    pub(crate) slab: Slab<H2Stream>,
+    /// The ends, here, of streams of other shards.
+    pub(crate) remote_streams: Slab<RemoteStream>,
     /// By the slot of the record that each carries.
     pub(crate) places: HashMap<u32, Place>,
 }
@@ -24,40 +24,40 @@ pub(crate) struct Tunnels {
 /// What carries a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    Tunnel(Key),
-    Branch(Key),
+    H2Stream(Key),
+    RemoteStream(Key),
 }
 
 /// One stream of an HTTP/2 connection.
 #[derive(Debug)]
-pub(crate) struct Tunnel {
+pub(crate) struct H2Stream {
     /// The record that it carries, or where that went.
     pub(crate) end: End,
     /// What has come and was not read.
     pub(crate) inbox: Vec<u8>,
     /// Bytes of the client's window that are to be given back when the inbox is read.
     pub(crate) owed: usize,
-    /// Bytes of its record's queue that the hub counts.
+    /// Bytes of its record's queue that the HTTP/2 connection counts.
     pub(crate) counted: usize,
     /// Whether the client has said all.
     pub(crate) is_ended: bool,
     /// Whether that is an end for the record: that of a request is none.
     pub(crate) is_duplex: bool,
-    /// The record of the HTTP/2 connection, and the place among its tunnels.
-    pub(crate) hub: Key,
+    /// The record of the HTTP/2 connection, and the place among its streams.
+    pub(crate) h2: Key,
     pub(crate) place: usize,
     pub(crate) body: Body,
     pub(crate) stream: Stream,
     pub(crate) answer: AnswerReader,
 }
 
-/// Where a tunnel leads.
+/// Where a stream of HTTP/2 leads.
 #[derive(Debug)]
 pub(crate) enum End {
     /// To a record of this shard.
     Here(Key),
     /// To one of another shard.
-    There(Box<Relay>),
+    There(Box<RemoteRecord>),
 }
 
 /// What a stream is to its record.
@@ -70,86 +70,86 @@ pub(crate) struct Beginning {
     pub(crate) answer: AnswerReader,
 }
 
-impl Tunnels {
+impl H2Streams {
     pub(crate) fn open(
         &mut self,
         record: Key,
-        hub: (Key, usize),
+        h2: (Key, usize),
         stream: Stream,
         beginning: Beginning,
     ) -> Key {
         let Beginning { head, is_duplex, body, answer } = beginning;
-        let (hub, place) = hub;
-        let tunnel = Tunnel {
+        let (h2, place) = h2;
+        let h2_stream = H2Stream {
             end: End::Here(record),
             inbox: head,
             owed: 0,
             counted: 0,
             is_ended: false,
             is_duplex,
-            hub,
+            h2,
             place,
             body,
             stream,
             answer,
         };
-        let key = self.slab.insert(tunnel);
-        self.places.insert(record.slot, Place::Tunnel(key));
+        let key = self.slab.insert(h2_stream);
+        self.places.insert(record.slot, Place::H2Stream(key));
         key
     }
 
-    /// A record has come whose tunnel is another shard's.
-    pub(crate) fn graft(&mut self, branch: Branch) -> Key {
-        let slot = branch.record.slot;
-        let key = self.branches.insert(branch);
-        self.places.insert(slot, Place::Branch(key));
+    /// A record has come whose stream is another shard's.
+    pub(crate) fn add_remote(&mut self, remote_stream: RemoteStream) -> Key {
+        let slot = remote_stream.record.slot;
+        let key = self.remote_streams.insert(remote_stream);
+        self.places.insert(slot, Place::RemoteStream(key));
         key
     }
 
-    /// A record leaves for another shard; its tunnel, unless that is another shard's.
+    /// A record leaves for another shard; its stream, unless that is another shard's.
     pub(crate) fn depart(&mut self, record: Key, shard: ShardId) -> Option<(Key, bool)> {
-        let Some(Place::Tunnel(key)) = self.places.get(&record.slot).copied() else {
+        let Some(Place::H2Stream(key)) = self.places.get(&record.slot).copied() else {
             return None;
         };
-        let tunnel = self.slab.get_mut(key)?;
-        tunnel.end = End::There(Box::new(Relay::new(shard)));
+        let h2_stream = self.slab.get_mut(key)?;
+        h2_stream.end = End::There(Box::new(RemoteRecord::new(shard)));
         self.places.remove(&record.slot);
-        Some((key, tunnel.is_duplex))
+        Some((key, h2_stream.is_duplex))
     }
 
-    /// The connection of a record's tunnel, if it is of this shard.
-    pub(crate) fn hub_of(&mut self, record: Key) -> Option<Key> {
+    /// The connection of a record's stream, if it is of this shard.
+    pub(crate) fn h2_connection_of(&mut self, record: Key) -> Option<Key> {
         match self.of(record)? {
-            Carrier::Tunnel(tunnel) => Some(tunnel.hub),
-            Carrier::Branch(_) => None,
+            Carrier::H2Stream(h2_stream) => Some(h2_stream.h2),
+            Carrier::RemoteStream(_) => None,
         }
     }
 
-    /// A client has logged in on a record whose tunnel is another shard's: that shard hears of it.
+    /// A client has logged in on a record whose stream is another shard's: that shard hears of it.
     pub(crate) fn tell_login<S>(&mut self, record: Key, post: &mut Post<S>) {
-        if let Some(Carrier::Branch(branch)) = self.of(record) {
-            branch.tell_login(post);
+        if let Some(Carrier::RemoteStream(remote_stream)) = self.of(record) {
+            remote_stream.tell_login(post);
         }
     }
 
-    /// Whether a record's tunnel is another shard's.
-    pub(crate) fn is_branch(&self, record: Key) -> bool {
-        matches!(self.places.get(&record.slot), Some(Place::Branch(_)))
+    /// Whether a record's stream is another shard's.
+    pub(crate) fn is_remote(&self, record: Key) -> bool {
+        matches!(self.places.get(&record.slot), Some(Place::RemoteStream(_)))
     }
 
-    pub(crate) fn remove(&mut self, tunnel: Key) -> Option<Tunnel> {
-        self.slab.remove(tunnel)
+    pub(crate) fn remove(&mut self, h2_stream: Key) -> Option<H2Stream> {
+        self.slab.remove(h2_stream)
     }
 
-    pub(crate) fn get_mut(&mut self, tunnel: Key) -> Option<&mut Tunnel> {
-        self.slab.get_mut(tunnel)
+    pub(crate) fn get_mut(&mut self, h2_stream: Key) -> Option<&mut H2Stream> {
+        self.slab.get_mut(h2_stream)
     }
 
-    /// The tunnel that carries a record.
+    /// The stream that carries a record.
     pub(crate) fn of(&mut self, record: Key) -> Option<Carrier<'_>> {
         match *self.places.get(&record.slot)? {
-            Place::Tunnel(key) => self.slab.get_mut(key).map(Carrier::Tunnel),
-            Place::Branch(key) => self.branches.get_mut(key).map(Carrier::Branch),
+            Place::H2Stream(key) => self.slab.get_mut(key).map(Carrier::H2Stream),
+            Place::RemoteStream(key) => self.remote_streams.get_mut(key).map(Carrier::RemoteStream),
         }
     }
 
@@ -159,17 +159,19 @@ impl Tunnels {
             self.places.insert(to.slot, place);
         }
         match self.of(to) {
-            Some(Carrier::Tunnel(tunnel)) => tunnel.end = End::Here(to),
-            Some(Carrier::Branch(branch)) => branch.record = to,
+            Some(Carrier::H2Stream(h2_stream)) => h2_stream.end = End::Here(to),
+            Some(Carrier::RemoteStream(remote_stream)) => remote_stream.record = to,
             None => {}
         }
     }
 
     pub(crate) fn take(&mut self, record: Key) -> Taken {
         match self.places.remove(&record.slot) {
-            Some(Place::Tunnel(key)) => self.slab.remove(key).map_or(Taken::Nothing, Taken::Tunnel),
-            Some(Place::Branch(key)) => {
-                self.branches.remove(key).map_or(Taken::Nothing, Taken::Branch)
+            Some(Place::H2Stream(key)) => {
+                self.slab.remove(key).map_or(Taken::Nothing, Taken::H2Stream)
+            }
+            Some(Place::RemoteStream(key)) => {
+                self.remote_streams.remove(key).map_or(Taken::Nothing, Taken::RemoteStream)
             }
             None => Taken::Nothing,
         }
@@ -178,18 +180,18 @@ impl Tunnels {
 
 /// What carries a record, to be worked with.
 pub(crate) enum Carrier<'a> {
-    Tunnel(&'a mut Tunnel),
-    Branch(&'a mut Branch),
+    H2Stream(&'a mut H2Stream),
+    RemoteStream(&'a mut RemoteStream),
 }
 
 /// What carried a record.
 pub(crate) enum Taken {
-    Tunnel(Tunnel),
-    Branch(Branch),
+    H2Stream(H2Stream),
+    RemoteStream(RemoteStream),
     Nothing,
 }
 
-impl Tunnel {
+impl H2Stream {
     /// Takes out what has come. Says whether the record has something to read, or has lost its stream.
     pub(crate) fn look(&mut self) -> Looked {
         if !self.stream.has_rung() {
@@ -321,12 +323,12 @@ pub(crate) enum Broken {
     Answer,
 }
 
-/// The near end: what a tunnel is without its record.
+/// The near end: what a stream of HTTP/2 is without its record.
 #[derive(Debug)]
-pub(crate) struct Relay {
+pub(crate) struct RemoteRecord {
     pub(crate) shard: ShardId,
     /// Where the record is, when that is known.
-    pub(crate) branch: Option<Key>,
+    pub(crate) remote_stream: Option<Key>,
     /// What the record has said and the client's window does not allow yet.
     pub(crate) unsent: OutQueue,
     /// Whether the record has said all.
@@ -335,30 +337,36 @@ pub(crate) struct Relay {
     pub(crate) is_told: bool,
 }
 
-impl Relay {
-    pub(crate) fn new(shard: ShardId) -> Relay {
-        Relay { shard, branch: None, unsent: OutQueue::new(), is_finished: false, is_told: false }
+impl RemoteRecord {
+    pub(crate) fn new(shard: ShardId) -> RemoteRecord {
+        RemoteRecord {
+            shard,
+            remote_stream: None,
+            unsent: OutQueue::new(),
+            is_finished: false,
+            is_told: false,
+        }
     }
 }
 
-/// The far end: what carries a record away from its tunnel.
+/// The far end: what carries a record away from its stream.
 #[derive(Debug)]
-pub(crate) struct Branch {
+pub(crate) struct RemoteStream {
     pub(crate) record: Key,
-    pub(crate) graft: Graft,
+    pub(crate) origin: RemoteStreamId,
     pub(crate) inbox: Vec<u8>,
     pub(crate) is_ended: bool,
-    /// Bytes that may be under way to the tunnel.
+    /// Bytes that may be under way to the stream.
     pub(crate) credit: usize,
 }
 
-impl Branch {
+impl RemoteStream {
     /// Fills `space` with what has come.
     pub(crate) fn read<S>(&mut self, space: &mut [u8], post: &mut Post<S>) -> io::Result<usize> {
-        let count = read_inbox(&mut self.inbox, self.is_ended && self.graft.is_duplex, space)?;
-        let tunnel = self.graft.tunnel;
+        let count = read_inbox(&mut self.inbox, self.is_ended && self.origin.is_duplex, space)?;
+        let h2_stream = self.origin.h2_stream;
         if count > 0 {
-            self.tell(TunnelLetter::Taken { tunnel, bytes: count }, post);
+            self.tell(RemoteStreamMessage::Taken { h2_stream, bytes: count }, post);
         }
         Ok(count)
     }
@@ -371,30 +379,30 @@ impl Branch {
             self.credit -= block.len();
             bytes.push(block);
         }
-        let tunnel = self.graft.tunnel;
+        let h2_stream = self.origin.h2_stream;
         if !bytes.is_empty() {
-            self.tell(TunnelLetter::Said { tunnel, bytes }, post);
+            self.tell(RemoteStreamMessage::Said { h2_stream, bytes }, post);
         }
         queue.is_empty()
     }
 
     /// Nothing more will be sent.
     pub(crate) fn finish<S>(&mut self, post: &mut Post<S>) {
-        self.tell(TunnelLetter::Finished { tunnel: self.graft.tunnel }, post);
+        self.tell(RemoteStreamMessage::Finished { h2_stream: self.origin.h2_stream }, post);
     }
 
     /// A client has logged in.
     pub(crate) fn tell_login<S>(&self, post: &mut Post<S>) {
-        self.tell(TunnelLetter::LoggedIn { tunnel: self.graft.tunnel }, post);
+        self.tell(RemoteStreamMessage::LoggedIn { h2_stream: self.origin.h2_stream }, post);
     }
 
     /// The record has gone.
     pub(crate) fn leave<S>(self, post: &mut Post<S>) {
-        self.tell(TunnelLetter::Gone { tunnel: self.graft.tunnel }, post);
+        self.tell(RemoteStreamMessage::Gone { h2_stream: self.origin.h2_stream }, post);
     }
 
-    pub(crate) fn tell<S>(&self, letter: TunnelLetter, post: &mut Post<S>) {
-        post.send(self.graft.home, Letter::Tunnel(letter));
+    pub(crate) fn tell<S>(&self, letter: RemoteStreamMessage, post: &mut Post<S>) {
+        post.send(self.origin.home, Letter::RemoteStream(letter));
     }
 }
 

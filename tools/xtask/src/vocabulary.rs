@@ -1,0 +1,114 @@
+//! Private words that were replaced by those of the field do not come back.
+//!
+//! Relies on identifiers made of words, in snake case or camel case. Comments count as code does. The glossary
+//! says what the words of the field mean, and what they were called here before.
+
+use crate::{Finding, Tree, shape};
+
+/// A word that was replaced.
+struct Replaced {
+    /// Where it is replaced: the beginning of paths.
+    folder: &'static str,
+    /// The word, in lower case and without a plural.
+    word: &'static str,
+    /// What stands in its place.
+    now: &'static str,
+}
+
+/// The only file in which these words stand.
+const HERE: &str = "tools/xtask/src/vocabulary.rs";
+const REACTOR: &str = "shell/reactor/src/";
+
+/// Every word that was replaced, and where.
+const REPLACED: &[Replaced] = &[
+    Replaced { folder: REACTOR, word: "wishes", now: "SessionActions" },
+    Replaced { folder: REACTOR, word: "hub", now: "H2Connection" },
+    Replaced { folder: REACTOR, word: "tunnel", now: "H2Stream" },
+    Replaced { folder: REACTOR, word: "branch", now: "RemoteStream" },
+    Replaced { folder: REACTOR, word: "graft", now: "RemoteStreamId" },
+    Replaced { folder: REACTOR, word: "relay", now: "RemoteRecord" },
+];
+
+/// Identifiers that have such a word in them for a reason: clients know them.
+const ALLOWED: &[&str] = &["AliasTaken", "BadAlias"];
+
+/// Every use of a word that was replaced.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in shape::sources(tree) {
+        let rows: Vec<&Replaced> =
+            REPLACED.iter().filter(|row| file.path.starts_with(row.folder)).collect();
+        if rows.is_empty() || file.path == HERE {
+            continue;
+        }
+        for (index, line) in file.text.lines().enumerate() {
+            for row in &rows {
+                if uses(line, row.word) {
+                    findings.push(Finding::at_line(
+                        &file.path,
+                        index + 1,
+                        format!("`{}` is called {} now", row.word, row.now),
+                        "use the word of the field; GLOSSARY.md has it",
+                    ));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a line has an identifier with that word in it, or its plural.
+fn uses(line: &str, word: &str) -> bool {
+    let identifiers = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let has = |identifier: &str| {
+        words(identifier).any(|found| {
+            let found = found.to_lowercase();
+            let rest = found.strip_prefix(word);
+            rest.is_some_and(|rest| matches!(rest, "" | "s" | "es"))
+        })
+    };
+    identifiers.filter(|identifier| !ALLOWED.contains(identifier)).any(has)
+}
+
+/// The words of an identifier.
+fn words(identifier: &str) -> impl Iterator<Item = &str> {
+    identifier.split('_').flat_map(|part| {
+        let mut starts: Vec<usize> = vec![0];
+        let mut before = None;
+        for (at, c) in part.char_indices() {
+            if c.is_uppercase() && before.is_some_and(char::is_lowercase) {
+                starts.push(at);
+            }
+            before = Some(c);
+        }
+        let ends: Vec<usize> = starts.iter().skip(1).copied().chain([part.len()]).collect();
+        starts.into_iter().zip(ends).filter_map(|(start, end)| part.get(start..end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_in_identifiers_and_comments_and_nowhere_else() {
+        for (line, expected) in [
+            ("fn rouse_hub(key: Key)", true),
+            ("// two hubs", true),
+            ("struct HubKey;", true),
+            ("let github = thub;", false),
+            ("MY_HUB", true),
+        ] {
+            assert_eq!(uses(line, "hub"), expected, "{line}");
+        }
+        assert!(!uses("CloseCode::AliasTaken", "alias") && uses("let alias = 1;", "alias"));
+    }
+
+    #[test]
+    fn a_word_that_comes_back_is_refused_where_it_was_replaced() {
+        let bad = Tree::of(&[("shell/reactor/src/a.rs", "//! A.\nstruct Wishes;\n")]);
+        assert_eq!(check(&bad).len(), 1);
+        let elsewhere = Tree::of(&[("protocols/a/src/a.rs", "//! A.\nstruct Wishes;\n")]);
+        assert_eq!(check(&elsewhere).len(), 0);
+    }
+}
