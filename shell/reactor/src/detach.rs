@@ -44,7 +44,7 @@ impl<D: Driver> Shard<D> {
         let Some(live) = connection.live().filter(|live| live.may_detach()) else { return false };
         let Some(principal) = self.broker.principal_name(live.id) else { return false };
         let limits = &self.shared.options.detached;
-        if !self.detached.admits(&principal, limits, self.shared.doors.len())
+        if !self.detached.admits(&principal, limits, self.shared.wakers.len())
             || !self.shared.admit_carried(peer.address())
         {
             self.metrics.detach_refused.add(1);
@@ -124,7 +124,7 @@ impl<D: Driver> Shard<D> {
         if !self.detached.is_sweep_due(self.now.time, SWEEP) {
             return;
         }
-        let shards = self.shared.doors.len().max(1);
+        let shards = self.shared.wakers.len().max(1);
         let most = self.shared.options.detached.bytes_max.div_ceil(shards);
         let mut held = Vec::new();
         for key in self.detached.keys() {

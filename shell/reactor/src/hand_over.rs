@@ -93,7 +93,7 @@ impl<D: Driver> Shard<D> {
             return self.begin_unknown(key);
         };
         seeking.ticket = ticket;
-        if ticket.shard == self.id || ticket.shard.index() >= self.shared.doors.len() {
+        if ticket.shard == self.id || ticket.shard.index() >= self.shared.wakers.len() {
             return self.seek(key);
         }
         if self.is_rooted(key) {

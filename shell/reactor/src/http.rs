@@ -132,7 +132,7 @@ impl<D: Driver> Shard<D> {
             .find_map(|(known, index)| Some((index, (known.http.as_ref()?.route)(&request)?)));
         match face {
             Some((_, Route::Session(ticket)))
-                if ticket.shard != self.id && ticket.shard.index() < self.shared.doors.len() =>
+                if ticket.shard != self.id && ticket.shard.index() < self.shared.wakers.len() =>
             {
                 Self::leave_for(ticket.shard)
             }

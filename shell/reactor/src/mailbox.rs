@@ -15,7 +15,7 @@ use crate::client_session_ids::AliasMail;
 use crate::connection::Connection;
 use crate::h2::letters::{RemoteStreamId, RemoteStreamMessage};
 use crate::tls_sessions::Secured;
-use crate::waker::Door;
+use crate::waker::Waker;
 
 /// What one shard sends another.
 pub(crate) enum Letter<S> {
@@ -66,11 +66,11 @@ type Batch<S> = Vec<Letter<S>>;
 /// One shard's rings, to and from every other.
 pub(crate) struct Post<S> {
     me: ShardId,
-    doors: Arc<[Door]>,
+    wakers: Arc<[Waker]>,
     incoming: Vec<Option<Consumer<Batch<S>>>>,
     outgoing: Vec<Option<Producer<Batch<S>>>>,
     unsent: Vec<Batch<S>>,
-    /// Bytes of `unsent` that the receivers' doors do not count yet.
+    /// Bytes of `unsent` that the receivers' wakers do not count yet.
     uncounted: Vec<usize>,
     /// Whether any batch of `unsent` is not empty.
     pending: bool,
@@ -80,12 +80,12 @@ pub(crate) struct Post<S> {
 
 impl<S> Post<S> {
     /// The rings of a whole node, one value per shard.
-    pub(crate) fn network(doors: &Arc<[Door]>) -> Vec<Post<S>> {
-        let shards = doors.len();
+    pub(crate) fn network(wakers: &Arc<[Waker]>) -> Vec<Post<S>> {
+        let shards = wakers.len();
         let mut posts: Vec<Post<S>> = (0..shards)
             .map(|shard| Post {
                 me: ShardId(shard as u16),
-                doors: Arc::clone(doors),
+                wakers: Arc::clone(wakers),
                 incoming: (0..shards).map(|_| None).collect(),
                 outgoing: (0..shards).map(|_| None).collect(),
                 unsent: (0..shards).map(|_| Vec::new()).collect(),
@@ -109,8 +109,8 @@ impl<S> Post<S> {
     }
 
     /// The way into this shard.
-    pub(crate) fn door(&self) -> Option<&Door> {
-        self.doors.get(self.me.index())
+    pub(crate) fn waker(&self) -> Option<&Waker> {
+        self.wakers.get(self.me.index())
     }
 
     /// Keeps a letter for the next [`Post::flush`].
@@ -128,8 +128,8 @@ impl<S> Post<S> {
 
     /// A turn begins: counts anew what is under way.
     pub(crate) fn begin_turn(&mut self) {
-        let all = self.doors.iter().map(|door| door.under_way());
-        self.bytes = all.sum::<usize>() / self.doors.len().max(1);
+        let all = self.wakers.iter().map(|waker| waker.under_way());
+        self.bytes = all.sum::<usize>() / self.wakers.len().max(1);
     }
 
     /// Bytes of letters on their way: this shard's part of those of all when the turn began, and those it
@@ -145,8 +145,8 @@ impl<S> Post<S> {
         }
         self.pending = false;
         let unsent = self.unsent.iter_mut().zip(&mut self.uncounted);
-        for (((batch, uncounted), door), ring) in
-            unsent.zip(self.doors.iter()).zip(&mut self.outgoing)
+        for (((batch, uncounted), waker), ring) in
+            unsent.zip(self.wakers.iter()).zip(&mut self.outgoing)
         {
             let weight = std::mem::take(uncounted);
             let Some(ring) = ring else {
@@ -159,23 +159,23 @@ impl<S> Post<S> {
             if ring.is_abandoned() {
                 // The shard is gone for good, and its connections with it.
                 batch.clear();
-                door.forget_mail();
+                waker.forget_mail();
                 continue;
             }
             // Before the push, or the receiver could take away what was not counted yet.
-            door.count_mail(weight);
+            waker.count_mail(weight);
             if let Err(PushError::Full(kept)) = ring.push(std::mem::take(batch)) {
                 *batch = kept;
                 self.pending = true;
             }
-            door.rouse();
+            waker.wake();
         }
         !self.pending
     }
 
     /// Whether some shard has so much mail to handle that none should read.
     pub(crate) fn is_behind(&self) -> bool {
-        self.doors.iter().any(|door| door.under_way() > UNDER_WAY_BYTES_MAX)
+        self.wakers.iter().any(|waker| waker.under_way() > UNDER_WAY_BYTES_MAX)
     }
 
     /// Letters kept for the next [`Post::flush`].
@@ -206,37 +206,37 @@ impl<S> Post<S> {
     /// Letters of so many bytes have been handled: those who waited for that may read again, while
     /// this shard is still busy with the rest.
     pub(crate) fn handled(&self, weight: usize) {
-        let Some(door) = self.door().filter(|_| weight > 0) else {
+        let Some(waker) = self.waker().filter(|_| weight > 0) else {
             return;
         };
-        let before = door.uncount_mail(weight);
+        let before = waker.uncount_mail(weight);
         if before > UNDER_WAY_BYTES_LOW && before - weight <= UNDER_WAY_BYTES_LOW {
-            for other in self.doors.iter() {
-                other.rouse();
+            for other in self.wakers.iter() {
+                other.wake();
             }
         }
     }
 
     /// Announces that the shard will sleep; false if there is something to do after all.
     /// `reads_wait` says that it would read if no shard were behind.
-    pub(crate) fn doze(&self, reads_wait: bool) -> bool {
-        let Some(door) = self.door() else {
+    pub(crate) fn park(&self, reads_wait: bool) -> bool {
+        let Some(waker) = self.waker() else {
             return true;
         };
-        door.doze();
+        waker.park();
         !self.has_mail() && (!reads_wait || self.is_behind())
     }
 
     /// Whether mail or notices wait.
     pub(crate) fn has_mail(&self) -> bool {
-        self.door().is_some_and(|door| door.has_notices())
+        self.waker().is_some_and(|waker| waker.has_notices())
             || self.incoming.iter().flatten().any(|ring| !ring.is_empty())
     }
 
-    /// Ends [`Post::doze`].
-    pub(crate) fn rise(&self) {
-        if let Some(door) = self.door() {
-            door.rise();
+    /// Ends [`Post::park`].
+    pub(crate) fn unpark(&self) {
+        if let Some(waker) = self.waker() {
+            waker.unpark();
         }
     }
 }
@@ -277,8 +277,8 @@ mod tests {
 
     fn network(shards: usize) -> (Vec<Post<usize>>, Vec<Arc<Bell>>) {
         let bells: Vec<Arc<Bell>> = (0..shards).map(|_| Arc::default()).collect();
-        let doors = bells.iter().map(|bell| Door::new(Arc::new(Arc::clone(bell)))).collect();
-        (Post::network(&doors), bells)
+        let wakers = bells.iter().map(|bell| Waker::new(Arc::new(Arc::clone(bell)))).collect();
+        (Post::network(&wakers), bells)
     }
 
     fn letter(number: usize) -> Letter<usize> {
@@ -333,16 +333,16 @@ mod tests {
         posts[0].send(ShardId(2), letter(1));
         posts[0].flush();
         assert_eq!(rung(), 0, "it is awake");
-        assert!(!posts[2].doze(false), "there is mail");
-        posts[2].rise();
+        assert!(!posts[2].park(false), "there is mail");
+        posts[2].unpark();
         assert_eq!(numbers(&mut posts[2]), [(0, 1)]);
-        assert!(posts[2].doze(false));
+        assert!(posts[2].park(false));
         for from in [0, 1, 0] {
             posts[from].send(ShardId(2), letter(from));
             posts[from].flush();
         }
         assert_eq!(rung(), 1);
-        posts[2].rise();
+        posts[2].unpark();
         assert_eq!(numbers(&mut posts[2]), [(0, 0), (0, 0), (1, 1)]);
     }
 
@@ -356,31 +356,31 @@ mod tests {
         }
         assert!(posts[1].flush());
         assert!(posts[0].is_behind());
-        assert!(posts[0].doze(true), "it waits for shard 2");
+        assert!(posts[0].park(true), "it waits for shard 2");
         let weight = numbers(&mut posts[2]).len() * LETTER_BYTES;
         posts[2].handled(weight / 4);
         assert_eq!(rung(0), 0, "not before enough is handled");
         posts[2].handled(weight / 2);
         assert_eq!(rung(0), 1);
-        posts[0].rise();
+        posts[0].unpark();
         assert!(!posts[0].is_behind());
-        assert!(!posts[0].doze(true), "it reads now");
-        assert!(posts[0].doze(false));
+        assert!(!posts[0].park(true), "it reads now");
+        assert!(posts[0].park(false));
     }
 
     #[test]
     fn a_login_is_answered_once_even_if_forgotten() {
         let (posts, _) = network(1);
         let session = SessionId { shard: ShardId(0), slot: 1, generation: 2 };
-        let door = posts[0].door().unwrap();
-        Answer::new(session, Arc::clone(&posts[0].doors)).send(Ok(Principal::anonymous()));
-        drop(Answer::new(session, Arc::clone(&posts[0].doors)));
-        let notices = door.take_notices();
+        let waker = posts[0].waker().unwrap();
+        Answer::new(session, Arc::clone(&posts[0].wakers)).send(Ok(Principal::anonymous()));
+        drop(Answer::new(session, Arc::clone(&posts[0].wakers)));
+        let notices = waker.take_notices();
         let accepted: Vec<bool> = notices
             .iter()
             .map(|notice| matches!(notice, Notice::Verified { result: Ok(_), .. }))
             .collect();
         assert_eq!(accepted, [true, false]);
-        assert!(door.take_notices().is_empty());
+        assert!(waker.take_notices().is_empty());
     }
 }

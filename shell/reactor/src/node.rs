@@ -23,7 +23,7 @@ use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::sniff::Pin;
 use crate::turn::Turn;
-use crate::waker::{Door, Notice};
+use crate::waker::{Notice, Waker};
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ pub struct NodeControl {
 
 impl std::fmt::Debug for NodeControl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shards = self.shared.doors.len();
+        let shards = self.shared.wakers.len();
         f.debug_struct("NodeControl").field("shards", &shards).finish_non_exhaustive()
     }
 }
@@ -99,8 +99,8 @@ impl NodeControl {
     /// what they have. Changes nothing for a node without TLS.
     pub fn secure(&self, settings: &tiderace_tls::Settings) {
         if self.shared.options.tls.is_some() {
-            for door in self.shared.doors.iter() {
-                door.notify(Notice::Secure(settings.clone()));
+            for waker in self.shared.wakers.iter() {
+                waker.notify(Notice::Secure(settings.clone()));
             }
         }
     }
@@ -108,8 +108,8 @@ impl NodeControl {
     /// Stops accepting, says goodbye to every client, writes what is left and ends the shards, all
     /// within `grace`. Returns at once; later calls change nothing.
     pub fn shutdown(&self, grace: Span) {
-        for door in self.shared.doors.iter() {
-            door.notify(Notice::Shutdown(grace));
+        for waker in self.shared.wakers.iter() {
+            waker.notify(Notice::Shutdown(grace));
         }
     }
 }
@@ -231,9 +231,9 @@ fn assemble<D: Driver>(
 ) -> (Arc<Shared>, Vec<Post<D::Stream>>) {
     // One number of shards, or destinations would have homes that do not exist.
     Arc::make_mut(&mut services.broker).shards = options.shards;
-    let doors: Arc<[Door]> = wakes.into_iter().map(Door::new).collect();
-    let posts = Post::network(&doors);
-    (Arc::new(Shared::new(options, services, pins, doors)), posts)
+    let wakers: Arc<[Waker]> = wakes.into_iter().map(Waker::new).collect();
+    let posts = Post::network(&wakers);
+    (Arc::new(Shared::new(options, services, pins, wakers)), posts)
 }
 
 fn pins(options: &Options, services: &Services) -> Result<Vec<Pin>, SpawnError> {

@@ -43,7 +43,7 @@ impl<D: Driver> Shard<D> {
     fn read_round(&mut self) -> bool {
         let mut list = std::mem::take(&mut self.lists.read);
         let mut buffer = self.spare.take_read_buffer();
-        let mut budget = turn_read_bytes(self.shared.doors.len());
+        let mut budget = turn_read_bytes(self.shared.wakers.len());
         let most = READ_BYTES.min(budget);
         let intake = Intake::begin();
         let mut done = 0;

@@ -182,7 +182,7 @@ impl<D: Driver> Shard<D> {
             ticket: Ticket { shard: self.id, key, secret },
             epoch: shared.services.broker.epoch,
             shard: self.id,
-            shards: shared.doors.len(),
+            shards: shared.wakers.len(),
             temporary: self.broker.temporary_name(id),
             ..Opening::new(transport.framing(), connection.peer.socket(), self.now)
         };

@@ -34,7 +34,7 @@ impl<D: Driver> Shard<D> {
         let opening = Opening {
             epoch: self.shared.services.broker.epoch,
             shard: self.id,
-            shards: self.shared.doors.len(),
+            shards: self.shared.wakers.len(),
             ..Opening::new(Framing::Stream, nowhere, self.now)
         };
         let session = open(&opening);

@@ -210,7 +210,7 @@ impl<D: Driver> Shard<D> {
         self.broker.handle(self.now, live.id, &mut self.commands, &mut self.effects);
         live.verifying |= !self.effects.verify.is_empty();
         for (session, credentials) in self.effects.verify.drain(..) {
-            let answer = Answer::new(session, self.shared.doors.clone());
+            let answer = Answer::new(session, self.shared.wakers.clone());
             self.shared.services.verifier.submit(credentials, peer, answer);
         }
     }
@@ -237,7 +237,7 @@ impl<D: Driver> Shard<D> {
             }
             for (session, _) in effects.verify.drain(..) {
                 // Logins are commands, so `run_commands` has seen them all; refuse what is left.
-                drop(Answer::new(session, self.shared.doors.clone()));
+                drop(Answer::new(session, self.shared.wakers.clone()));
             }
             for (link, session, reply) in effects.replies.drain(..) {
                 self.reply(link, session, reply);

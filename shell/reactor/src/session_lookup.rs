@@ -31,21 +31,21 @@ impl<D: Driver> Shard<D> {
         let alias = Alias { protocol, bytes };
         let ticket = Ticket { shard: self.id, key, secret };
         self.aliases.hold(key, alias.clone(), ticket);
-        let home = alias.home(self.shared.doors.len());
+        let home = alias.home(self.shared.wakers.len());
         self.post_alias(home, AliasMail::Ask { alias, ticket, principal });
     }
 
     /// A session ends: its alias is free.
     pub(crate) fn release_alias(&mut self, key: Key) {
         if let Some((alias, ticket)) = self.aliases.let_go(key) {
-            let home = alias.home(self.shared.doors.len());
+            let home = alias.home(self.shared.wakers.len());
             self.post_alias(home, AliasMail::Release { alias, ticket });
         }
     }
 
     /// A connection looks for the session that has an alias; it is told by [`Shard::found`].
     pub(crate) fn find_alias(&mut self, seeker: Key, alias: Alias, principal: Option<Arc<str>>) {
-        let home = alias.home(self.shared.doors.len());
+        let home = alias.home(self.shared.wakers.len());
         let mail = AliasMail::Find { alias, principal, shard: self.id, seeker };
         self.post_alias(home, mail);
     }

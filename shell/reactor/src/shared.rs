@@ -12,7 +12,7 @@ use tiderace_base::ShardId;
 use crate::metrics::ShardMetrics;
 use crate::options::{Options, Services};
 use crate::sniff::Pin;
-use crate::waker::Door;
+use crate::waker::Waker;
 
 /// One node's common knowledge.
 pub(crate) struct Shared {
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     /// Every WebSocket subprotocol with its protocol's place, best first.
     pub(crate) subprotocols: Vec<(&'static str, u16)>,
     pub(crate) metrics: Vec<Arc<ShardMetrics>>,
-    pub(crate) doors: Arc<[Door]>,
+    pub(crate) wakers: Arc<[Waker]>,
     /// Shards that still have connections while the node stops.
     pub(crate) unfinished: AtomicUsize,
     /// Connections per shard, those on their way to it included.
@@ -53,10 +53,10 @@ impl Shared {
         options: Options,
         services: Services,
         pins: Vec<Pin>,
-        doors: Arc<[Door]>,
+        wakers: Arc<[Waker]>,
     ) -> Shared {
         let names = || services.protocols.iter().map(|protocol| protocol.name);
-        let shards = doors.len();
+        let shards = wakers.len();
         Shared {
             pins,
             subprotocols: services
@@ -68,7 +68,7 @@ impl Shared {
                 })
                 .collect(),
             metrics: (0..shards).map(|_| Arc::new(ShardMetrics::new(names()))).collect(),
-            doors,
+            wakers,
             unfinished: AtomicUsize::new(shards),
             loads: (0..shards).map(|_| AtomicU32::new(0)).collect(),
             turn: AtomicU32::new(0),

@@ -58,8 +58,8 @@ impl<D: Driver> Shard<D> {
         if self.connections.is_empty() && stopping.report() {
             self.shared.unfinished.fetch_sub(1, Ordering::AcqRel);
             // The others wait for this one: let them look.
-            for door in self.shared.doors.iter() {
-                door.rouse();
+            for waker in self.shared.wakers.iter() {
+                waker.wake();
             }
         }
         let all = self.shared.unfinished.load(Ordering::Acquire) == 0;

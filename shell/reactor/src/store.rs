@@ -15,7 +15,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn begin_store(&mut self) {
         let shared = Arc::clone(&self.shared);
         if let Some(keeper) = &shared.services.keeper {
-            let answers = StoreAnswers::new(self.id, shared.doors.clone());
+            let answers = StoreAnswers::new(self.id, shared.wakers.clone());
             self.store = Some(keeper.begin(self.id, self.now, &mut self.broker, answers));
         }
     }

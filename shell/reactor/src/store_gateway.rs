@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tiderace_base::{Now, ShardId};
 use tiderace_broker::{Broker, StoreRecord};
 
-use crate::waker::{Door, Notice, StoreNews};
+use crate::waker::{Notice, StoreNews, Waker};
 
 /// Keeps what is to survive.
 pub trait Keeper: Send + Sync {
@@ -37,19 +37,19 @@ pub trait ShardStore {
 #[derive(Clone)]
 pub struct StoreAnswers {
     shard: ShardId,
-    doors: Arc<[Door]>,
+    wakers: Arc<[Waker]>,
 }
 
 impl StoreAnswers {
     /// The way back to a shard.
-    pub(crate) fn new(shard: ShardId, doors: Arc<[Door]>) -> StoreAnswers {
-        StoreAnswers { shard, doors }
+    pub(crate) fn new(shard: ShardId, wakers: Arc<[Waker]>) -> StoreAnswers {
+        StoreAnswers { shard, wakers }
     }
 
     /// Tells the shard; any thread may. Wakes it, and never blocks for long.
     pub fn tell(&self, news: StoreNews) {
-        if let Some(door) = self.doors.get(self.shard.index()) {
-            door.notify(Notice::Store(news));
+        if let Some(waker) = self.wakers.get(self.shard.index()) {
+            waker.notify(Notice::Store(news));
         }
     }
 }

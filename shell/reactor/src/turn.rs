@@ -14,7 +14,7 @@ use crate::driver::{Driver, Event};
 use crate::mailbox::{Letter, Post};
 use crate::shard::Shard;
 use crate::shared::Shared;
-use crate::waker::{Door, Notice};
+use crate::waker::{Notice, Waker};
 
 /// Whether a shard goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,12 +75,12 @@ impl<D: Driver> Shard<D> {
 
     fn poll(&mut self) -> std::io::Result<()> {
         let mut timeout = self.patience();
-        if !timeout.is_zero() && !self.post.doze(self.reads_wait()) {
+        if !timeout.is_zero() && !self.post.park(self.reads_wait()) {
             timeout = Span::ZERO;
         }
         let mut events = self.spare.take_events();
         let polled = self.driver.poll(timeout, &mut events);
-        self.post.rise();
+        self.post.unpark();
         self.now = self.driver.now();
         self.post.begin_turn();
         self.commands.begin_turn(self.now.time);
@@ -147,7 +147,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn take_notices(&mut self) {
-        let notices = self.post.door().map(Door::take_notices);
+        let notices = self.post.waker().map(Waker::take_notices);
         for notice in notices.unwrap_or_default() {
             match notice {
                 Notice::Verified { session, result } => {

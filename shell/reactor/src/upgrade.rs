@@ -106,7 +106,7 @@ pub(crate) fn upgrade(
             return Upgrade::Refused(Rejected::Request);
         }
         Some(Route::Session(ticket))
-            if ticket.shard != here && ticket.shard.index() < shared.doors.len() =>
+            if ticket.shard != here && ticket.shard.index() < shared.wakers.len() =>
         {
             return Upgrade::Elsewhere(ticket.shard);
         }

@@ -26,7 +26,7 @@ pub(crate) enum Notice {
 }
 
 /// The way into one shard for every other thread.
-pub(crate) struct Door {
+pub(crate) struct Waker {
     sleeping: AtomicBool,
     has_notices: AtomicBool,
     notices: Mutex<Vec<Notice>>,
@@ -35,9 +35,9 @@ pub(crate) struct Door {
     wake: Arc<dyn Wake>,
 }
 
-impl Door {
-    pub(crate) fn new(wake: Arc<dyn Wake>) -> Door {
-        Door {
+impl Waker {
+    pub(crate) fn new(wake: Arc<dyn Wake>) -> Waker {
+        Waker {
             sleeping: AtomicBool::new(false),
             has_notices: AtomicBool::new(false),
             notices: Mutex::new(Vec::new()),
@@ -52,7 +52,7 @@ impl Door {
         notices.push(notice);
         self.has_notices.store(true, Ordering::SeqCst);
         drop(notices);
-        self.rouse();
+        self.wake();
     }
 
     /// The notices left since the last call.
@@ -91,8 +91,8 @@ impl Door {
     }
 
     /// Wakes the shard if it sleeps. To be called after the mail is where the shard finds it.
-    pub(crate) fn rouse(&self) {
-        // Orders the mail before the look at the flag, as `doze` orders the flag before its look at
+    pub(crate) fn wake(&self) {
+        // Orders the mail before the look at the flag, as `park` orders the flag before its look at
         // the mail: one of the two sees the other.
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
@@ -102,12 +102,12 @@ impl Door {
 
     /// The shard is about to sleep: mail sent after this call wakes it, mail sent before has to be
     /// looked for now.
-    pub(crate) fn doze(&self) {
+    pub(crate) fn park(&self) {
         self.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    pub(crate) fn rise(&self) {
+    pub(crate) fn unpark(&self) {
         self.sleeping.store(false, Ordering::Relaxed);
     }
 }
@@ -129,13 +129,13 @@ pub enum StoreNews {
 /// The right to answer one login, once. Forgetting to answer refuses the login.
 pub struct Answer {
     session: SessionId,
-    doors: Arc<[Door]>,
+    wakers: Arc<[Waker]>,
     answered: bool,
 }
 
 impl Answer {
-    pub(crate) fn new(session: SessionId, doors: Arc<[Door]>) -> Answer {
-        Answer { session, doors, answered: false }
+    pub(crate) fn new(session: SessionId, wakers: Arc<[Waker]>) -> Answer {
+        Answer { session, wakers, answered: false }
     }
 
     /// The session that wants to log in, for logs.
@@ -150,8 +150,8 @@ impl Answer {
 
     fn post(&mut self, result: Result<Principal, Close>) {
         self.answered = true;
-        if let Some(door) = self.doors.get(self.session.shard.index()) {
-            door.notify(Notice::Verified { session: self.session, result });
+        if let Some(waker) = self.wakers.get(self.session.shard.index()) {
+            waker.notify(Notice::Verified { session: self.session, result });
         }
     }
 }

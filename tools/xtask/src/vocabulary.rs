@@ -27,6 +27,9 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: REACTOR, word: "branch", now: "RemoteStream" },
     Replaced { folder: REACTOR, word: "graft", now: "RemoteStreamId" },
     Replaced { folder: REACTOR, word: "relay", now: "RemoteRecord" },
+    Replaced { folder: REACTOR, word: "door", now: "Waker" },
+    Replaced { folder: REACTOR, word: "doze", now: "park" },
+    Replaced { folder: REACTOR, word: "rouse", now: "wake" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.
