@@ -92,7 +92,7 @@ impl Node {
             connection.session.deliver(self.now, &pending.delivery(), &mut output);
         }
         connection.session.flush(self.now, &mut Output { framing: FRAMING, queue });
-        connection.session.pour(1 << 16, &mut Output { framing: FRAMING, queue });
+        connection.session.poll_write(1 << 16, &mut Output { framing: FRAMING, queue });
         let bytes = queue.take_bytes();
         let (mut rest, mut told) = (&bytes[..], Vec::new());
         while let Some((len, more)) = rest.split_first_chunk::<4>() {

@@ -260,15 +260,15 @@ pub trait Session: Send {
     fn flush(&mut self, _now: Now, _output: &mut Output<'_>) {}
 
     /// Whether the session has more to say of its own accord than it has written, for as long as its
-    /// client takes it. Asked after every call that is given a context; then [`Session::pour`] follows.
-    fn pours(&self) -> bool {
+    /// client takes it. Asked after every call that is given a context; then [`Session::poll_write`] follows.
+    fn wants_write(&self) -> bool {
         false
     }
 
     /// The connection takes bytes and all deliveries have been given: writes what the session has to say
     /// of its own accord, until so many bytes wait in the queue. Says whether there is more; it comes
     /// again when the connection has had its turn, so that others have theirs.
-    fn pour(&mut self, _bytes_max: usize, _output: &mut Output<'_>) -> bool {
+    fn poll_write(&mut self, _bytes_max: usize, _output: &mut Output<'_>) -> bool {
         false
     }
 

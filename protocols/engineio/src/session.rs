@@ -351,17 +351,17 @@ impl Session for EngineSession {
         }
     }
 
-    fn pours(&self) -> bool {
-        self.inner.pours()
+    fn wants_write(&self) -> bool {
+        self.inner.wants_write()
     }
 
-    fn pour(&mut self, bytes_max: usize, output: &mut Output<'_>) -> bool {
+    fn poll_write(&mut self, bytes_max: usize, output: &mut Output<'_>) -> bool {
         // What polls have no room for yet would be overtaken.
         if !self.wants_deliveries() {
             return false;
         }
         let mut more = false;
-        self.write_inner(output, |inner, output| more = inner.pour(bytes_max, output));
+        self.write_inner(output, |inner, output| more = inner.poll_write(bytes_max, output));
         if let Carrier::Polling(polling) = &mut self.carrier {
             polling.write_script(output.queue);
         }

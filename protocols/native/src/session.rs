@@ -373,12 +373,12 @@ impl Session for NativeSession {
         std::hint::black_box(self.subscriptions.get(key.0));
     }
 
-    fn pours(&self) -> bool {
+    fn wants_write(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.settled.is_empty())
     }
 
     /// All values are given, so the OKs that stand behind them can follow.
-    fn pour(&mut self, _bytes_max: usize, output: &mut Output<'_>) -> bool {
+    fn poll_write(&mut self, _bytes_max: usize, output: &mut Output<'_>) -> bool {
         // Without credit some may wait; it is asked again when credit has come.
         if !self.wants_deliveries() {
             return false;

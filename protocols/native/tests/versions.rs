@@ -190,13 +190,13 @@ fn the_ok_stands_behind_the_values_if_that_is_asked_for() {
     value.set_values();
     rig.reply(Reply::Confirmed(Confirm::one(1)));
     assert!(rig.heard().is_empty(), "its values may still wait");
-    assert!(rig.session.pours());
+    assert!(rig.session.wants_write());
     rig.deliver(0, &SharedRun::new(Arc::new(value)));
     rig.deliver(0, &topic("fx/b", 2, 1, &[b"no value, only a message"]));
     rig.flush();
-    rig.pour();
+    rig.poll_write();
     let heard = rig.heard();
-    assert!(!rig.session.pours());
+    assert!(!rig.session.wants_write());
     let ok = heard.iter().position(|said| said.starts_with("Ok")).unwrap();
     assert_eq!(ok, heard.len() - 1, "{heard:?}");
     // VALUE says which of them is a current value.

@@ -400,7 +400,7 @@ impl Player {
         }
         if !self.ended {
             let mut output = Output { framing: self.framing, queue: &mut self.queue };
-            self.session.pour(4096, &mut output);
+            self.session.poll_write(4096, &mut output);
         }
         self.now.time = until;
     }

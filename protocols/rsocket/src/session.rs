@@ -419,15 +419,15 @@ impl Session for RSocketSession {
         !self.is_detached() && !self.marks.has(Marks::AWAITS_RESUME)
     }
 
-    fn pours(&self) -> bool {
+    fn wants_write(&self) -> bool {
         self.marks.has(Marks::POURS) && self.wants_deliveries()
     }
 
-    fn pour(&mut self, bytes_max: usize, output: &mut Output<'_>) -> bool {
-        if !self.pours() {
+    fn poll_write(&mut self, bytes_max: usize, output: &mut Output<'_>) -> bool {
+        if !self.wants_write() {
             return false;
         }
-        let more = echo_write::pour(bytes_max, &mut self.streams, &mut self.outlet, output);
+        let more = echo_write::poll_write(bytes_max, &mut self.streams, &mut self.outlet, output);
         self.marks.set(Marks::POURS, more);
         more
     }

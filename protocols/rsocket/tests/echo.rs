@@ -55,15 +55,18 @@ fn a_tick_without_room_for_all_goes_on_where_the_last_one_stopped() {
 #[test]
 fn without_an_interval_a_block_is_filled_and_no_more() {
     let mut rig = echoing(Span::ZERO, 1 << 20);
-    assert!(!rig.session.pours());
+    assert!(!rig.session.wants_write());
     open(&mut rig, 7, NUMBER_MAX);
-    assert!(rig.session.pours());
+    assert!(rig.session.wants_write());
     let mut counts = BTreeMap::new();
     for _ in 0..20 {
-        assert!(rig.pour(4096), "there is always more");
+        assert!(rig.poll_write(4096), "there is always more");
         let bytes = rig.queue.len();
         assert!((4096..4096 + 8 * FRAME_BYTES).contains(&bytes), "{bytes} bytes");
-        assert!(rig.pour(4096) && rig.queue.len() == bytes, "nothing was taken, nothing follows");
+        assert!(
+            rig.poll_write(4096) && rig.queue.len() == bytes,
+            "nothing was taken, nothing follows"
+        );
         items(&mut rig, &mut counts);
     }
     let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());
@@ -76,7 +79,7 @@ fn small_blocks_reach_everybody() {
     open(&mut rig, 100, NUMBER_MAX);
     let mut counts = BTreeMap::new();
     for _ in 0..50 {
-        assert!(rig.pour(10 * FRAME_BYTES));
+        assert!(rig.poll_write(10 * FRAME_BYTES));
         items(&mut rig, &mut counts);
     }
     let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());
@@ -88,17 +91,17 @@ fn pouring_ends_with_the_demand_and_begins_with_it() {
     let mut rig = echoing(Span::ZERO, 1 << 20);
     open(&mut rig, 3, 5);
     let mut counts = BTreeMap::new();
-    assert!(!rig.pour(1 << 16) && !rig.session.pours());
+    assert!(!rig.poll_write(1 << 16) && !rig.session.wants_write());
     assert_eq!(items(&mut rig, &mut counts), 15);
     rig.send(&Frame::request_n(3, 1000));
-    assert!(rig.session.pours());
-    assert!(rig.pour(1000), "one of many takes all the room");
-    while rig.pour(1000) {
+    assert!(rig.session.wants_write());
+    assert!(rig.poll_write(1000), "one of many takes all the room");
+    while rig.poll_write(1000) {
         items(&mut rig, &mut counts);
     }
     items(&mut rig, &mut counts);
     assert_eq!(counts, BTreeMap::from([(1, 5), (3, 1005), (5, 5)]));
     rig.send(&Frame::request_n(3, 1));
     rig.send(&Frame::cancel(3));
-    assert!(!rig.pour(1000) && rig.queue.is_empty());
+    assert!(!rig.poll_write(1000) && rig.queue.is_empty());
 }

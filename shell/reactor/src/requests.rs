@@ -269,10 +269,12 @@ impl<D: Driver> Shard<D> {
         if holds {
             record.flags.set(Flags::WRITABLE);
             let speaks = record.outgoing.as_ref().is_some_and(|out| !out.queue.is_empty());
-            let waits = record.live().map(|live| (live.id, live.session.pours()));
+            let waits = record.live().map(|live| (live.id, live.session.wants_write()));
             if speaks {
                 self.lists.write(session, &mut record.flags);
-            } else if waits.is_some_and(|(id, pours)| pours || self.broker.has_backlog(id)) {
+            } else if waits
+                .is_some_and(|(id, wants_write)| wants_write || self.broker.has_backlog(id))
+            {
                 // It may wait for more to go along with it, as it would if it came now.
                 self.list_deliveries(session);
             }

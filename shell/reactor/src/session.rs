@@ -312,7 +312,7 @@ impl<D: Driver> Shard<D> {
         }
         let wants = match &connection.stage {
             Stage::Live(live) => {
-                live.session.pours()
+                live.session.wants_write()
                     || live.session.wants_deliveries() && self.broker.has_backlog(live.id)
             }
             _ => false,

@@ -181,7 +181,7 @@ impl<D: Driver> Shard<D> {
             }
             session.flush(now, &mut Output { framing, queue });
             if !flags.has(Flags::BACKLOG)
-                && session.pour(block_bytes, &mut Output { framing, queue })
+                && session.poll_write(block_bytes, &mut Output { framing, queue })
             {
                 flags.set(Flags::BACKLOG);
             }

@@ -30,6 +30,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: REACTOR, word: "door", now: "Waker" },
     Replaced { folder: REACTOR, word: "doze", now: "park" },
     Replaced { folder: REACTOR, word: "rouse", now: "wake" },
+    Replaced { folder: "", word: "pour", now: "poll_write, wants_write" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

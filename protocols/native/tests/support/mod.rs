@@ -190,9 +190,9 @@ impl Rig {
     }
 
     /// All deliveries have been given.
-    pub fn pour(&mut self) {
+    pub fn poll_write(&mut self) {
         let mut output = Output { framing: self.framing, queue: &mut self.queue };
-        self.session.pour(1 << 16, &mut output);
+        self.session.poll_write(1 << 16, &mut output);
     }
 
     /// The transport messages since the last call.

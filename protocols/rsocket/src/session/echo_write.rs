@@ -35,7 +35,7 @@ pub(super) fn tick(
 }
 
 /// As much as there is demand for, until so many bytes wait; whether there may be more.
-pub(super) fn pour(
+pub(super) fn poll_write(
     bytes_max: usize,
     streams: &mut Streams,
     outlet: &mut Outlet,

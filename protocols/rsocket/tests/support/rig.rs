@@ -179,9 +179,9 @@ impl Rig {
     }
 
     /// Lets it write of its own accord; whether it has more.
-    pub fn pour(&mut self, bytes_max: usize) -> bool {
+    pub fn poll_write(&mut self, bytes_max: usize) -> bool {
         let mut output = Output { framing: Framing::Stream, queue: &mut self.queue };
-        self.session.pour(bytes_max, &mut output)
+        self.session.poll_write(bytes_max, &mut output)
     }
 
     /// Delivers a whole run.
