@@ -38,7 +38,7 @@ pub enum SessionAction {
     /// come again. [`mod@crate::hand_over`] tells the whole story.
     HandOver(HandOver),
     /// Lets a session that has logged in be found by this id until it ends; at most once. The answer is
-    /// [`crate::Session::aliased`].
+    /// [`crate::Session::client_session_id_decided`].
     ClientSessionId(Box<[u8]>),
     /// Takes in no more in this turn, since others would wait for it ([`crate::Intake`]): how many bytes of a
     /// message were taken in. The rest comes again in the next turn as a message of its own. Of a stream

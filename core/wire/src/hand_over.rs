@@ -1,10 +1,10 @@
-//! Coming back to a session that lost its connection: aliases, hand-over, detached sessions.
+//! Coming back to a session that lost its connection: client session ids, hand-over, detached sessions.
 //!
 //! For the author of a protocol. A session to which its client may come back
 //!
 //! 1. answers [`Session::secret`] with the secret of its [`Opening::ticket`];
-//! 2. if its client names it by a token of its own choice: asks for that *alias* once the client has
-//!    logged in ([`Context::use_client_session_id`]) and hears by [`Session::aliased`] whether it got it;
+//! 2. if its client names it by a token of its own choice: asks for that *client session id* once the client has
+//!    logged in ([`Context::use_client_session_id`]) and hears by [`Session::client_session_id_decided`] whether it got it;
 //! 3. answers [`Session::detach`] with true when its connection is gone, and is then *detached*: its
 //!    record, its subscriptions and its backlog live on, nothing is delivered to it, and what it
 //!    writes is thrown away, so it keeps itself what it will have to repeat. Replies and deadlines
@@ -26,16 +26,16 @@
 //! begins on the connection with [`Opening::unknown`] and gets the bytes, to say so in the words of
 //! its protocol.
 //!
-//! Who may come back: whoever shows the ticket or the alias. If the session that asks has logged in
+//! Who may come back: whoever shows the ticket or the client session id. If the session that asks has logged in
 //! meanwhile (its connection brought credentials, by an HTTP header for instance), it also has to be
 //! the principal of the session that is asked for. Where a connection has no means to show
-//! credentials before it comes back, the alias is the only secret; therefore it has at least
-//! [`ALIAS_BYTES_MIN`] bytes, it never appears in logs, and nobody is told whether one is known.
+//! credentials before it comes back, the client session id is the only secret; therefore it has at least
+//! [`CLIENT_SESSION_ID_BYTES_MIN`] bytes, it never appears in logs, and nobody is told whether one is known.
 //!
 //! [`Session::secret`]: crate::Session::secret
 //! [`Session::detach`]: crate::Session::detach
 //! [`Session::admits`]: crate::Session::admits
-//! [`Session::aliased`]: crate::Session::aliased
+//! [`Session::client_session_id_decided`]: crate::Session::client_session_id_decided
 //! [`Session::expire`]: crate::Session::expire
 //! [`Session::takeover`]: crate::Session::takeover
 //! [`Session::receive`]: crate::Session::receive
@@ -54,9 +54,9 @@ use crate::Ticket;
 pub enum HandOver {
     /// The one with this ticket, which the server had given to the client.
     Ticket(Ticket),
-    /// The one that is known by this alias, which the client had chosen. Aliases of different
+    /// The one that is known by this client session id, which the client had chosen. Client session ids of different
     /// protocols have nothing to do with each other.
-    Alias(Box<[u8]>),
+    ClientSessionId(Box<[u8]>),
 }
 
 impl std::fmt::Debug for HandOver {
@@ -64,15 +64,15 @@ impl std::fmt::Debug for HandOver {
         // Both are secrets.
         f.write_str(match self {
             HandOver::Ticket(_) => "HandOver::Ticket",
-            HandOver::Alias(_) => "HandOver::Alias",
+            HandOver::ClientSessionId(_) => "HandOver::ClientSessionId",
         })
     }
 }
 
-/// Bytes of the shortest alias: 128 bits, which nobody guesses if they were chosen at random.
-pub const ALIAS_BYTES_MIN: usize = 16;
-/// Bytes of the longest alias.
-pub const ALIAS_BYTES_MAX: usize = 256;
+/// Bytes of the shortest client session id: 128 bits, which nobody guesses if they were chosen at random.
+pub const CLIENT_SESSION_ID_BYTES_MIN: usize = 16;
+/// Bytes of the longest client session id.
+pub const CLIENT_SESSION_ID_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn secrets_are_not_printed() {
-        let alias = HandOver::Alias(Box::from(&b"open sesame 1234"[..]));
-        assert_eq!(format!("{alias:?}"), "HandOver::Alias");
+        let id = HandOver::ClientSessionId(Box::from(&b"open sesame 1234"[..]));
+        assert_eq!(format!("{id:?}"), "HandOver::ClientSessionId");
         assert!(!format!("{:?}", HandOver::Ticket(Ticket::default())).contains("secret"));
     }
 }

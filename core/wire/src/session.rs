@@ -223,7 +223,7 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// Ends the session.
-    fn aliased(
+    fn client_session_id_decided(
         &mut self,
         _now: Now,
         _outcome: Result<(), Close>,

@@ -247,7 +247,7 @@ impl Player {
             16.. => Ok(()),
             _ => Err(CloseCode::BadAlias.into()),
         };
-        self.call(|session, now, context| session.aliased(now, outcome, context));
+        self.call(|session, now, context| session.client_session_id_decided(now, outcome, context));
     }
 
     fn reply(&mut self, reply: Reply) {

@@ -122,7 +122,7 @@ impl Player {
             self.ended = true;
         }
         if asks_for_id {
-            self.aliased();
+            self.client_session_id_decided();
         }
         let commands: Vec<Command> = commands.drain().collect();
         for command in commands {
@@ -130,8 +130,8 @@ impl Player {
         }
     }
 
-    fn aliased(&mut self) {
-        self.call(|session, now, context| session.aliased(now, Ok(()), context));
+    fn client_session_id_decided(&mut self) {
+        self.call(|session, now, context| session.client_session_id_decided(now, Ok(()), context));
     }
 
     fn reply(&mut self, reply: Reply) {

@@ -88,7 +88,7 @@ impl Marks {
     /// It ends when its requests have ended.
     const CLOSING: Marks = Marks(64);
     /// Echo streams without an interval have demand.
-    const POURS: Marks = Marks(128);
+    const WRITES: Marks = Marks(128);
 
     fn has(self, other: Marks) -> bool {
         self.0 & other.0 != 0
@@ -374,7 +374,7 @@ impl Session for RSocketSession {
         }
     }
 
-    fn aliased(
+    fn client_session_id_decided(
         &mut self,
         _: Now,
         outcome: Result<(), Close>,
@@ -420,7 +420,7 @@ impl Session for RSocketSession {
     }
 
     fn wants_write(&self) -> bool {
-        self.marks.has(Marks::POURS) && self.wants_deliveries()
+        self.marks.has(Marks::WRITES) && self.wants_deliveries()
     }
 
     fn poll_write(&mut self, bytes_max: usize, output: &mut Output<'_>) -> bool {
@@ -428,7 +428,7 @@ impl Session for RSocketSession {
             return false;
         }
         let more = echo_write::poll_write(bytes_max, &mut self.streams, &mut self.outlet, output);
-        self.marks.set(Marks::POURS, more);
+        self.marks.set(Marks::WRITES, more);
         more
     }
 

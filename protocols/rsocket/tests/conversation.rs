@@ -213,7 +213,8 @@ fn a_lost_connection_loses_nothing() {
     let client = RequesterOptions { token, ..RequesterOptions::default() };
     let mut pair = Pair::echoing(client, RSocketOptions::default());
     assert_eq!(pair.server.alias.as_deref(), Some(&b"0123456789abcdef"[..]));
-    pair.server.call(|session, now, context| session.aliased(now, Ok(()), context));
+    pair.server
+        .call(|session, now, context| session.client_session_id_decided(now, Ok(()), context));
     let now = pair.time();
     pair.client.request_response(now, data(b"one"), &mut pair.out).unwrap();
     pair.client.request_response(now, data(b"two"), &mut pair.out).unwrap();

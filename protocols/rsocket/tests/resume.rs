@@ -18,7 +18,7 @@ const TOKEN: &[u8] = b"0123456789abcdef";
 fn resumable() -> Rig {
     let mut rig = Rig::set_up(RSocketOptions::default(), &Setup { token: Some(TOKEN), ..setup() });
     assert_eq!(rig.alias.take().as_deref(), Some(TOKEN));
-    rig.call(|session, now, context| session.aliased(now, Ok(()), context));
+    rig.call(|session, now, context| session.client_session_id_decided(now, Ok(()), context));
     rig
 }
 
@@ -124,7 +124,7 @@ fn a_resume_asks_for_the_session_and_consumes_nothing() {
     let progress = rig.session.receive(rig.now, &bytes, &mut context).unwrap();
     assert_eq!(progress.consumed, 0);
     let actions: Vec<_> = context.actions.drain().collect();
-    assert_eq!(actions, [SessionAction::HandOver(HandOver::Alias(TOKEN.into()))]);
+    assert_eq!(actions, [SessionAction::HandOver(HandOver::ClientSessionId(TOKEN.into()))]);
     assert!(queue.is_empty());
 }
 
@@ -132,7 +132,7 @@ fn a_resume_asks_for_the_session_and_consumes_nothing() {
 fn tokens_that_are_taken_reject_the_setup() {
     let mut rig = Rig::set_up(RSocketOptions::default(), &Setup { token: Some(TOKEN), ..setup() });
     let taken = Err(CloseCode::AliasTaken.into());
-    rig.call(|session, now, context| session.aliased(now, taken, context));
+    rig.call(|session, now, context| session.client_session_id_decided(now, taken, context));
     assert_eq!(rig.heard(), ["0 ERROR REJECTED_SETUP alias-taken"]);
     assert!(!rig.session.detach(rig.now));
 }
@@ -142,7 +142,7 @@ fn a_connection_may_be_lost_before_the_token_is_confirmed() {
     let mut rig = Rig::set_up(RSocketOptions::default(), &Setup { token: Some(TOKEN), ..setup() });
     assert!(rig.session.detach(rig.now));
     assert!(rig.session.admits(rig.now, &resume(0, 0)));
-    rig.call(|session, now, context| session.aliased(now, Ok(()), context));
+    rig.call(|session, now, context| session.client_session_id_decided(now, Ok(()), context));
     assert!(rig.session.admits(rig.now, &resume(0, 0)));
 }
 
@@ -165,7 +165,7 @@ fn what_is_kept_is_bounded() {
     };
     let options = RSocketOptions { resume: Some(resume_options), ..RSocketOptions::default() };
     let mut rig = Rig::set_up(options, &Setup { token: Some(TOKEN), ..setup() });
-    rig.call(|session, now, context| session.aliased(now, Ok(()), context));
+    rig.call(|session, now, context| session.client_session_id_decided(now, Ok(()), context));
     rig.request(Interaction::Stream, 1, NUMBER_MAX, Some(&route("fx")), b"");
     for _ in 0..100 {
         rig.deliver(0, &run(Kind::Topic, "fx", 1, &[b"item 1"]));

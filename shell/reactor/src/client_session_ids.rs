@@ -1,8 +1,8 @@
-//! Aliases: tokens of their own choice by which clients name their sessions.
+//! Client session ids: tokens of their own choice by which clients name their sessions.
 //!
-//! An alias has a home shard, which knows the session that has it; the session's shard gives it up when
-//! the session ends. Invariants: at most one session of a protocol has an alias at a time; only whoever is the same
-//! principal, or has not said who it is, finds it; an alias is never in a log.
+//! A client session id has a home shard, which knows the session that has it; the session's shard gives it up when
+//! the session ends. Invariants: at most one session of a protocol has a client session id at a time; only whoever is the same
+//! principal, or has not said who it is, finds it; a client session id is never in a log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use std::sync::Arc;
 use tiderace_base::{CloseCode, Key, ShardId};
 use tiderace_wire::Ticket;
 
-/// An alias within its protocol.
+/// A client session id within its protocol.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Alias {
+pub(crate) struct ClientSessionId {
     /// The protocol's place among those that are served.
     pub(crate) protocol: u16,
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// The aliases of one shard.
+/// The client session ids of one shard.
 #[derive(Default)]
-pub(crate) struct Aliases {
+pub(crate) struct ClientSessionIds {
     /// As a home: who has which.
-    known: HashMap<Alias, Entry>,
+    known: HashMap<ClientSessionId, Entry>,
     /// What sessions here have, or have asked for.
-    held: HashMap<Key, (Alias, Ticket)>,
+    held: HashMap<Key, (ClientSessionId, Ticket)>,
     /// Answers that sessions here have not been told.
     answers: Vec<(Key, Result<(), CloseCode>)>,
     /// What connections here have not been told that look for a session.
@@ -36,33 +36,40 @@ struct Entry {
     principal: Arc<str>,
 }
 
-/// What shards tell each other of aliases.
-pub(crate) enum AliasMail {
+/// What shards tell each other of client session ids.
+pub(crate) enum ClientSessionIdMail {
     /// To the home: a session wants it.
-    Ask { alias: Alias, ticket: Ticket, principal: Arc<str> },
+    Ask { client_session_id: ClientSessionId, ticket: Ticket, principal: Arc<str> },
     /// To the session's shard: whether it has it.
     Answer { session: Key, outcome: Result<(), CloseCode> },
     /// To the home: a connection looks for the session that has it.
-    Find { alias: Alias, principal: Option<Arc<str>>, shard: ShardId, seeker: Key },
+    Find {
+        client_session_id: ClientSessionId,
+        principal: Option<Arc<str>>,
+        shard: ShardId,
+        seeker: Key,
+    },
     /// To the connection's shard: which that is.
     Found { seeker: Key, ticket: Option<Ticket> },
     /// To the home: the session that has it, or has asked for it, ends.
-    Release { alias: Alias, ticket: Ticket },
+    Release { client_session_id: ClientSessionId, ticket: Ticket },
 }
 
-impl AliasMail {
+impl ClientSessionIdMail {
     /// What it counts for, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            AliasMail::Ask { alias, .. }
-            | AliasMail::Find { alias, .. }
-            | AliasMail::Release { alias, .. } => alias.bytes.len(),
-            AliasMail::Answer { .. } | AliasMail::Found { .. } => 0,
+            ClientSessionIdMail::Ask { client_session_id, .. }
+            | ClientSessionIdMail::Find { client_session_id, .. }
+            | ClientSessionIdMail::Release { client_session_id, .. } => {
+                client_session_id.bytes.len()
+            }
+            ClientSessionIdMail::Answer { .. } | ClientSessionIdMail::Found { .. } => 0,
         }
     }
 }
 
-impl Alias {
+impl ClientSessionId {
     /// Its home: a stable hash (FNV-1a), spread over the shards.
     pub(crate) fn home(&self, shards: usize) -> ShardId {
         let mix =
@@ -72,34 +79,38 @@ impl Alias {
     }
 }
 
-impl Aliases {
-    /// Gives an alias to a session, unless another one has it.
+impl ClientSessionIds {
+    /// Gives a client session id to a session, unless another one has it.
     pub(crate) fn give(
         &mut self,
-        alias: Alias,
+        client_session_id: ClientSessionId,
         ticket: Ticket,
         principal: Arc<str>,
         most: usize,
     ) -> Result<(), CloseCode> {
-        if self.known.contains_key(&alias) {
+        if self.known.contains_key(&client_session_id) {
             return Err(CloseCode::AliasTaken);
         }
         if self.known.len() >= most {
             return Err(CloseCode::TooManyDetached);
         }
-        self.known.insert(alias, Entry { ticket, principal });
+        self.known.insert(client_session_id, Entry { ticket, principal });
         Ok(())
     }
 
-    pub(crate) fn release(&mut self, alias: &Alias, ticket: Ticket) {
-        if self.known.get(alias).is_some_and(|entry| entry.ticket == ticket) {
-            self.known.remove(alias);
+    pub(crate) fn release(&mut self, client_session_id: &ClientSessionId, ticket: Ticket) {
+        if self.known.get(client_session_id).is_some_and(|entry| entry.ticket == ticket) {
+            self.known.remove(client_session_id);
         }
     }
 
-    /// The session that has an alias, for somebody who has shown to be that principal, or nobody.
-    pub(crate) fn find(&self, alias: &Alias, principal: Option<&str>) -> Option<Ticket> {
-        let entry = self.known.get(alias)?;
+    /// The session that has a client session id, for somebody who has shown to be that principal, or nobody.
+    pub(crate) fn find(
+        &self,
+        client_session_id: &ClientSessionId,
+        principal: Option<&str>,
+    ) -> Option<Ticket> {
+        let entry = self.known.get(client_session_id)?;
         principal.is_none_or(|name| name == &*entry.principal).then_some(entry.ticket)
     }
 
@@ -109,12 +120,17 @@ impl Aliases {
     }
 
     /// A session asks for one.
-    pub(crate) fn hold(&mut self, session: Key, alias: Alias, ticket: Ticket) {
-        self.held.insert(session, (alias, ticket));
+    pub(crate) fn hold(
+        &mut self,
+        session: Key,
+        client_session_id: ClientSessionId,
+        ticket: Ticket,
+    ) {
+        self.held.insert(session, (client_session_id, ticket));
     }
 
     /// A session has ended, or has not got the one that it asked for.
-    pub(crate) fn let_go(&mut self, session: Key) -> Option<(Alias, Ticket)> {
+    pub(crate) fn let_go(&mut self, session: Key) -> Option<(ClientSessionId, Ticket)> {
         if self.held.is_empty() {
             return None;
         }
@@ -152,8 +168,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn alias(protocol: u16, text: &str) -> Alias {
-        Alias { protocol, bytes: text.as_bytes().into() }
+    fn client_session_id(protocol: u16, text: &str) -> ClientSessionId {
+        ClientSessionId { protocol, bytes: text.as_bytes().into() }
     }
 
     fn ticket(secret: u128) -> Ticket {
@@ -161,28 +177,44 @@ mod tests {
     }
 
     #[test]
-    fn one_session_at_a_time_has_an_alias() {
-        let mut aliases = Aliases::default();
+    fn one_session_at_a_time_has_a_client_session_id() {
+        let mut client_session_ids = ClientSessionIds::default();
         let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
-        let give = |aliases: &mut Aliases, secret, who: &Arc<str>| {
-            aliases.give(alias(1, "token"), ticket(secret), who.clone(), 10)
+        let give = |client_session_ids: &mut ClientSessionIds, secret, who: &Arc<str>| {
+            client_session_ids.give(client_session_id(1, "token"), ticket(secret), who.clone(), 10)
         };
-        assert_eq!(give(&mut aliases, 1, &ann), Ok(()));
-        assert_eq!(give(&mut aliases, 2, &bob), Err(CloseCode::AliasTaken));
-        aliases.release(&alias(1, "token"), ticket(2));
-        assert_eq!(aliases.find(&alias(1, "token"), None), Some(ticket(1)), "it was not theirs");
-        assert_eq!(aliases.find(&alias(1, "token"), Some("ann")), Some(ticket(1)));
-        assert_eq!(aliases.find(&alias(1, "token"), Some("bob")), None);
-        assert_eq!(aliases.find(&alias(2, "token"), None), None, "another protocol's");
-        aliases.release(&alias(1, "token"), ticket(1));
-        assert_eq!(give(&mut aliases, 2, &bob), Ok(()));
+        assert_eq!(give(&mut client_session_ids, 1, &ann), Ok(()));
+        assert_eq!(give(&mut client_session_ids, 2, &bob), Err(CloseCode::AliasTaken));
+        client_session_ids.release(&client_session_id(1, "token"), ticket(2));
+        assert_eq!(
+            client_session_ids.find(&client_session_id(1, "token"), None),
+            Some(ticket(1)),
+            "it was not theirs"
+        );
+        assert_eq!(
+            client_session_ids.find(&client_session_id(1, "token"), Some("ann")),
+            Some(ticket(1))
+        );
+        assert_eq!(client_session_ids.find(&client_session_id(1, "token"), Some("bob")), None);
+        assert_eq!(
+            client_session_ids.find(&client_session_id(2, "token"), None),
+            None,
+            "another protocol's"
+        );
+        client_session_ids.release(&client_session_id(1, "token"), ticket(1));
+        assert_eq!(give(&mut client_session_ids, 2, &bob), Ok(()));
     }
 
     #[test]
     fn there_are_only_so_many() {
-        let mut aliases = Aliases::default();
+        let mut client_session_ids = ClientSessionIds::default();
         for number in 0..4 {
-            let outcome = aliases.give(alias(0, &number.to_string()), ticket(1), "a".into(), 3);
+            let outcome = client_session_ids.give(
+                client_session_id(0, &number.to_string()),
+                ticket(1),
+                "a".into(),
+                3,
+            );
             assert_eq!(outcome.is_ok(), number < 3);
         }
     }
@@ -191,7 +223,7 @@ mod tests {
     fn homes_are_spread() {
         let mut counts = [0; 4];
         for number in 0..4_000u32 {
-            counts[alias(0, &format!("token-{number}")).home(4).index()] += 1;
+            counts[client_session_id(0, &format!("token-{number}")).home(4).index()] += 1;
         }
         assert!(counts.iter().all(|count| (800..1_200).contains(count)), "{counts:?}");
     }

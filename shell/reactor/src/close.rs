@@ -89,7 +89,7 @@ impl<D: Driver> Shard<D> {
                 self.pool.queue(&mut connection.outgoing).tail().extend_from_slice(LAST_CHUNK);
             }
             self.broker.close(self.now, live.id, &mut self.effects);
-            self.release_alias(key);
+            self.release_client_session_id(key);
             self.detached.remove(key);
             if let Transport::Requests(requests) = live.transport {
                 self.dismiss_requests(key, *requests, close);

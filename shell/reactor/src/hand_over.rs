@@ -4,7 +4,7 @@
 //! ```text
 //!   Live (asks) ─▶ Seeking ──ticket──▶ the session's shard ─┬─▶ that session's record
 //!                   │    ▲                                  └─▶ Live, `unknown`
-//!                   └────┘ an alias: its home knows the ticket
+//!                   └────┘ a client session id: its home knows the ticket
 //! ```
 //! Relies on mail to carry connections between shards. Invariants: the socket is always in exactly one
 //! record, and what was read and not taken in, of the transport and of the protocol, goes with it; a
@@ -18,7 +18,7 @@ use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_wire::{HandOver, Takeover, Ticket};
 
 use crate::carrier::Moved;
-use crate::client_session_ids::Alias;
+use crate::client_session_ids::ClientSessionId;
 use crate::connection::{Connection, Flags, Live, Origin, Seeking, Stage, Transport};
 use crate::driver::Driver;
 use crate::outcome::Farewell;
@@ -44,11 +44,11 @@ impl<D: Driver> Shard<D> {
         };
         match whom {
             HandOver::Ticket(ticket) => self.found(key, Some(ticket)),
-            HandOver::Alias(bytes) => {
+            HandOver::ClientSessionId(bytes) => {
                 if let Some(connection) = self.connections.get_mut(key) {
                     connection.flags.set(Flags::HELD);
                 }
-                self.find_alias(key, Alias { protocol, bytes }, principal);
+                self.find_by_client_session_id(key, ClientSessionId { protocol, bytes }, principal);
             }
         }
     }
@@ -65,7 +65,7 @@ impl<D: Driver> Shard<D> {
             return None;
         };
         let Live { id, protocol, transport, .. } = live;
-        self.release_alias(key);
+        self.release_client_session_id(key);
         let principal = self.broker.principal_name(id);
         self.broker.close(self.now, id, &mut self.effects);
         let connection = self.connections.get_mut(key)?;

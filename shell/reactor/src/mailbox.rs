@@ -11,7 +11,7 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tiderace_base::ShardId;
 use tiderace_broker::Mail;
 
-use crate::client_session_ids::AliasMail;
+use crate::client_session_ids::ClientSessionIdMail;
 use crate::connection::Connection;
 use crate::h2::letters::{RemoteStreamId, RemoteStreamMessage};
 use crate::tls_sessions::Secured;
@@ -28,7 +28,7 @@ pub(crate) enum Letter<S> {
     /// A connection moves in, with its TLS session if it has one.
     Connection(Box<Connection<S>>, Option<Box<Secured>>),
     /// About the tokens by which clients name their sessions.
-    Alias(Box<AliasMail>),
+    ClientSessionId(Box<ClientSessionIdMail>),
 }
 
 impl<S> Letter<S> {
@@ -55,7 +55,7 @@ impl<S> Letter<S> {
             Letter::RemoteStream(letter) => letter.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
             Letter::Broker(_) | Letter::Connection(..) | Letter::RemoteRecord(..) => 0,
-            Letter::Alias(mail) => mail.bytes(),
+            Letter::ClientSessionId(mail) => mail.bytes(),
         };
         bytes + LETTER_BYTES
     }
@@ -298,7 +298,7 @@ mod tests {
             Letter::Broker(_)
             | Letter::RemoteRecord(..)
             | Letter::RemoteStream(_)
-            | Letter::Alias(_) => {}
+            | Letter::ClientSessionId(_) => {}
         });
         found
     }

@@ -170,7 +170,7 @@ impl<D: Driver> Shard<D> {
                 SessionAction::HandOver(whom) => {
                     departure = Some(Departure::to(LeavesFor::Named(whom)));
                 }
-                SessionAction::ClientSessionId(id) => self.ask_alias(key, id),
+                SessionAction::ClientSessionId(id) => self.ask_client_session_id(key, id),
                 // Taken out by those who give input; of other calls nothing is left to be taken in.
                 SessionAction::Yield(_) => {}
             }
@@ -225,7 +225,7 @@ impl<D: Driver> Shard<D> {
 
     #[inline]
     fn has_effects(&self) -> bool {
-        !self.effects.is_empty() || self.aliases.has_answers()
+        !self.effects.is_empty() || self.client_session_ids.has_answers()
     }
 
     fn do_effects(&mut self) {
@@ -259,7 +259,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             self.spare.give_effects(effects);
-            self.answer_aliases();
+            self.answer_client_session_ids();
         }
     }
 

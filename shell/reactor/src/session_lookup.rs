@@ -1,4 +1,4 @@
-//! Sessions ask for aliases, and connections look for the sessions that have them.
+//! Sessions ask for client session ids, and connections look for the sessions that have them.
 //!
 //! Questions and answers are mail between shards, in order, so a release never overtakes the question before
 //! it. Relies on the session's principal being known when it asks.
@@ -6,18 +6,18 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, ShardId};
-use tiderace_wire::{ALIAS_BYTES_MAX, ALIAS_BYTES_MIN, Ticket};
+use tiderace_wire::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Ticket};
 
-use crate::client_session_ids::{Alias, AliasMail};
+use crate::client_session_ids::{ClientSessionId, ClientSessionIdMail};
 use crate::driver::Driver;
 use crate::mailbox::Letter;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// A session asks to be known by an alias.
-    pub(crate) fn ask_alias(&mut self, key: Key, bytes: Box<[u8]>) {
-        if !(ALIAS_BYTES_MIN..=ALIAS_BYTES_MAX).contains(&bytes.len()) {
-            return self.aliases.answer(key, Err(CloseCode::BadAlias));
+    /// A session asks to be known by a client session id.
+    pub(crate) fn ask_client_session_id(&mut self, key: Key, bytes: Box<[u8]>) {
+        if !(CLIENT_SESSION_ID_BYTES_MIN..=CLIENT_SESSION_ID_BYTES_MAX).contains(&bytes.len()) {
+            return self.client_session_ids.answer(key, Err(CloseCode::BadAlias));
         }
         let Some(live) = self.connections.get_mut(key).and_then(|record| record.live()) else {
             return;
@@ -25,70 +25,91 @@ impl<D: Driver> Shard<D> {
         let (protocol, id) = (live.protocol, live.id);
         let secret = live.session.secret().filter(|_| live.session.is_established());
         let named = secret.zip(self.broker.principal_name(id));
-        let Some((secret, principal)) = named.filter(|_| !self.aliases.holds(key)) else {
-            return self.aliases.answer(key, Err(CloseCode::BadAlias));
+        let Some((secret, principal)) = named.filter(|_| !self.client_session_ids.holds(key))
+        else {
+            return self.client_session_ids.answer(key, Err(CloseCode::BadAlias));
         };
-        let alias = Alias { protocol, bytes };
+        let client_session_id = ClientSessionId { protocol, bytes };
         let ticket = Ticket { shard: self.id, key, secret };
-        self.aliases.hold(key, alias.clone(), ticket);
-        let home = alias.home(self.shared.wakers.len());
-        self.post_alias(home, AliasMail::Ask { alias, ticket, principal });
+        self.client_session_ids.hold(key, client_session_id.clone(), ticket);
+        let home = client_session_id.home(self.shared.wakers.len());
+        self.post_client_session_id(
+            home,
+            ClientSessionIdMail::Ask { client_session_id, ticket, principal },
+        );
     }
 
-    /// A session ends: its alias is free.
-    pub(crate) fn release_alias(&mut self, key: Key) {
-        if let Some((alias, ticket)) = self.aliases.let_go(key) {
-            let home = alias.home(self.shared.wakers.len());
-            self.post_alias(home, AliasMail::Release { alias, ticket });
+    /// A session ends: its client session id is free.
+    pub(crate) fn release_client_session_id(&mut self, key: Key) {
+        if let Some((client_session_id, ticket)) = self.client_session_ids.let_go(key) {
+            let home = client_session_id.home(self.shared.wakers.len());
+            self.post_client_session_id(
+                home,
+                ClientSessionIdMail::Release { client_session_id, ticket },
+            );
         }
     }
 
-    /// A connection looks for the session that has an alias; it is told by [`Shard::found`].
-    pub(crate) fn find_alias(&mut self, seeker: Key, alias: Alias, principal: Option<Arc<str>>) {
-        let home = alias.home(self.shared.wakers.len());
-        let mail = AliasMail::Find { alias, principal, shard: self.id, seeker };
-        self.post_alias(home, mail);
+    /// A connection looks for the session that has a client session id; it is told by [`Shard::found`].
+    pub(crate) fn find_by_client_session_id(
+        &mut self,
+        seeker: Key,
+        client_session_id: ClientSessionId,
+        principal: Option<Arc<str>>,
+    ) {
+        let home = client_session_id.home(self.shared.wakers.len());
+        let mail =
+            ClientSessionIdMail::Find { client_session_id, principal, shard: self.id, seeker };
+        self.post_client_session_id(home, mail);
     }
 
-    fn post_alias(&mut self, to: ShardId, mail: AliasMail) {
+    fn post_client_session_id(&mut self, to: ShardId, mail: ClientSessionIdMail) {
         match to == self.id {
-            true => self.take_alias_mail(mail),
-            false => self.post.send(to, Letter::Alias(Box::new(mail))),
+            true => self.receive_client_session_ids(mail),
+            false => self.post.send(to, Letter::ClientSessionId(Box::new(mail))),
         }
     }
 
-    /// Takes mail about aliases; answers to sessions here wait for [`Shard::answer_aliases`].
-    pub(crate) fn take_alias_mail(&mut self, mail: AliasMail) {
+    /// Takes mail about client session ids; answers to sessions here wait for [`Shard::answer_client_session_ids`].
+    pub(crate) fn receive_client_session_ids(&mut self, mail: ClientSessionIdMail) {
         match mail {
-            AliasMail::Ask { alias, ticket, principal } => {
+            ClientSessionIdMail::Ask { client_session_id, ticket, principal } => {
                 let most = self.shared.options.connections_max;
-                let outcome = self.aliases.give(alias, ticket, principal, most);
-                let answer = AliasMail::Answer { session: ticket.key, outcome };
-                self.post_alias(ticket.shard, answer);
+                let outcome =
+                    self.client_session_ids.give(client_session_id, ticket, principal, most);
+                let answer = ClientSessionIdMail::Answer { session: ticket.key, outcome };
+                self.post_client_session_id(ticket.shard, answer);
             }
-            AliasMail::Answer { session, outcome } => self.aliases.answer(session, outcome),
-            AliasMail::Find { alias, principal, shard, seeker } => {
-                let ticket = self.aliases.find(&alias, principal.as_deref());
-                self.post_alias(shard, AliasMail::Found { seeker, ticket });
+            ClientSessionIdMail::Answer { session, outcome } => {
+                self.client_session_ids.answer(session, outcome)
             }
-            AliasMail::Found { seeker, ticket } => self.aliases.note_found(seeker, ticket),
-            AliasMail::Release { alias, ticket } => self.aliases.release(&alias, ticket),
+            ClientSessionIdMail::Find { client_session_id, principal, shard, seeker } => {
+                let ticket = self.client_session_ids.find(&client_session_id, principal.as_deref());
+                self.post_client_session_id(shard, ClientSessionIdMail::Found { seeker, ticket });
+            }
+            ClientSessionIdMail::Found { seeker, ticket } => {
+                self.client_session_ids.note_found(seeker, ticket)
+            }
+            ClientSessionIdMail::Release { client_session_id, ticket } => {
+                self.client_session_ids.release(&client_session_id, ticket)
+            }
         }
     }
 
-    /// Tells sessions whether they have the aliases that they asked for, and connections where the
+    /// Tells sessions whether they have the client session ids that they asked for, and connections where the
     /// sessions are that they look for.
-    pub(crate) fn answer_aliases(&mut self) {
-        for (seeker, ticket) in self.aliases.take_found() {
+    pub(crate) fn answer_client_session_ids(&mut self) {
+        for (seeker, ticket) in self.client_session_ids.take_found() {
             self.found(seeker, ticket);
         }
-        for (key, outcome) in self.aliases.take_answers() {
+        for (key, outcome) in self.client_session_ids.take_answers() {
             if outcome.is_err_and(|code| code != CloseCode::BadAlias) {
-                self.aliases.let_go(key);
+                self.client_session_ids.let_go(key);
             }
             let outcome = outcome.map_err(Close::from);
-            let called =
-                self.call(key, |session, now, context| session.aliased(now, outcome, context));
+            let called = self.call(key, |session, now, context| {
+                session.client_session_id_decided(now, outcome, context)
+            });
             self.settle(key, called);
             self.wake_input(key);
             self.rearm(key);

@@ -10,7 +10,7 @@ use tiderace_broker::{Broker, Effects};
 use tiderace_wire::Commands;
 
 use crate::acceptor::Accepting;
-use crate::client_session_ids::Aliases;
+use crate::client_session_ids::ClientSessionIds;
 use crate::connection::Connection;
 use crate::date::Dates;
 use crate::detached_sessions::Detached;
@@ -54,7 +54,7 @@ pub struct Shard<D: Driver> {
     /// The records of [`crate::Services::residents`].
     pub(crate) residents: Vec<Key>,
     pub(crate) unfinished: UnfinishedInput,
-    pub(crate) aliases: Aliases,
+    pub(crate) client_session_ids: ClientSessionIds,
     pub(crate) detached: Detached,
     pub(crate) clock: TurnClock,
 }
@@ -92,7 +92,7 @@ impl<D: Driver> Shard<D> {
             end_log: EndLog::default(),
             residents: Vec::new(),
             unfinished: UnfinishedInput::new(now.time),
-            aliases: Aliases::default(),
+            client_session_ids: ClientSessionIds::default(),
             detached: Detached::default(),
             clock: TurnClock::new(now.time),
         }

@@ -77,7 +77,7 @@ impl<D: Driver> Shard<D> {
         self.shared.dismiss_carried(address);
         if let Stage::Live(live) = &stage {
             self.broker.close(self.now, live.id, &mut self.effects);
-            self.release_alias(from);
+            self.release_client_session_id(from);
         }
         if let Some(record) = self.connections.get_mut(to)
             && (record.input.is_some() || record.flags.is_peer_ended())

@@ -184,8 +184,8 @@ impl<D: Driver> Shard<D> {
                 }
                 Letter::RemoteStream(letter) => self.receive_remote_stream(from, letter),
                 Letter::Connection(connection, secured) => self.arrive(*connection, secured),
-                Letter::Alias(mail) => {
-                    self.take_alias_mail(*mail);
+                Letter::ClientSessionId(mail) => {
+                    self.receive_client_session_ids(*mail);
                     self.drain_effects();
                 }
             }

@@ -31,6 +31,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: REACTOR, word: "doze", now: "park" },
     Replaced { folder: REACTOR, word: "rouse", now: "wake" },
     Replaced { folder: "", word: "pour", now: "poll_write, wants_write" },
+    Replaced { folder: REACTOR, word: "alias", now: "ClientSessionId" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

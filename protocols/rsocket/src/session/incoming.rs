@@ -296,7 +296,7 @@ impl RSocketSession {
             Stream::Echo(echo) => {
                 echo.demand = echo.demand.saturating_add(u64::from(items));
                 if self.options().echo.is_some_and(|echo| echo.interval.is_zero()) {
-                    self.marks.set(Marks::POURS, true);
+                    self.marks.set(Marks::WRITES, true);
                 }
             }
             Stream::Subscribed { key } => {

@@ -160,7 +160,7 @@ impl RSocketSession {
                 self.echo_bytes = kept as u32;
                 self.streams.insert(stream, Stream::Echo(echo));
                 if options.interval.is_zero() {
-                    self.marks.set(Marks::POURS, true);
+                    self.marks.set(Marks::WRITES, true);
                 } else if self.tick == Time::NEVER {
                     self.tick = now.time + options.interval;
                 }

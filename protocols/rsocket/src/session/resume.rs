@@ -77,7 +77,7 @@ impl RSocketSession {
             let reason = "no session can be gone on with by that token and position; begin a new one with SETUP";
             return Err(Close::new(CloseCode::ResumeTimeout, reason));
         }
-        context.hand_over(HandOver::Alias(resume.token.into()));
+        context.hand_over(HandOver::ClientSessionId(resume.token.into()));
         self.state = State::HandingOver;
         Ok(())
     }

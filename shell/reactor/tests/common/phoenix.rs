@@ -74,7 +74,7 @@ impl Phoenix {
                 }
             }
             ("BACK", Phase::New | Phase::Showing) => {
-                context.hand_over(HandOver::Alias(first.as_bytes().into()));
+                context.hand_over(HandOver::ClientSessionId(first.as_bytes().into()));
                 return Ok(false);
             }
             ("TICKET", Phase::New | Phase::Showing) => {
@@ -198,7 +198,7 @@ impl Session for Phoenix {
         lines.is_some_and(|lines: usize| lines <= self.sent.len())
     }
 
-    fn aliased(
+    fn client_session_id_decided(
         &mut self,
         now: Now,
         outcome: Result<(), Close>,
