@@ -25,7 +25,7 @@
 //! |---|---|
 //! | `turn`, `node` | one turn; threads |
 //! | `accept`, `sniff`, `http`, `body`, `upgrade`, `ws`, `session` | what happens in each stage |
-//! | `carrier`, `requests`, `takeover`, `resident` | what carries sessions; those without a connection of their own |
+//! | `carrier`, `requests`, `takeover`, `internal_sessions` | what carries sessions; those without a connection of their own |
 //! | `session_lookup`, `hand_over`, `detach` | clients that come back to their sessions |
 //! | `secure` | TLS between a socket and the rest |
 //! | `read`, `write`, `close`, `timers`, `stop`, `unfinished`, `store`, `migrate` | bytes in, bytes out, and the ends |
@@ -52,6 +52,7 @@ mod hosts;
 mod http;
 mod http_answer;
 mod http_stage;
+mod internal_sessions;
 mod log;
 mod mailbox;
 mod message_framing;
@@ -64,7 +65,6 @@ mod pause;
 mod pool;
 mod read;
 mod requests;
-mod resident;
 mod secure;
 mod session;
 mod session_lookup;

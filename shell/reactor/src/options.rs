@@ -223,7 +223,7 @@ pub struct Services {
     /// Answers HTTP requests that neither ask for a WebSocket nor are a protocol's.
     pub http: Arc<HttpHandler>,
     /// Sessions that live on the server: each is opened once on every shard.
-    pub residents: Vec<Arc<tiderace_wire::Open>>,
+    pub internal_sessions: Vec<Arc<tiderace_wire::Open>>,
     /// Decides logins.
     pub verifier: Arc<dyn Verifier>,
     /// Keeps what is to survive, if something is.

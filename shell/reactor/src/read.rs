@@ -488,7 +488,7 @@ impl<D: Driver> Shard<D> {
             // It has more to take in, and comes back here then.
             _ if connection.flags.has(Flags::YIELDED) => {}
             Stage::Live(live) if live.verifying => {}
-            Stage::Live(live) if live.is_resident() => {}
+            Stage::Live(live) if live.is_internal() => {}
             // Pipelined requests wait for room to answer.
             Stage::Http(_) if pending && connection.is_clogged() => {}
             Stage::Starting(starting) if starting.is_moving => {}

@@ -381,7 +381,7 @@ impl<D: Driver> Shard<D> {
         let requests = match record.live() {
             Some(Live { transport: Transport::Requests(requests), .. }) => requests,
             _ => {
-                // A resident speaks to nobody.
+                // An internal session speaks to nobody.
                 if let Some(outgoing) = record.outgoing.take() {
                     self.pool.give_queue(outgoing);
                 }

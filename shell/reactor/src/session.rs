@@ -344,7 +344,7 @@ impl<D: Driver> Shard<D> {
                 self.lists.again(key, &mut connection.flags);
             }
             self.unblock(key);
-            // A resident's deadline counts again.
+            // An internal session's deadline counts again.
             self.rearm(key);
         }
     }

@@ -51,8 +51,8 @@ pub struct Shard<D: Driver> {
     pub(crate) accepting: Accepting,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) end_log: EndLog,
-    /// The records of [`crate::Services::residents`].
-    pub(crate) residents: Vec<Key>,
+    /// The records of [`crate::Services::internal_sessions`].
+    pub(crate) internal_sessions: Vec<Key>,
     pub(crate) unfinished: UnfinishedInput,
     pub(crate) client_session_ids: ClientSessionIds,
     pub(crate) detached: Detached,
@@ -90,7 +90,7 @@ impl<D: Driver> Shard<D> {
             stopping: None,
             dates: Dates::default(),
             end_log: EndLog::default(),
-            residents: Vec::new(),
+            internal_sessions: Vec::new(),
             unfinished: UnfinishedInput::new(now.time),
             client_session_ids: ClientSessionIds::default(),
             detached: Detached::default(),

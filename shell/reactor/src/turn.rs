@@ -35,7 +35,7 @@ impl<D: Driver> Shard<D> {
     ) -> Shard<D> {
         let mut shard = Shard::new(id, driver, shared, post);
         shard.begin_store();
-        shard.open_residents();
+        shard.open_internal_sessions();
         shard
     }
 
@@ -58,7 +58,7 @@ impl<D: Driver> Shard<D> {
         if judges {
             self.expire_timers();
         }
-        self.run_residents();
+        self.run_internal_sessions();
         if judges {
             self.tick();
         }
@@ -111,7 +111,7 @@ impl<D: Driver> Shard<D> {
         }
         let later = lists.later.next().map_or(Span::MAX, |end| end.since(self.clock.idle_since()));
         let timers = self.clock.pause.timeout().unwrap_or_else(|| self.clock.until_deadline());
-        timers.min(later).min(self.residents_patience())
+        timers.min(later).min(self.internal_sessions_timeout())
     }
 
     fn note(&mut self, event: Event) {

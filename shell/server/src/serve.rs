@@ -108,7 +108,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         },
         verifier: Arc::new(Logins(worker.handle())),
         broker,
-        residents: crate::feed::residents(config, request.development),
+        internal_sessions: crate::feed::internal_sessions(config, request.development),
         keeper: persistence.clone().map(|persistence| persistence as Arc<dyn Keeper>),
     };
     let secured = tls::read(config)?;

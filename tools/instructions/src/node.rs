@@ -132,7 +132,7 @@ fn services(shards: usize) -> Services {
         ],
         http: Arc::new(|_| Response { status: 404, ..Response::default() }),
         verifier: Arc::new(Everybody),
-        residents: Vec::new(),
+        internal_sessions: Vec::new(),
         keeper: None,
         broker: Arc::new(BrokerOptions { shards, ..BrokerOptions::default() }),
     }

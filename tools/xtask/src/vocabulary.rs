@@ -32,6 +32,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: REACTOR, word: "rouse", now: "wake" },
     Replaced { folder: "", word: "pour", now: "poll_write, wants_write" },
     Replaced { folder: REACTOR, word: "alias", now: "ClientSessionId" },
+    Replaced { folder: REACTOR, word: "resident", now: "InternalSession" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

@@ -111,7 +111,7 @@ impl World {
             protocols: vec![protocol(Arc::new(events))],
             http: Arc::new(|_: &Request<'_>| Response { status: 404, ..Response::default() }),
             verifier: Arc::new(Desk),
-            residents: Vec::new(),
+            internal_sessions: Vec::new(),
             keeper: None,
             broker: Arc::new(broker),
         };

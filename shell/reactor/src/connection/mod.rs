@@ -102,8 +102,8 @@ impl<S> Connection<S> {
     /// When a timer has to look at the connection.
     pub(crate) fn next_deadline(&self) -> Time {
         match &self.stage {
-            // Residents are looked at every turn.
-            Stage::Live(live) if live.is_resident() => Time::NEVER,
+            // Internal sessions are looked at every turn.
+            Stage::Live(live) if live.is_internal() => Time::NEVER,
             Stage::Live(live) => self.deadline.min(live.session.deadline()).min(live.rest_by()),
             _ => self.deadline,
         }
@@ -121,7 +121,7 @@ impl<S> Connection<S> {
                 self.deadline = now + deadlines.frame;
             }
             Transport::Stream | Transport::Chunked => self.deadline = Time::NEVER,
-            Transport::Requests(_) | Transport::Resident | Transport::Detached => {}
+            Transport::Requests(_) | Transport::Internal | Transport::Detached => {}
             Transport::WebSocket { decoder, rest } => {
                 let fragments = decoder.heap_bytes() > 0;
                 if !partial && !fragments && rest.is_none() {

@@ -75,7 +75,7 @@ pub(crate) enum Transport {
     /// By the answers to requests on other connections.
     Requests(Box<Requests>),
     /// Not at all: the session lives on the server.
-    Resident,
+    Internal,
     /// By nothing, until its client comes back.
     Detached,
 }
@@ -128,8 +128,8 @@ impl Live {
         matches!(self.transport, Transport::WebSocket { .. })
     }
 
-    pub(crate) fn is_resident(&self) -> bool {
-        matches!(self.transport, Transport::Resident)
+    pub(crate) fn is_internal(&self) -> bool {
+        matches!(self.transport, Transport::Internal)
     }
 
     pub(crate) fn is_detached(&self) -> bool {
@@ -155,7 +155,7 @@ impl Transport {
         match self {
             Transport::Stream
             | Transport::Requests(_)
-            | Transport::Resident
+            | Transport::Internal
             | Transport::Detached => Framing::Stream,
             Transport::WebSocket { .. } => Framing::Messages(&FRAMING),
             Transport::Chunked => Framing::Messages(&CHUNKS),
@@ -179,7 +179,7 @@ impl Stage {
                 Transport::WebSocket { .. } => Gauge::protocol(live.protocol, 1),
                 Transport::Requests(_) => Gauge::protocol(live.protocol, 2),
                 Transport::Detached => Gauge::protocol(live.protocol, 3),
-                Transport::Resident => Gauge::NONE,
+                Transport::Internal => Gauge::NONE,
             },
             Stage::Sniff | Stage::Starting(_) | Stage::Seeking(_) | Stage::Closing { .. } => {
                 Gauge::UNKNOWN

@@ -75,7 +75,7 @@ pub fn services(verifier: Arc<dyn Verifier>) -> Services {
         protocols: vec![protocols::echo_protocol(), protocols::line_protocol()],
         http: Arc::new(page),
         verifier,
-        residents: Vec::new(),
+        internal_sessions: Vec::new(),
         keeper: None,
         broker: Arc::new(broker),
     }

@@ -31,13 +31,13 @@ use unix::UnixClock;
 
 /// The sessions that each shard is to open: the configured feeds and, in development mode, the one
 /// that its page shows.
-pub(crate) fn residents(config: &Config, development: bool) -> Vec<Arc<Open>> {
+pub(crate) fn internal_sessions(config: &Config, development: bool) -> Vec<Arc<Open>> {
     let demo = (development && config.development.quotes).then(demo);
     let feeds = config.feeds.iter().cloned().chain(demo);
-    feeds.map(resident).collect()
+    feeds.map(internal_session).collect()
 }
 
-fn resident(feed: FeedConfig) -> Arc<Open> {
+fn internal_session(feed: FeedConfig) -> Arc<Open> {
     Arc::new(move |opening| Box::new(Feed::new(&feed, opening)))
 }
 

@@ -201,7 +201,7 @@ fn services(protocol: SessionProtocol, plan: Plan) -> Services {
     Services {
         protocols,
         http: Arc::new(|_| Response::new(404, "text/plain", "")),
-        residents: vec![publisher::resident(plan)],
+        internal_sessions: vec![publisher::internal_session(plan)],
         keeper: None,
         verifier: Arc::new(Nobody),
         broker: Arc::new(BrokerOptions::default()),

@@ -21,8 +21,8 @@ pub struct Plan {
     pub rate: Arc<AtomicU64>,
 }
 
-/// The resident that carries out a plan.
-pub fn resident(plan: Plan) -> Arc<Open> {
+/// The internal session that carries out a plan.
+pub fn internal_session(plan: Plan) -> Arc<Open> {
     Arc::new(move |_| {
         Box::new(Publisher {
             plan: plan.clone(),

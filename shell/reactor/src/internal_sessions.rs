@@ -1,6 +1,6 @@
-//! Residents: sessions that live on the server, such as feeds.
+//! Internal sessions: sessions that live on the server, such as feeds.
 //!
-//! A resident is a record without a stream and without anybody to carry it: it speaks to the broker
+//! An internal session is a record without a stream and without anybody to carry it: it speaks to the broker
 //! alone, when its deadline comes, and hears answers and deliveries as every session does. There are
 //! few and they are part of the server: their deadlines are looked at every turn, not by the wheel's
 //! coarse ticks. One whose deadline is the beginning of time is called whenever everything has been
@@ -19,15 +19,15 @@ use crate::driver::Driver;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Opens the residents of the shard.
-    pub(crate) fn open_residents(&mut self) {
+    /// Opens the internal sessions of the shard.
+    pub(crate) fn open_internal_sessions(&mut self) {
         let shared = Arc::clone(&self.shared);
-        for open in &shared.services.residents {
-            self.open_resident(open.as_ref());
+        for open in &shared.services.internal_sessions {
+            self.open_internal_session(open.as_ref());
         }
     }
 
-    fn open_resident(&mut self, open: &Open) {
+    fn open_internal_session(&mut self, open: &Open) {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let record = Connection::carried(Peer::from(nowhere), NO_LISTENER, Time::NEVER);
         let key = self.connections.insert(record);
@@ -39,26 +39,26 @@ impl<D: Driver> Shard<D> {
         };
         let session = open(&opening);
         let id = self.broker.open(self.now, key.slot);
-        let transport = Transport::Resident;
+        let transport = Transport::Internal;
         let live = Live { session, id, protocol: u16::MAX, verifying: false, transport };
         if let Some(record) = self.connections.get_mut(key) {
             // What is delivered to it is taken at once.
             record.flags.set(Flags::WRITABLE);
             record.stage = Stage::Live(live);
         }
-        self.residents.push(key);
+        self.internal_sessions.push(key);
         self.broker.verified(self.now, id, Ok(Principal::server()), &mut self.effects);
         self.drain_effects();
     }
 
-    /// Calls the residents whose deadline has come.
-    pub(crate) fn run_residents(&mut self) {
+    /// Calls the internal sessions whose deadline has come.
+    pub(crate) fn run_internal_sessions(&mut self) {
         if self.post.is_behind() {
             return;
         }
-        for at in 0..self.residents.len() {
-            let Some(key) = self.residents.get(at).copied() else { return };
-            let deadline = self.resident_deadline(key);
+        for at in 0..self.internal_sessions.len() {
+            let Some(key) = self.internal_sessions.get(at).copied() else { return };
+            let deadline = self.internal_session_deadline(key);
             // Who wants every turn gets those in which what it published before has been written.
             if deadline == Time::ZERO && self.has_to_write() {
                 continue;
@@ -71,13 +71,14 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// How long the residents can wait.
-    pub(crate) fn residents_patience(&self) -> Span {
-        if self.residents.is_empty() || self.post.is_behind() {
+    /// How long the internal sessions can wait.
+    pub(crate) fn internal_sessions_timeout(&self) -> Span {
+        if self.internal_sessions.is_empty() || self.post.is_behind() {
             return Span::MAX;
         }
         let waits = self.has_to_write();
-        let deadlines = self.residents.iter().map(|key| self.resident_deadline(*key));
+        let deadlines =
+            self.internal_sessions.iter().map(|key| self.internal_session_deadline(*key));
         // Those that want every turn have none until all is written.
         let next = deadlines.filter(|deadline| !waits || *deadline > Time::ZERO).min();
         next.map_or(Span::MAX, |next| next.since(self.clock.idle_since()))
@@ -87,7 +88,7 @@ impl<D: Driver> Shard<D> {
         !(self.lists.write.is_empty() && self.lists.later.is_empty())
     }
 
-    fn resident_deadline(&self, key: Key) -> Time {
+    fn internal_session_deadline(&self, key: Key) -> Time {
         match self.connections.get(key) {
             Some(Connection { stage: Stage::Live(live), flags, .. })
                 if !flags.has(Flags::PAUSED) =>

@@ -71,7 +71,7 @@ fn world(seed: u64, interval: Span) -> (World, Arc<AtomicU64>) {
         Box::new(Counter { published: Arc::clone(&count), interval, next })
     });
     let options = Options { shards, ..Options::default() };
-    (World::with(seed, options, |services| services.residents.push(open)), published)
+    (World::with(seed, options, |services| services.internal_sessions.push(open)), published)
 }
 
 fn subscriber(world: &mut World) -> Client {
@@ -96,7 +96,7 @@ fn one_that_is_always_due_waits_for_slow_subscribers_and_goes_on() {
         let is_held = |world: &World| {
             common::metric(&world.control.metrics(), "tiderace_connections_paused", &[]) > 0
         };
-        world.run_until("the resident to be held back", is_held);
+        world.run_until("the internal_session to be held back", is_held);
         for _ in 0..2 {
             world.run_for(Span::from_secs(1));
             let now = published.load(Ordering::Relaxed);
