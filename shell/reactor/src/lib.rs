@@ -103,6 +103,6 @@ pub use options::{
     Security, Services, Verifier,
 };
 pub use shard::Shard;
-pub use store_gateway::{Keeper, ShardStore, StoreAnswers};
+pub use store_gateway::{ShardStore, StoreAnswers, StoreGateway};
 pub use turn::Turn;
-pub use waker::{Answer, StoreNews};
+pub use waker::{Answer, CommitResult};

@@ -9,7 +9,7 @@ use tiderace_base::Span;
 use tiderace_wire::{Protocol, Request, Response};
 
 use crate::driver::os::SocketOptions;
-use crate::store_gateway::Keeper;
+use crate::store_gateway::StoreGateway;
 use crate::waker::Answer;
 
 /// The event loop's options; [`Options::default`] is what `serve` uses unless told otherwise.
@@ -227,7 +227,7 @@ pub struct Services {
     /// Decides logins.
     pub verifier: Arc<dyn Verifier>,
     /// Keeps what is to survive, if something is.
-    pub keeper: Option<Arc<dyn Keeper>>,
+    pub store_gateway: Option<Arc<dyn StoreGateway>>,
     /// The broker's options.
     pub broker: Arc<tiderace_broker::BrokerOptions>,
 }

@@ -8,20 +8,20 @@ use std::sync::Arc;
 use crate::driver::Driver;
 use crate::shard::Shard;
 use crate::store_gateway::StoreAnswers;
-use crate::waker::StoreNews;
+use crate::waker::CommitResult;
 
 impl<D: Driver> Shard<D> {
     /// Takes back what has survived.
     pub(crate) fn begin_store(&mut self) {
         let shared = Arc::clone(&self.shared);
-        if let Some(keeper) = &shared.services.keeper {
+        if let Some(store_gateway) = &shared.services.store_gateway {
             let answers = StoreAnswers::new(self.id, shared.wakers.clone());
-            self.store = Some(keeper.begin(self.id, self.now, &mut self.broker, answers));
+            self.store = Some(store_gateway.begin(self.id, self.now, &mut self.broker, answers));
         }
     }
 
     /// Hands the records of the turn over.
-    pub(crate) fn hand_over(&mut self) {
+    pub(crate) fn submit_journal(&mut self) {
         let Some(store) = &mut self.store else { return };
         if !store.flush() {
             return;
@@ -39,10 +39,10 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Takes the store's word.
-    pub(crate) fn hear_store(&mut self, news: StoreNews) {
+    pub(crate) fn receive_commit_result(&mut self, news: CommitResult) {
         match news {
-            StoreNews::Stored(up_to) => self.broker.stored(self.now, up_to, &mut self.effects),
-            StoreNews::Refused { up_to, is_fatal } => {
+            CommitResult::Stored(up_to) => self.broker.stored(self.now, up_to, &mut self.effects),
+            CommitResult::Refused { up_to, is_fatal } => {
                 self.broker.store_failed(self.now, up_to, is_fatal, &mut self.effects);
             }
         }

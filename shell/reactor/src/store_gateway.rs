@@ -1,6 +1,6 @@
 //! What a shard and the store tell each other.
 //!
-//! The store itself is behind [`Keeper`]: it works on a thread of its own, and its answers come back
+//! The store itself is behind [`StoreGateway`]: it works on a thread of its own, and its answers come back
 //! as events, as those of logins do.
 
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tiderace_base::{Now, ShardId};
 use tiderace_broker::{Broker, StoreRecord};
 
-use crate::waker::{Notice, StoreNews, Waker};
+use crate::waker::{CommitResult, Notice, Waker};
 
 /// Keeps what is to survive.
-pub trait Keeper: Send + Sync {
+pub trait StoreGateway: Send + Sync {
     /// A shard begins, on its own thread: gives its broker what has survived, and is given a way
     /// back for the answers.
     fn begin(
@@ -47,7 +47,7 @@ impl StoreAnswers {
     }
 
     /// Tells the shard; any thread may. Wakes it, and never blocks for long.
-    pub fn tell(&self, news: StoreNews) {
+    pub fn tell(&self, news: CommitResult) {
         if let Some(waker) = self.wakers.get(self.shard.index()) {
             waker.notify(Notice::Store(news));
         }

@@ -65,7 +65,7 @@ impl<D: Driver> Shard<D> {
         self.work();
         self.stop_some();
         self.post.flush();
-        self.hand_over();
+        self.submit_journal();
         self.write_all();
         self.run_deferred();
         self.post.flush();
@@ -154,7 +154,7 @@ impl<D: Driver> Shard<D> {
                     self.broker.verified(self.now, session, result, &mut self.effects);
                     self.drain_effects();
                 }
-                Notice::Store(news) => self.hear_store(news),
+                Notice::Store(news) => self.receive_commit_result(news),
                 Notice::Secure(settings) => self.secure.settings = Some(settings),
                 Notice::Shutdown(grace) => self.begin_stop(grace),
             }

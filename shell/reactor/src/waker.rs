@@ -18,7 +18,7 @@ pub(crate) enum Notice {
     /// A login was decided.
     Verified { session: SessionId, result: Result<Principal, Close> },
     /// Records were stored or refused.
-    Store(StoreNews),
+    Store(CommitResult),
     /// Connections that come from now on are secured by these.
     Secure(Settings),
     /// The node stops within this time.
@@ -114,7 +114,7 @@ impl Waker {
 
 /// What became of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreNews {
+pub enum CommitResult {
     /// All up to this number are kept.
     Stored(u64),
     /// Those up to this number that were not answered before are not kept.

@@ -13,7 +13,7 @@ use anyhow::Context;
 use tiderace_base::{Now, ShardId};
 use tiderace_broker::{Broker, NumbersGiven, RestoredMessages, RestoredTopic, StoreRecord};
 use tiderace_config::StoreConfig;
-use tiderace_reactor::{Keeper, ShardStore, StoreAnswers, StoreNews};
+use tiderace_reactor::{CommitResult, ShardStore, StoreAnswers, StoreGateway};
 use tiderace_store::{
     Batch, Committer, Declaration, Done, Mark, Notice, Outcome, Put, Recovered, RecoveredStream,
     RefusedReason, Store, StoreMetrics, StreamId, StreamKind, Submitter,
@@ -122,7 +122,7 @@ impl Persistence {
     }
 }
 
-impl Keeper for Persistence {
+impl StoreGateway for Persistence {
     fn begin(
         &self,
         shard: ShardId,
@@ -280,11 +280,11 @@ fn is_kept(done: &Done) -> bool {
     done.outcome == Outcome::Committed
 }
 
-fn news(done: &Done) -> StoreNews {
+fn news(done: &Done) -> CommitResult {
     match done.outcome {
-        Outcome::Committed => StoreNews::Stored(done.ticket),
-        Outcome::Broken => StoreNews::Refused { up_to: done.ticket, is_fatal: true },
-        _ => StoreNews::Refused { up_to: done.ticket, is_fatal: false },
+        Outcome::Committed => CommitResult::Stored(done.ticket),
+        Outcome::Broken => CommitResult::Refused { up_to: done.ticket, is_fatal: true },
+        _ => CommitResult::Refused { up_to: done.ticket, is_fatal: false },
     }
 }
 

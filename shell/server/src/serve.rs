@@ -11,7 +11,7 @@ use anyhow::Context;
 use tiderace_auth::AuthWorker;
 use tiderace_broker::BrokerOptions;
 use tiderace_config::{Config, ListenerConfig};
-use tiderace_reactor::{Keeper, Services, spawn};
+use tiderace_reactor::{Services, StoreGateway, spawn};
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_wire::{Opening, Request};
 use tracing::info;
@@ -109,7 +109,7 @@ pub(crate) fn serve(request: ServeRequest) -> anyhow::Result<()> {
         verifier: Arc::new(Logins(worker.handle())),
         broker,
         internal_sessions: crate::feed::internal_sessions(config, request.development),
-        keeper: persistence.clone().map(|persistence| persistence as Arc<dyn Keeper>),
+        store_gateway: persistence.clone().map(|persistence| persistence as Arc<dyn StoreGateway>),
     };
     let secured = tls::read(config)?;
     let expiry = secured.as_ref().map(|read| read.not_after);

@@ -33,6 +33,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: "", word: "pour", now: "poll_write, wants_write" },
     Replaced { folder: REACTOR, word: "alias", now: "ClientSessionId" },
     Replaced { folder: REACTOR, word: "resident", now: "InternalSession" },
+    Replaced { folder: REACTOR, word: "keeper", now: "StoreGateway" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

@@ -112,7 +112,7 @@ impl World {
             http: Arc::new(|_: &Request<'_>| Response { status: 404, ..Response::default() }),
             verifier: Arc::new(Desk),
             internal_sessions: Vec::new(),
-            keeper: None,
+            store_gateway: None,
             broker: Arc::new(broker),
         };
         let network = Network::new(seed, shards);

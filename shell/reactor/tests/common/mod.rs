@@ -76,7 +76,7 @@ pub fn services(verifier: Arc<dyn Verifier>) -> Services {
         http: Arc::new(page),
         verifier,
         internal_sessions: Vec::new(),
-        keeper: None,
+        store_gateway: None,
         broker: Arc::new(broker),
     }
 }

@@ -202,7 +202,7 @@ fn services(protocol: SessionProtocol, plan: Plan) -> Services {
         protocols,
         http: Arc::new(|_| Response::new(404, "text/plain", "")),
         internal_sessions: vec![publisher::internal_session(plan)],
-        keeper: None,
+        store_gateway: None,
         verifier: Arc::new(Nobody),
         broker: Arc::new(BrokerOptions::default()),
     }
