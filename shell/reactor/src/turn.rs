@@ -109,7 +109,8 @@ impl<D: Driver> Shard<D> {
         if self.reads_wait() && !self.post.is_behind() {
             return Span::ZERO;
         }
-        let later = lists.later.next().map_or(Span::MAX, |end| end.since(self.clock.idle_since()));
+        let later =
+            lists.coalescing.next().map_or(Span::MAX, |end| end.since(self.clock.idle_since()));
         let timers = self.clock.pause.timeout().unwrap_or_else(|| self.clock.until_deadline());
         timers.min(later).min(self.internal_sessions_timeout())
     }

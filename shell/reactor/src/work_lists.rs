@@ -5,7 +5,7 @@
 use tiderace_base::Key;
 
 use crate::connection::Flags;
-use crate::write_coalescing::Later;
+use crate::write_coalescing::WriteCoalescing;
 
 /// Connections with something to do.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Lists {
     /// To be written.
     pub(crate) write: Vec<Key>,
     /// To be written once deliveries have waited for others to go along with them.
-    pub(crate) later: Later,
+    pub(crate) coalescing: WriteCoalescing,
     /// To have their kept input handled again.
     pub(crate) again: Vec<Key>,
     /// Carried by HTTP/2, to be read after those who may bring them something.

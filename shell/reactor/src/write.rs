@@ -85,12 +85,13 @@ impl<D: Driver> Shard<D> {
         if self.shared.options.batch_delay.is_zero() {
             return self.lists.write(key, &mut connection.flags);
         }
-        self.lists.later.add(key);
+        self.lists.coalescing.add(key);
     }
 
     /// Lists what has waited long enough.
     fn end_waiting(&mut self) {
-        for key in self.lists.later.end_rounds(self.now.time, self.shared.options.batch_delay) {
+        for key in self.lists.coalescing.end_rounds(self.now.time, self.shared.options.batch_delay)
+        {
             if let Some(connection) = self.connections.get_mut(key)
                 && connection.flags.has(Flags::BACKLOG)
             {

@@ -9,7 +9,7 @@ use tiderace_base::{Key, Span, Time};
 
 /// Connections in their rounds.
 #[derive(Debug, Default)]
-pub(crate) struct Later {
+pub(crate) struct WriteCoalescing {
     rounds: [Round; ROUNDS],
     /// How many keys are in them: mostly none, and then the rounds need not be looked at.
     waiting: usize,
@@ -22,7 +22,7 @@ struct Round {
     end: Time,
 }
 
-impl Later {
+impl WriteCoalescing {
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting == 0
     }
@@ -97,14 +97,14 @@ mod tests {
             steps in proptest::collection::vec((0u64..300, 0u32..40), 1..200),
         ) {
             let span = Span::from_nanos(interval);
-            let (mut later, mut now) = (Later::default(), 1000);
+            let (mut coalescing, mut now) = (WriteCoalescing::default(), 1000);
             let mut added: BTreeMap<u32, u64> = BTreeMap::new();
             let mut written: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
             for (pause, slot) in steps {
                 let until = now + pause;
                 while now < until {
                     now += 1;
-                    let mut ended = later.end_rounds(Time::from_nanos(now), span);
+                    let mut ended = coalescing.end_rounds(Time::from_nanos(now), span);
                     ended.sort_unstable();
                     ended.dedup();
                     for key in ended {
@@ -112,12 +112,12 @@ mod tests {
                         prop_assert!(now - since <= interval, "{} waited {}", key.slot, now - since);
                         written.entry(key.slot).or_default().push(now);
                     }
-                    prop_assert!(later.next().is_none_or(|next| next > Time::from_nanos(now)));
+                    prop_assert!(coalescing.next().is_none_or(|next| next > Time::from_nanos(now)));
                 }
                 // It waits since it was added first.
                 added.entry(slot).or_insert(now);
-                later.add(Key { slot, generation: 0 });
-                prop_assert_eq!(later.is_empty(), added.is_empty());
+                coalescing.add(Key { slot, generation: 0 });
+                prop_assert_eq!(coalescing.is_empty(), added.is_empty());
             }
             for times in written.values() {
                 // An end that came late, because nobody waited for it, may be followed by one in time.
@@ -132,26 +132,27 @@ mod tests {
 
     #[test]
     fn who_asks_a_thousand_times_takes_the_room_of_few() {
-        let mut later = Later::default();
+        let mut coalescing = WriteCoalescing::default();
         for _ in 0..1000 {
-            later.add(Key { slot: 1, generation: 0 });
+            coalescing.add(Key { slot: 1, generation: 0 });
         }
-        assert!(later.end_rounds(Time::from_nanos(1), Span::from_nanos(1)).len() <= 8);
+        assert!(coalescing.end_rounds(Time::from_nanos(1), Span::from_nanos(1)).len() <= 8);
     }
 
     #[test]
     fn the_ends_are_spread_over_the_interval() {
         let interval = Span::from_millis(32);
-        let mut later = Later::default();
+        let mut coalescing = WriteCoalescing::default();
         let keys = (0..64).map(|slot| Key { slot: slot * 2, generation: 0 });
-        keys.clone().for_each(|key| later.add(key));
-        let at_once = later.end_rounds(Time::from_nanos(64_000_000), interval);
+        keys.clone().for_each(|key| coalescing.add(key));
+        let at_once = coalescing.end_rounds(Time::from_nanos(64_000_000), interval);
         assert_eq!(at_once.len(), 64, "nobody was written lately");
-        keys.for_each(|key| later.add(key));
+        keys.for_each(|key| coalescing.add(key));
         let mut most = 0;
         for millis in 65..=96 {
-            most = most.max(later.end_rounds(Time::from_nanos(millis * 1_000_000), interval).len());
+            most = most
+                .max(coalescing.end_rounds(Time::from_nanos(millis * 1_000_000), interval).len());
         }
-        assert!(later.is_empty() && most <= 16, "{most} at once");
+        assert!(coalescing.is_empty() && most <= 16, "{most} at once");
     }
 }
