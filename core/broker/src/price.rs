@@ -111,24 +111,25 @@ impl Broker {
         if !looks && matches!(update.change, Change::Value(_)) {
             return spec + given / GIVEN_BYTES;
         }
+        let present = self.value_bytes(&update.path);
         // What is larger is refused without a look, but for deltas.
-        let is_delta = matches!(update.change, Change::Delta { .. });
-        let most = if is_delta { DELTA_VALUE_BYTES_MAX } else { CHANGED_VALUE_BYTES_MAX };
-        let present = self.value_bytes(&update.path).min(most) as u64;
+        let looked_at = if present <= CHANGED_VALUE_BYTES_MAX { present as u64 } else { 0 };
         let change = match &update.change {
             Change::Value(_) => given / GIVEN_BYTES,
             // The new value is about as long as the present one; what is more is charged afterwards.
-            Change::Delta { .. } => given + present / COPIED_BYTES,
-            Change::Patch(_) | Change::Merge(_) => given + CHANGED * present,
+            Change::Delta { .. } => {
+                given + present.min(DELTA_VALUE_BYTES_MAX) as u64 / COPIED_BYTES
+            }
+            Change::Patch(_) | Change::Merge(_) => given + CHANGED * looked_at,
         };
-        spec + change + if looks { LOOKED_INTO * present } else { 0 }
+        spec + change + if looks { LOOKED_INTO * looked_at } else { 0 }
     }
 
-    /// Bytes of a topic's value.
-    pub(crate) fn value_bytes(&self, path: &Path) -> usize {
+    /// Bytes of a topic's value, without properties.
+    fn value_bytes(&self, path: &Path) -> usize {
         let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
         let value = topic.and_then(|topic| topic.home.as_ref()?.retained.as_ref());
-        value.map_or(0, |run| run.bytes())
+        value.and_then(|run| run.message(0)).map_or(0, |message| message.body.len())
     }
 
     /// Whether something deferred has to wait longer: it makes a new value of a topic's present one,

@@ -242,7 +242,10 @@ fn values_that_are_too_large_are_not_looked_into() {
         changed("m/v", patch),
         merged("m/v", 2),
     ] {
+        let before = metrics(&world).work;
         assert_eq!(tell(&mut world, ann, operation).unwrap_err(), CloseCode::TooMuchWork);
+        let spent = metrics(&world).work - before;
+        assert!(spent < 1_000, "{spent} units for a refusal");
     }
     assert!(tell(&mut world, ann, update("m/v", "1", Some(Condition::Present))).is_ok());
 }
