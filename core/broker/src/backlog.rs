@@ -10,19 +10,17 @@
 
 use std::collections::VecDeque;
 
-use hashbrown::HashMap;
 use tiderace_base::{Key, ShardId, prefetch};
 use tiderace_topics::Path;
 use tiderace_wire::{Priority, SubscriptionKey};
 
+use crate::collections::Map;
 use crate::conflate::conflated;
 use crate::marks::Marks;
 
 pub(crate) use self::removal::{For, Together};
 pub use crate::pending::Pending;
 pub(crate) use crate::pending::Source;
-
-type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// A session's backlog; allocated while something waits or a window is open.
 #[derive(Debug, Default)]

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
 use tiderace_base::{
     Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId, Slab, Span, Time,
 };
 use tiderace_queues::{Ending, Queues};
-use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Command, Commands, Destination, Reply, Token, TopicSpec, home_of};
+use tiderace_topics::Path;
+use tiderace_wire::{Command, Commands, Destination, Reply, Token, home_of};
 
 use crate::ahead::AHEAD;
 use crate::backlog::{For, Together};
+use crate::collections::{Map, Set};
 use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
 use crate::effects::{Asker, Effects, Loopback, Mail};
@@ -26,6 +26,9 @@ use crate::names::Names;
 use crate::notices::Notices;
 use crate::operate::Gathering;
 use crate::owners::Owners;
+use crate::pattern_interest::PatternInterest;
+use crate::pattern_subscribers::PatternSubscribers;
+use crate::places::key_of;
 use crate::presence::Presence;
 use crate::pressure::{Holding, SlowSessions};
 use crate::remove::Removal;
@@ -34,15 +37,12 @@ use crate::service::Services;
 use crate::session::Session;
 use crate::snapshot::Snapshots;
 use crate::spares::Spares;
-use crate::topic::{Subscriber, Topic, price_of_topic};
-use crate::update::ReadSpec;
+use crate::specs::Specs;
+use crate::topic::{Topic, price_of_topic};
 use crate::views::Views;
 use crate::windows::Windows;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
-
-pub(crate) type Set<K> = HashSet<K, foldhash::fast::RandomState>;
-pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 const QUEUE_TICK: Span = Span::from_millis(250);
 const SWEEP_TICK: Span = Span::from_secs(5);
@@ -59,16 +59,8 @@ pub struct Broker {
     pub(crate) principals: Set<Rc<Principal>>,
     pub(crate) topics: Slab<Topic>,
     pub(crate) names: Names,
-    /// Pattern subscriptions of sessions here.
-    pub(crate) patterns: PatternIndex<Subscriber>,
-    pub(crate) patterns_at: u64,
-    /// Compiled bytes of the distinct patterns of this shard's subscriptions.
-    pub(crate) regex_bytes: usize,
-    /// As a home: how many subscriptions of each shard use each pattern.
-    pub(crate) remote_pattern_uses: Map<(Pattern, ShardId), u32>,
-    /// As a home: which shards have subscriptions with which patterns.
-    pub(crate) remote_patterns: PatternIndex<ShardId>,
-    pub(crate) remote_patterns_at: u64,
+    pub(crate) patterns: PatternSubscribers,
+    pub(crate) pattern_interest: PatternInterest,
     /// As a home: what new subscriptions have yet to get.
     pub(crate) snapshots: Snapshots,
     /// Pages that are to be given, a few each turn.
@@ -106,13 +98,7 @@ pub struct Broker {
     /// Large values that were replaced while somebody still had them.
     pub(crate) displaced: Displaced,
     pub(crate) metrics: BrokerMetrics,
-    /// What temporary topics are.
-    pub(crate) temporary_spec: Arc<TopicSpec>,
-    /// Specifications that topics were created with, each once.
-    pub(crate) specs: Set<Arc<TopicSpec>>,
-    pub(crate) specs_swept_at: usize,
-    /// The specification that was read last.
-    pub(crate) last_spec: Option<ReadSpec>,
+    pub(crate) specs: Specs,
     /// Operations that several homes have a part in.
     pub(crate) gatherings: BTreeMap<(SessionId, Token), Gathering>,
     /// As a home: removals under way.
@@ -149,12 +135,8 @@ impl Broker {
             principals: Set::default(),
             topics: Slab::new(),
             names: Names::default(),
-            patterns: PatternIndex::default(),
-            patterns_at: 1,
-            regex_bytes: 0,
-            remote_pattern_uses: Map::default(),
-            remote_patterns: PatternIndex::default(),
-            remote_patterns_at: 1,
+            patterns: PatternSubscribers::default(),
+            pattern_interest: PatternInterest::new(shard, memory.clone()),
             snapshots: Snapshots::default(),
             pages_due: VecDeque::new(),
             history: History::new(memory.clone()),
@@ -177,10 +159,7 @@ impl Broker {
             memory: memory.clone(),
             displaced: Displaced::default(),
             metrics: BrokerMetrics::default(),
-            temporary_spec: Arc::new(options.temporary_spec()),
-            specs: Set::default(),
-            specs_swept_at: 0,
-            last_spec: None,
+            specs: Specs::new(options.temporary_spec(), memory.clone()),
             gatherings: BTreeMap::new(),
             removals: VecDeque::new(),
             locks: Locks::default(),
@@ -485,10 +464,6 @@ impl Broker {
     pub(crate) fn id_of(&self, key: Key) -> SessionId {
         SessionId { shard: self.shard, slot: key.slot, generation: key.generation }
     }
-}
-
-pub(crate) fn key_of(session: SessionId) -> Key {
-    Key { slot: session.slot, generation: session.generation }
 }
 
 #[cfg(test)]

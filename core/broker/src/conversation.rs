@@ -16,11 +16,12 @@ use tiderace_wire::{
 };
 
 use crate::backlog::{Pending, Source};
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::deliver::OVERSHOOT;
 use crate::effects::Effects;
 use crate::exchange::{End, Open, Other, Said};
 use crate::hanging_up::Tell;
+use crate::places::key_of;
 use crate::service::{Address, Calling, Responding};
 use crate::serving::ServiceMail;
 

@@ -19,11 +19,11 @@ use tiderace_wire::{Kind, Priority, Subscribe, SubscriptionKey, Target};
 
 use crate::SlowConsumer;
 use crate::backlog::Pending;
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::effects::{Asker, Effects, Mail};
+use crate::places::{all, bit, key_of, members};
 use crate::session::{Session, Subscription};
 use crate::subscriptions::{Entry, Plain};
-use crate::topic::{bit, members};
 
 /// What a subscription may still be given, and what waits for more.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Broker {
 
     /// The homes of the queues and services that a subscription is for.
     pub(crate) fn serving_homes(&self, subscription: &Subscription) -> u64 {
-        let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
+        let all = all(self.options.shards);
         let targets = subscription.targets.as_slice().iter();
         let homes = targets.map(|listening| match &listening.target {
             Target::Exact(destination) if destination.kind == Kind::Topic => 0,

@@ -13,15 +13,16 @@ use tiderace_wire::{Flags, Kind, Priority, Run, SharedRun, SubscriptionKey, Targ
 
 use crate::access::Caller;
 use crate::backlog::{Pending, Source};
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::listeners::Listeners;
+use crate::places::{bit, key_of};
 use crate::price::{ABOVE_MARK, DELIVERY, FREE_DELIVERIES};
 use crate::publish::copy_of;
 use crate::session::Session;
 use crate::subscriptions::Entry;
-use crate::topic::{Subscriber, bit};
+use crate::topic::Subscriber;
 use crate::{Action, SlowConsumer};
 
 /// What a topic's subscribers on this shard are offered: a run, and what is the same for all of them.
@@ -421,7 +422,7 @@ impl Broker {
 
     /// Looks up anew which pattern subscriptions the topic has, if patterns have changed.
     pub(crate) fn refresh_pattern_subscribers(&mut self, key: Key) {
-        let at = self.patterns_at;
+        let at = self.patterns.generation();
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
@@ -434,7 +435,7 @@ impl Broker {
         let (path, found, sessions, options) =
             (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options);
         let (private, shard) = (is_private(path), self.shard);
-        self.patterns.matches(path, &mut |subscriber| {
+        self.patterns.of(path, &mut |subscriber| {
             asked += 1;
             let record = sessions.get(subscriber.session);
             let principal = record.and_then(|record| record.principal.as_ref());

@@ -12,8 +12,10 @@ use tiderace_queues::Ending;
 use tiderace_wire::{Command, SubscriptionKey};
 
 use crate::backlog::{For, Pending, Source, Together};
-use crate::broker::{Broker, Map, key_of};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::Effects;
+use crate::places::key_of;
 use crate::price::BACKLOG_LOOK;
 
 /// Entries of a backlog up to which looking through all of them each time costs less.

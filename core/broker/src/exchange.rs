@@ -10,7 +10,7 @@ use tiderace_base::{Close, Key, ShardId, Slab, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{ExchangeKey, Run, Side, SubscriptionKey};
 
-use crate::broker::Map;
+use crate::collections::Map;
 use crate::service::Address;
 
 /// One side of an exchange.

@@ -11,7 +11,8 @@ use tiderace_base::{Close, Key, SessionId};
 use tiderace_topics::Path;
 use tiderace_wire::{Kind, SessionEntry, SessionState};
 
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
+use crate::places::key_of;
 use crate::publish::denied;
 use crate::session::Session;
 use crate::{Action, Principal};

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use tiderace_base::{Key, Span, Time};
 
-use crate::broker::Map;
+use crate::collections::Map;
 
 /// After how long a topic or a publisher has its whole grace again.
 const MINUTE: Span = Span::from_secs(60);

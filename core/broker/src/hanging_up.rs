@@ -18,10 +18,11 @@ use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Priority, Reply, SharedRun, Side, SubscriptionKey};
 
 use crate::backlog::{For, Pending, Source};
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::conversation::{NO_SUBSCRIPTION, message};
 use crate::effects::Effects;
 use crate::exchange::{Open, Other, Said};
+use crate::places::key_of;
 use crate::serving::ServiceMail;
 
 /// Who is told that an exchange is over.

@@ -14,8 +14,10 @@ use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::Run;
 
-use crate::broker::{Broker, Map};
-use crate::topic::{Home, bit};
+use crate::broker::Broker;
+use crate::collections::Map;
+use crate::places::bit;
+use crate::topic::Home;
 
 /// Patterns without subscribers that still make topics record; more are given up at once.
 const LINGERING_MAX: usize = 10_000;
@@ -332,7 +334,7 @@ impl Broker {
         let age = self.options.history_age;
         while self.evict_oldest(|at| now.time.since(at) >= age) {}
         if self.history.sweep_patterns(now.time, age) {
-            self.remote_patterns_at += 1;
+            self.pattern_interest.renew();
         }
     }
 
@@ -351,7 +353,7 @@ impl Broker {
 
     /// Gives up a topic's history if nobody may come back to it.
     pub(crate) fn sweep_recording(&mut self, now: Now, key: Key) {
-        let (age, at) = (self.options.history_age, self.remote_patterns_at);
+        let (age, at) = (self.options.history_age, self.pattern_interest.generation());
         let Some(topic) = self.topics.get_mut(key) else { return };
         let Some(home) = topic.home.as_mut().filter(|home| home.history().is_some()) else {
             return;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tiderace_topics::Path;
 use tiderace_wire::Token;
 
-use crate::broker::Map;
+use crate::collections::Map;
 
 /// What a session holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

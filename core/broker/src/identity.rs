@@ -11,8 +11,9 @@ use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
 use crate::access::Caller;
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::effects::Effects;
+use crate::places::key_of;
 use crate::subscriptions::Entry;
 
 impl Broker {
@@ -89,7 +90,7 @@ impl Broker {
     /// it is found anew.
     fn review(&mut self, session: SessionId, principal: &Principal) -> Result<(), Close> {
         // Every topic here looks its pattern subscribers up again, and asks the rules again.
-        self.patterns_at += 1;
+        self.patterns.renew();
         let Some(record) = self.session(session) else {
             return Ok(());
         };

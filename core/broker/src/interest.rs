@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, MemoryUse, Now, ShardId};
+use tiderace_base::{Key, Now, ShardId};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::Run;
 
 use crate::broker::Broker;
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
-use crate::subscriptions::pattern_bytes;
-use crate::topic::{Home, bit};
+use crate::places::bit;
+use crate::topic::Home;
 
 impl Broker {
     /// At a topic's home: a shard begins or ends to listen.
@@ -73,7 +73,9 @@ impl Broker {
         interest: Interest,
         effects: &mut Effects,
     ) {
-        self.count_pattern(from, pattern, interest.on);
+        if let Some(more) = self.pattern_interest.count(from, pattern, interest.on) {
+            self.missing.count(pattern, more);
+        }
         if let Some(ask) = interest.ask {
             self.report_nothing(from, pattern, ask.asker, effects);
         }
@@ -81,39 +83,11 @@ impl Broker {
         let answer = interest.ask.map(|ask| (ask.asker, self.pattern_beginning(now, pattern, ask)));
         let at = self.next_sequence - 1;
         if interest.recorded && self.history.count(pattern, interest.on, at, now.time) {
-            self.remote_patterns_at += 1;
+            self.pattern_interest.renew();
         }
         if let Some((asker, answer)) = answer {
             self.answer(from, asker, answer, effects);
         }
-    }
-
-    /// Only the first and the last subscription of a shard with a pattern change the index.
-    fn count_pattern(&mut self, from: ShardId, pattern: &Pattern, on: bool) {
-        let uses = self.remote_pattern_uses.entry((pattern.clone(), from)).or_default();
-        let before = *uses;
-        *uses = if on { *uses + 1 } else { uses.saturating_sub(1) };
-        match *uses {
-            1 if on => {
-                self.regex_bytes += if from == self.shard { pattern.regex_bytes() } else { 0 };
-                self.remote_patterns.insert(pattern, from);
-                self.memory.charge(MemoryUse::Names, pattern_bytes(pattern));
-                self.missing.count(pattern, true);
-            }
-            0 => {
-                let bytes = if from == self.shard { pattern.regex_bytes() } else { 0 };
-                self.regex_bytes = self.regex_bytes.saturating_sub(bytes);
-                self.remote_pattern_uses.remove(&(pattern.clone(), from));
-                if before > 0 {
-                    self.memory.refund(MemoryUse::Names, pattern_bytes(pattern));
-                }
-                if self.remote_patterns.remove(pattern, &from) {
-                    self.missing.count(pattern, false);
-                }
-            }
-            _ => return,
-        }
-        self.remote_patterns_at += 1;
     }
 
     pub(crate) fn answer(

@@ -13,10 +13,12 @@ use tiderace_topics::Path;
 use tiderace_wire::{Condition, Operation, Outturn, Token};
 
 use crate::Action;
-use crate::broker::{Broker, Map, key_of};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::Effects;
 use crate::holdings::Held;
 use crate::operate::{Operated, Operator};
+use crate::places::key_of;
 use crate::topic::Home;
 use crate::waiters::Waiters;
 

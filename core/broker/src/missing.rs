@@ -13,7 +13,8 @@ use tiderace_value::append_text;
 use tiderace_wire::{Destination, Kind, Subscribe, Target};
 
 use crate::authorise::MISSING;
-use crate::broker::{Broker, Map};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::{Asker, Effects};
 use crate::server_topics::{ServerMail, append_member, is_unspoken};
 
@@ -126,9 +127,7 @@ impl Broker {
     }
 
     fn is_awaited(&self, path: &Path) -> bool {
-        let mut awaited = false;
-        self.remote_patterns.matches(path, &mut |_| awaited = true);
-        awaited
+        self.pattern_interest.has(path)
     }
 
     /// On the subscriber's shard: its topic is not there.

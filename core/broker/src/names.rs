@@ -127,7 +127,7 @@ impl Broker {
             return key;
         }
         let usual =
-            if is_temporary(path) { &self.temporary_spec } else { self.options.topic(path) };
+            if is_temporary(path) { self.specs.temporary() } else { self.options.topic(path) };
         let topic = Topic::new(path.clone(), usual.clone(), now.time);
         self.memory.charge(MemoryUse::Names, price_of_topic(path));
         let key = self.topics.insert(topic);

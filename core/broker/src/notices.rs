@@ -18,10 +18,11 @@ use tiderace_topics::{Path, Pattern, PatternIndex, is_at_or_below};
 use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec};
 
 use crate::access::{Caller, is_owned_by};
-use crate::broker::{Broker, Map, key_of};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::{Asker, Effects};
+use crate::places::{all, bit, key_of, members};
 use crate::server_topics::ServerMail;
-use crate::topic::{bit, members};
 use crate::{Action, Principal};
 
 /// What one shard knows of notices.
@@ -134,7 +135,7 @@ impl Broker {
     fn homes_of(&self, pattern: &Pattern) -> u64 {
         match pattern.as_path() {
             Some(path) => bit(self.home(&path)),
-            None => u64::MAX >> (64 - self.options.shards.clamp(1, 64)),
+            None => all(self.options.shards),
         }
     }
 

@@ -16,7 +16,8 @@ use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, Run, Subscribe, SubscriptionKey, Target, Token};
 
 use crate::access::{Caller, is_owned_by};
-use crate::broker::{Broker, Map};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::{Asker, Effects};
 use crate::operate::is_reserved;
 use crate::publish::denied;

@@ -13,11 +13,11 @@ use tiderace_base::{Key, Now, SessionId, ShardId};
 use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::backlog::Pending;
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::effects::{Asker, Effects, Portion, Specs};
+use crate::places::{bit, key_of, members};
 use crate::price::BACKLOG_LOOK;
 use crate::session::{Session, Subscription};
-use crate::topic::{bit, members};
 
 /// Snapshots of ended subscriptions that wait besides as many as there are others.
 const ENDED_MAX: usize = 16;

@@ -16,10 +16,11 @@ use tiderace_value::append_text;
 
 use crate::Principal;
 use crate::authorise::PRESENCE;
-use crate::broker::{Broker, Map, key_of};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::Effects;
+use crate::places::{key_of, members};
 use crate::server_topics::{ServerMail, append_member, begin_who, is_unspoken};
-use crate::topic::members;
 
 /// Subscribers that one shard shows; what comes on top does not show.
 const PRESENT_MAX: usize = 1_000_000;

@@ -19,12 +19,14 @@ use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind};
 
 use crate::SlowConsumer;
-use crate::broker::{Broker, Set, key_of};
+use crate::broker::Broker;
+use crate::collections::Set;
 use crate::effects::{Effects, Mail};
 use crate::graces::Allowance;
+use crate::places::{all, bit, key_of, members};
 use crate::price::GRACE;
 use crate::session::Slow;
-use crate::topic::{Home, bit, members};
+use crate::topic::Home;
 
 impl Broker {
     /// The session's backlog is above the mark: publishers of the topic are to wait for it.
@@ -194,7 +196,7 @@ impl Broker {
     /// Tells all shards that publishers of a topic wait, for no longer than the grace if that is not
     /// zero, or that they go on. Who publishes is not known; a shard without publishers has nobody to hold.
     fn tell_all(&mut self, path: Path, hold: Option<Span>, effects: &mut Effects) {
-        let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
+        let all = all(self.options.shards);
         let destination = Destination { kind: Kind::Topic, path };
         for shard in members(all) {
             self.tell_pause(shard, destination.clone(), hold, effects);

@@ -3,24 +3,26 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
-use tiderace_topics::{Path, PatternIndex};
+use tiderace_topics::Path;
 use tiderace_wire::{
     Confirm, Destination, Flags, Kind, Message, Meta, Run, Token, TopicSpec, is_temporary,
 };
 
 use crate::Action;
 use crate::access::Caller;
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::condition::{check_some, check_values};
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
 use crate::lock::claimed_by_another;
 use crate::operate::is_reserved;
+use crate::pattern_interest::PatternInterest;
+use crate::places::{bit, key_of, members};
 use crate::price::FREE_DELIVERIES;
 use crate::retire::Retirement;
 use crate::series::{holds_messages, keeps};
 use crate::temporary::{check_temporary, only_passes_on};
-use crate::topic::{Home, Topic, bit, members};
+use crate::topic::{Home, Topic};
 use crate::work::{Checked, Deferred, Publication};
 
 impl Broker {
@@ -246,7 +248,7 @@ impl Broker {
         values: Values,
         effects: &mut Effects,
     ) -> Result<Published, Close> {
-        let remote_patterns_at = self.remote_patterns_at;
+        let generation = self.pattern_interest.generation();
         let Some(topic) = self.topics.get(key) else {
             return Ok(Published::default());
         };
@@ -272,9 +274,9 @@ impl Broker {
         topic.touch(now.time);
         let floor = || Home::starting(self.history.floor_of(&topic.path));
         let home = topic.home.get_or_insert_with(floor);
-        if home.patterns_at != remote_patterns_at {
-            home.patterns_at = remote_patterns_at;
-            home.by_pattern = shards_of(&self.remote_patterns, &topic.path);
+        if home.patterns_at != generation {
+            home.patterns_at = generation;
+            home.by_pattern = shards_of(&self.pattern_interest, &topic.path);
             home.recorded_by_pattern = self.history.names(&topic.path);
         }
         let appears = home.removed || home.next_version == 0 && !home.created;
@@ -485,9 +487,9 @@ pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Clos
 }
 
 /// The shards with subscriptions by a pattern that names the path.
-fn shards_of(patterns: &PatternIndex<ShardId>, path: &Path) -> u64 {
+fn shards_of(patterns: &PatternInterest, path: &Path) -> u64 {
     let mut shards = 0;
-    patterns.matches(path, &mut |shard| shards |= bit(*shard));
+    patterns.shards_of(path, &mut |shard| shards |= bit(shard));
     shards
 }
 

@@ -12,9 +12,9 @@ use tiderace_wire::{
 
 use crate::broker::Broker;
 use crate::effects::{Answer, Asker, Effects, Mail};
+use crate::places::{bit, members};
 use crate::price::{ASKED, PLACE};
 use crate::session::Subscription;
-use crate::topic::{bit, members};
 
 /// Consumers that may come to a queue, or be asked for room, for what a message costs anyway.
 const FREE_CONSUMERS: u64 = 32;

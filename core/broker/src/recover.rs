@@ -17,11 +17,12 @@ use tiderace_wire::{Kind, Position, Reply, Run, SharedRun, Subscribe, Subscripti
 use crate::Action;
 use crate::access::Caller;
 use crate::backlog::{Pending, Source};
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::conflate::conflated;
 use crate::effects::{Answer, Asker, Effects, First, Missed};
 use crate::history::last_of;
 use crate::interest::fresh;
+use crate::places::key_of;
 use crate::topic::{Extras, Subscriber, Topic};
 
 /// A subscription that waits until all homes have said what was missed.

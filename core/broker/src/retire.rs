@@ -85,7 +85,7 @@ impl Broker {
         let Some(home) = topic.home.as_mut() else { return };
         let mut heard = home.interested != 0;
         if !heard {
-            self.remote_patterns.matches(&topic.path, &mut |_| heard = true);
+            heard = self.pattern_interest.has(&topic.path);
         }
         let Some(retirement) = home.retirement_mut() else { return };
         retirement.unheard = match heard {

@@ -70,7 +70,7 @@ impl Broker {
             Target::Pattern(_, pattern) => self.known_pattern(pattern).is_none(),
         };
         let new = subscribe.targets.iter().filter(new).map(regex_bytes_of).sum::<usize>();
-        if self.regex_bytes + new > REGEX_BYTES_PER_SHARD_MAX {
+        if self.pattern_interest.own_regex_bytes() + new > REGEX_BYTES_PER_SHARD_MAX {
             let reason = format!(
                 "the regular expressions of all subscriptions here take {REGEX_BYTES_PER_SHARD_MAX} \
                  bytes already; use `*` and `**`"
@@ -93,8 +93,7 @@ impl Broker {
 
     /// The same pattern as others here hold it.
     fn known_pattern(&self, pattern: &Pattern) -> Option<&Pattern> {
-        let key = (pattern.clone(), self.shard);
-        self.remote_pattern_uses.get_key_value(&key).map(|((known, _), _)| known)
+        self.pattern_interest.own(pattern)
     }
 
     /// Counts the regular expressions of a subscription that begins.

@@ -18,9 +18,11 @@ use tiderace_filter::Selector;
 use tiderace_wire::{SharedRun, Subscribe};
 
 use crate::backlog::{Pending, Source};
-use crate::broker::{Broker, Map};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::Effects;
-use crate::topic::{Subscriber, bit};
+use crate::places::bit;
+use crate::topic::Subscriber;
 
 /// Steps of about three nanoseconds that selectors may cost in one turn: about three milliseconds.
 const TURN_STEPS: u32 = 1 << 20;

@@ -18,7 +18,7 @@ use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Run, SubscriptionKey, Target};
 
 use crate::ServiceOptions;
-use crate::broker::Map;
+use crate::collections::Map;
 use crate::pool::{Pool, Rank};
 
 /// One end of an exchange, anywhere on the node.

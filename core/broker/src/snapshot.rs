@@ -13,7 +13,8 @@ use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Run, TopicSpec};
 
-use crate::broker::{Broker, Map};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::{Answer, Ask, Asker, Effects, First, Mail, Portion, Specs};
 use crate::history::last_of;
 use crate::interest::fresh;

@@ -13,13 +13,14 @@ use tiderace_wire::{
 
 use crate::access::Caller;
 use crate::backlog::For;
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::credit::Credit;
 use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
 use crate::missing::widen;
+use crate::places::{all, bit, key_of, members};
 use crate::session::{Listening, Subscription, Targets};
 use crate::subscriptions::{Entry, Plain};
-use crate::topic::{Extras, Subscriber, bit, members};
+use crate::topic::{Extras, Subscriber};
 
 impl Broker {
     pub(crate) fn subscribe(
@@ -57,7 +58,7 @@ impl Broker {
         widen(&mut subscribe);
         self.share_patterns(&mut subscribe);
         self.share_selector(&mut subscribe);
-        let all = u64::MAX >> (64 - self.options.shards.clamp(1, 64));
+        let all = all(self.options.shards);
         let listening: Vec<Listening> = subscribe
             .targets
             .iter()
@@ -282,7 +283,6 @@ impl Broker {
             }
             Target::Pattern(Kind::Topic, pattern) => {
                 self.patterns.insert(pattern, entry);
-                self.patterns_at += 1;
                 let values = subscribe.retained || subscribe.replay.is_some();
                 let values = values && subscribe.since.is_none();
                 let shards = self.options.shards;
@@ -297,7 +297,7 @@ impl Broker {
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {
                 let homes = match target {
                     Target::Exact(destination) => bit(self.home(&destination.path)),
-                    Target::Pattern(..) => u64::MAX >> (64 - self.options.shards.clamp(1, 64)),
+                    Target::Pattern(..) => all(self.options.shards),
                 };
                 let consume = Consume {
                     session,
@@ -482,7 +482,6 @@ impl Broker {
                 };
                 if self.patterns.remove(pattern, &entry(false)) {
                     self.patterns.insert(pattern, entry(true));
-                    self.patterns_at += 1;
                 }
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {}
@@ -533,7 +532,6 @@ impl Broker {
                 break;
             }
         }
-        self.patterns_at += 1;
         let interest = Interest { on: false, recorded: entry.extras.recoverable(), ask: None };
         for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
             let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };

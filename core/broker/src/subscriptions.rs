@@ -7,9 +7,10 @@ use tiderace_base::{Key, MemoryUse, Numbered};
 use tiderace_topics::Pattern;
 use tiderace_wire::{SubscriptionKey, Target};
 
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::credit::Credited;
 use crate::effects::Asker;
+use crate::places::key_of;
 use crate::session::{Listening, Subscription};
 
 /// A subscription as its session keeps it.

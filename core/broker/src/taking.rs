@@ -8,8 +8,9 @@ use tiderace_queues::Settlement;
 use tiderace_wire::SubscriptionKey;
 
 use crate::backlog::{Left, Pending, Source};
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::effects::Effects;
+use crate::places::key_of;
 
 impl Broker {
     /// Takes the session's next delivery out of its backlog.

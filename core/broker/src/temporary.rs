@@ -15,8 +15,10 @@ use tiderace_topics::{Level, Path, Pattern};
 use tiderace_wire::{Destination, Flags, Kind, Run, Target, TemporaryName, is_temporary};
 
 use crate::access::Caller;
-use crate::broker::{Broker, Set, key_of};
+use crate::broker::Broker;
+use crate::collections::Set;
 use crate::effects::Effects;
+use crate::places::key_of;
 use crate::{Action, BrokerOptions};
 
 /// What a session has below its name.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId, Span, Time};
+use tiderace_base::{Key, Now, Span, Time};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Run, Subscribe, SubscriptionKey, TopicSpec};
 
@@ -393,19 +393,4 @@ impl Topic {
 
 fn seconds(time: Time) -> u32 {
     u32::try_from(time.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
-}
-
-/// A shard as a member of a set of shards.
-pub(crate) fn bit(shard: ShardId) -> u64 {
-    1 << (shard.0 % 64)
-}
-
-/// The members of a set of shards.
-pub(crate) fn members(mut set: u64) -> impl Iterator<Item = ShardId> {
-    std::iter::from_fn(move || {
-        let shard = ShardId(set.trailing_zeros() as u16);
-        let some = set != 0;
-        set &= set.wrapping_sub(1);
-        some.then_some(shard)
-    })
 }

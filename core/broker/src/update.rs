@@ -26,15 +26,6 @@ use crate::series::keeps;
 use crate::topic::{Home, Topic};
 use crate::work::PRICE_MAX;
 
-/// A specification's text and what it says: topics of one kind are created one after the other.
-#[derive(Debug)]
-pub(crate) struct ReadSpec {
-    text: Box<[u8]>,
-    /// What it does not name is taken from this.
-    base: Arc<TopicSpec>,
-    spec: Arc<TopicSpec>,
-}
-
 impl Broker {
     pub(crate) fn create_topic(
         &mut self,
@@ -180,29 +171,23 @@ impl Broker {
         if text.is_empty() {
             return Ok(base.clone());
         }
-        if let Some(known) = &self.last_spec
-            && *known.text == *text
-            && Arc::ptr_eq(&known.base, base)
-        {
-            return Ok(known.spec.clone());
+        if let Some(known) = self.specs.read_before(text, base) {
+            return Ok(known);
         }
         let base = &base.clone();
-        let spec = TopicSpec::parse(text, base)?;
+        let spec = self.specs.read(text, base)?;
         if spec.owner != base.owner {
             self.may_name_owner(operator, path, &spec)?;
         }
-        if spec == **base {
-            return Ok(base.clone());
+        if Arc::ptr_eq(&spec, base) {
+            return Ok(spec);
         }
-        let spec = Arc::new(spec);
-        if !self.specs.contains(&spec) && !self.memory.has_room(MemoryUse::Names, spec.bytes()) {
-            self.sweep_specs();
+        if !self.specs.has_room(&spec) {
             self.check_room(MemoryUse::Names, spec.bytes())?;
         }
-        let spec = self.shared_spec(spec);
+        let spec = self.specs.share(spec);
         if spec.owner.is_none() {
-            let base = base.clone();
-            self.last_spec = Some(ReadSpec { text: text.into(), base, spec: spec.clone() });
+            self.specs.note_read(text, base, &spec);
         }
         Ok(spec)
     }
@@ -276,33 +261,6 @@ impl Broker {
         key
     }
 
-    /// Topics of one kind share one specification, which counts once, until it is found that no topic has
-    /// it any more. The caller has asked for room.
-    pub(crate) fn shared_spec(&mut self, spec: Arc<TopicSpec>) -> Arc<TopicSpec> {
-        if let Some(known) = self.specs.get(&spec) {
-            return known.clone();
-        }
-        if self.specs.len() >= self.specs_swept_at {
-            self.sweep_specs();
-        }
-        self.memory.charge(MemoryUse::Names, spec.bytes());
-        self.specs.insert(spec.clone());
-        spec
-    }
-
-    /// Forgets specifications that no topic has any more.
-    pub(crate) fn sweep_specs(&mut self) {
-        let memory = &self.memory;
-        self.specs.retain(|known| {
-            let stays = Arc::strong_count(known) > 1;
-            if !stays {
-                memory.refund(MemoryUse::Names, known.bytes());
-            }
-            stays
-        });
-        self.specs_swept_at = (self.specs.len() * 2).max(SPECS_KEPT);
-    }
-
     pub(crate) fn run_of(&self, now: Now, path: &Path, properties: &[u8], body: &[u8]) -> Run {
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
         let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
@@ -348,10 +306,6 @@ impl Broker {
         self.distribute(now, key, run, &publisher, Values::Unchecked, effects)
     }
 }
-
-/// Specifications that are kept although no topic has them any more, at most; or twice as many as
-/// are in use.
-const SPECS_KEPT: usize = 64;
 
 /// Steps of one patch or merge: some six milliseconds.
 const CHANGE_STEPS_MAX: usize = 500_000;

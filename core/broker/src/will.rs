@@ -8,9 +8,10 @@ use tiderace_base::{Close, MemoryUse, SessionId};
 use tiderace_wire::{Operation, Outturn, Run, Token};
 
 use crate::Action;
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::operate::{Operated, Operator};
+use crate::places::key_of;
 use crate::temporary::check_temporary;
 
 /// A will that its topic's home is asked about.

@@ -27,9 +27,11 @@ use std::sync::Arc;
 use tiderace_base::{CloseCode, MemoryUse, Now, SessionId, ShardId, Time};
 use tiderace_wire::{Confirm, Operation, Run, TopicSpec};
 
-use crate::broker::{Broker, Map, key_of};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::{Effects, Mail};
 use crate::operate::Operator;
+use crate::places::key_of;
 
 /// Units that one turn may spend: about six milliseconds. One unit is one byte of JSON that is parsed,
 /// about three nanoseconds.

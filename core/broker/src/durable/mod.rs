@@ -31,7 +31,7 @@ pub(crate) use write::first_kept;
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::operate::{Operated, Operator};
-use crate::topic::{bit, members};
+use crate::places::{bit, members};
 
 use reservation::Reservation;
 

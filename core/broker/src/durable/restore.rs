@@ -330,7 +330,7 @@ impl Broker {
         let wrong = |error| Unrestorable::Specification { path: path.clone(), error };
         let spec = TopicSpec::parse(text, &TopicSpec::default()).map_err(wrong)?;
         let policy = self.options.topic(path);
-        let spec = if spec == **policy { policy.clone() } else { self.shared_spec(Arc::new(spec)) };
+        let spec = if spec == **policy { policy.clone() } else { self.specs.share(Arc::new(spec)) };
         if let Some(durable) = self.durable.as_deref_mut() {
             durable.restored = Some(ReadDescription { text: text.into(), spec: spec.clone() });
         }

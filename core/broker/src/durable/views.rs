@@ -13,7 +13,8 @@ use tiderace_views::View;
 
 use super::Unrestorable;
 use super::codec::Fields;
-use crate::broker::{Broker, Map};
+use crate::broker::Broker;
+use crate::collections::Map;
 
 /// Named values below this are views.
 const VIEWS: &str = "views/";

@@ -12,8 +12,9 @@ use tiderace_wire::{
     SubscriptionKey, Target,
 };
 
-use crate::broker::{Broker, key_of};
+use crate::broker::Broker;
 use crate::effects::Effects;
+use crate::places::key_of;
 use crate::{BrokerMetrics, BrokerOptions};
 
 fn broker() -> Broker {

@@ -26,7 +26,8 @@ use tiderace_topics::{Path, PatternIndex};
 use tiderace_views::{Limits, View};
 use tiderace_wire::{Run, TopicSpec};
 
-use crate::broker::{Broker, Map};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::Effects;
 
 use output::Outputs;

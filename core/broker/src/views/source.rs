@@ -12,7 +12,8 @@ use tiderace_views::{Evaluation, Form, Source, View};
 use tiderace_wire::{Flags, Run, ValueType};
 
 use super::{BUCKETS, HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK, Values, ViewMail, bucket_of};
-use crate::broker::{Broker, Map};
+use crate::broker::Broker;
+use crate::collections::Map;
 use crate::effects::Effects;
 
 /// Topics looked at in one slice of a walk.

@@ -17,7 +17,8 @@ use super::{Job, LOOK_WORK, ViewMail};
 use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::interest::fresh;
-use crate::topic::{Home, bit, members};
+use crate::places::{bit, members};
+use crate::topic::Home;
 
 /// Sources evaluated in one slice.
 const SLICE: usize = 256;

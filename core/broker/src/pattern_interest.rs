@@ -1,0 +1,100 @@
+//! As a home: which shards have subscriptions with which patterns.
+//!
+//! Relies on each shard telling every home of each of its subscriptions. Invariant: the generation rises
+//! whenever another set of shards may be found for some topic.
+
+use std::rc::Rc;
+
+use tiderace_base::{Memory, MemoryUse, ShardId};
+use tiderace_topics::{Path, Pattern, PatternIndex};
+
+use crate::collections::Map;
+use crate::subscriptions::pattern_bytes;
+
+/// The patterns of all shards' subscriptions.
+#[derive(Debug)]
+pub(crate) struct PatternInterest {
+    /// The shard whose home this is.
+    here: ShardId,
+    /// How many subscriptions of each shard use each pattern.
+    uses: Map<(Pattern, ShardId), u32>,
+    shards: PatternIndex<ShardId>,
+    generation: u64,
+    /// Compiled bytes of the distinct patterns of this shard's own subscriptions.
+    own_regex_bytes: usize,
+    memory: Rc<Memory>,
+}
+
+impl PatternInterest {
+    pub(crate) fn new(here: ShardId, memory: Rc<Memory>) -> PatternInterest {
+        PatternInterest {
+            here,
+            uses: Map::default(),
+            shards: PatternIndex::default(),
+            generation: 1,
+            own_regex_bytes: 0,
+            memory,
+        }
+    }
+
+    /// A subscription of a shard begins or ends. Only the first and the last of a shard with a pattern
+    /// change what is found: whether the pattern is one more or one less.
+    pub(crate) fn count(&mut self, from: ShardId, pattern: &Pattern, on: bool) -> Option<bool> {
+        let uses = self.uses.entry((pattern.clone(), from)).or_default();
+        let before = *uses;
+        *uses = if on { before + 1 } else { before.saturating_sub(1) };
+        let own_bytes = if from == self.here { pattern.regex_bytes() } else { 0 };
+        let changed = match *uses {
+            1 if on => {
+                self.own_regex_bytes += own_bytes;
+                self.shards.insert(pattern, from);
+                self.memory.charge(MemoryUse::Names, pattern_bytes(pattern));
+                Some(true)
+            }
+            0 => {
+                self.own_regex_bytes = self.own_regex_bytes.saturating_sub(own_bytes);
+                self.uses.remove(&(pattern.clone(), from));
+                if before > 0 {
+                    self.memory.refund(MemoryUse::Names, pattern_bytes(pattern));
+                }
+                self.shards.remove(pattern, &from).then_some(false)
+            }
+            _ => return None,
+        };
+        self.generation += 1;
+        changed
+    }
+
+    /// What is found for a topic is to be found again.
+    pub(crate) fn renew(&mut self) {
+        self.generation += 1;
+    }
+
+    /// Rises with each change.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Calls for each shard with a pattern that names a topic, perhaps more than once.
+    pub(crate) fn shards_of(&self, path: &Path, found: &mut dyn FnMut(ShardId)) {
+        self.shards.matches(path, &mut |shard| found(*shard));
+    }
+
+    /// Whether a pattern of any shard names a topic.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        let mut has = false;
+        self.shards_of(path, &mut |_| has = true);
+        has
+    }
+
+    /// The same pattern as a subscription of this shard holds it.
+    pub(crate) fn own(&self, pattern: &Pattern) -> Option<&Pattern> {
+        let key = (pattern.clone(), self.here);
+        self.uses.get_key_value(&key).map(|((known, _), _)| known)
+    }
+
+    /// Compiled bytes of the distinct patterns of this shard's own subscriptions.
+    pub(crate) fn own_regex_bytes(&self) -> usize {
+        self.own_regex_bytes
+    }
+}
