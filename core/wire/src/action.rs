@@ -44,6 +44,8 @@ pub enum SessionAction {
     /// message were taken in. The rest comes again in the next turn as a message of its own. Of a stream
     /// [`crate::Progress::consumed`] says how many; any number will do.
     Yield(usize),
+    /// Reads nothing more before the next [`crate::Session::reply`]: bytes of a stream are left that wait for it.
+    Wait,
 }
 
 impl std::fmt::Debug for SessionAction {
@@ -57,6 +59,7 @@ impl std::fmt::Debug for SessionAction {
             SessionAction::HandOver(_) => "HandOver",
             SessionAction::ClientSessionId(_) => "ClientSessionId",
             SessionAction::Yield(_) => "Yield",
+            SessionAction::Wait => "Wait",
         })
     }
 }
@@ -119,6 +122,11 @@ impl SessionActions {
             Some(SessionAction::Respond(response)) => Some(response),
             _ => None,
         }
+    }
+
+    /// Whether nothing more is to be read before the session has its answer.
+    pub fn waits(&self) -> bool {
+        self.0.contains(&SessionAction::Wait)
     }
 
     /// Takes out how much of a message was taken in, if the session goes on in the next turn.

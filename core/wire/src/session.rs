@@ -75,6 +75,11 @@ impl<'a> Context<'a> {
         self.actions.push(SessionAction::ClientSessionId(id));
     }
 
+    /// Asks for [`SessionAction::Wait`].
+    pub fn wait(&mut self) {
+        self.actions.push(SessionAction::Wait);
+    }
+
     /// Asks for [`SessionAction::Yield`].
     pub fn yield_turn(&mut self, taken: usize) {
         self.actions.push(SessionAction::Yield(taken));

@@ -147,6 +147,9 @@ impl StompSession {
             at += frame::eols(rest);
             let rest = input.get(at..).unwrap_or_default();
             if rest.is_empty() || self.is_waiting() {
+                if !rest.is_empty() {
+                    context.wait();
+                }
                 return Ok(Progress { consumed: at, need: 0 });
             }
             if intake.is_full() {

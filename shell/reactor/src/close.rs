@@ -112,6 +112,7 @@ impl<D: Driver> Shard<D> {
             connection.flags.clear(Flags::BACKLOG);
             connection.flags.clear(Flags::PAUSED);
             connection.flags.clear(Flags::HELD);
+            connection.flags.clear(Flags::YIELDED);
             connection.deadline = self.now.time + flush;
             self.lists.write(key, &mut connection.flags);
         }

@@ -72,7 +72,8 @@ impl<D: Driver> Shard<D> {
         if connection.flags.has(Flags::PAUSED) {
             self.metrics.paused.sub(1);
         }
-        for gone in [Flags::PAUSED, Flags::HELD, Flags::BACKLOG, Flags::ESTABLISHED] {
+        for gone in [Flags::PAUSED, Flags::HELD, Flags::YIELDED, Flags::BACKLOG, Flags::ESTABLISHED]
+        {
             connection.flags.clear(gone);
         }
         connection.need = 0;

@@ -11,7 +11,7 @@ use std::io;
 use tiderace_base::{Close, CloseCode, Key, Span};
 use tiderace_wire::Intake;
 
-use crate::connection::{Flags, Liveness, PeerSide, ReadGate, Stage};
+use crate::connection::{Connection, Flags, Liveness, PeerSide, ReadGate, Stage};
 use crate::departure::{Departure, LeavesFor, Step};
 use crate::driver::Driver;
 use crate::outcome::Farewell;
@@ -259,13 +259,17 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let flags = &mut connection.flags;
-        flags.clear(Flags::YIELDED);
-        if flags.has(Flags::HELD) {
+        if flags.is_behind() {
+            flags.clear(Flags::YIELDED);
             flags.clear(Flags::HELD);
             self.lists.read(key, flags);
         }
+        let is_h2_stream = flags.is_h2_stream();
         let departure = self.offer_rest(key).or_else(|| self.consume_kept(key));
         self.end_input(key, departure, may_seek);
+        if is_h2_stream && let Some(h2) = self.h2_streams.h2_connection_of(key) {
+            self.wake_ended_h2(h2);
+        }
     }
 
     /// What is to be done after a connection's bytes have been handled and kept.
@@ -278,7 +282,8 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let early_max = self.shared.options.ahead_bytes_max;
-        if connection.input_len() > self.shared.options.unfinished_bytes_max {
+        let input_max = self.shared.options.unfinished_bytes_max;
+        if connection.input_len() > input_max && !connection.is_behind() {
             let reason = "a frame is larger than this server takes";
             self.end(key, &Close::new(CloseCode::FrameTooLarge, reason), Farewell::Full);
         } else if connection.needs_more_than_early(early_max) {
@@ -316,6 +321,9 @@ impl<D: Driver> Shard<D> {
             let Some(rest) = bytes.get_mut(consumed..) else {
                 return Handled::stay(bytes.len());
             };
+            if connection.flags.has(Flags::YIELDED) {
+                return Handled::stay(consumed);
+            }
             connection.need = 0;
             if intake.is_full() && !rest.is_empty() {
                 self.go_on_later(key);
@@ -475,18 +483,21 @@ impl<D: Driver> Shard<D> {
     /// Ends a connection whose peer has closed its side, unless its session waits for its login:
     /// `printf '…' | nc` closes before that is decided. A frame that is not whole by now never will be.
     fn end_half_open(&mut self, key: Key) {
+        let is_peer_ended = |it: &Connection<D::Stream>| it.flags.is_peer_ended();
+        if !self.connections.get(key).is_some_and(is_peer_ended) {
+            return;
+        }
+        let is_untaken = self.is_untaken(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        if !connection.flags.is_peer_ended() {
-            return;
-        }
         let pending = connection.input_len() + connection.rest_len() > 0;
         match &connection.stage {
             Stage::Closing { is_shut: true, .. } => self.forget(key),
             Stage::Closing { .. } => {}
             // It has more to take in, and comes back here then.
             _ if connection.flags.has(Flags::YIELDED) => {}
+            Stage::Http2(_) if is_untaken => {}
             Stage::Live(live) if live.verifying => {}
             Stage::Live(live) if live.is_internal() => {}
             // Pipelined requests wait for room to answer.

@@ -102,7 +102,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(());
         };
-        let reading_paused = connection.is_slowed();
+        let reading_paused = connection.is_unread();
         let Stage::Live(live) = &mut connection.stage else {
             return Ok(());
         };
@@ -173,9 +173,17 @@ impl<D: Driver> Shard<D> {
                 SessionAction::ClientSessionId(id) => self.ask_client_session_id(key, id),
                 // Taken out by those who give input; of other calls nothing is left to be taken in.
                 SessionAction::Yield(_) => {}
+                SessionAction::Wait => self.hold(key),
             }
         }
         (finished, departure)
+    }
+
+    /// A session that waits for an answer is not read until it has that.
+    pub(crate) fn hold(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.flags.set(Flags::HELD);
+        }
     }
 
     /// Ends a connection if a call has said so, and lists it for what the call has written.

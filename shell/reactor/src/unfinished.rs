@@ -75,8 +75,7 @@ impl<D: Driver> Shard<D> {
         // Who sends nothing that could be read, or as much as one read brings, is not refused for what
         // others keep: the windows of a connection of HTTP/2 are bounded, and so is what is read of one
         // that is paused. That, too, ends where all who have begun something have their share.
-        let waits =
-            connection.flags.has(Flags::PAUSED) || matches!(connection.stage, Stage::Http2(_));
+        let waits = connection.flags.is_unread() || matches!(connection.stage, Stage::Http2(_));
         let is_spared = is_known && (waits || bytes <= SPARED_BYTES_MAX);
         let room = match is_spared {
             true => memory.has_share(what, bytes),

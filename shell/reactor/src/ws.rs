@@ -81,7 +81,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(Frame::stop(bytes.len()));
         };
-        let held = connection.flags.has(Flags::HELD);
+        let is_behind = connection.flags.is_behind();
         let Stage::Live(Live {
             transport: Transport::WebSocket { decoder, rest },
             session,
@@ -92,7 +92,7 @@ impl<D: Driver> Shard<D> {
             return Ok(Frame::stop(0));
         };
         let waits = *verifying && session.takes_messages() && !session.is_established();
-        if held || waits || rest.as_ref().is_some_and(|rest| rest.whole.is_some()) {
+        if is_behind || waits || rest.as_ref().is_some_and(|rest| rest.whole.is_some()) {
             return Ok(Frame::stop(0));
         }
         let decoded = decoder
@@ -246,6 +246,9 @@ impl<D: Driver> Shard<D> {
         if actions.take_yield().is_some() {
             self.go_on_later(key);
         }
+        if actions.waits() {
+            self.hold(key);
+        }
         if actions.is_finished() {
             // What is behind the end is for nobody.
             progress.consumed = bytes.len();
@@ -315,7 +318,7 @@ impl<D: Driver> Shard<D> {
             return;
         };
         // What we do not read we cannot hear.
-        let deaf = connection.is_slowed();
+        let deaf = connection.is_unread();
         match connection.flags.liveness() {
             Liveness::Pinged if !deaf => {
                 self.end(key, &CloseCode::IdleTimeout.into(), Farewell::Full);

@@ -21,6 +21,7 @@
 //! | `Ended` | the peer: it sends no more | nothing |
 //! | `Backpressure` | the broker: a topic or queue of the publisher's is full | the broker |
 //! | `Session` | the stage: what has been read is not taken in (a login is judged, a request waits for its answer) | an answer, when kept input is handled again |
+//! | `Turn` | the session: it has more to take in than one turn allows | the next turn |
 //! | `Clogged` | the peer: it does not read what it is sent | a write |
 //! | `Open` | | |
 //!
@@ -73,6 +74,7 @@ pub(crate) enum ReadGate {
     Open,
     Backpressure,
     Session,
+    Turn,
     Clogged,
     Ended,
 }
@@ -114,6 +116,7 @@ impl Flags {
     const HEARD: u32 = 1 << 20;
     const PINGED: u32 = 1 << 21;
 
+    const UNREAD: u32 = Flags::PAUSED.0 | Flags::HELD.0 | Flags::YIELDED.0;
     /// What of these goes where a carrier goes.
     const OF_CARRIER: u32 = Flags::TLS
         | Flags::H2_STREAM
@@ -160,6 +163,17 @@ impl Flags {
         self.0 & (Flags::PAUSED.0 | Flags::HELD.0) != 0
     }
 
+    /// Whether it is not read, for whatever reason but the peer.
+    #[inline]
+    pub(crate) fn is_unread(self) -> bool {
+        self.0 & Flags::UNREAD != 0
+    }
+
+    /// Whether the session has left what it could take in.
+    pub(crate) fn is_behind(self) -> bool {
+        self.0 & (Flags::HELD.0 | Flags::YIELDED.0) != 0
+    }
+
     /// Whether something waits to be written beside its queue.
     #[inline]
     pub(crate) fn has_output(self) -> bool {
@@ -169,7 +183,7 @@ impl Flags {
     /// The read gate for all that stands here.
     #[inline]
     pub(crate) fn shut_gate(self) -> ReadGate {
-        let shut = Flags::PAUSED.0 | Flags::HELD.0 | Flags::PEER_ENDED;
+        let shut = Flags::UNREAD | Flags::PEER_ENDED;
         if self.0 & shut == 0 { ReadGate::Open } else { self.shut_by() }
     }
 
@@ -178,7 +192,8 @@ impl Flags {
         match self {
             flags if flags.is_peer_ended() => ReadGate::Ended,
             flags if flags.has(Flags::PAUSED) => ReadGate::Backpressure,
-            _ => ReadGate::Session,
+            flags if flags.has(Flags::HELD) => ReadGate::Session,
+            _ => ReadGate::Turn,
         }
     }
 
@@ -277,7 +292,7 @@ impl Flags {
 
     /// A connection leaves its shard, and with it its lists; whether it is readable is asked anew where it comes.
     pub(crate) fn leave_shard(&mut self) {
-        self.0 &= !(Flags::LISTS | Flags::READABLE.0);
+        self.0 &= !(Flags::LISTS | Flags::READABLE.0 | Flags::YIELDED.0);
         self.0 |= Flags::WRITABLE.0;
     }
 }
@@ -308,6 +323,8 @@ mod tests {
         }
         flags.note_peer_ending();
         assert_eq!((flags.peer(), flags.shut_gate()), (PeerSide::Ending, ReadGate::Open));
+        flags.set(Flags::YIELDED);
+        assert_eq!(flags.shut_gate(), ReadGate::Turn);
         flags.set(Flags::HELD);
         assert_eq!(flags.shut_gate(), ReadGate::Session);
         flags.set(Flags::PAUSED);

@@ -157,9 +157,19 @@ impl<S> Connection<S> {
         self.flags.has(Flags::PAUSED) || self.is_clogged()
     }
 
+    /// Whether nothing is read, whatever comes.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.flags.is_unread() || self.is_clogged()
+    }
+
     /// Whether bytes may wait that we do not read: then silence is no fault of the client's.
     pub(crate) fn is_deaf(&self) -> bool {
-        self.flags.is_held_back() || self.flags.has(Flags::READABLE) || self.is_clogged()
+        self.flags.has(Flags::READABLE) || self.is_unread()
+    }
+
+    /// Whether the session has left what it could take in, so that its length says nothing about a frame.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.flags.is_behind() || matches!(&self.stage, Stage::Live(live) if live.verifying)
     }
 
     /// Bytes of WebSocket messages that the session has not consumed.

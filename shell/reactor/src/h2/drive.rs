@@ -308,6 +308,30 @@ impl<D: Driver> Shard<D> {
         if let Some(Stage::Http2(h2)) = self.connections.get_mut(key).map(|it| &mut it.stage) {
             h2.held = h2.held.saturating_sub(bytes);
         }
+        self.wake_ended_h2(key);
+    }
+
+    /// Whether something that a connection of HTTP/2 has brought has yet to be taken in.
+    pub(crate) fn is_untaken(&self, key: Key) -> bool {
+        let Some(connection) = self.connections.get(key) else { return false };
+        let Stage::Http2(h2) = &connection.stage else { return false };
+        let has_yielded = |stream: &Key| match self.h2_streams.get(*stream).map(|it| &it.end) {
+            Some(End::Here(record)) => {
+                self.connections.get(*record).is_some_and(|it| it.flags.has(Flags::YIELDED))
+            }
+            Some(End::There(_)) | None => false,
+        };
+        h2.held > 0 || h2.streams.iter().any(has_yielded)
+    }
+
+    /// A connection that waited for its streams to take in what came before its end may end now.
+    pub(crate) fn wake_ended_h2(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && connection.flags.is_peer_ended()
+            && matches!(connection.stage, Stage::Http2(_))
+        {
+            self.lists.again(key, &mut connection.flags);
+        }
     }
 
     /// A client has logged in whose session, or whose request to it, a stream of HTTP/2 carries: it may send further

@@ -141,6 +141,10 @@ impl H2Streams {
         self.slab.remove(h2_stream)
     }
 
+    pub(crate) fn get(&self, h2_stream: Key) -> Option<&H2Stream> {
+        self.slab.get(h2_stream)
+    }
+
     pub(crate) fn get_mut(&mut self, h2_stream: Key) -> Option<&mut H2Stream> {
         self.slab.get_mut(h2_stream)
     }
