@@ -142,7 +142,7 @@ impl Broker {
             history: History::new(memory.clone()),
             queues: Queues::new(memory.clone()),
             services: Services::default(),
-            exchanges: Exchanges::default(),
+            exchanges: Exchanges::new(memory.clone()),
             loopback: Loopback::default(),
             full_queues: Map::default(),
             held: Map::default(),

@@ -19,7 +19,7 @@ use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
 use crate::deliver::OVERSHOOT;
 use crate::effects::Effects;
-use crate::exchange::{End, Open, Other, Said};
+use crate::exchange::{END_BYTES, End, Open, Other, Said};
 use crate::hanging_up::Tell;
 use crate::places::key_of;
 use crate::service::{Address, Calling, Responding};
@@ -143,7 +143,9 @@ impl Broker {
         let number = self.exchanges.number();
         let key = ExchangeKey::responder(number);
         let session = key_of(to.session);
-        if self.is_choked(session, call.run.bytes()) || self.exchange_of(to.session, key).is_some()
+        if self.is_choked(session, call.run.bytes())
+            || !self.memory.has_room(MemoryUse::Calls, END_BYTES)
+            || self.exchange_of(to.session, key).is_some()
         {
             let close = CloseCode::ServiceBusy.into();
             let mail = ServiceMail::Ended { to: call.caller.key, close };
@@ -283,7 +285,7 @@ impl Broker {
     fn may_call(&mut self, session: SessionId, service: &Path, bytes: usize) -> Result<(), Close> {
         let destination = Destination { kind: Kind::Service, path: service.clone() };
         self.may_publish(session, &destination).inspect_err(|_| self.metrics.denied += 1)?;
-        self.check_room(MemoryUse::Calls, bytes)?;
+        self.check_room(MemoryUse::Calls, bytes + END_BYTES)?;
         let options = &self.options.services;
         let (calls_max, bytes_max) = (options.calls_open_max, options.calls_bytes_max);
         let Some(open) = self.open_mut(session) else {

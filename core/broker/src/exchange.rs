@@ -1,12 +1,13 @@
 //! The ends of exchanges that a shard's sessions hold, and when their patience is over.
 //!
 //! Invariants: an end has its deadline in the order exactly while it is a caller's that is open; a
-//! session's list names exactly its open ends.
+//! session's list names exactly its open ends; each end counts in the memory budget, beside what was said.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, Key, ShardId, Slab, Span, Time};
+use tiderace_base::{Close, Key, Memory, MemoryUse, ShardId, Slab, Span, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{ExchangeKey, Run, Side, SubscriptionKey};
 
@@ -70,14 +71,19 @@ pub(crate) enum Other {
     },
 }
 
+/// What an end takes on its shard: its record, its place in the session's list and in the order of deadlines, and
+/// what its session's protocol keeps for it.
+pub(crate) const END_BYTES: usize = size_of::<End>() + 256;
+
 /// All ends on a shard.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Exchanges {
     ends: Slab<End>,
     deadlines: BTreeSet<(Time, Key)>,
     /// How many ends are callers'.
     callers: usize,
     next_number: u32,
+    memory: Rc<Memory>,
 }
 
 /// The open ends of one session.
@@ -93,7 +99,14 @@ pub(crate) struct Open {
 }
 
 impl Exchanges {
+    /// None yet.
+    pub(crate) fn new(memory: Rc<Memory>) -> Exchanges {
+        let (ends, deadlines) = (Slab::new(), BTreeSet::new());
+        Exchanges { ends, deadlines, callers: 0, next_number: 0, memory }
+    }
+
     pub(crate) fn insert(&mut self, end: End) -> Key {
+        self.memory.charge(MemoryUse::Calls, END_BYTES);
         self.callers += usize::from(end.key.side == Side::Caller);
         self.ends.insert(end)
     }
@@ -109,6 +122,7 @@ impl Exchanges {
     pub(crate) fn remove(&mut self, key: Key) -> Option<End> {
         self.disarm(key);
         let end = self.ends.remove(key)?;
+        self.memory.refund(MemoryUse::Calls, END_BYTES);
         self.callers -= usize::from(end.key.side == Side::Caller);
         Some(end)
     }
@@ -224,7 +238,8 @@ mod tests {
         fn patience_ends_once_and_when_it_was_last_renewed(
             ops in proptest::collection::vec((0u8..4, 0usize..8, 1u64..50), 1..200),
         ) {
-            let mut exchanges = Exchanges::default();
+            let memory = Rc::new(Memory::new(usize::MAX));
+            let mut exchanges = Exchanges::new(memory.clone());
             let mut model: Vec<(Key, Option<u64>, u64)> = Vec::new();
             let mut now = 0;
             for (op, at, span) in ops {
@@ -267,6 +282,8 @@ mod tests {
                 let open = model.iter().filter(|row| row.1.is_some()).count();
                 prop_assert_eq!((exchanges.callers(), exchanges.deadlines.len()), (open, open));
                 prop_assert_eq!(exchanges.responders(), 0);
+                let ends = exchanges.ends.len();
+                prop_assert_eq!(memory.used_for(MemoryUse::Calls), END_BYTES * ends);
             }
         }
     }

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use crate::support::asking::{self, connect, create, path, tell};
+use crate::support::exchanges::{ended, pair};
 use crate::support::{Outgoing, Wish, World};
 use tiderace_base::{CloseCode, MemoryUse, Span};
-use tiderace_broker::{BrokerOptions, SlowConsumer};
+use tiderace_broker::{Broker, BrokerOptions, SlowConsumer};
 use tiderace_topics::Path;
-use tiderace_wire::{Change, Flags, Operation, Update};
+use tiderace_wire::{Change, ExchangeKey, Flags, Operation, Update};
 
 const MAX: usize = 1 << 20;
 
@@ -338,4 +339,41 @@ fn specifications_have_a_price_and_equal_ones_have_it_once() {
     tell(&mut world, ann, asking::remove("other/**")).unwrap();
     tell(&mut world, ann, create("other/0", &spec(500), None)).unwrap();
     world.end();
+}
+
+#[test]
+fn exchanges_that_nobody_goes_on_with_are_bounded() {
+    for shards in 1..=3 {
+        let (mut world, caller, responder) = pair(shards, |options| {
+            options.services.calls_open_max = usize::MAX;
+            options.messages_bytes_max = MAX;
+        });
+        // It takes whatever comes and answers nothing.
+        world.subscribe(responder, 4, Wish { window: Some(u32::MAX), ..Wish::to("service:mute") });
+        world.settle_mail();
+        let (mut number, mut refused) = (0, None);
+        while refused.is_none() {
+            number += 1;
+            world.call(caller, number, "mute", "", number % 2 == 0);
+            world.quiesce();
+            assert!(number < 10_000, "they count nowhere");
+            refused = ended(&mut world, caller).pop();
+        }
+        let code = refused.unwrap().1;
+        assert!(matches!(code, CloseCode::MemoryFull | CloseCode::ServiceBusy), "{code:?}");
+        let used = |broker: &Broker| broker.memory().used();
+        assert!(world.brokers.iter().all(|broker| used(broker) <= MAX));
+        assert!(world.metrics().exchanges > 100);
+        // As soon as one is over there is room for another.
+        for first in 1..=20 {
+            world.hang_up(caller, ExchangeKey::caller(first));
+        }
+        world.quiesce();
+        world.call(caller, number + 1, "mute", "", true);
+        world.quiesce();
+        assert!(ended(&mut world, caller).is_empty());
+        world.end();
+        world.check_memory(&[MemoryUse::Calls]);
+        world.sweep();
+    }
 }
