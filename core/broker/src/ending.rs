@@ -53,6 +53,7 @@ impl Broker {
         self.end_temporary(session, effects);
         self.forget_gatherings(session);
         self.forget_all_asked(session);
+        self.end_listing(session);
         self.hide_session(now, session, effects);
         self.relax(key_of(session), effects);
         self.wait_no_more(session);

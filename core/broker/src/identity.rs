@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use tiderace_base::{Close, Now, SessionId};
+use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
@@ -60,13 +60,14 @@ impl Broker {
             }
             self.principals.insert(principal.clone());
             let changed = before != principal;
+            let mut told = Ok(());
             if changed {
-                self.notice_login(session, &before, &principal, effects);
+                told = self.notice_login(session, &before, &principal, effects);
                 self.show_again(now, session, &principal, effects);
             }
             self.forget_principal(Some(before));
-            if changed && let Err(close) = self.review(session, &principal) {
-                self.metrics.denied += 1;
+            if changed && let Err(close) = told.and_then(|()| self.review(session, &principal)) {
+                self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
                 effects.close.push((link, session, close));
                 return;
             }

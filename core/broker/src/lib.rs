@@ -82,6 +82,7 @@ mod subscriptions;
 mod taking;
 mod temporary;
 mod topic;
+mod topic_pages;
 mod update;
 mod views;
 mod waiters;

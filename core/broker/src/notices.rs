@@ -1,18 +1,19 @@
 //! Notices: a subscription hears of each topic that it gains and loses.
 //!
 //! Homes know the patterns, by shard, whose subscribers want notices; an exact path counts as a
-//! pattern. Asked first, a home lists the topics that it has; from then on it tells every change to
-//! the shards concerned, before the message that made it. A shard keeps what it was told for those
-//! of its subscriptions that were answered. Relies on mail keeping its order. Invariants: a topic is
-//! in `topics` if and only if some answered subscription here names it and its home's last word was
-//! that it is there; so joining and leaving take turns, and what a subscription has joined needs no
-//! memory of its own. Nothing is looked up while nobody wants notices.
+//! pattern. Asked first, a home tells the topics that it has, a page at a time (`topic_pages.rs`); from then
+//! on it tells every change to the shards concerned, before the message that made it. A shard keeps what it
+//! was told for those of its subscriptions that have been told so far. Relies on mail keeping its order.
+//! Invariants: a topic is in `topics` if and only if some subscription here has been told up to there by its
+//! home and names it and the home's last word was that it is there, but for what a sweep under way has yet
+//! to forget; so joining and leaving take turns, and what a subscription has joined needs no memory of its
+//! own. Nothing is looked up while nobody wants notices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tiderace_base::{Key, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex, is_at_or_below};
 use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec};
@@ -22,6 +23,7 @@ use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::{Asker, Effects};
 use crate::places::{all, bit, key_of, members};
+use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::server_topics::ServerMail;
 use crate::{Action, Principal};
 
@@ -29,41 +31,133 @@ use crate::{Action, Principal};
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     /// Targets of subscriptions here that want them.
-    here: PatternIndex<Noticer>,
-    /// By subscription: its targets, and the homes that have answered for each.
-    live: Map<(Key, SubscriptionKey), Vec<(Pattern, u64)>>,
+    pub(crate) here: PatternIndex<Noticer>,
+    pub(crate) told: Map<(Key, SubscriptionKey), Told>,
+    /// What sessions have yet to ask homes for.
+    pub(crate) listings: Map<Key, Listing>,
     /// Topics that are there.
-    topics: BTreeMap<Path, Arc<TopicSpec>>,
+    pub(crate) topics: BTreeMap<Path, Arc<TopicSpec>>,
+    /// Topics that no subscription names any more are being forgotten.
+    pub(crate) sweep: Option<Sweep>,
     /// As a home: how many subscriptions of each shard want notices of each pattern.
     uses: Map<(Pattern, ShardId), u32>,
     /// As a home: whom to tell.
-    shards: PatternIndex<ShardId>,
+    pub(crate) shards: PatternIndex<ShardId>,
+    /// As a home: pages of topics that are to be given.
+    pub(crate) requests: VecDeque<TopicsRequest>,
+}
+
+/// Topics of a home, for a subscription.
+pub(crate) type Topics = Vec<(Path, Arc<TopicSpec>)>;
+
+/// A subscription that wants notices: what it has been told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) epoch: u32,
+    pub(crate) targets: Vec<ToldTarget>,
+    /// Up to which path a home has told of a target: the one that is being asked.
+    pub(crate) partly: Option<(u16, ShardId, Path)>,
+    /// How many homes have yet to tell all of some target.
+    pub(crate) left: usize,
+    /// What begins when all have.
+    pub(crate) subscribe: Option<Box<Subscribe>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ToldTarget {
+    pub(crate) pattern: Pattern,
+    /// The homes that have been asked.
+    pub(crate) homes: u64,
+    /// Those that have told all.
+    pub(crate) complete: u64,
+}
+
+impl Told {
+    fn new(epoch: u32, patterns: Vec<Pattern>, left: usize, subscribe: Subscribe) -> Told {
+        let target = |pattern| ToldTarget { pattern, homes: 0, complete: 0 };
+        let targets = patterns.into_iter().map(target).collect();
+        Told { epoch, targets, partly: None, left, subscribe: Some(Box::new(subscribe)) }
+    }
+
+    /// Whether a home has told up to a path.
+    pub(crate) fn is_told(&self, target: u16, home: ShardId, path: &Path) -> bool {
+        let complete = self.targets.get(usize::from(target)).map_or(0, |it| it.complete);
+        let partly =
+            |(at, of, upto): &(u16, ShardId, Path)| (*at, *of) == (target, home) && path <= upto;
+        complete & bit(home) != 0 || self.partly.as_ref().is_some_and(partly)
+    }
+}
+
+/// What a session has yet to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) waiting: VecDeque<TopicsAsk>,
+    /// Whether a page is under way, or a place in the backlog asks for it.
+    pub(crate) is_asking: bool,
+    /// Bytes that it has been told of since it last had taken what waited for it.
+    pub(crate) told_bytes: usize,
+    /// The last topic of these.
+    pub(crate) last: Option<Path>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TopicsAsk {
+    pub(crate) asker: Asker,
+    pub(crate) home: ShardId,
+    pub(crate) after: Option<Path>,
+}
+
+/// At a home: a page that is to be given.
+#[derive(Debug)]
+pub(crate) struct TopicsRequest {
+    pub(crate) from: ShardId,
+    pub(crate) pattern: Pattern,
+    pub(crate) asker: Asker,
+    pub(crate) after: Option<Path>,
+}
+
+/// A search for topics that no subscription names any more.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// The last that was looked at.
+    pub(crate) after: Option<Path>,
+    /// Another subscription has ended since it began.
+    pub(crate) again: bool,
 }
 
 /// One target of a subscription that wants notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Noticer {
-    session: Key,
-    key: SubscriptionKey,
-    target: u16,
+pub(crate) struct Noticer {
+    pub(crate) session: Key,
+    pub(crate) key: SubscriptionKey,
+    pub(crate) target: u16,
 }
 
 impl Notices {
-    fn is_live(&self, noticer: &Noticer, home: ShardId) -> bool {
-        let targets = self.live.get(&(noticer.session, noticer.key));
-        let target = targets.and_then(|targets| targets.get(usize::from(noticer.target)));
-        target.is_some_and(|(_, homes)| homes & bit(home) != 0)
+    fn is_told(&self, noticer: &Noticer, home: ShardId, path: &Path) -> bool {
+        let told = self.told.get(&(noticer.session, noticer.key));
+        told.is_some_and(|told| told.is_told(noticer.target, home, path))
     }
 
-    /// The targets here that were answered and name the topic.
+    /// The targets here that name the topic and have been told up to there.
     fn concerned(&self, path: &Path, home: ShardId) -> Vec<Noticer> {
         let mut found = Vec::new();
         self.here.matches(path, &mut |noticer| {
-            if self.is_live(noticer, home) {
+            if self.is_told(noticer, home, path) {
                 found.push(*noticer);
             }
         });
         found
+    }
+
+    /// Whether there are any such, and how many name the topic.
+    pub(crate) fn concerns(&self, path: &Path, home: ShardId) -> (bool, usize) {
+        let (mut any, mut count) = (false, 0);
+        self.here.matches(path, &mut |noticer| {
+            count += 1;
+            any = any || self.is_told(noticer, home, path);
+        });
+        (any, count)
     }
 
     /// The topics here that a pattern names.
@@ -81,55 +175,53 @@ impl Notices {
 }
 
 impl Broker {
-    /// On a session's shard: a subscription begins; to be called before its homes hear of it.
+    /// On a session's shard: a subscription begins. It is given back if it wants no notices; if it does, it
+    /// listens when it has been told of all topics that there are.
     pub(crate) fn begin_notices(
         &mut self,
+        now: Now,
         session: SessionId,
         epoch: u32,
-        subscribe: &Subscribe,
+        subscribe: Subscribe,
         effects: &mut Effects,
-    ) {
-        if !subscribe.notices {
-            return;
+    ) -> Option<Subscribe> {
+        if !subscribe.notices || subscribe.targets.is_empty() {
+            return Some(subscribe);
         }
         let patterns = subscribe.targets.iter().map(pattern_of).collect::<Option<Vec<_>>>();
-        let Some(patterns) = patterns else { return };
-        let live = patterns.iter().map(|pattern| (pattern.clone(), 0)).collect();
-        self.notices.live.insert((key_of(session), subscribe.key), live);
-        for (pattern, target) in patterns.into_iter().zip(0u16..) {
-            let noticer = Noticer { session: key_of(session), key: subscribe.key, target };
-            self.notices.here.insert(&pattern, noticer);
-            let asker = Asker { session, key: subscribe.key, target, epoch };
-            for home in members(self.homes_of(&pattern)) {
-                let mail = ServerMail::Notify { pattern: pattern.clone(), asker };
-                self.send(home, mail, effects);
-            }
+        let Some(patterns) = patterns else { return Some(subscribe) };
+        let key = subscribe.key;
+        let mut asks = Vec::new();
+        for (pattern, target) in patterns.iter().zip(0u16..) {
+            self.notices.here.insert(pattern, Noticer { session: key_of(session), key, target });
+            let asker = Asker { session, key, target, epoch };
+            asks.extend(members(self.homes_of(pattern)).map(|home| (asker, home)));
         }
+        let told = Told::new(epoch, patterns, asks.len(), subscribe);
+        self.notices.told.insert((key_of(session), key), told);
+        self.list_topics(now, session, asks, effects);
+        None
     }
 
-    /// On a session's shard: a subscription has ended.
+    /// On a session's shard: a subscription has ended; whether it has yet to listen.
     pub(crate) fn end_notices(
         &mut self,
         session: SessionId,
         key: SubscriptionKey,
         effects: &mut Effects,
-    ) {
-        let live = self.notices.live.remove(&(key_of(session), key));
-        for ((pattern, _), target) in live.into_iter().flatten().zip(0u16..) {
+    ) -> bool {
+        let told = self.notices.told.remove(&(key_of(session), key));
+        let Some(told) = told else { return false };
+        for (asked, target) in told.targets.iter().zip(0u16..) {
             let noticer = Noticer { session: key_of(session), key, target };
-            self.notices.here.remove(&pattern, &noticer);
-            let named = self.notices.named(&pattern);
-            let gone =
-                named.filter(|(path, _)| self.notices.concerned(path, self.home(path)).is_empty());
-            let gone: Vec<Path> = gone.map(|(path, _)| path.clone()).collect();
-            for path in gone {
-                self.notices.topics.remove(&path);
-            }
-            for home in members(self.homes_of(&pattern)) {
-                let mail = ServerMail::Ignore { pattern: pattern.clone() };
+            self.notices.here.remove(&asked.pattern, &noticer);
+            for home in members(asked.homes) {
+                let mail = ServerMail::Ignore { pattern: asked.pattern.clone() };
                 self.send(home, mail, effects);
             }
         }
+        self.begin_notices_sweep();
+        told.subscribe.is_some()
     }
 
     fn homes_of(&self, pattern: &Pattern) -> u64 {
@@ -139,26 +231,23 @@ impl Broker {
         }
     }
 
-    /// At a home: a subscription wants to hear of topics.
+    /// At a home: a subscription wants to hear of topics, or is to be told of more of them.
     pub(crate) fn notify(
         &mut self,
         from: ShardId,
-        pattern: &Pattern,
+        pattern: Pattern,
         asker: Asker,
-        effects: &mut Effects,
+        after: Option<Path>,
     ) {
-        let uses = self.notices.uses.entry((pattern.clone(), from)).or_default();
-        *uses += 1;
-        if *uses == 1 {
-            self.notices.shards.insert(pattern, from);
+        if after.is_none() {
+            let uses = self.notices.uses.entry((pattern.clone(), from)).or_default();
+            *uses += 1;
+            if *uses == 1 {
+                self.notices.shards.insert(&pattern, from);
+            }
         }
-        let below = pattern.literal_prefix();
-        let topics = self.names.walk(&below, None, &self.topics).map(|(_, topic)| topic);
-        let topics = topics
-            .filter(|topic| topic.is_known() && reaches(pattern, &topic.path))
-            .map(|topic| (topic.path.clone(), topic.spec.clone()))
-            .collect();
-        self.send(from, ServerMail::Noted { asker, topics }, effects);
+        // Not at once: many may ask.
+        self.notices.requests.push_back(TopicsRequest { from, pattern, asker, after });
     }
 
     /// At a home: such a subscription has ended.
@@ -206,33 +295,6 @@ impl Broker {
         }
     }
 
-    /// On a subscriber's shard: a home has said which topics there are.
-    pub(crate) fn noted(
-        &mut self,
-        from: ShardId,
-        asker: Asker,
-        topics: Vec<(Path, Arc<TopicSpec>)>,
-        effects: &mut Effects,
-    ) {
-        let record = self.session(asker.session);
-        let known = record.and_then(|record| record.subscription(asker.key));
-        if known.is_none_or(|known| known.epoch != asker.epoch) {
-            return;
-        }
-        let live = self.notices.live.get_mut(&(key_of(asker.session), asker.key));
-        let target = live.and_then(|targets| targets.get_mut(usize::from(asker.target)));
-        let Some((_, homes)) = target else { return };
-        *homes |= bit(from);
-        let noticer =
-            Noticer { session: key_of(asker.session), key: asker.key, target: asker.target };
-        for (path, spec) in topics {
-            self.notices.topics.insert(path.clone(), spec.clone());
-            if self.is_shown(&noticer, &path, &spec) {
-                self.say_joined(&noticer, path, spec, effects);
-            }
-        }
-    }
-
     /// On a subscriber's shard: a home tells that a topic is there, or not.
     pub(crate) fn notice(
         &mut self,
@@ -243,6 +305,9 @@ impl Broker {
         let concerned = self.notices.concerned(path, self.home(path));
         if concerned.is_empty() {
             return;
+        }
+        if concerned.len() > FREE_DELIVERIES {
+            self.work.charge(DELIVERY * concerned.len() as u64);
         }
         let before = match &spec {
             Some(spec) => self.notices.topics.insert(path.clone(), spec.clone()),
@@ -262,29 +327,37 @@ impl Broker {
     }
 
     /// A session is somebody else now: what its patterns show is different.
+    ///
+    /// # Errors
+    /// When so many topics and patterns would have to be looked at that it had better begin anew.
     pub(crate) fn notice_login(
         &mut self,
         session: SessionId,
         before: &Principal,
         after: &Principal,
         effects: &mut Effects,
-    ) {
-        let Some(record) = self.session(session) else { return };
-        if self.notices.live.is_empty() {
-            return;
+    ) -> Result<(), Close> {
+        let Some(record) = self.session(session) else { return Ok(()) };
+        if self.notices.told.is_empty() {
+            return Ok(());
         }
-        let mut changes = Vec::new();
+        let (mut changes, mut looked) = (Vec::new(), 0);
         for key in record.subscriptions.keys() {
-            let targets = self.notices.live.get(&(key_of(session), key));
-            for ((pattern, _), target) in targets.into_iter().flatten().zip(0u16..) {
+            let told = self.notices.told.get(&(key_of(session), key));
+            for (asked, target) in told.into_iter().flat_map(|told| &told.targets).zip(0u16..) {
                 let noticer = Noticer { session: key_of(session), key, target };
-                for (path, spec) in self.notices.named(pattern) {
+                for (path, spec) in self.notices.named(&asked.pattern) {
+                    looked += 1;
+                    if looked > LOGIN_LOOKS_MAX {
+                        let reason = "this session has been told of too many topics to be somebody else; open another one";
+                        return Err(Close::new(CloseCode::TooMuchWork, reason));
+                    }
                     let may = |principal| {
                         let caller = Caller { session, principal };
                         self.options.may(caller, Action::Subscribe, Kind::Topic, path)
                     };
                     if may(before) != may(after)
-                        && self.notices.is_live(&noticer, self.home(path))
+                        && self.notices.is_told(&noticer, self.home(path), path)
                         && record.brings(key, target, path)
                     {
                         changes.push((noticer, path.clone(), may(after).then(|| spec.clone())));
@@ -298,10 +371,11 @@ impl Broker {
                 None => self.say_left(&noticer, path, LeaveReason::NotAuthorised, effects),
             }
         }
+        Ok(())
     }
 
     /// Whether a subscription gets the topic by that target.
-    fn is_shown(&self, noticer: &Noticer, path: &Path, spec: &TopicSpec) -> bool {
+    pub(crate) fn is_shown(&self, noticer: &Noticer, path: &Path, spec: &TopicSpec) -> bool {
         let Some(record) = self.sessions.get(noticer.session) else { return false };
         let session = self.id_of(noticer.session);
         let may = |principal: &std::rc::Rc<Principal>| {
@@ -312,7 +386,7 @@ impl Broker {
             && record.brings(noticer.key, noticer.target, path)
     }
 
-    fn say_joined(
+    pub(crate) fn say_joined(
         &self,
         noticer: &Noticer,
         path: Path,
@@ -328,6 +402,9 @@ impl Broker {
         self.reply(self.id_of(noticer.session), reply, effects);
     }
 }
+
+/// Topics and patterns that are compared when a session becomes somebody else.
+const LOGIN_LOOKS_MAX: usize = 50_000;
 
 /// The topics that a target names.
 fn pattern_of(target: &Target) -> Option<Pattern> {

@@ -303,6 +303,7 @@ impl Broker {
             || self.queues.has_work()
             || self.is_selecting()
             || self.is_changing_presence()
+            || self.has_topics_to_list()
     }
 
     /// Does a slice of it; to be called once per turn while there is some.
@@ -315,6 +316,7 @@ impl Broker {
         self.queue_work(now, effects);
         self.select_more(now, effects);
         self.change_more(now, effects);
+        self.list_more_topics(now, effects);
         self.end_call(now, effects);
     }
 }

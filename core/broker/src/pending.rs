@@ -1,6 +1,7 @@
 //! One thing that waits for a session: part of a run, for one of its subscriptions.
 //!
-//! Relies on runs being shared by reference. Invariant: only the end of an exchange has no message.
+//! Relies on runs being shared by reference. Invariant: only the end of an exchange and the place
+//! of a page have no message.
 
 use std::rc::Rc;
 
@@ -29,6 +30,8 @@ pub(crate) enum Source {
     /// The end of an exchange, behind what was said in it before; no message. Its number stands in the
     /// place of redeliveries.
     ExchangeEnd(Side),
+    /// Where the next page of topics is asked for; no message.
+    MoreTopics,
 }
 
 impl Source {
@@ -39,6 +42,12 @@ impl Source {
 
     pub(crate) fn is_exchange(self) -> bool {
         matches!(self, Source::Exchange { .. } | Source::ExchangeEnd(_))
+    }
+
+    /// Whether it is no message, but a place at which something is to be done.
+    #[inline]
+    pub(crate) fn is_place(self) -> bool {
+        matches!(self, Source::ExchangeEnd(_) | Source::MoreTopics)
     }
 }
 

@@ -37,24 +37,30 @@ pub enum ServerMail {
         /// The subscriber and its target.
         asker: Asker,
     },
-    /// To a home: a subscription that wants notices begins.
+    /// To a home: a subscription that wants notices begins, or is to be told of more topics.
     Notify {
         /// Which topics.
         pattern: Pattern,
         /// Who waits for [`ServerMail::Noted`].
         asker: Asker,
+        /// Behind which path; absent: it begins.
+        after: Option<Path>,
     },
     /// To a home: such a subscription has ended.
     Ignore {
         /// Which topics.
         pattern: Pattern,
     },
-    /// From a home: the topics that there are; from now on every change will be told.
+    /// From a home: a page of the topics that there are; from now on every change of them will be told.
     Noted {
         /// Who asked.
         asker: Asker,
         /// The topics.
         topics: Vec<(Path, Arc<TopicSpec>)>,
+        /// Behind which path they are.
+        after: Option<Path>,
+        /// Behind which there may be more.
+        next: Option<Path>,
     },
     /// From a home: a topic is there, as something else than before, or no longer.
     Notice {
@@ -129,9 +135,13 @@ impl Broker {
                 self.tell_unknown(now, session, &path, effects)
             }
             ServerMail::Nothing { asker } => self.count_nothing(now, asker, effects),
-            ServerMail::Notify { pattern, asker } => self.notify(from, &pattern, asker, effects),
+            ServerMail::Notify { pattern, asker, after } => {
+                self.notify(from, pattern, asker, after)
+            }
             ServerMail::Ignore { pattern } => self.ignore(from, &pattern),
-            ServerMail::Noted { asker, topics } => self.noted(from, asker, topics, effects),
+            ServerMail::Noted { asker, topics, after, next } => {
+                self.noted(now, from, asker, topics, (after, next), effects)
+            }
             ServerMail::Notice { path, spec } => self.notice(&path, spec, effects),
             ServerMail::Publish { run, origin, author, confirm, blame } => {
                 let publication = Publication { run: *run, origin, author, confirm, blame };

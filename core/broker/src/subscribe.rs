@@ -109,12 +109,27 @@ impl Broker {
         record.subscriptions.insert(key, entry);
         self.metrics.subscriptions += 1;
         self.hold_regexes(key_of(session), &subscribe.targets);
-        self.begin_notices(session, epoch, &subscribe, effects);
+        let subscribe = self.begin_notices(now, session, epoch, subscribe, effects);
+        if let Some(subscribe) = subscribe {
+            self.listen_to_all(now, session, epoch, &subscribe, effects);
+        }
+    }
+
+    /// Its homes hear of a subscription.
+    pub(crate) fn listen_to_all(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        epoch: u32,
+        subscribe: &Subscribe,
+        effects: &mut Effects,
+    ) {
+        let key = subscribe.key;
         for (target, index) in subscribe.targets.iter().zip(0..) {
             let asker = Asker { session, key, target: index, epoch };
-            self.listen(now, asker, &subscribe, target, effects);
+            self.listen(now, asker, subscribe, target, effects);
         }
-        if waiting == 0 {
+        if subscribe.targets.is_empty() {
             self.finish_recovery(now, session, key, effects);
             self.settle_beginning(session, key, effects);
             self.confirm(session, subscribe.confirm, effects);
@@ -143,7 +158,7 @@ impl Broker {
         // What is said in exchanges ends with them, which may be later.
         let (unsent, _) = self.take_ended(session, For::Subscription(key));
         self.metrics.subscriptions -= 1;
-        self.end_notices(session, key, effects);
+        let unheard = self.end_notices(session, key, effects);
         if let Entry::Full(subscription) = &mut subscription {
             let credit = subscription.credit.as_deref_mut();
             self.return_waiting(session, credit, effects);
@@ -173,6 +188,11 @@ impl Broker {
             );
         }
         let serves = match subscription {
+            // No home has heard of it.
+            Entry::Full(_) if unheard => {
+                self.confirm(session, confirm, effects);
+                false
+            }
             Entry::Full(subscription) => {
                 let homes = self.end_full(now, session, key, &subscription, effects);
                 self.leave(session, (key, &subscription), (homes, ending), confirm, effects);

@@ -16,33 +16,33 @@ impl Broker {
     /// Takes the session's next delivery out of its backlog.
     pub fn next(&mut self, now: Now, session: SessionId, effects: &mut Effects) -> Option<Pending> {
         let mut pending = self.take_next(now, session, effects)?;
-        if matches!(pending.source, Source::ExchangeEnd(_)) {
-            pending = self.next_behind(now, session, &pending, effects)?;
+        if pending.source.is_place() {
+            pending = self.next_behind(now, session, pending, effects)?;
         }
         self.take_loopback(now, effects);
         Some(pending)
     }
 
-    /// The same behind the end of an exchange, which is no delivery.
+    /// The same behind the end of an exchange or the place of a page, which are no deliveries.
     #[cold]
     fn next_behind(
         &mut self,
         now: Now,
         session: SessionId,
-        end: &Pending,
+        mut place: Pending,
         effects: &mut Effects,
     ) -> Option<Pending> {
-        let mut ended = end.exchange_key();
         loop {
-            if let Some(exchange) = ended {
-                self.take_end(session, exchange, effects);
-                self.take_loopback(now, effects);
+            match place.exchange_key() {
+                Some(exchange) => self.take_end(session, exchange, effects),
+                None => self.ask_behind_taken(now, session, effects),
             }
+            self.take_loopback(now, effects);
             let pending = self.take_next(now, session, effects)?;
-            if !matches!(pending.source, Source::ExchangeEnd(_)) {
+            if !pending.source.is_place() {
                 return Some(pending);
             }
-            ended = pending.exchange_key();
+            place = pending;
         }
     }
 

@@ -6,14 +6,17 @@
 use std::collections::BTreeMap;
 
 use crate::support::asking::{ask, connect, create, remove};
-use crate::support::{Notice, Wish, World, for_seeds};
-use tiderace_base::Span;
-use tiderace_broker::{Action, BrokerOptions, Principal, Rule, Rules, Who};
+use crate::support::{Notice, Outgoing, Wish, World, for_seeds};
+use tiderace_base::{CloseCode, Span};
+use tiderace_broker::{Action, BrokerOptions, PageLimits, Principal, Rule, Rules, Who};
 use tiderace_topics::Pattern;
-use tiderace_wire::{LeaveReason, ValueType};
+use tiderace_wire::{Flags, LeaveReason, ValueType};
 
+/// Every other seed has pages of a topic or two, and few bytes told before what waits is taken.
 fn options(seed: u64) -> BrokerOptions {
-    BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() }
+    let small = PageLimits { bytes: 100, values: 2, looked_at: 1 + (seed % 3) as usize };
+    let page = if seed.is_multiple_of(2) { PageLimits::default() } else { small };
+    BrokerOptions { shards: 1 + (seed % 3) as usize, page, ..BrokerOptions::default() }
 }
 
 fn wish(targets: &[&str]) -> Wish {
@@ -212,4 +215,105 @@ fn joining_and_leaving_take_turns_whatever_comes_between() {
         }
         world.end();
     });
+}
+
+/// The budget of a turn and the price of a page.
+const TURN_UNITS_MAX: u64 = (2 << 20) + 64 * 4096;
+
+/// So many topics with a value each.
+fn many(shards: usize, topics: usize) -> (World, usize, usize) {
+    let mut world = World::new(1, BrokerOptions { shards, ..BrokerOptions::default() });
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(shards - 1, "bob"));
+    for number in 0..topics {
+        let kept = Outgoing { flags: Flags::RETAIN, ..Outgoing::new("1") };
+        world.publish_all(ann, &format!("topic:load/{number}"), &[kept]);
+    }
+    world.settle_mail();
+    (world, ann, bob)
+}
+
+/// One turn of each shard; the most that one of them has spent.
+fn turn(world: &mut World) -> u64 {
+    let spent = |world: &World, shard: usize| world.brokers[shard].metrics().work;
+    let shards = world.brokers.len();
+    let before: Vec<u64> = (0..shards).map(|shard| spent(world, shard)).collect();
+    for shard in 0..shards {
+        world.work(shard);
+        for from in 0..shards {
+            while world.deliver_mail_between(from, shard) {}
+        }
+    }
+    (0..shards).map(|shard| spent(world, shard) - before[shard]).max().unwrap()
+}
+
+#[test]
+fn topics_are_told_a_page_at_a_time_as_they_are_taken() {
+    for shards in 1..=2 {
+        let (mut world, ann, bob) = many(shards, 20_000);
+        world.subscribe(bob, 0, wish(&["**"]));
+        while world.has_mail() {
+            assert!(turn(&mut world) <= TURN_UNITS_MAX);
+        }
+        // It takes nothing, so that it is told no more than a page.
+        let told = world.clients[bob].notices.len();
+        assert!((500..2_000).contains(&told), "{told} topics over {shards} shards");
+        let newer = Outgoing { flags: Flags::RETAIN, ..Outgoing::new("2") };
+        world.publish_all(ann, "topic:load/7", &[newer]);
+        world.publish(ann, "topic:new", "1");
+        world.quiesce();
+        let told = &world.clients[bob].notices;
+        assert_eq!(told.len(), 20_001);
+        assert!(told.iter().all(|notice| notice.joined.is_some()));
+        // What came meanwhile comes as a value, once.
+        let received = &world.clients[bob].received;
+        assert_eq!(received.iter().filter(|message| message.path == "load/7").count(), 1);
+        assert!(received.iter().any(|message| message.path == "load/7" && message.body == "2"));
+        assert_eq!(received.len(), 20_000);
+        world.end();
+    }
+}
+
+#[test]
+fn many_subscriptions_that_want_notices_cost_bounded_turns_and_end_in_slices() {
+    let (mut world, ann, bob) = many(1, 20_000);
+    let before = world.brokers[0].metrics().work;
+    world.subscribe_all(bob, (0..200).map(|_| wish(&["**"])).collect());
+    let spent = world.brokers[0].metrics().work - before;
+    assert!(spent <= TURN_UNITS_MAX, "{spent} units in one call");
+    let mut turns = 0;
+    for _ in 0..100 {
+        assert!(turn(&mut world) <= TURN_UNITS_MAX);
+        world.pull(bob);
+        turns += 1;
+    }
+    // Another one is told while these are.
+    let eve = world.connect(0, "eve");
+    world.subscribe(eve, 0, wish(&["load/777"]));
+    turn(&mut world);
+    assert_eq!(world.clients[eve].notices.len(), 1, "after {turns} turns");
+    world.subscribe(eve, 1, Wish::to("topic:**"));
+    world.close(bob);
+    let mut slices = 0;
+    while world.has_mail() {
+        assert!(turn(&mut world) <= TURN_UNITS_MAX);
+        slices += 1;
+    }
+    assert!(slices < 1_000);
+    world.publish(ann, "topic:later", "1");
+    world.quiesce();
+    assert_eq!(world.clients[eve].notices.len(), 1, "the other topics are nothing to it");
+    world.end();
+}
+
+#[test]
+fn a_session_that_was_told_of_very_many_topics_does_not_become_somebody_else() {
+    let (mut world, _, bob) = many(1, 20_000);
+    for key in 0..3 {
+        world.subscribe(bob, key, wish(&["**"]));
+    }
+    world.quiesce();
+    assert_eq!(world.clients[bob].notices.len(), 60_000);
+    let eve = Principal { name: "eve".into(), groups: [].into(), anonymous: false };
+    world.verified(bob, Ok(eve));
+    assert_eq!(world.clients[bob].closed, Some(CloseCode::TooMuchWork));
 }

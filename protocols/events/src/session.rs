@@ -118,6 +118,7 @@ impl EventsSession {
     /// A topic has come to the stream or left it.
     fn notice(
         &mut self,
+        now: Now,
         event: &str,
         topic: &str,
         more: Option<(&[u8], Vec<u8>)>,
@@ -133,8 +134,10 @@ impl EventsSession {
         match &mut self.stage {
             Stage::Streaming(stream) => stream.notice(event, &members, &mut context.output),
             Stage::Working(work) => {
-                if let Job::Listen(stream) = &mut work.job {
-                    stream.early_notice(event, &members);
+                if let Job::Listen(stream) = &mut work.job
+                    && stream.early_notice(event, &members)
+                {
+                    self.stream(now, false, context);
                 }
             }
             _ => {}
@@ -150,6 +153,9 @@ impl EventsSession {
 
     /// These are done.
     fn confirmed(&mut self, now: Now, confirm: Confirm, context: &mut Context<'_>) {
+        if let Stage::Streaming(stream) = &mut self.stage {
+            return stream.ready(&mut context.output);
+        }
         let response = match self.job() {
             Some(Job::Value(value)) => {
                 value.confirmed = true;
@@ -164,7 +170,7 @@ impl EventsSession {
                 settle(outcomes, confirm, &Outcome::Accepted);
                 batch_answer(outcomes)
             }
-            Some(Job::Listen(_)) => return self.stream(now, context),
+            Some(Job::Listen(_)) => return self.stream(now, true, context),
             Some(Job::Call(_) | Job::Operate) | None => None,
         };
         if let Some(response) = response {
@@ -278,7 +284,9 @@ impl Session for EventsSession {
             },
             Reply::Confirmed(confirm) => self.confirmed(now, confirm, context),
             Reply::Recovered { complete, .. } => {
-                if let Some(Job::Listen(stream)) = self.job() {
+                if let Stage::Streaming(stream) = &mut self.stage {
+                    stream.recovered(complete);
+                } else if let Some(Job::Listen(stream)) = self.job() {
                     stream.recovered(complete);
                 }
             }
@@ -299,13 +307,13 @@ impl Session for EventsSession {
             }
             Reply::Joined { path, spec, .. } => {
                 let spec = Some((&b"\"spec\":"[..], spec.to_json()));
-                self.notice("joined", path.as_str(), spec, context);
+                self.notice(now, "joined", path.as_str(), spec, context);
             }
             Reply::Left { path, reason, .. } => {
                 let mut text = Vec::new();
                 append_text(&mut text, reason.name());
                 let reason = Some((&b"\"reason\":"[..], text));
-                self.notice("left", path.as_str(), reason, context);
+                self.notice(now, "left", path.as_str(), reason, context);
             }
             Reply::ExchangeEnded { close, .. } => {
                 if let Some(Job::Call(None)) = self.job() {

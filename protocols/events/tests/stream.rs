@@ -303,3 +303,31 @@ fn the_end_of_a_stream_can_be_told_from_a_cut() {
     world.stop();
     assert!(world.network.received(stream).ends_with(b"0\r\n\r\n"));
 }
+
+#[test]
+fn very_many_topics_are_told_before_the_subscription_is_made() {
+    let mut world = World::new();
+    let names: Vec<String> = (0..2_000).map(|number| format!("log/{number}")).collect();
+    for name in &names {
+        let lines = [r#"{"topic":""#, name, r#"","value":1,"retain":true}"#].concat();
+        world.ask(
+            "POST /batch",
+            &[ANN, "Content-Type: application/json"],
+            format!("[{lines}]").as_bytes(),
+        );
+    }
+    for method in ["GET", "HEAD"] {
+        let client = world.send(&format!("{method} /events?topic=log/*&notices=true"), &[ANN], b"");
+        if method == "HEAD" {
+            assert!(world.wait(client, "text/event-stream").starts_with("HTTP/1.1 200"));
+            continue;
+        }
+        let text = world.wait(client, "event: ready");
+        let events = parse(body(&text));
+        let count = |name: &str| events.iter().filter(|event| event.name == name).count();
+        assert_eq!((count("joined"), count("ready")), (names.len(), 1));
+        // Values of a home that has answered may come before those of others, but nothing before its topic.
+        let first = events.iter().position(|event| event.name != "joined").unwrap();
+        assert_eq!(first, names.len(), "all are told before any message");
+    }
+}

@@ -17,6 +17,9 @@ use crate::options::EventsOptions;
 
 /// The protocol's letter in encoding keys.
 const LETTER: u8 = b'E';
+/// What may be said before the subscription is made: less than the broker tells of topics at once, for it
+/// waits then until that is taken.
+const EARLY_BYTES_MAX: usize = 32 << 10;
 
 /// One client's stream.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub(super) struct Stream {
     moved: bool,
     /// What was to be said before the stream began.
     early: Vec<u8>,
+    /// Whether it has been said where the stream begins.
+    is_ready: bool,
     /// Whether only its head is asked for.
     is_head: bool,
 }
@@ -56,6 +61,7 @@ impl Stream {
             recovered: lost.then_some(false),
             moved: false,
             early: Vec::new(),
+            is_ready: false,
             is_head,
         }
     }
@@ -79,8 +85,8 @@ impl Stream {
         }
     }
 
-    /// The head of the stream and what it begins with.
-    fn head(&self, options: &EventsOptions) -> Response {
+    /// The head of the stream and what it begins with: where, if that is known.
+    fn head(&mut self, options: &EventsOptions, is_ready: bool) -> Response {
         let mut body = Vec::new();
         let kind = match self.form {
             Form::Plain | Form::Object => {
@@ -92,16 +98,30 @@ impl Stream {
             }
             Form::Lines => "application/x-ndjson",
         };
+        if is_ready {
+            self.say_ready(&mut body);
+        }
+        body.append(&mut self.early);
+        Response::new(200, kind, body)
+            .with("Cache-Control", "no-store, no-transform")
+            .with("X-Accel-Buffering", "no")
+    }
+
+    fn say_ready(&mut self, out: &mut Vec<u8>) {
         let event = match self.recovered {
             None => "ready",
             Some(true) => "recovered",
             Some(false) => "gap",
         };
-        encode::notice(self.form, event, b"", Some(&self.position.encode()), &mut body);
-        body.extend_from_slice(&self.early);
-        Response::new(200, kind, body)
-            .with("Cache-Control", "no-store, no-transform")
-            .with("X-Accel-Buffering", "no")
+        self.is_ready = true;
+        encode::notice(self.form, event, b"", Some(&self.position.encode()), out);
+    }
+
+    /// The subscription is made behind what the stream had to say early.
+    pub(super) fn ready(&mut self, output: &mut Output<'_>) {
+        if !self.is_ready {
+            piece(output, |out| self.say_ready(out));
+        }
     }
 
     pub(super) fn deliver(&mut self, delivery: &Delivery<'_>, output: &mut Output<'_>) {
@@ -143,9 +163,11 @@ impl Stream {
         piece(output, |out| encode::heart_beat(self.form, position.as_deref(), out));
     }
 
-    /// A topic has come or gone before the stream has begun.
-    pub(super) fn early_notice(&mut self, event: &str, members: &[u8]) {
+    /// A topic has come or gone before the stream has begun: whether it is to begin with that, since no more
+    /// is said early.
+    pub(super) fn early_notice(&mut self, event: &str, members: &[u8]) -> bool {
         encode::notice(self.form, event, members, None, &mut self.early);
+        self.early.len() > EARLY_BYTES_MAX
     }
 
     /// A topic has come or gone.
@@ -172,14 +194,15 @@ fn piece(output: &mut Output<'_>, write: impl FnOnce(&mut Vec<u8>)) {
 }
 
 impl EventsSession {
-    /// The subscription is made: the answer becomes a stream.
-    pub(super) fn stream(&mut self, now: Now, context: &mut Context<'_>) {
+    /// The subscription is made, or so much is to be said before that the client has to take it: the answer
+    /// becomes a stream.
+    pub(super) fn stream(&mut self, now: Now, is_ready: bool, context: &mut Context<'_>) {
         let options = Arc::clone(&self.options);
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
         match stage {
             Stage::Working(work) => {
-                let Job::Listen(stream) = work.job else { return };
-                let response = stream.head(&options);
+                let Job::Listen(mut stream) = work.job else { return };
+                let response = stream.head(&options, is_ready);
                 context.respond_with_stream(share(response, work.origin.as_deref()));
                 if stream.is_head {
                     // Its head was all that was asked for.
