@@ -136,7 +136,7 @@ fn text(event: &Event<'_>) -> String {
         Event::Outcome(result) => {
             let values = result.values().map(|value| value.unwrap().body.escape_ascii());
             let values: Vec<String> = values.map(|body| format!(" {body}")).collect();
-            format!("outcome {} {}{}", result.request, result.outturn, values.concat())
+            format!("outcome {} {}{}", result.request, result.result, values.concat())
         }
         other => format!("{other:?}"),
     }

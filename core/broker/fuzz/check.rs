@@ -10,7 +10,7 @@ use tiderace_broker::{
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Command, Commands, Credentials, Destination, Fetch, Flags, HistoryQuery, Kind, Meta, Operation,
-    Outturn, Replay, Reply, Run,
+    OperationResult, Replay, Reply, Run,
 };
 
 const TOPIC: &str = "a/b";
@@ -141,13 +141,13 @@ impl Life {
             self.effects.replies.clear();
             self.run(Command::Operate { token: 1, operation: Box::new(operation) });
             for (_, _, reply) in self.effects.replies.drain(..) {
-                let Reply::Operated { outturn, .. } = reply else { continue };
-                match *outturn {
-                    Outturn::Page(page) => {
+                let Reply::Operated { result, .. } = reply else { continue };
+                match *result {
+                    OperationResult::Page(page) => {
                         let values = page.topics.iter().filter_map(|topic| topic.value.as_ref());
                         seen.extend(values.map(|run| (run.version(), body(run, 0))));
                     }
-                    Outturn::Events(events) => seen.extend(
+                    OperationResult::Events(events) => seen.extend(
                         events
                             .events
                             .iter()

@@ -239,7 +239,7 @@ impl Broker {
                 self.operate_at_home(now, *operator, *operation, effects);
             }
             Mail::Operated { session, token, result } => {
-                self.operated(session, token, result.map(|outturn| *outturn), effects);
+                self.operated(session, token, result.map(|result| *result), effects);
             }
             Mail::Interest { path, interest } => self.interest(now, from, path, interest, effects),
             Mail::PatternInterest { pattern, interest } => {

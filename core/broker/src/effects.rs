@@ -7,8 +7,8 @@ use tiderace_base::{Close, SessionId, ShardId, Span};
 use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Confirm, Credentials, Destination, Operation, Outturn, Replay, Reply, Run, SubscriptionKey,
-    Token, TopicSpec,
+    Confirm, Credentials, Destination, Operation, OperationResult, Replay, Reply, Run,
+    SubscriptionKey, Token, TopicSpec,
 };
 
 use crate::operate::Operator;
@@ -103,7 +103,7 @@ pub enum Mail {
         /// The operation's.
         token: Token,
         /// What came of it.
-        result: Result<Box<Outturn>, Close>,
+        result: Result<Box<OperationResult>, Close>,
     },
     /// To the home: which subscribers of the topic the shard has now.
     Interest {

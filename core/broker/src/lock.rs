@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use tiderace_base::{Close, CloseCode, MemoryUse, Now, SessionId, Span, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Condition, Operation, Outturn, Token};
+use tiderace_wire::{Condition, Operation, OperationResult, Token};
 
 use crate::Action;
 use crate::broker::Broker;
@@ -94,7 +94,12 @@ impl Broker {
             (Some(lock), _) if lock.holder == operator.session => {
                 let fence = lock.fence;
                 let record = self.reserve_fences(fence);
-                self.answer_stored(record, &operator, Ok(Outturn::Locked { fence }), effects);
+                self.answer_stored(
+                    record,
+                    &operator,
+                    Ok(OperationResult::Locked { fence }),
+                    effects,
+                );
             }
             (Some(lock), _) if !patience.is_zero() && locks.ends.len() < WAITING_MAX => {
                 let until = now.time + patience;
@@ -125,10 +130,10 @@ impl Broker {
         let same = std::iter::from_fn(|| waiters.pop_of(holder)).collect::<Vec<_>>();
         self.memory.charge(MemoryUse::Names, price_of_lock(&name));
         self.locks.by_name.insert(name, Lock { holder, fence, waiters });
-        self.answer_stored(record, &operator, Ok(Outturn::Locked { fence }), effects);
+        self.answer_stored(record, &operator, Ok(OperationResult::Locked { fence }), effects);
         for (end, operator) in same {
             self.locks.ends.remove(&end);
-            self.answer_stored(record, &operator, Ok(Outturn::Locked { fence }), effects);
+            self.answer_stored(record, &operator, Ok(OperationResult::Locked { fence }), effects);
         }
     }
 
@@ -175,7 +180,7 @@ impl Broker {
             self.locks.ends.remove(&end);
             self.grant(now, name.clone(), next, lock.waiters, effects);
         }
-        Ok(Outturn::Done)
+        Ok(OperationResult::Done)
     }
 
     /// Those who have waited long enough are told so.
@@ -200,14 +205,14 @@ impl Broker {
     pub(crate) fn claim(&mut self, now: Now, operator: &Operator, path: &Path) -> Operated {
         self.may_operate(operator, Action::Publish, path)?;
         let key = self.admit_topic(now, path)?;
-        let Some(topic) = self.topics.get_mut(key) else { return Ok(Outturn::Done) };
+        let Some(topic) = self.topics.get_mut(key) else { return Ok(OperationResult::Done) };
         let floor = || Home::starting(self.history.floor_of(path));
         let guard = topic.home.get_or_insert_with(floor).rare_mut().guard.get_or_insert_default();
         match guard.claimed {
             Some(session) if session != operator.session => Err(claimed_by_another(path)),
             _ => {
                 guard.claimed = Some(operator.session);
-                Ok(Outturn::Done)
+                Ok(OperationResult::Done)
             }
         }
     }
@@ -225,7 +230,7 @@ impl Broker {
         guard.claimed = None;
         home.rare_mut().guard.take_if(|guard| !guard.holds_topic() && guard.fence.is_none());
         home.tidy();
-        Ok(Outturn::Done)
+        Ok(OperationResult::Done)
     }
 
     /// On the session's shard: what it asks for is to be given back when it ends.
@@ -279,7 +284,7 @@ impl Broker {
         let Some(rare) = &mut record.rare else { return };
         let Some(holdings) = &mut rare.holdings else { return };
         let granted = match result {
-            Ok(Outturn::Locked { fence }) => Some(*fence),
+            Ok(OperationResult::Locked { fence }) => Some(*fence),
             Ok(_) => Some(0),
             // It is there, although the store does not have it.
             Err(close) if close.code == CloseCode::StoreUnavailable => Some(0),

@@ -7,7 +7,7 @@
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
 use tiderace_topics::{Path, compiled_bytes};
-use tiderace_wire::{Operation, Outturn, Page, Reply, SessionEntry, Token};
+use tiderace_wire::{Operation, OperationResult, Page, Reply, SessionEntry, Token};
 
 use crate::Principal;
 use crate::broker::Broker;
@@ -31,21 +31,21 @@ pub struct Operator {
 }
 
 /// What comes of an operation.
-pub type Operated = Result<Outturn, Close>;
+pub type Operated = Result<OperationResult, Close>;
 
 /// An operation that was done at a home.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The answer.
-    pub(crate) outturn: Outturn,
+    pub(crate) result: OperationResult,
     /// The record that the answer waits for; zero for none.
     pub(crate) record: u64,
 }
 
-impl From<Outturn> for Done {
+impl From<OperationResult> for Done {
     /// One whose answer waits for nothing.
-    fn from(outturn: Outturn) -> Done {
-        Done { outturn, record: 0 }
+    fn from(result: OperationResult) -> Done {
+        Done { result, record: 0 }
     }
 }
 
@@ -83,7 +83,7 @@ impl Broker {
         match operation {
             Operation::Session => {
                 let state = self.state_of(session);
-                self.answer_operation(&operator, Ok(Outturn::Session(state)), effects);
+                self.answer_operation(&operator, Ok(OperationResult::Session(state)), effects);
             }
             Operation::Will(will) => self.give_will(operator, will, effects),
             Operation::Fetch(_) | Operation::Remove { .. } => {
@@ -211,8 +211,8 @@ impl Broker {
         self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
         let appended = self.appended_since(before);
         match result {
-            Ok(Done { outturn, record }) => {
-                self.answer_stored(appended.max(record), &operator, Ok(outturn), effects);
+            Ok(Done { result, record }) => {
+                self.answer_stored(appended.max(record), &operator, Ok(result), effects);
             }
             Err(close) => self.answer_stored(appended, &operator, Err(close), effects),
         }
@@ -230,15 +230,15 @@ impl Broker {
             Operation::Fetch(fetch) => {
                 let page = self.page(now, operator, &fetch);
                 self.work.charge_at(now, LISTED * page.topics.len() as u64);
-                Ok(Outturn::Page(Box::new(page)))
+                Ok(OperationResult::Page(Box::new(page)))
             }
             Operation::Sessions { limit } => {
-                Ok(Outturn::Sessions(self.busiest_sessions(limit as usize)))
+                Ok(OperationResult::Sessions(self.busiest_sessions(limit as usize)))
             }
             Operation::Unlock { name } => self.unlock(now, operator, &name, effects),
             Operation::Abandon { path } => {
                 self.abandon(&path, operator.session);
-                Ok(Outturn::Done)
+                Ok(OperationResult::Done)
             }
             Operation::View { name, text } => {
                 self.change_view(now, operator, &name, text.as_deref(), effects)
@@ -278,9 +278,9 @@ impl Broker {
         };
         gathering.left -= 1;
         match result {
-            Ok(Outturn::Page(page)) => gathering.pages.push(*page),
-            Ok(Outturn::Removed { topics }) => gathering.removed += topics,
-            Ok(Outturn::Sessions(sessions)) => {
+            Ok(OperationResult::Page(page)) => gathering.pages.push(*page),
+            Ok(OperationResult::Removed { topics }) => gathering.removed += topics,
+            Ok(OperationResult::Sessions(sessions)) => {
                 gathering.sessions.get_or_insert_default().extend(sessions);
             }
             Ok(_) => {}
@@ -302,13 +302,13 @@ impl Broker {
                 Err(close)
             }
             Gathering { sessions: Some(sessions), limit, .. } => {
-                Ok(Outturn::Sessions(merge_sessions(sessions, limit)))
+                Ok(OperationResult::Sessions(merge_sessions(sessions, limit)))
             }
             Gathering { pages, removed, .. } if pages.is_empty() => {
-                Ok(Outturn::Removed { topics: removed })
+                Ok(OperationResult::Removed { topics: removed })
             }
             Gathering { pages, limit, depth, .. } => {
-                Ok(Outturn::Page(Box::new(merge_pages(pages, limit, depth))))
+                Ok(OperationResult::Page(Box::new(merge_pages(pages, limit, depth))))
             }
         };
         self.reply_operated(session, token, result, effects);
@@ -322,7 +322,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let reply = match result {
-            Ok(outturn) => Reply::Operated { token, outturn: Box::new(outturn) },
+            Ok(result) => Reply::Operated { token, result: Box::new(result) },
             Err(close) => Reply::Refused { token: Some(token), close },
         };
         self.reply(session, reply, effects);

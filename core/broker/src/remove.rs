@@ -6,7 +6,7 @@
 
 use tiderace_base::{Close, Key, Now};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Flags, Kind, Meta, Outturn, Run};
+use tiderace_wire::{Destination, Flags, Kind, Meta, OperationResult, Run};
 
 use crate::Action;
 use crate::broker::Broker;
@@ -95,7 +95,7 @@ impl Broker {
         let refused = removal.refused.take().filter(|_| removal.removed == 0);
         let result = match refused {
             Some(close) => Err(close),
-            None => Ok(Outturn::Removed { topics: removal.removed }),
+            None => Ok(OperationResult::Removed { topics: removal.removed }),
         };
         self.answer_stored(removal.record, &removal.operator, result, effects);
         false

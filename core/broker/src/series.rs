@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
 use tiderace_wire::{
-    Event, Events, Flags, HistoryQuery, HistorySpec, NewValue, Outturn, Replay, Run, TopicSpec,
-    properties,
+    Event, Events, Flags, HistoryQuery, HistorySpec, NewValue, OperationResult, Replay, Run,
+    TopicSpec, properties,
 };
 
 use crate::Action;
@@ -354,7 +354,7 @@ impl Broker {
         let home = key.and_then(|key| self.topics.get(key)?.home.as_ref());
         let mut events = Events::default();
         let Some(series) = home.and_then(|home| home.series()) else {
-            return Ok(Outturn::Events(Box::new(events)));
+            return Ok(OperationResult::Events(Box::new(events)));
         };
         let limit = answer_size(query.limit);
         let mut bytes = 0;
@@ -381,7 +381,7 @@ impl Broker {
             bytes += message.map_or(0, |message| message.body.len() + message.properties.len());
             events.events.push(event);
         }
-        Ok(Outturn::Events(Box::new(events)))
+        Ok(OperationResult::Events(Box::new(events)))
     }
 
     /// At its home: replaces an event of a time series.
@@ -412,7 +412,7 @@ impl Broker {
         crate::condition::check_values(&spec, &run, &mut self.work)?;
         let Published { version, record } =
             self.publish_here(now, operator, key, run, Some(original), effects)?;
-        Ok(Done { outturn: Outturn::Updated { version }, record })
+        Ok(Done { result: OperationResult::Updated { version }, record })
     }
 }
 

@@ -12,7 +12,7 @@ use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
 use tiderace_topics::Path;
 use tiderace_value::{Budget, Json, Limits, Patch};
 use tiderace_wire::{
-    Change, Destination, Flags, Kind, Meta, NewValue, Outturn, Run, TopicSpec, Update,
+    Change, Destination, Flags, Kind, Meta, NewValue, OperationResult, Run, TopicSpec, Update,
 };
 
 use crate::Action;
@@ -78,7 +78,7 @@ impl Broker {
         if let Some(run) = run.filter(|_| !existed) {
             record = self.publish_here(now, operator, key, run, None, effects)?.record;
         }
-        Ok(Done { outturn: Outturn::Created { existed }, record })
+        Ok(Done { result: OperationResult::Created { existed }, record })
     }
 
     pub(crate) fn update_topic(
@@ -158,7 +158,7 @@ impl Broker {
         let Published { version, record } =
             self.publish_here(now, operator, key, run, None, effects)?;
         self.note_fence(path, update.condition.as_ref(), operator.fence);
-        Ok(Done { outturn: Outturn::Updated { version }, record })
+        Ok(Done { result: OperationResult::Updated { version }, record })
     }
 
     fn spec_from(

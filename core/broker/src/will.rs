@@ -5,7 +5,7 @@
 //! it. Invariant: a session has one will at most, and it is the one that was accepted last.
 
 use tiderace_base::{Close, MemoryUse, SessionId};
-use tiderace_wire::{Operation, Outturn, Run, Token};
+use tiderace_wire::{Operation, OperationResult, Run, Token};
 
 use crate::Action;
 use crate::broker::Broker;
@@ -45,7 +45,7 @@ impl Broker {
         match (may, will) {
             (Ok(()), will) => {
                 rare.set_will(will, &self.memory);
-                self.answer_operation(&operator, Ok(Outturn::Done), effects);
+                self.answer_operation(&operator, Ok(OperationResult::Done), effects);
             }
             (Err(_), Some(run)) if self.may_own(session, run.destination()) => {
                 let home = self.home(&run.destination().path);
@@ -70,9 +70,9 @@ impl Broker {
 
     /// At a topic's home: whether a session may leave a will there as the topic's owner.
     pub(crate) fn check_will(&self, operator: &Operator, will: Option<&Run>) -> Operated {
-        let Some(run) = will else { return Ok(Outturn::Done) };
+        let Some(run) = will else { return Ok(OperationResult::Done) };
         self.may_operate(operator, Action::Publish, &run.destination().path)?;
-        Ok(Outturn::Done)
+        Ok(OperationResult::Done)
     }
 
     /// On the session's shard: a home has said whether the will that it was asked about may be left.
@@ -80,7 +80,7 @@ impl Broker {
         &mut self,
         session: SessionId,
         token: Token,
-        result: &Result<Outturn, Close>,
+        result: &Result<OperationResult, Close>,
     ) {
         let record = self.sessions.get_mut(key_of(session));
         let Some(rare) = record.and_then(|record| record.rare.as_mut()) else { return };

@@ -18,7 +18,7 @@ use tiderace_broker::{BrokerOptions, SlowConsumer, TopicPolicy, TopicSpec};
 use tiderace_topics::{Path, Pattern};
 use tiderace_value::Json;
 use tiderace_wire::{
-    Change, Command, Fetch, Flags, NewValue, Operation, Outturn, Position, Token, Update,
+    Change, Command, Fetch, Flags, NewValue, Operation, OperationResult, Position, Token, Update,
 };
 
 const TOPICS: [&str; 9] = [
@@ -419,7 +419,7 @@ impl Run {
         let fetch = Fetch { selector, after: None, limit: 0, depth: 0, values: true, specs: false };
         let token = self.operate(Operation::Fetch(Box::new(fetch)));
         self.world.quiesce();
-        let Outturn::Page(page) = &self.world.clients[self.writer].operated[&token] else {
+        let OperationResult::Page(page) = &self.world.clients[self.writer].operated[&token] else {
             panic!("a fetch gives a page");
         };
         let values: BTreeMap<String, Fields> = page

@@ -12,7 +12,9 @@ use crate::support::{Outgoing, World, for_seeds};
 use tiderace_base::{CloseCode, Now, Span};
 use tiderace_broker::{BrokerOptions, TopicPolicy};
 use tiderace_topics::Pattern;
-use tiderace_wire::{Fetch, Flags, HistoryQuery, Operation, Outturn, Replay, Token, TopicSpec};
+use tiderace_wire::{
+    Fetch, Flags, HistoryQuery, Operation, OperationResult, Replay, Token, TopicSpec,
+};
 
 const SPECS: [&str; 4] = [
     r#"{"persistent":true,"deltas":false}"#,
@@ -36,7 +38,7 @@ fn world(seed: u64) -> World {
 }
 
 /// Asks something that does not wait for the store.
-fn tell(world: &mut World, client: usize, operation: Operation) -> Option<Outturn> {
+fn tell(world: &mut World, client: usize, operation: Operation) -> Option<OperationResult> {
     let token = ask(world, client, operation);
     world.settle_mail();
     world.clients[client].operated.get(&token).cloned()
@@ -57,7 +59,8 @@ fn text(body: &[u8]) -> String {
 fn look(world: &mut World, eye: usize, name: &str) -> State {
     let selector = vec![Pattern::parse(name).unwrap()];
     let fetch = Fetch { selector, after: None, limit: 0, depth: 0, values: true, specs: true };
-    let Some(Outturn::Page(page)) = tell(world, eye, Operation::Fetch(Box::new(fetch))) else {
+    let Some(OperationResult::Page(page)) = tell(world, eye, Operation::Fetch(Box::new(fetch)))
+    else {
         panic!("a page is always there")
     };
     let topic = page.topics.first();
@@ -69,7 +72,7 @@ fn look(world: &mut World, eye: usize, name: &str) -> State {
         amended: true,
     };
     let events = match tell(world, eye, Operation::History(Box::new(query))) {
-        Some(Outturn::Events(events)) => events.events,
+        Some(OperationResult::Events(events)) => events.events,
         _ => Vec::new(),
     };
     let body = |run: &tiderace_wire::Run, place| text(run.message(place).unwrap().body);
@@ -272,7 +275,7 @@ fn what_was_confirmed_survives_a_crash_at_any_moment() {
             keeping.finish(&mut life.world);
             life.world.settle_mail();
             match life.world.clients[life.publisher].operated.get(&token) {
-                Some(Outturn::Updated { version }) => assert!(*version > last_version),
+                Some(OperationResult::Updated { version }) => assert!(*version > last_version),
                 other => panic!("{other:?}"),
             }
         }
@@ -334,7 +337,7 @@ fn a_publisher_hears_after_the_store_and_subscribers_before() {
     for token in [created, again] {
         let existed = token == again;
         match world.clients[publisher].operated.get(&token) {
-            Some(Outturn::Created { existed: said }) => assert_eq!(*said, existed),
+            Some(OperationResult::Created { existed: said }) => assert_eq!(*said, existed),
             other => panic!("{other:?}"),
         }
     }
@@ -423,7 +426,8 @@ fn fence(world: &mut World, keeping: &mut Keeping, client: usize) -> u64 {
     world.quiesce();
     keeping.finish(world);
     world.quiesce();
-    let Some(Outturn::Locked { fence }) = world.clients[client].operated.get(&taken).cloned()
+    let Some(OperationResult::Locked { fence }) =
+        world.clients[client].operated.get(&taken).cloned()
     else {
         panic!("{:?}", world.clients[client].refused)
     };

@@ -9,7 +9,7 @@ use crate::support::{World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Pattern;
-use tiderace_wire::{Condition, Fetch, Operation, Outturn, Token};
+use tiderace_wire::{Condition, Fetch, Operation, OperationResult, Token};
 
 fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
@@ -25,7 +25,7 @@ fn unlock() -> Operation {
 
 fn fence(world: &World, client: usize, token: Token) -> u64 {
     match answer(world, client, token) {
-        Some(Ok(Outturn::Locked { fence })) => fence,
+        Some(Ok(OperationResult::Locked { fence })) => fence,
         other => panic!("{other:?}"),
     }
 }
@@ -43,7 +43,9 @@ fn known(world: &mut World, client: usize, selector: &str) -> Vec<String> {
     let selector = vec![Pattern::parse(selector).unwrap()];
     let fetch = Fetch { selector, after: None, limit: 0, depth: 0, values: false, specs: false };
     match tell(world, client, Operation::Fetch(Box::new(fetch))) {
-        Ok(Outturn::Page(page)) => page.topics.iter().map(|it| it.path.to_string()).collect(),
+        Ok(OperationResult::Page(page)) => {
+            page.topics.iter().map(|it| it.path.to_string()).collect()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -219,7 +221,9 @@ fn without_a_store_fences_rise_with_the_clock_however_many_locks_are_taken() {
         let mut last = 0;
         for _ in 0..count {
             let lock = Operation::Lock { name: path("lock"), patience: Span::ZERO };
-            let Ok(Outturn::Locked { fence }) = tell(&mut world, client, lock) else { panic!() };
+            let Ok(OperationResult::Locked { fence }) = tell(&mut world, client, lock) else {
+                panic!()
+            };
             assert!(fence > last);
             last = fence;
             tell(&mut world, client, Operation::Unlock { name: path("lock") }).unwrap();

@@ -9,7 +9,7 @@ use crate::support::keeping::Keeping;
 use crate::viewing::Node;
 use tiderace_base::CloseCode;
 use tiderace_broker::{BrokerOptions, Unrestorable};
-use tiderace_wire::{Operation, Outturn, Token};
+use tiderace_wire::{Operation, OperationResult, Token};
 
 const NAMES: [&str; 4] = ["a", "b", "c/d", "e"];
 
@@ -28,7 +28,9 @@ fn ask(node: &mut Node, name: &str, text: Option<&str>) -> Token {
 
 /// The text of each view, by the place of its name.
 fn texts(node: &mut Node) -> Vec<Option<String>> {
-    let Outturn::Views(views) = node.outturn(Operation::Views) else { panic!("views are listed") };
+    let OperationResult::Views(views) = node.result(Operation::Views) else {
+        panic!("views are listed")
+    };
     let text = |name: &&str| views.iter().find(|view| view.name.as_str() == *name);
     NAMES.iter().map(|name| text(name).map(|view| view.text.to_string())).collect()
 }

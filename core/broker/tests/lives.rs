@@ -15,7 +15,7 @@ use crate::support::{Received, Wish, World, for_seeds};
 use tiderace_base::Now;
 use tiderace_broker::{BrokerOptions, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;
-use tiderace_wire::{HistoryQuery, Operation, Outturn, Position, Replay};
+use tiderace_wire::{HistoryQuery, Operation, OperationResult, Position, Replay};
 
 const WHOLE: &str = "whole";
 const SHORT: &str = "short";
@@ -55,7 +55,7 @@ fn kept(world: &mut World, eye: usize, name: &str) -> Vec<(u64, String)> {
     };
     let token = ask(world, eye, Operation::History(Box::new(query)));
     world.settle_mail();
-    let Some(Outturn::Events(events)) = world.clients[eye].operated.get(&token) else {
+    let Some(OperationResult::Events(events)) = world.clients[eye].operated.get(&token) else {
         return Vec::new();
     };
     let body = |run: &tiderace_wire::Run, place| {

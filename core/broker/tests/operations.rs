@@ -11,7 +11,7 @@ use tiderace_broker::{Action, BrokerOptions, Rule, Rules, Who};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Change, Comparison, Condition, Destination, Fetch, Flags, Kind, Meta, NewValue, Operation,
-    Outturn, Page, Run, Token, Update, ValueType,
+    OperationResult, Page, Run, Token, Update, ValueType,
 };
 
 fn world(seed: u64) -> World {
@@ -25,7 +25,7 @@ fn fetch(selector: &str, limit: u32, after: Option<Path>) -> Fetch {
 
 fn page(world: &mut World, client: usize, fetch: Fetch) -> Page {
     match tell(world, client, Operation::Fetch(Box::new(fetch))) {
-        Ok(Outturn::Page(page)) => *page,
+        Ok(OperationResult::Page(page)) => *page,
         other => panic!("{other:?}"),
     }
 }
@@ -34,9 +34,9 @@ fn listed(page: &Page) -> Vec<&str> {
     page.topics.iter().map(|entry| entry.path.as_str()).collect()
 }
 
-fn version(result: Result<Outturn, CloseCode>) -> Result<u64, CloseCode> {
+fn version(result: Result<OperationResult, CloseCode>) -> Result<u64, CloseCode> {
     match result? {
-        Outturn::Updated { version } => Ok(version),
+        OperationResult::Updated { version } => Ok(version),
         other => panic!("{other:?}"),
     }
 }
@@ -48,9 +48,9 @@ fn a_topic_is_created_once_and_holds_what_it_says() {
         let ann = world.connect(0, "ann");
         let spec = r#"{"type":"json","retain":true}"#;
         let made = tell(&mut world, ann, create("a/b", spec, Some("[1]")));
-        assert!(matches!(made, Ok(Outturn::Created { existed: false })), "{made:?}");
+        assert!(matches!(made, Ok(OperationResult::Created { existed: false })), "{made:?}");
         let again = tell(&mut world, ann, create("a/b", spec, None));
-        assert!(matches!(again, Ok(Outturn::Created { existed: true })), "{again:?}");
+        assert!(matches!(again, Ok(OperationResult::Created { existed: true })), "{again:?}");
         let other = tell(&mut world, ann, create("a/b", r#"{"type":"string"}"#, None));
         assert_eq!(other.unwrap_err(), CloseCode::TopicExists);
         let wrong = tell(&mut world, ann, create("a/c", r#"{"typ":"string"}"#, None));
@@ -219,13 +219,13 @@ fn removed_topics_are_gone_and_their_listeners_hear_it() {
         assert_eq!(world.clients[bob].received.len(), 3);
         let selector = vec![Pattern::parse("a/**").unwrap()];
         let removed = tell(&mut world, ann, Operation::Remove { selector: selector.clone() });
-        assert!(matches!(removed, Ok(Outturn::Removed { topics: 2 })), "{removed:?}");
+        assert!(matches!(removed, Ok(OperationResult::Removed { topics: 2 })), "{removed:?}");
         let last: Vec<_> =
             world.clients[bob].received[3..].iter().map(|m| m.path.clone()).collect();
         assert_eq!(last.len(), 2, "{last:?}");
         assert_eq!(listed(&page(&mut world, ann, fetch("**", 0, None))), ["b/1"]);
         let again = tell(&mut world, ann, Operation::Remove { selector });
-        assert!(matches!(again, Ok(Outturn::Removed { topics: 0 })));
+        assert!(matches!(again, Ok(OperationResult::Removed { topics: 0 })));
         // What it held values to is gone with it.
         assert!(version(tell(&mut world, ann, update("a/1", "no number", None))).is_ok());
         let reads = world.clients[bob].received.last().unwrap().body.clone();
@@ -241,7 +241,7 @@ fn a_lock_has_one_holder_and_passes_on_in_order() {
         let lock = |patience| Operation::Lock { name: path("leader"), patience };
         let sessions: Vec<usize> = (0..4).map(|n| world.connect(n % shards, "ann")).collect();
         let fence = |world: &World, client: usize, token| match answer(world, client, token) {
-            Some(Ok(Outturn::Locked { fence })) => Some(fence),
+            Some(Ok(OperationResult::Locked { fence })) => Some(fence),
             None => None,
             other => panic!("{other:?}"),
         };
@@ -285,7 +285,7 @@ fn a_lock_has_one_holder_and_passes_on_in_order() {
         assert!(under(&mut world, sessions[3]).is_err());
         assert!(matches!(
             tell(&mut world, sessions[3], lock(Span::ZERO)),
-            Ok(Outturn::Locked { .. })
+            Ok(OperationResult::Locked { .. })
         ));
     });
 }

@@ -10,7 +10,7 @@ use crate::support::{Wish, World, for_seeds, path_at};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{Action, BrokerOptions, Rule, Rules, TopicSpec, Who};
 use tiderace_topics::Pattern;
-use tiderace_wire::{HistorySpec, Outturn};
+use tiderace_wire::{HistorySpec, OperationResult};
 
 fn world(seed: u64, spec: impl Fn(&mut TopicSpec)) -> World {
     let mut options = BrokerOptions::default();
@@ -143,7 +143,7 @@ fn what_is_allowed_is_removed_whatever_the_homes() {
             tell(&mut world, ann, update(topic, "x", None)).unwrap();
         }
         let removed = tell(&mut world, ann, remove("t/*"));
-        assert!(matches!(removed, Ok(Outturn::Removed { topics: 1 })), "{removed:?}");
+        assert!(matches!(removed, Ok(OperationResult::Removed { topics: 1 })), "{removed:?}");
         let nothing = tell(&mut world, ann, remove("t/*"));
         assert_eq!(nothing.unwrap_err(), CloseCode::NotAuthorised);
     }
@@ -169,5 +169,5 @@ fn many_topics_are_removed_within_the_work_budget() {
     }
     assert!(turns >= 4, "{turns} turns");
     let removed = answer(&world, ann, token).unwrap().unwrap();
-    assert!(matches!(removed, Outturn::Removed { topics: 10_000 }), "{removed:?}");
+    assert!(matches!(removed, OperationResult::Removed { topics: 10_000 }), "{removed:?}");
 }

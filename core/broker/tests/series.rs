@@ -7,7 +7,7 @@ use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::Path;
-use tiderace_wire::{Events, Flags, HistoryQuery, NewValue, Operation, Outturn, Replay};
+use tiderace_wire::{Events, Flags, HistoryQuery, NewValue, Operation, OperationResult, Replay};
 
 fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
@@ -24,7 +24,7 @@ fn query(from: Replay) -> HistoryQuery {
 
 fn history(world: &mut World, client: usize, query: HistoryQuery) -> Events {
     match tell(world, client, Operation::History(Box::new(query))) {
-        Ok(Outturn::Events(events)) => *events,
+        Ok(OperationResult::Events(events)) => *events,
         other => panic!("{other:?}"),
     }
 }
@@ -95,7 +95,7 @@ fn an_event_of_a_time_series_is_replaced_without_being_lost() {
             value: NewValue { body: body.as_bytes().into(), ..NewValue::default() },
         };
         let first = match tell(&mut world, bob, amend(second, "one")).unwrap() {
-            Outturn::Updated { version } => version,
+            OperationResult::Updated { version } => version,
             other => panic!("{other:?}"),
         };
         // To replace a replacement is to replace the event again.

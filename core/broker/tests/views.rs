@@ -9,7 +9,7 @@ use crate::viewing::{Node, on_nodes};
 use tiderace_base::CloseCode;
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Operation, Outturn};
+use tiderace_wire::{Operation, OperationResult};
 
 #[test]
 fn every_example_of_the_page_holds_on_a_node() {
@@ -92,7 +92,7 @@ fn removed_topics_take_their_outputs_along() {
         node.rest();
         assert_eq!(node.topics().len(), 60);
         let selector = vec![Pattern::parse("a/**").unwrap()];
-        node.outturn(Operation::Remove { selector });
+        node.result(Operation::Remove { selector });
         node.rest();
         assert_eq!(node.topics(), BTreeMap::new());
     });
@@ -355,7 +355,7 @@ fn views_are_listed_shown_checked_and_counted() {
         node.put("b/two", "map a to b");
         node.put("a/one", "map c to d -- a comment stays");
         node.rest();
-        let Outturn::Views(views) = node.outturn(Operation::Views) else { panic!() };
+        let OperationResult::Views(views) = node.result(Operation::Views) else { panic!() };
         let listed: Vec<(&str, &str)> =
             views.iter().map(|view| (view.name.as_str(), &*view.text)).collect();
         assert_eq!(listed, [("a/one", "map c to d -- a comment stays"), ("b/two", "map a to b")]);
@@ -372,7 +372,7 @@ fn views_are_listed_shown_checked_and_counted() {
             assert_eq!(refused.last().unwrap().1, code, "{text:?}");
         }
         node.remove_view("b/two");
-        let Outturn::Views(views) = node.outturn(Operation::Views) else { panic!() };
+        let OperationResult::Views(views) = node.result(Operation::Views) else { panic!() };
         assert_eq!(views.len(), 1);
         assert_eq!(node.shown("b/two"), None);
         for number in 1..1000 {

@@ -12,8 +12,8 @@ use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{BrokerMetrics, BrokerOptions, TopicPolicy};
 use tiderace_topics::Pattern;
 use tiderace_wire::{
-    Change, Command, Commands, Comparison, Condition, Flags, Operation, Outturn, Token, TopicSpec,
-    Update,
+    Change, Command, Commands, Comparison, Condition, Flags, Operation, OperationResult, Token,
+    TopicSpec, Update,
 };
 
 /// The budget of a turn and the price of the dearest operation.
@@ -155,7 +155,7 @@ fn operations_and_publications_of_a_session_keep_their_order() {
                 .iter()
                 .chain([&last])
                 .map(|token| match answer(&world, ann, *token) {
-                    Some(Ok(Outturn::Updated { version })) => version,
+                    Some(Ok(OperationResult::Updated { version })) => version,
                     other => panic!("{other:?}"),
                 })
                 .collect();
@@ -208,7 +208,7 @@ fn what_is_made_of_a_value_has_no_more_bytes_than_a_message() {
     let mut delta = Vec::new();
     tiderace_delta_of(&body, &format!("{body}{body}"), &mut delta);
     let first = match tell(&mut world, ann, update("m/v", &body, None)) {
-        Ok(Outturn::Updated { version }) => version,
+        Ok(OperationResult::Updated { version }) => version,
         other => panic!("{other:?}"),
     };
     for change in [
@@ -222,7 +222,10 @@ fn what_is_made_of_a_value_has_no_more_bytes_than_a_message() {
         assert_eq!(result.unwrap_err(), CloseCode::BadPatch);
     }
     let small = tell(&mut world, ann, merged("m/v", 2));
-    assert!(matches!(small, Ok(Outturn::Updated { version }) if version == first + 1), "{small:?}");
+    assert!(
+        matches!(small, Ok(OperationResult::Updated { version }) if version == first + 1),
+        "{small:?}"
+    );
 }
 
 fn tiderace_delta_of(old: &str, new: &str, out: &mut Vec<u8>) {

@@ -46,7 +46,8 @@ pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn}
 pub use intake::Intake;
 pub use operation::{
     Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,
-    Outturn, Page, Reading, Replay, SessionEntry, SessionState, TopicEntry, Update, ViewEntry,
+    OperationResult, Page, Reading, Replay, SessionEntry, SessionState, TopicEntry, Update,
+    ViewEntry,
 };
 pub use output::{OutQueue, Output};
 pub use position::{Position, read_varint, write_varint};

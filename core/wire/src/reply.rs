@@ -6,7 +6,7 @@ use tiderace_base::{Close, ShardId};
 use tiderace_topics::Path;
 
 use crate::{
-    Confirm, Exchange, ExchangeKey, Outturn, SharedRun, SubscriptionKey, Token, TopicSpec,
+    Confirm, Exchange, ExchangeKey, OperationResult, SharedRun, SubscriptionKey, Token, TopicSpec,
 };
 
 /// An answer to a command.
@@ -52,7 +52,7 @@ pub enum Reply {
         /// The command's.
         token: Token,
         /// What came of it.
-        outturn: Box<Outturn>,
+        result: Box<OperationResult>,
     },
     /// A subscription that asked for notices has gained a topic.
     Joined {

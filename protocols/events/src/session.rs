@@ -12,8 +12,8 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_value::append_text;
 use tiderace_wire::{
-    Answer, Command, Confirm, Context, Credentials, Delivery, Held, Opening, Output, Outturn,
-    Progress, Reply, Request, Response, Session, Token,
+    Answer, Command, Confirm, Context, Credentials, Delivery, Held, Opening, OperationResult,
+    Output, Progress, Reply, Request, Response, Session, Token,
 };
 
 use crate::answer::{Fault, json, share};
@@ -299,9 +299,9 @@ impl Session for EventsSession {
                 }
                 _ => {}
             },
-            Reply::Operated { outturn, .. } => {
+            Reply::Operated { result, .. } => {
                 if let Some(Job::Operate) = self.job() {
-                    let response = operated(&outturn);
+                    let response = operated(&result);
                     self.respond(now, response, context);
                 }
             }
@@ -402,9 +402,9 @@ impl Session for EventsSession {
 }
 
 /// What came of an operation, as an answer.
-fn operated(outturn: &Outturn) -> Response {
+fn operated(result: &OperationResult) -> Response {
     let mut body = Vec::new();
-    outturn.write_json(&mut body, true);
+    result.write_json(&mut body, true);
     body.push(b'\n');
     json(200, body)
 }

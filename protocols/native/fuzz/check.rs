@@ -11,8 +11,8 @@ use tiderace_native::{NativeOptions, protocol};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Event, Events, Framing, Incoming,
-    Kind, LeaveReason, MessageFraming, Meta, Opening, Operation, OutQueue, Output, Outturn, Reply,
-    Run, Session, SharedRun, SubscriptionKey, Target, ViewEntry,
+    Kind, LeaveReason, MessageFraming, Meta, Opening, Operation, OperationResult, OutQueue, Output,
+    Reply, Run, Session, SharedRun, SubscriptionKey, Target, ViewEntry,
 };
 
 /// Messages of a client.
@@ -135,23 +135,25 @@ impl Player {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            // As an outturn is, a list of what was said, or a refusal.
+            // As an result is, a list of what was said, or a refusal.
             Command::Goodbye => {}
             Command::Operate { token, operation } => {
-                let outturn = match *operation {
-                    Operation::Update(_) => Outturn::Updated { version: self.number },
-                    Operation::History(query) => Outturn::Events(Box::new(kept(&query.path))),
+                let result = match *operation {
+                    Operation::Update(_) => OperationResult::Updated { version: self.number },
+                    Operation::History(query) => {
+                        OperationResult::Events(Box::new(kept(&query.path)))
+                    }
                     Operation::Views => {
                         let name = Path::parse("all").unwrap();
-                        Outturn::Views(vec![ViewEntry { name, text: "\"".into() }])
+                        OperationResult::Views(vec![ViewEntry { name, text: "\"".into() }])
                     }
                     Operation::Lock { .. } => {
                         let close = CloseCode::LockHeld.into();
                         return self.reply(Reply::Refused { token: Some(token), close });
                     }
-                    _ => Outturn::Done,
+                    _ => OperationResult::Done,
                 };
-                self.reply(Reply::Operated { token, outturn: Box::new(outturn) });
+                self.reply(Reply::Operated { token, result: Box::new(result) });
             }
             Command::Login(_) => self.reply(Reply::LoggedIn { name: "ann".into() }),
             Command::Publish { mut run, confirm, .. } => {
@@ -247,7 +249,7 @@ impl Player {
                         QueuedEntries::new(queued.entries).for_each(|entry| assert!(entry.is_ok()));
                     }
                     ServerMessage::Result(result) => {
-                        let told = result.outturn.matches("\"bytes\":").count();
+                        let told = result.result.matches("\"bytes\":").count();
                         assert_eq!(result.values().map(Result::unwrap).count(), told);
                     }
                     ServerMessage::Other(kind) => panic!("type {kind} was said"),

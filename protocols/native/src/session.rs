@@ -322,7 +322,7 @@ impl Session for NativeSession {
                 let position = ServerMessage::Position(vec![(home.0, sequence)]);
                 say(&position, &mut context.output);
             }
-            Reply::Operated { token, outturn } => self.operated(token, &outturn, context),
+            Reply::Operated { token, result } => self.operated(token, &result, context),
             Reply::Joined { key, path, spec } => {
                 let spec = spec.to_json();
                 let spec = std::str::from_utf8(&spec).unwrap_or_default();

@@ -173,7 +173,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
         ServerMessage::Pong(x),
         ServerMessage::Close { code: 7, slug: a, sentence: b, reconnect: bits[1], jitter_ms: 9 },
         ServerMessage::LoggedIn { request: one, name: a },
-        ServerMessage::Result(ResultMessage { request: one, outturn: c, entries: y }),
+        ServerMessage::Result(ResultMessage { request: one, result: c, entries: y }),
         ServerMessage::Joined { subscription: two, path: a, spec: c },
         ServerMessage::Left { subscription: two, path: b, reason: a },
         ServerMessage::Follows { flags: flags & flag::ANNOUNCED, id: one, version: stock.wide },

@@ -14,8 +14,8 @@ use tiderace_native::codec::{
 };
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Change, Command, Event, Events, Framing, Kind, LeaveReason, NewValue, Operation, Outturn, Page,
-    Replay, Reply, SubscriptionKey, TopicEntry,
+    Change, Command, Event, Events, Framing, Kind, LeaveReason, NewValue, Operation,
+    OperationResult, Page, Replay, Reply, SubscriptionKey, TopicEntry,
 };
 
 fn operate<'a>(request: u32, operation: &'a str, body: Option<&'a [u8]>) -> ClientMessage<'a> {
@@ -47,14 +47,14 @@ fn operations_are_asked_and_answered() {
     let (3, Operation::Remove { selector }) = &asked[2] else { panic!() };
     let spelled: Vec<&str> = selector.iter().map(|pattern| pattern.as_str()).collect();
     assert_eq!(spelled, ["user/ann/a", "?b/.*"]);
-    let outturn = Box::new(Outturn::Updated { version: 7 });
-    rig.reply(Reply::Operated { token: 2, outturn });
+    let result = Box::new(OperationResult::Updated { version: 7 });
+    rig.reply(Reply::Operated { token: 2, result });
     let close = Close::new(CloseCode::NotAuthorised, "no");
     rig.reply(Reply::Refused { token: Some(3), close });
     assert_eq!(
         rig.heard(),
         [
-            "Result(ResultMessage { request: 2, outturn: \"{\\\"version\\\":7}\", entries: [] })",
+            "Result(ResultMessage { request: 2, result: \"{\\\"version\\\":7}\", entries: [] })",
             "Error { request: 3, code: 401, slug: \"not-authorised\", sentence: \"no\" }",
         ]
     );
@@ -70,7 +70,10 @@ fn values_come_as_bytes_in_the_order_of_the_text() {
     };
     let topics = vec![entry("a/1", Some(b"one")), entry("a/2", None), entry("a/3", Some(b"\xff"))];
     let page = Page { topics, more: true, next: Some(Path::parse("a/3").unwrap()) };
-    rig.reply(Reply::Operated { token: 1, outturn: Box::new(Outturn::Page(Box::new(page))) });
+    rig.reply(Reply::Operated {
+        token: 1,
+        result: Box::new(OperationResult::Page(Box::new(page))),
+    });
     let bytes = rig.frames().concat();
     let text = r#"{"topics":[{"path":"a/1","version":3,"bytes":3},{"path":"a/2","version":3},{"path":"a/3","version":3,"bytes":1}],"more":true,"next":"a/3"}"#;
     // Request 1, the text behind its length, then flags, length and body of each value.
@@ -91,8 +94,8 @@ fn large_values_come_whole_on_any_transport() {
         let mut rig = Rig::with(NativeOptions::default(), Framing::Messages(framing));
         rig.send(&operate(1, r#"{"do":"history","path":"a"}"#, None));
         let events = vec![event(1, &large), event(2, b"small"), event(3, &large)];
-        let outturn = Outturn::Events(Box::new(Events { events, more: false }));
-        rig.reply(Reply::Operated { token: 1, outturn: Box::new(outturn) });
+        let result = OperationResult::Events(Box::new(Events { events, more: false }));
+        rig.reply(Reply::Operated { token: 1, result: Box::new(result) });
         let frames = rig.frames();
         let (kind, payload) = Messages::new(&frames[0]).next().unwrap().unwrap();
         let Ok(ServerMessage::Result(result)) = ServerMessage::read(kind, payload) else {
@@ -136,7 +139,10 @@ fn so_many_that_read_are_under_way_at_a_time() {
         heard[0].contains("request: 17") && heard[0].contains("too-many-receipts"),
         "{heard:?}"
     );
-    rig.reply(Reply::Operated { token: 3, outturn: Box::new(Outturn::Page(Box::default())) });
+    rig.reply(Reply::Operated {
+        token: 3,
+        result: Box::new(OperationResult::Page(Box::default())),
+    });
     rig.reply(Reply::Refused { token: Some(4), close: CloseCode::NotAuthorised.into() });
     rig.send(&operate(18, r#"{"do":"views"}"#, None));
     rig.send(&operate(19, r#"{"do":"history","path":"a"}"#, None));

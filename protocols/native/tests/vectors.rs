@@ -205,7 +205,7 @@ fn server(message: &ServerMessage<'_>) -> (&'static str, Value) {
         }
         ServerMessage::Result(result) => {
             let values: Vec<Value> = result.values().map(|entry| queued(&entry.unwrap())).collect();
-            let fields = json!({"outturn": result.outturn, "values": values});
+            let fields = json!({"result": result.result, "values": values});
             ("RESULT", with(json!({"request": result.request}), fields))
         }
         ServerMessage::Joined { subscription, path, spec } => {

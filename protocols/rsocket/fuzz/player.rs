@@ -14,8 +14,8 @@ use tiderace_rsocket::{EchoOptions, Lease, RSocketOptions, ResumeOptions, protoc
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, ExchangeKey, Framing,
-    Incoming, Kind, MessageFraming, Meta, Opening, Operation, OutQueue, Output, Outturn, Reply,
-    Run, Session, SessionAction, SharedRun, Side, SubscriptionKey, Takeover, Target,
+    Incoming, Kind, MessageFraming, Meta, Opening, Operation, OperationResult, OutQueue, Output,
+    Reply, Run, Session, SessionAction, SharedRun, Side, SubscriptionKey, Takeover, Target,
 };
 
 static MESSAGES: MessageFraming = MessageFraming {
@@ -318,8 +318,8 @@ impl Player {
             Command::Goodbye => {}
             Command::Operate { token, operation } => {
                 if let Operation::Views = *operation {
-                    let outturn = Box::new(Outturn::Views(Vec::new()));
-                    return self.reply(Reply::Operated { token, outturn });
+                    let result = Box::new(OperationResult::Views(Vec::new()));
+                    return self.reply(Reply::Operated { token, result });
                 }
                 let close = CloseCode::TopicUnknown.into();
                 self.reply(Reply::Refused { token: Some(token), close });

@@ -10,8 +10,8 @@ use tiderace_rsocket::{EchoOptions, RSocketOptions, protocol};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, ExchangeKey, Framing,
-    Kind, Meta, Opening, OutQueue, Output, Outturn, Reply, Run, Session, SessionAction, SharedRun,
-    SubscriptionKey, Target, Window,
+    Kind, Meta, Opening, OperationResult, OutQueue, Output, Reply, Run, Session, SessionAction,
+    SharedRun, SubscriptionKey, Target, Window,
 };
 
 const FRAMES_BYTES_MAX: usize = 1 << 20;
@@ -217,8 +217,8 @@ impl Player {
             }
             Command::Goodbye => {}
             Command::Operate { token, .. } => {
-                let outturn = Box::new(Outturn::Updated { version: self.number });
-                self.reply(Reply::Operated { token, outturn });
+                let result = Box::new(OperationResult::Updated { version: self.number });
+                self.reply(Reply::Operated { token, result });
             }
             Command::Settle(settle) => assert!(!settle.ranges.is_empty()),
             Command::HangUp { .. } => {}

@@ -393,7 +393,7 @@ impl Session for RSocketSession {
         match reply {
             Reply::LoggedIn { name } => self.logged_in(now, name, context)?,
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
-            Reply::Operated { token, outturn } => self.operated(token, &outturn, context),
+            Reply::Operated { token, result } => self.operated(token, &result, context),
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, context)
             }

@@ -302,8 +302,8 @@ impl Session for SocketSession {
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Recovered { token, complete, .. } => self.recovered(token, complete),
             Reply::Reached { home, sequence } => self.reached(home, sequence),
-            Reply::Operated { token, outturn } => {
-                self.operated(token, &outturn, &mut context.output);
+            Reply::Operated { token, result } => {
+                self.operated(token, &result, &mut context.output);
             }
             Reply::Joined { key, path, spec } => {
                 let spec = spec.to_json();

@@ -156,8 +156,8 @@ fn large_answers_are_asked_for_a_few_at_a_time() {
     assert!(node.say(ann, r#"2100["operate",{"do":"update","path":"a","value":1}]"#).is_empty());
     let tokens = node.broker.unanswered.replace(Vec::new()).unwrap();
     assert_eq!(tokens.len(), 17);
-    let outturn = Box::new(tiderace_wire::Outturn::Done);
-    node.reply(ann, tiderace_wire::Reply::Operated { token: tokens[0], outturn });
+    let result = Box::new(tiderace_wire::OperationResult::Done);
+    node.reply(ann, tiderace_wire::Reply::Operated { token: tokens[0], result });
     let close = CloseCode::NotAuthorised.into();
     node.reply(ann, tiderace_wire::Reply::Refused { token: Some(tokens[1]), close });
     assert_eq!(node.heard(ann).len(), 2);

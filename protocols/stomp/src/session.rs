@@ -356,8 +356,8 @@ impl Session for StompSession {
             Reply::LoggedIn { name } => self.logged_in(now, &name, context),
             Reply::Confirmed(_) | Reply::Operated { .. } => {
                 let before = context.output.queue.len();
-                if let Reply::Operated { token, outturn } = &reply {
-                    self.operated(*token, outturn, context);
+                if let Reply::Operated { token, result } = &reply {
+                    self.operated(*token, result, context);
                 } else if let Reply::Confirmed(confirm) = reply {
                     self.confirmed(confirm, context);
                 }

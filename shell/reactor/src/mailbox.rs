@@ -46,7 +46,7 @@ impl<S> Letter<S> {
             Letter::Broker(Mail::Publish { run, .. }) => run.bytes(),
             Letter::Broker(Mail::Fanout { run, .. }) => run.bytes(),
             Letter::Broker(Mail::Operate { operation, .. }) => operation.bytes(),
-            Letter::Broker(Mail::Operated { result: Ok(outturn), .. }) => outturn.bytes(),
+            Letter::Broker(Mail::Operated { result: Ok(result), .. }) => result.bytes(),
             Letter::Broker(Mail::Service(mail)) => mail.bytes(),
             Letter::Broker(Mail::View(mail)) => mail.bytes(),
             Letter::Broker(Mail::Server(mail)) => mail.bytes(),

@@ -34,6 +34,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: REACTOR, word: "alias", now: "ClientSessionId" },
     Replaced { folder: REACTOR, word: "resident", now: "InternalSession" },
     Replaced { folder: REACTOR, word: "keeper", now: "StoreGateway" },
+    Replaced { folder: "", word: "outturn", now: "OperationResult" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

@@ -23,7 +23,7 @@ use tiderace_journal::{
     AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
 };
 use tiderace_topics::Path;
-use tiderace_wire::{Confirm, Destination, Kind, Outturn, TopicSpec};
+use tiderace_wire::{Confirm, Destination, Kind, OperationResult, TopicSpec};
 
 pub use restore::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
 pub(crate) use write::first_kept;
@@ -63,7 +63,7 @@ pub(crate) struct Durability {
 #[derive(Debug)]
 enum Answer {
     Confirm(SessionId, Confirm),
-    Operated(Box<Operator>, Box<Outturn>),
+    Operated(Box<Operator>, Box<OperationResult>),
 }
 
 impl Durability {
@@ -139,8 +139,8 @@ impl Broker {
                 let blame = Some(confirm.from);
                 self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
             }
-            (Answer::Operated(operator, outturn), result) => {
-                self.answer_operation(&operator, result.map(|()| *outturn), effects);
+            (Answer::Operated(operator, done), result) => {
+                self.answer_operation(&operator, result.map(|()| *done), effects);
             }
         }
     }
@@ -211,12 +211,12 @@ impl Broker {
         }
         self.hold_for_store(operator.session, effects);
         match result {
-            Ok(outturn) => {
-                let kind = match outturn {
-                    Outturn::Removed { .. } => AnswerKind::Removal,
+            Ok(result) => {
+                let kind = match result {
+                    OperationResult::Removed { .. } => AnswerKind::Removal,
                     _ => AnswerKind::Write,
                 };
-                let answer = Answer::Operated(Box::new(operator.clone()), Box::new(outturn));
+                let answer = Answer::Operated(Box::new(operator.clone()), Box::new(result));
                 self.answer_after(record, kind, answer, effects);
             }
             Err(close) => self.answer_operation(operator, Err(close), effects),

@@ -10,7 +10,7 @@ use tiderace_topics::Path;
 use tiderace_value::append_text;
 use tiderace_views::View;
 use tiderace_wire::{
-    Destination, Flags, Kind, Meta, Outturn, Run, TopicSpec, ViewEntry, is_temporary,
+    Destination, Flags, Kind, Meta, OperationResult, Run, TopicSpec, ViewEntry, is_temporary,
 };
 
 use super::{VIEWS_MAX, ViewMail};
@@ -54,7 +54,7 @@ impl Broker {
                     self.append_view(number);
                 }
                 self.show_view(now, name, None, effects);
-                Ok(Outturn::Done)
+                Ok(OperationResult::Done)
             }
             (Some(text), known) => {
                 if known.is_none() && self.views.known.len() >= VIEWS_MAX {
@@ -68,7 +68,7 @@ impl Broker {
                 self.announce_view(now, |()| put(view.clone()), effects);
                 self.keep_view(name, rank, kept);
                 self.show_view(now, name, Some(rank), effects);
-                Ok(Outturn::Done)
+                Ok(OperationResult::Done)
             }
         }
     }
@@ -96,7 +96,7 @@ impl Broker {
             }
         }
         entries.sort_by(|left, right| left.name.cmp(&right.name));
-        Ok(Outturn::Views(entries))
+        Ok(OperationResult::Views(entries))
     }
 
     fn may_change_view(&self, operator: &Operator, name: &Path) -> Result<(), Close> {

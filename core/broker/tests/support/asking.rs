@@ -3,7 +3,7 @@
 use tiderace_base::{CloseCode, MemoryUse, Span};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Change, Command, Condition, Flags, NewValue, Operation, Outturn, Token, Update,
+    Change, Command, Condition, Flags, NewValue, Operation, OperationResult, Token, Update,
 };
 
 use super::World;
@@ -26,13 +26,21 @@ pub fn ask(world: &mut World, client: usize, operation: Operation) -> Token {
 }
 
 /// Asks, and waits for the answer.
-pub fn tell(world: &mut World, client: usize, operation: Operation) -> Result<Outturn, CloseCode> {
+pub fn tell(
+    world: &mut World,
+    client: usize,
+    operation: Operation,
+) -> Result<OperationResult, CloseCode> {
     let token = ask(world, client, operation);
     world.quiesce();
     answer(world, client, token).expect("every operation is answered")
 }
 
-pub fn answer(world: &World, client: usize, token: Token) -> Option<Result<Outturn, CloseCode>> {
+pub fn answer(
+    world: &World,
+    client: usize,
+    token: Token,
+) -> Option<Result<OperationResult, CloseCode>> {
     let client = &world.clients[client];
     let refused = client.refused.iter().find(|(blamed, _)| *blamed == Some(token));
     let done = client.operated.get(&token).cloned();

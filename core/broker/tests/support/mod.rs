@@ -22,7 +22,7 @@ use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Mail, Princ
 use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Command, Commands, Credentials, Destination, ExchangeKey, Kind, Meta, Outcome, Outturn,
+    Command, Commands, Credentials, Destination, ExchangeKey, Kind, Meta, OperationResult, Outcome,
     Position, Reply, Settle, Subscribe, SubscriptionKey, Target, Token, Window, properties,
 };
 
@@ -51,7 +51,7 @@ pub struct Client {
     /// By token of the subscription: whether nothing was missing, and how many messages had come.
     pub recovered: BTreeMap<Token, (bool, usize)>,
     /// By token of the operation: what came of it.
-    pub operated: BTreeMap<Token, Outturn>,
+    pub operated: BTreeMap<Token, OperationResult>,
     pub notices: Vec<Notice>,
 }
 
@@ -427,8 +427,8 @@ impl World {
                     assert!(!client.confirmed.contains(&token), "recovered after the confirmation");
                 }
                 Reply::Reached { home, sequence } => client.position.advance(home, sequence),
-                Reply::Operated { token, outturn } => {
-                    let before = client.operated.insert(token, *outturn);
+                Reply::Operated { token, result } => {
+                    let before = client.operated.insert(token, *result);
                     // What a session gives back as it ends is answered to nobody.
                     assert!(before.is_none() || !client.open, "answered twice");
                 }

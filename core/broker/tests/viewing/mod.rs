@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Fetch, Flags, Operation, Outturn, Token, TopicEntry};
+use tiderace_wire::{Fetch, Flags, Operation, OperationResult, Token, TopicEntry};
 
 use crate::support::asking::ask;
 use crate::support::{Outgoing, Wish, World, for_seeds};
@@ -35,20 +35,20 @@ impl Node {
         token
     }
 
-    pub(crate) fn outturn(&mut self, operation: Operation) -> Outturn {
+    pub(crate) fn result(&mut self, operation: Operation) -> OperationResult {
         let token = self.operate(operation);
         let refused = &self.world.clients[self.client].refused;
-        let outturn = self.world.clients[self.client].operated.get(&token).cloned();
-        outturn.unwrap_or_else(|| panic!("not done: {refused:?}"))
+        let result = self.world.clients[self.client].operated.get(&token).cloned();
+        result.unwrap_or_else(|| panic!("not done: {refused:?}"))
     }
 
     pub(crate) fn put(&mut self, name: &str, text: &str) {
         let name = Path::parse(name).unwrap();
-        self.outturn(Operation::View { name, text: Some(text.into()) });
+        self.result(Operation::View { name, text: Some(text.into()) });
     }
 
     pub(crate) fn remove_view(&mut self, name: &str) {
-        self.outturn(Operation::View { name: Path::parse(name).unwrap(), text: None });
+        self.result(Operation::View { name: Path::parse(name).unwrap(), text: None });
         self.rest();
     }
 
@@ -88,8 +88,8 @@ impl Node {
             values: true,
             specs: true,
         };
-        match self.outturn(Operation::Fetch(Box::new(fetch))) {
-            Outturn::Page(page) => page.topics,
+        match self.result(Operation::Fetch(Box::new(fetch))) {
+            OperationResult::Page(page) => page.topics,
             other => panic!("{other:?}"),
         }
     }

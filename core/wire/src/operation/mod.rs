@@ -1,7 +1,7 @@
 //! What can be done with topics beyond publishing and subscribing, and what comes of it.
 //!
 //! Each [`Operation`] is one command with a token and has one answer: [`crate::Reply::Operated`] with
-//! an [`Outturn`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
+//! an [`OperationResult`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
 mod read;
 mod write;
@@ -18,7 +18,7 @@ pub use read::Reading;
 /// Something to be done.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// Makes a topic known; [`Outturn::Created`].
+    /// Makes a topic known; [`OperationResult::Created`].
     Create {
         /// Which.
         path: Path,
@@ -27,18 +27,18 @@ pub enum Operation {
         /// Its first value.
         value: Option<NewValue>,
     },
-    /// Removes topics, their values and their histories; [`Outturn::Removed`].
+    /// Removes topics, their values and their histories; [`OperationResult::Removed`].
     Remove {
         /// Which: all that match one of these.
         selector: Vec<Pattern>,
     },
-    /// Gives a topic a new value; [`Outturn::Updated`].
+    /// Gives a topic a new value; [`OperationResult::Updated`].
     Update(Box<Update>),
-    /// Lists topics in the order of their paths; [`Outturn::Page`].
+    /// Lists topics in the order of their paths; [`OperationResult::Page`].
     Fetch(Box<Fetch>),
-    /// Reads the messages that a topic keeps; [`Outturn::Events`].
+    /// Reads the messages that a topic keeps; [`OperationResult::Events`].
     History(Box<HistoryQuery>),
-    /// Replaces an event of a time series; [`Outturn::Updated`].
+    /// Replaces an event of a time series; [`OperationResult::Updated`].
     Amend {
         /// Which topic.
         path: Path,
@@ -48,49 +48,49 @@ pub enum Operation {
         value: NewValue,
     },
     /// The session that had created a topic has ended: said by its shard, never by a client;
-    /// [`Outturn::Done`].
+    /// [`OperationResult::Done`].
     Abandon {
         /// Which topic.
         path: Path,
     },
-    /// Takes a lock, which is held until it is given back or the session ends; [`Outturn::Locked`].
+    /// Takes a lock, which is held until it is given back or the session ends; [`OperationResult::Locked`].
     Lock {
         /// Its name.
         name: Path,
         /// How long to wait for it if another session has it.
         patience: Span,
     },
-    /// Gives a lock back; [`Outturn::Done`].
+    /// Gives a lock back; [`OperationResult::Done`].
     Unlock {
         /// Its name.
         name: Path,
     },
     /// Makes the session the only one that may publish to a topic, until it gives that up or ends;
-    /// [`Outturn::Done`].
+    /// [`OperationResult::Done`].
     Claim {
         /// Which topic.
         path: Path,
     },
-    /// Gives a claim up; [`Outturn::Done`].
+    /// Gives a claim up; [`OperationResult::Done`].
     Release {
         /// Which topic.
         path: Path,
     },
-    /// Puts a view in place of the one of that name, or takes it away; [`Outturn::Done`].
+    /// Puts a view in place of the one of that name, or takes it away; [`OperationResult::Done`].
     View {
         /// Its name.
         name: Path,
         /// What it says; absent to take it away.
         text: Option<Box<str>>,
     },
-    /// Lists the views; [`Outturn::Views`].
+    /// Lists the views; [`OperationResult::Views`].
     Views,
-    /// What is published when the session ends otherwise than by a goodbye; [`Outturn::Done`].
+    /// What is published when the session ends otherwise than by a goodbye; [`OperationResult::Done`].
     Will(Option<Box<Run>>),
-    /// How the asking session fares; [`Outturn::Session`].
+    /// How the asking session fares; [`OperationResult::Session`].
     Session,
     /// How the sessions fare for which most waits, for who may administer or monitor the server;
-    /// [`Outturn::Sessions`].
+    /// [`OperationResult::Sessions`].
     Sessions {
         /// At most so many; zero: as many as is usual. The server has a limit of its own.
         limit: u32,
@@ -117,21 +117,21 @@ impl Operation {
     }
 }
 
-impl Outturn {
+impl OperationResult {
     /// Bytes of the messages and texts in it, with what is written around each of them: a shard that has to write
     /// ten thousand empty messages has much to do.
     pub fn bytes(&self) -> usize {
         let values = |count: usize, bytes: usize| bytes + ENTRY_BYTES * count;
         match self {
-            Outturn::Page(page) => {
+            OperationResult::Page(page) => {
                 let runs = page.topics.iter().filter_map(|entry| entry.value.as_ref());
                 values(page.topics.len(), runs.map(|run| run.bytes()).sum())
             }
-            Outturn::Events(events) => {
+            OperationResult::Events(events) => {
                 let runs = events.events.iter().map(|event| event.run.bytes());
                 values(events.events.len(), runs.sum())
             }
-            Outturn::Views(views) => {
+            OperationResult::Views(views) => {
                 values(views.len(), views.iter().map(|view| view.text.len()).sum())
             }
             _ => 0,
@@ -330,7 +330,7 @@ pub enum Replay {
 
 /// What came of an operation.
 #[derive(Clone, Debug)]
-pub enum Outturn {
+pub enum OperationResult {
     /// It was done.
     Done,
     /// The topic is there.

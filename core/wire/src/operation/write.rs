@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tiderace_value::{Json, append_text};
 
-use super::{Event, Outturn, SessionEntry, SessionState, TopicEntry};
+use super::{Event, OperationResult, SessionEntry, SessionState, TopicEntry};
 use crate::{Run, properties};
 
 /// Names, numbers and brackets of a topic or an event as JSON, about.
@@ -33,19 +33,25 @@ impl List<'_> {
     }
 }
 
-impl Outturn {
+impl OperationResult {
     /// Appends it as JSON. With `values` they are in the text; without, the text says `"bytes"` where
-    /// one is, and the protocol sends them beside it in the order of [`Outturn::values`].
+    /// one is, and the protocol sends them beside it in the order of [`OperationResult::values`].
     pub fn write_json(&self, out: &mut Vec<u8>, values: bool) {
         // What grows by doubling is copied and takes new memory each time.
         out.reserve(self.json_bytes(values));
         match self {
-            Outturn::Done => out.extend_from_slice(b"{}"),
-            Outturn::Created { existed } => print(out, format_args!("{{\"existed\":{existed}}}")),
-            Outturn::Removed { topics } => print(out, format_args!("{{\"topics\":{topics}}}")),
-            Outturn::Updated { version } => print(out, format_args!("{{\"version\":{version}}}")),
-            Outturn::Locked { fence } => print(out, format_args!("{{\"fence\":{fence}}}")),
-            Outturn::Page(page) => {
+            OperationResult::Done => out.extend_from_slice(b"{}"),
+            OperationResult::Created { existed } => {
+                print(out, format_args!("{{\"existed\":{existed}}}"))
+            }
+            OperationResult::Removed { topics } => {
+                print(out, format_args!("{{\"topics\":{topics}}}"))
+            }
+            OperationResult::Updated { version } => {
+                print(out, format_args!("{{\"version\":{version}}}"))
+            }
+            OperationResult::Locked { fence } => print(out, format_args!("{{\"fence\":{fence}}}")),
+            OperationResult::Page(page) => {
                 out.extend_from_slice(b"{\"topics\":[");
                 let mut list = List { out, empty: true };
                 for entry in &page.topics {
@@ -58,7 +64,7 @@ impl Outturn {
                 }
                 out.push(b'}');
             }
-            Outturn::Events(events) => {
+            OperationResult::Events(events) => {
                 out.extend_from_slice(b"{\"events\":[");
                 let mut list = List { out, empty: true };
                 for event in &events.events {
@@ -66,7 +72,7 @@ impl Outturn {
                 }
                 print(out, format_args!("],\"more\":{}}}", events.more));
             }
-            Outturn::Views(views) => {
+            OperationResult::Views(views) => {
                 out.extend_from_slice(b"{\"views\":[");
                 let mut list = List { out, empty: true };
                 for view in views {
@@ -79,12 +85,12 @@ impl Outturn {
                 }
                 out.extend_from_slice(b"]}");
             }
-            Outturn::Session(state) => {
+            OperationResult::Session(state) => {
                 out.push(b'{');
                 write_state(out, state);
                 out.push(b'}');
             }
-            Outturn::Sessions(sessions) => {
+            OperationResult::Sessions(sessions) => {
                 out.extend_from_slice(b"{\"sessions\":[");
                 let mut list = List { out, empty: true };
                 for SessionEntry { id, name, state } in sessions {
@@ -108,13 +114,13 @@ impl Outturn {
             _ => 0,
         };
         match self {
-            Outturn::Page(page) => {
+            OperationResult::Page(page) => {
                 let entry = |entry: &TopicEntry| {
                     entry.path.as_str().len() + entry.value.as_ref().map_or(0, |run| body(run, 0))
                 };
                 page.topics.iter().map(|it| JSON_BYTES + entry(it)).sum::<usize>() + JSON_BYTES
             }
-            Outturn::Events(events) => {
+            OperationResult::Events(events) => {
                 let event = |event: &Event| {
                     event.author.as_ref().map_or(0, |name| name.len())
                         + body(&event.run, event.place)
@@ -128,10 +134,10 @@ impl Outturn {
     /// The values in it: runs, and their places in these.
     pub fn values(&self) -> Vec<(&Arc<Run>, usize)> {
         match self {
-            Outturn::Page(page) => {
+            OperationResult::Page(page) => {
                 page.topics.iter().filter_map(|entry| Some((entry.value.as_ref()?, 0))).collect()
             }
-            Outturn::Events(events) => {
+            OperationResult::Events(events) => {
                 events.events.iter().map(|event| (&event.run, event.place)).collect()
             }
             _ => Vec::new(),

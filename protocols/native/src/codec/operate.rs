@@ -37,14 +37,14 @@ pub struct ResultMessage<'a> {
     /// The request that it answers.
     pub request: u32,
     /// What came of it, as JSON text; each `bytes` in it stands for one of the entries.
-    pub outturn: &'a str,
+    pub result: &'a str,
     /// The values' bytes.
     pub entries: &'a [u8],
 }
 
 impl<'a> ResultMessage<'a> {
     pub(super) fn read(from: &mut Reader<'a>) -> Result<ResultMessage<'a>, CodecError> {
-        Ok(ResultMessage { request: from.number()?, outturn: from.text()?, entries: from.rest() })
+        Ok(ResultMessage { request: from.number()?, result: from.text()?, entries: from.rest() })
     }
 
     /// Appends the payload up to the text, of whose bytes there are so many.
@@ -55,8 +55,8 @@ impl<'a> ResultMessage<'a> {
 
     /// Appends the payload.
     pub fn write(&self, out: &mut Vec<u8>) {
-        ResultMessage::write_head(self.request, self.outturn.len(), out);
-        out.extend_from_slice(self.outturn.as_bytes());
+        ResultMessage::write_head(self.request, self.result.len(), out);
+        out.extend_from_slice(self.result.as_bytes());
         out.extend_from_slice(self.entries);
     }
 

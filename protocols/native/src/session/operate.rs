@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{
-    Command, Context, Operation, Output, Outturn, Reading, SharedRun, Token, write_varint,
+    Command, Context, Operation, OperationResult, Output, Reading, SharedRun, Token, write_varint,
 };
 
 use super::{NativeSession, error};
@@ -57,13 +57,18 @@ impl NativeSession {
         Ok(operation)
     }
 
-    pub(super) fn operated(&mut self, token: Token, outturn: &Outturn, context: &mut Context<'_>) {
+    pub(super) fn operated(
+        &mut self,
+        token: Token,
+        result: &OperationResult,
+        context: &mut Context<'_>,
+    ) {
         if let Some(rare) = &mut self.rare {
             rare.large_answers.retain(|waiting| *waiting != token);
         }
         let mut text = Vec::new();
-        outturn.write_json(&mut text, false);
-        let values = Values::of(outturn);
+        result.write_json(&mut text, false);
+        let values = Values::of(result);
         let mut result = Vec::with_capacity(HEAD_BYTES);
         ResultMessage::write_head(token, text.len(), &mut result);
         let mut head = vec![kind::RESULT];
@@ -92,8 +97,8 @@ struct Values {
 }
 
 impl Values {
-    fn of(outturn: &Outturn) -> Values {
-        let values = outturn.values();
+    fn of(result: &OperationResult) -> Values {
+        let values = result.values();
         let small = values.iter().filter_map(|(run, place)| {
             let message = run.message(*place)?;
             let body = Some(message.body.len()).filter(|len| *len < APART_BYTES_MIN);

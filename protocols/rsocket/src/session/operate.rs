@@ -4,7 +4,7 @@
 //! only so many are under way at a time, since each answer is memory.
 
 use tiderace_base::{Close, CloseCode};
-use tiderace_wire::{Command, Context, Operation, Outturn, Reading, SharedRun, Token};
+use tiderace_wire::{Command, Context, Operation, OperationResult, Reading, SharedRun, Token};
 
 use super::RSocketSession;
 use super::rare::Waiting;
@@ -62,7 +62,12 @@ impl RSocketSession {
     }
 
     /// Something was done.
-    pub(super) fn operated(&mut self, token: Token, outturn: &Outturn, context: &mut Context<'_>) {
+    pub(super) fn operated(
+        &mut self,
+        token: Token,
+        result: &OperationResult,
+        context: &mut Context<'_>,
+    ) {
         let Some(waiting) = self.rare.as_mut().and_then(|rare| rare.waiting.remove(&token)) else {
             return;
         };
@@ -71,12 +76,12 @@ impl RSocketSession {
         match waiting {
             Waiting::Operate(stream) if self.is_waiting(stream, token) => {
                 let mut text = Vec::new();
-                outturn.write_json(&mut text, true);
+                result.write_json(&mut text, true);
                 self.outlet.item(stream, Payload::data(&text), true, output);
                 self.end_stream(stream, Signal::Complete);
             }
             Waiting::Fetch(stream) if self.is_waiting(stream, token) => {
-                match outturn.values().first() {
+                match result.values().first() {
                     Some((run, place)) => {
                         let run = SharedRun::new((*run).clone());
                         let data = run.body_bytes(*place).unwrap_or_default();

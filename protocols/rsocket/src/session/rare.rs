@@ -19,7 +19,7 @@ pub(super) enum Waiting {
     Item(u32),
     /// The value that a request-response asks for.
     Fetch(u32),
-    /// The outturn of a request-response's operation.
+    /// The result of a request-response's operation.
     Operate(u32),
     /// A subscription's confirmation.
     Subscribe(u32, SubscriptionKey),

@@ -7,8 +7,8 @@
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_value::{Json, append_text};
 use tiderace_wire::{
-    Command, Confirm, Context, Operation, Output, Outturn, Reading, Replay, SubscriptionKey,
-    Target, Token, span_of,
+    Command, Confirm, Context, Operation, OperationResult, Output, Reading, Replay,
+    SubscriptionKey, Target, Token, span_of,
 };
 
 use super::SocketSession;
@@ -59,14 +59,19 @@ impl SocketSession {
     }
 
     /// What came of an operation.
-    pub(super) fn operated(&mut self, token: Token, outturn: &Outturn, output: &mut Output<'_>) {
+    pub(super) fn operated(
+        &mut self,
+        token: Token,
+        result: &OperationResult,
+        output: &mut Output<'_>,
+    ) {
         self.is_answered(token);
         let Some((_, waiting)) = self.take_waiting(Confirm::one(token)) else { return };
         let Waiting { namespace, ack, .. } = waiting;
         let (Some(ack), Some(known)) = (ack, self.namespaces.get(namespace)) else { return };
         let mut text = Text::answer(0, known.name(), ack, true);
         // The members of the result stand beside `ok`.
-        text.members(|out| outturn.write_json(out, true));
+        text.members(|out| result.write_json(out, true));
         text.raw("]");
         output.frame_of(text.into_bytes(), true);
     }

@@ -100,8 +100,8 @@ impl Broker {
                 if let Some(unanswered) = &mut self.unanswered {
                     return unanswered.push(token);
                 }
-                let outturn = Box::new(tiderace_wire::Outturn::Updated { version: 9 });
-                self.answer(client, Reply::Operated { token, outturn });
+                let result = Box::new(tiderace_wire::OperationResult::Updated { version: 9 });
+                self.answer(client, Reply::Operated { token, result });
             }
             Command::Login(credentials) => {
                 self.log.push(format!(

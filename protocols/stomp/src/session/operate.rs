@@ -7,8 +7,8 @@
 
 use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{
-    Change, Command, Condition, Confirm, Context, Destination, Flags, Kind, Operation, Outturn,
-    Token, Update,
+    Change, Command, Condition, Confirm, Context, Destination, Flags, Kind, Operation,
+    OperationResult, Token, Update,
 };
 
 use super::StompSession;
@@ -116,9 +116,14 @@ impl StompSession {
     }
 
     /// Something was done: its receipt is due.
-    pub(super) fn operated(&mut self, token: Token, outturn: &Outturn, context: &mut Context<'_>) {
+    pub(super) fn operated(
+        &mut self,
+        token: Token,
+        result: &OperationResult,
+        context: &mut Context<'_>,
+    ) {
         let Some(rare) = self.rare.as_mut().filter(|_| token != UNTOLD) else { return };
-        if let Outturn::Updated { version } = outturn {
+        if let OperationResult::Updated { version } = result {
             rare.receipts.say_more(token, format!("\nversion:{version}").as_bytes());
         }
         rare.receipts.confirm(Confirm::one(token));

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tiderace_base::{CloseCode, Now, ShardId};
 use tiderace_wire::{
-    Change, Command, Condition, Confirm, Delivery, Destination, Kind, Meta, Operation, Outcome,
-    Outturn, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Token, Update,
+    Change, Command, Condition, Confirm, Delivery, Destination, Kind, Meta, Operation,
+    OperationResult, Outcome, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Target, Token,
+    Update,
 };
 
 #[derive(Default)]
@@ -74,7 +75,7 @@ impl Broker {
             Command::Operate { token, operation } => {
                 let reply = match *operation {
                     Operation::Update(update) => self.update(now, token, *update),
-                    _ => Reply::Operated { token, outturn: Box::new(Outturn::Done) },
+                    _ => Reply::Operated { token, result: Box::new(OperationResult::Done) },
                 };
                 self.replies.push_back(reply);
             }
@@ -155,7 +156,7 @@ impl Broker {
         self.sequence += 1;
         self.publish(now, run);
         let version = known.unwrap_or_default() + 1;
-        Reply::Operated { token, outturn: Box::new(Outturn::Updated { version }) }
+        Reply::Operated { token, result: Box::new(OperationResult::Updated { version }) }
     }
 
     fn publish(&mut self, now: Now, mut run: Run) {

@@ -45,7 +45,7 @@ pub(super) struct NativeClient {
 #[derive(Debug)]
 pub(super) struct Answer {
     /// As the server says it; `bytes` stands for values.
-    pub(super) outturn: Json,
+    pub(super) result: Json,
     /// The values, in its order.
     pub(super) values: Vec<Value>,
 }
@@ -126,8 +126,8 @@ impl NativeClient {
             ServerMessage::Result(result) if result.request == request => {
                 let values = result.values().map(|entry| entry.map(|entry| value(&entry)));
                 let parts = values.collect::<Result<Vec<Value>, _>>().map_err(unreadable);
-                let outturn = serde_json::from_str(result.outturn).map_err(unreadable);
-                Some(parts.and_then(|values| Ok(Answer { outturn: outturn?, values })))
+                let result = serde_json::from_str(result.result).map_err(unreadable);
+                Some(parts.and_then(|values| Ok(Answer { result: result?, values })))
             }
             ServerMessage::Error { slug, sentence, .. } => Some(Err(refused(slug, sentence))),
             _ => None,

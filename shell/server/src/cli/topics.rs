@@ -157,7 +157,7 @@ pub(crate) fn run(args: &TopicsArgs) -> anyhow::Result<()> {
         TopicsCommand::Rm(args) => {
             let operation = json!({"do": "remove", "selector": args.selector});
             let answer = once(&args.connection, &operation, None)?;
-            print_line(answer.outturn["topics"].to_string().as_bytes())
+            print_line(answer.result["topics"].to_string().as_bytes())
         }
         TopicsCommand::History(args) => history(args),
     }
@@ -177,8 +177,8 @@ fn list(args: &LsArgs) -> anyhow::Result<()> {
             operation["after"] = json!(after);
         }
         let answer = client.operate(&operation, None)?;
-        let more = answer.outturn["more"] == json!(true);
-        after = answer.outturn["next"].as_str().map(str::to_owned);
+        let more = answer.result["more"] == json!(true);
+        after = answer.result["next"].as_str().map(str::to_owned);
         for (entry, value) in entries(&answer, "topics") {
             let path = entry["path"].as_str().unwrap_or_default();
             match value {
@@ -225,7 +225,7 @@ fn set(args: &SetArgs) -> anyhow::Result<()> {
         operation["spec"] = spec.clone();
     }
     let answer = once(&args.connection, &operation, Some(&body))?;
-    print_line(answer.outturn["version"].to_string().as_bytes())
+    print_line(answer.result["version"].to_string().as_bytes())
 }
 
 fn create(args: &CreateArgs) -> anyhow::Result<()> {
@@ -235,7 +235,7 @@ fn create(args: &CreateArgs) -> anyhow::Result<()> {
         operation["spec"] = spec.clone();
     }
     let answer = once(&args.connection, &operation, body.as_deref())?;
-    let existed = answer.outturn["existed"] == json!(true);
+    let existed = answer.result["existed"] == json!(true);
     print_line(if existed { b"it was there" } else { b"created" })
 }
 
@@ -263,7 +263,7 @@ fn history(args: &HistoryArgs) -> anyhow::Result<()> {
             }
         }
         out.done()?;
-        if left == 0 || answer.outturn["more"] != json!(true) {
+        if left == 0 || answer.result["more"] != json!(true) {
             client.leave()?;
             return Ok(());
         }
@@ -311,7 +311,7 @@ pub(super) fn once(
 /// The entries of an answer's list with their values.
 fn entries<'a>(answer: &'a Answer, list: &str) -> Vec<(&'a Json, Option<&'a Value>)> {
     let mut values = answer.values.iter();
-    let list = answer.outturn[list].as_array().map_or(&[][..], Vec::as_slice);
+    let list = answer.result[list].as_array().map_or(&[][..], Vec::as_slice);
     list.iter().map(|entry| (entry, entry.get("bytes").and_then(|_| values.next()))).collect()
 }
 
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn values_go_to_the_entries_that_have_one() {
         let answer = Answer {
-            outturn: json!({"topics": [{"path": "a", "bytes": 1}, {"path": "b"}, {"path": "c", "bytes": 2}]}),
+            result: json!({"topics": [{"path": "a", "bytes": 1}, {"path": "b"}, {"path": "c", "bytes": 2}]}),
             values: vec![value(None, b"x"), value(Some("application/json"), b"{}")],
         };
         let shown: Vec<String> = entries(&answer, "topics")

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ViewsArgs) -> anyhow::Result<()> {
     match &args.command {
         ViewsCommand::Ls(args) => {
             let answer = once(&args.connection, &json!({"do": "views"}), None)?;
-            for view in answer.outturn["views"].as_array().into_iter().flatten() {
+            for view in answer.result["views"].as_array().into_iter().flatten() {
                 let (name, text) = (view["name"].as_str(), view["text"].as_str());
                 let line = match args.json {
                     true => view.to_string(),

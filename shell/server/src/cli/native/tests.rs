@@ -108,8 +108,8 @@ fn good(message: &ClientMessage<'_>) -> Vec<Vec<u8>> {
     QueuedEntry { flags: 1, properties: b"", body: b"{}" }.write(&mut entries);
     let properties = b"content-type:image/png\n";
     QueuedEntry { flags: 0, properties, body: b"\xff" }.write(&mut entries);
-    let outturn = r#"{"topics":[{"bytes":2},{"bytes":1}]}"#;
-    let result = ResultMessage { request, outturn, entries: &entries };
+    let result = r#"{"topics":[{"bytes":2},{"bytes":1}]}"#;
+    let result = ResultMessage { request, result, entries: &entries };
     vec![written(&ServerMessage::Pong(b"")), written(&ServerMessage::Result(result))]
 }
 
@@ -123,7 +123,7 @@ fn operations_are_answered_with_their_values() {
     let mut client =
         NativeClient::connect("127.0.0.1", port, &TlsArgs::default(), &login()).unwrap();
     let answer = client.operate(&json!({"do": "fetch"}), Some(b"x")).unwrap();
-    assert_eq!(answer.outturn["topics"][0]["bytes"], json!(2));
+    assert_eq!(answer.result["topics"][0]["bytes"], json!(2));
     let kinds: Vec<_> =
         answer.values.iter().map(|value| (value.content_type.as_deref(), &*value.body)).collect();
     assert_eq!(kinds, [(Some("application/json"), &b"{}"[..]), (Some("image/png"), &b"\xff"[..])]);
