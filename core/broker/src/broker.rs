@@ -24,7 +24,7 @@ use crate::lock::Locks;
 use crate::missing::Missing;
 use crate::names::Names;
 use crate::notices::Notices;
-use crate::operate::Gathering;
+use crate::operate::ScatterGather;
 use crate::owners::Owners;
 use crate::pattern_interest::PatternInterest;
 use crate::pattern_subscribers::PatternSubscribers;
@@ -100,7 +100,7 @@ pub struct Broker {
     pub(crate) metrics: BrokerMetrics,
     pub(crate) specs: Specs,
     /// Operations that several homes have a part in.
-    pub(crate) gatherings: BTreeMap<(SessionId, Token), Gathering>,
+    pub(crate) scatter_gathers: BTreeMap<(SessionId, Token), ScatterGather>,
     /// As a home: removals under way.
     pub(crate) removals: VecDeque<Removal>,
     /// As a home.
@@ -160,7 +160,7 @@ impl Broker {
             displaced: Displaced::default(),
             metrics: BrokerMetrics::default(),
             specs: Specs::new(options.temporary_spec(), memory.clone()),
-            gatherings: BTreeMap::new(),
+            scatter_gathers: BTreeMap::new(),
             removals: VecDeque::new(),
             locks: Locks::default(),
             views: Box::new(Views::new(&options.views, options.message_bytes_max)),

@@ -51,7 +51,7 @@ impl Broker {
         }
         self.give_back(session, effects);
         self.end_temporary(session, effects);
-        self.forget_gatherings(session);
+        self.forget_scatter_gathers(session);
         self.forget_all_asked(session);
         self.end_listing(session);
         self.hide_session(now, session, effects);

@@ -51,7 +51,7 @@ impl From<OperationResult> for Done {
 
 /// Answers of several homes that are awaited.
 #[derive(Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct ScatterGather {
     left: usize,
     limit: usize,
     depth: u32,
@@ -149,7 +149,7 @@ impl Broker {
             Operation::Sessions { limit } => (*limit as usize, 0),
             _ => (0, 0),
         };
-        let gathering = Gathering {
+        let gather = ScatterGather {
             left: shards,
             limit,
             depth,
@@ -158,7 +158,7 @@ impl Broker {
             sessions: None,
             refused: None,
         };
-        self.gatherings.insert((operator.session, operator.token), gathering);
+        self.scatter_gathers.insert((operator.session, operator.token), gather);
         for shard in 0..shards {
             let home = ShardId(shard as u16);
             self.send_operation(home, operator.clone(), operation.clone(), effects);
@@ -271,43 +271,43 @@ impl Broker {
         result: Operated,
         effects: &mut Effects,
     ) {
-        let Some(gathering) = self.gatherings.get_mut(&(session, token)) else {
+        let Some(gather) = self.scatter_gathers.get_mut(&(session, token)) else {
             self.note_answer(session, token, &result);
             self.note_will(session, token, &result);
             return self.reply_operated(session, token, result, effects);
         };
-        gathering.left -= 1;
+        gather.left -= 1;
         match result {
-            Ok(OperationResult::Page(page)) => gathering.pages.push(*page),
-            Ok(OperationResult::Removed { topics }) => gathering.removed += topics,
+            Ok(OperationResult::Page(page)) => gather.pages.push(*page),
+            Ok(OperationResult::Removed { topics }) => gather.removed += topics,
             Ok(OperationResult::Sessions(sessions)) => {
-                gathering.sessions.get_or_insert_default().extend(sessions);
+                gather.sessions.get_or_insert_default().extend(sessions);
             }
             Ok(_) => {}
             // What was not allowed is no news beside what has failed.
-            Err(close) if gathering.refused.as_ref().is_none_or(is_denial) => {
-                gathering.refused = Some(close);
+            Err(close) if gather.refused.as_ref().is_none_or(is_denial) => {
+                gather.refused = Some(close);
             }
             Err(_) => {}
         }
-        if gathering.left > 0 {
+        if gather.left > 0 {
             return;
         }
-        let Some(gathered) = self.gatherings.remove(&(session, token)) else { return };
+        let Some(gathered) = self.scatter_gathers.remove(&(session, token)) else { return };
         let result = match gathered {
             // At one home as at several: what was allowed is done, and how much that was is said.
-            Gathering { refused: Some(close), removed, .. }
+            ScatterGather { refused: Some(close), removed, .. }
                 if removed == 0 || !is_denial(&close) =>
             {
                 Err(close)
             }
-            Gathering { sessions: Some(sessions), limit, .. } => {
+            ScatterGather { sessions: Some(sessions), limit, .. } => {
                 Ok(OperationResult::Sessions(merge_sessions(sessions, limit)))
             }
-            Gathering { pages, removed, .. } if pages.is_empty() => {
+            ScatterGather { pages, removed, .. } if pages.is_empty() => {
                 Ok(OperationResult::Removed { topics: removed })
             }
-            Gathering { pages, limit, depth, .. } => {
+            ScatterGather { pages, limit, depth, .. } => {
                 Ok(OperationResult::Page(Box::new(merge_pages(pages, limit, depth))))
             }
         };
@@ -329,11 +329,12 @@ impl Broker {
     }
 
     /// Forgets the answers that a session which has ended would have had.
-    pub(crate) fn forget_gatherings(&mut self, session: SessionId) {
+    pub(crate) fn forget_scatter_gathers(&mut self, session: SessionId) {
         let own = (session, Token::MIN)..=(session, Token::MAX);
-        let own: Vec<Token> = self.gatherings.range(own).map(|((_, token), _)| *token).collect();
+        let own: Vec<Token> =
+            self.scatter_gathers.range(own).map(|((_, token), _)| *token).collect();
         for token in own {
-            self.gatherings.remove(&(session, token));
+            self.scatter_gathers.remove(&(session, token));
         }
     }
 }

@@ -17,6 +17,7 @@ struct Replaced {
 
 /// The only file in which these words stand.
 const HERE: &str = "tools/xtask/src/vocabulary.rs";
+const BROKER: &str = "core/broker/";
 const REACTOR: &str = "shell/reactor/src/";
 
 /// Every word that was replaced, and where.
@@ -35,6 +36,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: REACTOR, word: "resident", now: "InternalSession" },
     Replaced { folder: REACTOR, word: "keeper", now: "StoreGateway" },
     Replaced { folder: "", word: "outturn", now: "OperationResult" },
+    Replaced { folder: BROKER, word: "gathering", now: "ScatterGather" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.
