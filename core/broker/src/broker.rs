@@ -249,11 +249,9 @@ impl Broker {
                 self.interested(now, from, asker, answer, effects)
             }
             // Not at once: a session may ask for many.
-            Mail::More { asker, bytes } => self.pages_due.push_back((asker, bytes)),
-            Mail::Enough { asker } => self.end_snapshot(&asker),
-            Mail::Portion { asker, portion } => {
-                self.take_portion(now, from, asker, portion, effects)
-            }
+            Mail::RequestPage { asker, bytes } => self.pages_due.push_back((asker, bytes)),
+            Mail::CancelSnapshot { asker } => self.end_snapshot(&asker),
+            Mail::SnapshotPage { asker, page } => self.take_page(now, from, asker, page, effects),
             Mail::Consume { consume, asker } => self.consume(now, from, &consume, asker, effects),
             Mail::Deliver { session, key, segment } => {
                 self.deliver_segment(now, session, key, segment, effects);

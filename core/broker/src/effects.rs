@@ -127,23 +127,23 @@ pub enum Mail {
         answer: Answer,
     },
     /// To a home: there is room for more of a snapshot.
-    More {
+    RequestPage {
         /// Whose.
         asker: Asker,
         /// For so many bytes, or one value.
         bytes: u32,
     },
     /// To a home: the rest of a snapshot is not wanted.
-    Enough {
+    CancelSnapshot {
         /// Whose.
         asker: Asker,
     },
     /// From a home: more of a snapshot.
-    Portion {
+    SnapshotPage {
         /// Whose.
         asker: Asker,
         /// What.
-        portion: Portion,
+        page: SnapshotPage,
     },
     /// To a home: a consumer begins.
     Consume {
@@ -360,7 +360,7 @@ impl Answer {
 
 /// A part of a snapshot.
 #[derive(Debug, Default)]
-pub struct Portion {
+pub struct SnapshotPage {
     /// The values, in the order of their paths.
     pub runs: Vec<Arc<Run>>,
     /// What their topics are.
@@ -375,7 +375,7 @@ pub struct Portion {
     pub early: bool,
 }
 
-impl Portion {
+impl SnapshotPage {
     /// Bytes of the messages in it.
     pub fn bytes(&self) -> usize {
         self.runs.iter().map(|run| run.bytes()).sum()

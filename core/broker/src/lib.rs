@@ -95,7 +95,9 @@ pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
 pub use backlog::{Left, Pending};
 pub use broker::Broker;
 pub use durable::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
-pub use effects::{Answer, Ask, Asker, Effects, First, Interest, Mail, Missed, Portion, Specs};
+pub use effects::{
+    Answer, Ask, Asker, Effects, First, Interest, Mail, Missed, SnapshotPage, Specs,
+};
 pub use metrics::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
 pub use operate::{Operated, Operator};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};

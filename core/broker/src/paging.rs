@@ -14,7 +14,7 @@ use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::backlog::Pending;
 use crate::broker::Broker;
-use crate::effects::{Asker, Effects, Portion, Specs};
+use crate::effects::{Asker, Effects, SnapshotPage, Specs};
 use crate::places::{bit, key_of, members};
 use crate::price::BACKLOG_LOOK;
 use crate::session::{Session, Subscription};
@@ -158,16 +158,16 @@ impl Broker {
     }
 
     /// The next values of a snapshot have come.
-    pub(crate) fn take_portion(
+    pub(crate) fn take_page(
         &mut self,
         now: Now,
         from: ShardId,
         asker: Asker,
-        portion: Portion,
+        page: SnapshotPage,
         effects: &mut Effects,
     ) {
-        self.redeem(asker.session, portion.room);
-        let Portion { runs, specs, after, more, early, .. } = portion;
+        self.redeem(asker.session, page.room);
+        let SnapshotPage { runs, specs, after, more, early, .. } = page;
         let record = self.sessions.get_mut(key_of(asker.session));
         let subscription = record.and_then(|record| record.subscription_mut(asker.key));
         let Some(subscription) = subscription.filter(|known| known.epoch == asker.epoch) else {

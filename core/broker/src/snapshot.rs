@@ -15,7 +15,7 @@ use tiderace_wire::{Run, TopicSpec};
 
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Answer, Ask, Asker, Effects, First, Mail, Portion, Specs};
+use crate::effects::{Answer, Ask, Asker, Effects, First, Mail, SnapshotPage, Specs};
 use crate::history::last_of;
 use crate::interest::fresh;
 use crate::price::TOPIC;
@@ -213,7 +213,7 @@ impl Broker {
 
     /// The subscriber's shard has room for more.
     pub(crate) fn give_more(&mut self, now: Now, asker: Asker, bytes: u32, effects: &mut Effects) {
-        let mut values = Portion { room: bytes, ..Portion::default() };
+        let mut values = SnapshotPage { room: bytes, ..SnapshotPage::default() };
         if let Some(mut snapshot) = self.snapshots.take(&asker) {
             values.after = snapshot.floor();
             let page = self.turn_page(now, &mut snapshot, bytes as usize, true);
@@ -246,7 +246,7 @@ impl Broker {
         let Snapshots { open, index, .. } = &self.snapshots;
         let mut concerned = Vec::new();
         index.matches(&topic.path, &mut |asker| concerned.extend(open.get_key_value(asker)));
-        let lacking: Vec<(Asker, Portion)> = concerned
+        let lacking: Vec<(Asker, SnapshotPage)> = concerned
             .into_iter()
             .filter(|(_, snapshot)| last <= snapshot.at && !snapshot.has_passed(&topic.path))
             .filter(|(_, snapshot)| !snapshot.can_do_without(topic, stays))
@@ -256,7 +256,10 @@ impl Broker {
                 let places = (0..runs.len() as u32).zip(std::iter::repeat(spec));
                 let specs = places.filter_map(|(place, spec)| Some((place, spec?.clone())));
                 let specs = specs.collect();
-                (*asker, Portion { runs, specs, after, early: true, ..Portion::default() })
+                (
+                    *asker,
+                    SnapshotPage { runs, specs, after, early: true, ..SnapshotPage::default() },
+                )
             })
             .filter(|(_, values)| !values.runs.is_empty())
             .collect();
@@ -265,8 +268,8 @@ impl Broker {
         }
     }
 
-    fn give(&mut self, asker: Asker, portion: Portion, effects: &mut Effects) {
-        self.send(asker.session.shard, Mail::Portion { asker, portion }, effects);
+    fn give(&mut self, asker: Asker, page: SnapshotPage, effects: &mut Effects) {
+        self.send(asker.session.shard, Mail::SnapshotPage { asker, page }, effects);
     }
 
     /// Asks a home for more, or says that it is enough.
@@ -278,8 +281,8 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let mail = match bytes {
-            Some(bytes) => Mail::More { asker, bytes },
-            None => Mail::Enough { asker },
+            Some(bytes) => Mail::RequestPage { asker, bytes },
+            None => Mail::CancelSnapshot { asker },
         };
         self.send(home, mail, effects);
     }

@@ -162,8 +162,8 @@ fn small_requests_by_the_thousand_are_taken_in_by_portions() {
     });
     // Half of the topics have their home on the other shard; two shards may turn in a step, and the
     // last connection that each of them reads may have brought all of its requests.
-    let portion = 2 * (2 * 1024 + 500) * "S topic000\n".len() as u64;
-    assert!(most <= portion, "{most} bytes in one step");
+    let page = 2 * (2 * 1024 + 500) * "S topic000\n".len() as u64;
+    assert!(most <= page, "{most} bytes in one step");
     stop(&mut world);
 }
 

@@ -37,6 +37,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: REACTOR, word: "keeper", now: "StoreGateway" },
     Replaced { folder: "", word: "outturn", now: "OperationResult" },
     Replaced { folder: BROKER, word: "gathering", now: "ScatterGather" },
+    Replaced { folder: BROKER, word: "portion", now: "SnapshotPage" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.
