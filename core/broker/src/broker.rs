@@ -245,8 +245,8 @@ impl Broker {
             Mail::PatternInterest { pattern, interest } => {
                 self.pattern_interest(now, from, &pattern, interest, effects);
             }
-            Mail::Interested { asker, answer } => {
-                self.interested(now, from, asker, answer, effects)
+            Mail::SubscribeAck { asker, answer } => {
+                self.subscribe_acknowledged(now, from, asker, answer, effects)
             }
             // Not at once: a session may ask for many.
             Mail::RequestPage { asker, bytes } => self.pages_due.push_back((asker, bytes)),

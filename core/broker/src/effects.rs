@@ -120,7 +120,7 @@ pub enum Mail {
         interest: Interest,
     },
     /// From a home: everything published from now on will be sent; before it, the answer.
-    Interested {
+    SubscribeAck {
         /// Who asked.
         asker: Asker,
         /// What comes first.
@@ -149,7 +149,7 @@ pub enum Mail {
     Consume {
         /// The request.
         consume: Box<Consume>,
-        /// The subscription that waits for [`Mail::Interested`].
+        /// The subscription that waits for [`Mail::SubscribeAck`].
         asker: Asker,
     },
     /// From a home: messages of a queue for one consumer.
@@ -281,7 +281,7 @@ pub struct Interest {
     pub on: bool,
     /// Whether some are recoverable; of a pattern: whether this one is.
     pub recorded: bool,
-    /// The subscription that waits for [`Mail::Interested`].
+    /// The subscription that waits for [`Mail::SubscribeAck`].
     pub ask: Option<Ask>,
 }
 

@@ -97,7 +97,7 @@ impl Broker {
         answer: Answer,
         effects: &mut Effects,
     ) {
-        self.send(to, Mail::Interested { asker, answer }, effects);
+        self.send(to, Mail::SubscribeAck { asker, answer }, effects);
     }
 }
 

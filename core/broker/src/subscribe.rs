@@ -373,7 +373,7 @@ impl Broker {
     }
 
     /// On the subscriber's shard: a home has answered.
-    pub(crate) fn interested(
+    pub(crate) fn subscribe_acknowledged(
         &mut self,
         now: Now,
         from: ShardId,

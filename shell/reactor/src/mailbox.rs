@@ -50,7 +50,7 @@ impl<S> Letter<S> {
             Letter::Broker(Mail::Service(mail)) => mail.bytes(),
             Letter::Broker(Mail::View(mail)) => mail.bytes(),
             Letter::Broker(Mail::Server(mail)) => mail.bytes(),
-            Letter::Broker(Mail::Interested { answer, .. }) => answer.bytes(),
+            Letter::Broker(Mail::SubscribeAck { answer, .. }) => answer.bytes(),
             Letter::Broker(Mail::SnapshotPage { page, .. }) => page.bytes(),
             Letter::RemoteStream(letter) => letter.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
