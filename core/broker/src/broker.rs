@@ -16,7 +16,7 @@ use crate::backlog::{For, Together};
 use crate::collections::{Map, Set};
 use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
-use crate::effects::{Asker, Effects, Loopback, Mail};
+use crate::effects::{Effects, Loopback, Mail, SubscribeRequestId};
 use crate::exchange::Exchanges;
 use crate::graces::Graces;
 use crate::history::History;
@@ -64,7 +64,7 @@ pub struct Broker {
     /// As a home: what new subscriptions have yet to get.
     pub(crate) snapshots: Snapshots,
     /// Pages that are to be given, a few each turn.
-    pub(crate) pages_due: VecDeque<(Asker, u32)>,
+    pub(crate) pages_due: VecDeque<(SubscribeRequestId, u32)>,
     /// As a home: recent messages.
     pub(crate) history: History,
     pub(crate) queues: Queues,
@@ -84,7 +84,7 @@ pub struct Broker {
     pub(crate) selecting: Selecting,
     /// The number of the next message whose home this is.
     pub(crate) next_sequence: u64,
-    /// The epoch of the next subscription; see [`crate::Asker`].
+    /// The epoch of the next subscription; see [`crate::SubscribeRequestId`].
     pub(crate) next_epoch: u32,
     /// Whether recoverable subscriptions began in the present call of [`Broker::handle`]: those that
     /// begin together count as one, so that no position passes what another of them has missed.
@@ -245,14 +245,18 @@ impl Broker {
             Mail::PatternInterest { pattern, interest } => {
                 self.pattern_interest(now, from, &pattern, interest, effects);
             }
-            Mail::SubscribeAck { asker, answer } => {
-                self.subscribe_acknowledged(now, from, asker, answer, effects)
+            Mail::SubscribeAck { request, answer } => {
+                self.subscribe_acknowledged(now, from, request, answer, effects)
             }
             // Not at once: a session may ask for many.
-            Mail::RequestPage { asker, bytes } => self.pages_due.push_back((asker, bytes)),
-            Mail::CancelSnapshot { asker } => self.end_snapshot(&asker),
-            Mail::SnapshotPage { asker, page } => self.take_page(now, from, asker, page, effects),
-            Mail::Consume { consume, asker } => self.consume(now, from, &consume, asker, effects),
+            Mail::RequestPage { request, bytes } => self.pages_due.push_back((request, bytes)),
+            Mail::CancelSnapshot { request } => self.end_snapshot(&request),
+            Mail::SnapshotPage { request, page } => {
+                self.take_page(now, from, request, page, effects)
+            }
+            Mail::Consume { consume, request } => {
+                self.consume(now, from, &consume, request, effects)
+            }
             Mail::Deliver { session, key, segment } => {
                 self.deliver_segment(now, session, key, segment, effects);
             }

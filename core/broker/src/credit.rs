@@ -20,7 +20,7 @@ use tiderace_wire::{Kind, Priority, Subscribe, SubscriptionKey, Target};
 use crate::SlowConsumer;
 use crate::backlog::Pending;
 use crate::broker::Broker;
-use crate::effects::{Asker, Effects, Mail};
+use crate::effects::{Effects, Mail, SubscribeRequestId};
 use crate::places::{all, bit, key_of, members};
 use crate::session::{Session, Subscription};
 use crate::subscriptions::{Entry, Plain};
@@ -40,7 +40,7 @@ struct Waiting {
     /// Messages of queues.
     segments: VecDeque<Pending>,
     /// Snapshots that have more.
-    pages: Vec<(ShardId, Asker)>,
+    pages: Vec<(ShardId, SubscribeRequestId)>,
 }
 
 /// A subscription with credit that is nothing else but an entry in a topic's list.
@@ -117,12 +117,12 @@ impl Session {
     }
 
     /// Keeps a snapshot that has more until there is credit for it; false if there is.
-    pub(crate) fn park(&mut self, home: ShardId, asker: Asker) -> bool {
-        if self.has_credit(asker.key) {
+    pub(crate) fn park(&mut self, home: ShardId, request: SubscribeRequestId) -> bool {
+        if self.has_credit(request.key) {
             return false;
         }
-        let Some(credit) = self.credit_mut(asker.key) else { return false };
-        credit.waiting.get_or_insert_default().pages.push((home, asker));
+        let Some(credit) = self.credit_mut(request.key) else { return false };
+        credit.waiting.get_or_insert_default().pages.push((home, request));
         true
     }
 }
@@ -220,8 +220,8 @@ impl Broker {
         let Some(credit) = record.credit_mut(key) else { return };
         let pages = credit.waiting.as_mut().map(|waiting| std::mem::take(&mut waiting.pages));
         credit.tidy();
-        for (home, asker) in pages.unwrap_or_default() {
-            self.note_more(home, asker);
+        for (home, request) in pages.unwrap_or_default() {
+            self.note_more(home, request);
         }
         self.ask_for_pages(session, effects);
     }

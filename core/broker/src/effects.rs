@@ -122,26 +122,26 @@ pub enum Mail {
     /// From a home: everything published from now on will be sent; before it, the answer.
     SubscribeAck {
         /// Who asked.
-        asker: Asker,
+        request: SubscribeRequestId,
         /// What comes first.
         answer: Answer,
     },
     /// To a home: there is room for more of a snapshot.
     RequestPage {
         /// Whose.
-        asker: Asker,
+        request: SubscribeRequestId,
         /// For so many bytes, or one value.
         bytes: u32,
     },
     /// To a home: the rest of a snapshot is not wanted.
     CancelSnapshot {
         /// Whose.
-        asker: Asker,
+        request: SubscribeRequestId,
     },
     /// From a home: more of a snapshot.
     SnapshotPage {
         /// Whose.
-        asker: Asker,
+        request: SubscribeRequestId,
         /// What.
         page: SnapshotPage,
     },
@@ -150,7 +150,7 @@ pub enum Mail {
         /// The request.
         consume: Box<Consume>,
         /// The subscription that waits for [`Mail::SubscribeAck`].
-        asker: Asker,
+        request: SubscribeRequestId,
     },
     /// From a home: messages of a queue for one consumer.
     Deliver {
@@ -289,7 +289,7 @@ pub struct Interest {
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     /// Who waits for the answer.
-    pub asker: Asker,
+    pub request: SubscribeRequestId,
     /// What is wanted before everything new.
     pub first: First,
     /// Bytes of values that there is room for; the rest is asked for.
@@ -384,7 +384,7 @@ impl SnapshotPage {
 
 /// One target of a subscription, waiting for a home's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Asker {
+pub struct SubscribeRequestId {
     /// Whose.
     pub session: SessionId,
     /// Which subscription.

@@ -10,7 +10,7 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::Run;
 
 use crate::broker::Broker;
-use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
+use crate::effects::{Answer, Ask, Effects, Interest, Mail, SubscribeRequestId};
 use crate::places::bit;
 use crate::topic::Home;
 
@@ -54,13 +54,13 @@ impl Broker {
         if new {
             self.greet(from, key, effects);
         }
-        if let Some(Ask { asker, first, .. }) = interest.ask {
-            self.report_unknown(now, key, asker.session, effects);
+        if let Some(Ask { request, first, .. }) = interest.ask {
+            self.report_unknown(now, key, request.session, effects);
             let path = self.topics.get(key).map(|topic| topic.path.clone());
-            let given = path.is_some_and(|path| self.is_as_expected(&asker, &path));
+            let given = path.is_some_and(|path| self.is_as_expected(&request, &path));
             let topic = self.topics.get(key).filter(|_| given);
             let answer = self.beginning(now, topic.into_iter(), first, |_| 0);
-            self.answer(from, asker, answer, effects);
+            self.answer(from, request, answer, effects);
         }
     }
 
@@ -77,27 +77,28 @@ impl Broker {
             self.missing.count(pattern, more);
         }
         if let Some(ask) = interest.ask {
-            self.report_nothing(from, pattern, ask.asker, effects);
+            self.report_nothing(from, pattern, ask.request, effects);
         }
         // Asked before this subscription counts: what was not recorded cannot be vouched for.
-        let answer = interest.ask.map(|ask| (ask.asker, self.pattern_beginning(now, pattern, ask)));
+        let answer =
+            interest.ask.map(|ask| (ask.request, self.pattern_beginning(now, pattern, ask)));
         let at = self.next_sequence - 1;
         if interest.recorded && self.history.count(pattern, interest.on, at, now.time) {
             self.pattern_interest.renew();
         }
-        if let Some((asker, answer)) = answer {
-            self.answer(from, asker, answer, effects);
+        if let Some((request, answer)) = answer {
+            self.answer(from, request, answer, effects);
         }
     }
 
     pub(crate) fn answer(
         &mut self,
         to: ShardId,
-        asker: Asker,
+        request: SubscribeRequestId,
         answer: Answer,
         effects: &mut Effects,
     ) {
-        self.send(to, Mail::SubscribeAck { asker, answer }, effects);
+        self.send(to, Mail::SubscribeAck { request, answer }, effects);
     }
 }
 

@@ -96,7 +96,7 @@ pub use backlog::{Left, Pending};
 pub use broker::Broker;
 pub use durable::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
 pub use effects::{
-    Answer, Ask, Asker, Effects, First, Interest, Mail, Missed, SnapshotPage, Specs,
+    Answer, Ask, Effects, First, Interest, Mail, Missed, SnapshotPage, Specs, SubscribeRequestId,
 };
 pub use metrics::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
 pub use operate::{Operated, Operator};

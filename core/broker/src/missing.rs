@@ -15,7 +15,7 @@ use tiderace_wire::{Destination, Kind, Subscribe, Target};
 use crate::authorise::MISSING;
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Asker, Effects};
+use crate::effects::{Effects, SubscribeRequestId};
 use crate::server_topics::{ServerMail, append_member, is_unspoken};
 
 /// How long a name is not said again.
@@ -107,7 +107,7 @@ impl Broker {
         &mut self,
         from: ShardId,
         pattern: &Pattern,
-        asker: Asker,
+        request: SubscribeRequestId,
         effects: &mut Effects,
     ) {
         let own =
@@ -122,7 +122,7 @@ impl Broker {
                 left == 0 || topic.is_known() && reaches(pattern, &topic.path)
             });
         if !found {
-            self.send(from, ServerMail::Nothing { asker }, effects);
+            self.send(from, ServerMail::Nothing { request }, effects);
         }
     }
 
@@ -144,12 +144,17 @@ impl Broker {
     }
 
     /// On the subscriber's shard: one more home has found nothing.
-    pub(crate) fn count_nothing(&mut self, now: Now, asker: Asker, effects: &mut Effects) {
-        let record = self.session(asker.session);
-        let subscription = record.and_then(|record| record.subscription(asker.key));
-        let subscription = subscription.filter(|known| known.epoch == asker.epoch);
-        let listening =
-            subscription.and_then(|known| known.targets.as_slice().get(usize::from(asker.target)));
+    pub(crate) fn count_nothing(
+        &mut self,
+        now: Now,
+        request: SubscribeRequestId,
+        effects: &mut Effects,
+    ) {
+        let record = self.session(request.session);
+        let subscription = record.and_then(|record| record.subscription(request.key));
+        let subscription = subscription.filter(|known| known.epoch == request.epoch);
+        let listening = subscription
+            .and_then(|known| known.targets.as_slice().get(usize::from(request.target)));
         let Some(Target::Pattern(_, pattern)) = listening.map(|it| &it.target) else { return };
         let text = pattern.to_string();
         let nothing = &mut self.missing.nothing;
@@ -160,7 +165,7 @@ impl Broker {
                 return;
             }
         }
-        let of = (asker.session, asker.epoch, asker.target);
+        let of = (request.session, request.epoch, request.target);
         let (homes, _) = nothing.entry(of).or_insert((0, now.time));
         *homes += 1;
         if (*homes as usize) < self.options.shards {
@@ -169,7 +174,7 @@ impl Broker {
         nothing.remove(&of);
         let Ok(at) = Path::parse("$sys/missing") else { return };
         if self.is_awaited(&at) && self.missing.may_say(&text, now.time) {
-            self.tell_missing(now, asker.session, "selector", &text, at, effects);
+            self.tell_missing(now, request.session, "selector", &text, at, effects);
         }
     }
 

@@ -21,7 +21,7 @@ use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target
 use crate::access::{Caller, is_owned_by};
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Asker, Effects};
+use crate::effects::{Effects, SubscribeRequestId};
 use crate::places::{all, bit, key_of, members};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::server_topics::ServerMail;
@@ -102,7 +102,7 @@ pub(crate) struct Listing {
 
 #[derive(Debug)]
 pub(crate) struct TopicsAsk {
-    pub(crate) asker: Asker,
+    pub(crate) request: SubscribeRequestId,
     pub(crate) home: ShardId,
     pub(crate) after: Option<Path>,
 }
@@ -112,7 +112,7 @@ pub(crate) struct TopicsAsk {
 pub(crate) struct TopicsRequest {
     pub(crate) from: ShardId,
     pub(crate) pattern: Pattern,
-    pub(crate) asker: Asker,
+    pub(crate) request: SubscribeRequestId,
     pub(crate) after: Option<Path>,
 }
 
@@ -194,8 +194,8 @@ impl Broker {
         let mut asks = Vec::new();
         for (pattern, target) in patterns.iter().zip(0u16..) {
             self.notices.here.insert(pattern, Noticer { session: key_of(session), key, target });
-            let asker = Asker { session, key, target, epoch };
-            asks.extend(members(self.homes_of(pattern)).map(|home| (asker, home)));
+            let request = SubscribeRequestId { session, key, target, epoch };
+            asks.extend(members(self.homes_of(pattern)).map(|home| (request, home)));
         }
         let told = Told::new(epoch, patterns, asks.len(), subscribe);
         self.notices.told.insert((key_of(session), key), told);
@@ -236,7 +236,7 @@ impl Broker {
         &mut self,
         from: ShardId,
         pattern: Pattern,
-        asker: Asker,
+        request: SubscribeRequestId,
         after: Option<Path>,
     ) {
         if after.is_none() {
@@ -247,7 +247,7 @@ impl Broker {
             }
         }
         // Not at once: many may ask.
-        self.notices.requests.push_back(TopicsRequest { from, pattern, asker, after });
+        self.notices.requests.push_back(TopicsRequest { from, pattern, request, after });
     }
 
     /// At a home: such a subscription has ended.

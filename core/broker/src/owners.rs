@@ -18,7 +18,7 @@ use tiderace_wire::{Confirm, Destination, Kind, Run, Subscribe, SubscriptionKey,
 use crate::access::{Caller, is_owned_by};
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Asker, Effects};
+use crate::effects::{Effects, SubscribeRequestId};
 use crate::operate::is_reserved;
 use crate::publish::denied;
 use crate::server_topics::{Publication, ServerMail};
@@ -43,7 +43,7 @@ pub(crate) struct Owners {
     owned: Map<(SessionId, SubscriptionKey), ()>,
     /// As a home: under whose name the next request for messages of such a subscription is made. It
     /// follows at once.
-    expected: Map<Asker, Arc<str>>,
+    expected: Map<SubscribeRequestId, Arc<str>>,
 }
 
 impl Owners {
@@ -160,55 +160,66 @@ impl Broker {
         self.next_epoch = epoch.wrapping_add(1);
         let key = subscribe.key;
         self.owners.asked.insert((session, key), Asked { subscribe, epoch, refused, close });
-        self.ask_owner(Asker { session, key, target: 0, epoch }, name, path, effects);
+        self.ask_owner(SubscribeRequestId { session, key, target: 0, epoch }, name, path, effects);
         None
     }
 
-    fn ask_owner(&mut self, asker: Asker, name: Arc<str>, path: Path, effects: &mut Effects) {
+    fn ask_owner(
+        &mut self,
+        request: SubscribeRequestId,
+        name: Arc<str>,
+        path: Path,
+        effects: &mut Effects,
+    ) {
         let home = self.home(&path);
-        self.send(home, ServerMail::Owns { asker, name, path }, effects);
+        self.send(home, ServerMail::Owns { request, name, path }, effects);
     }
 
     /// At a topic's home.
     pub(crate) fn answer_owner(
         &mut self,
         from: ShardId,
-        asker: Asker,
+        request: SubscribeRequestId,
         name: &str,
         path: &Path,
         effects: &mut Effects,
     ) {
         let owned = self.owner_of(Action::Subscribe, path) == Some(name);
-        self.send(from, ServerMail::Owned { asker, owned }, effects);
+        self.send(from, ServerMail::Owned { request, owned }, effects);
     }
 
     /// On the session's shard: a topic is about to be asked for messages for its owner. Somebody else may
     /// own it by the time that its home hears of it.
-    pub(crate) fn announce_owner(&mut self, asker: Asker, path: &Path, effects: &mut Effects) {
-        if !self.is_owned(asker.session, asker.key) {
+    pub(crate) fn announce_owner(
+        &mut self,
+        request: SubscribeRequestId,
+        path: &Path,
+        effects: &mut Effects,
+    ) {
+        if !self.is_owned(request.session, request.key) {
             return;
         }
-        let Some(principal) = self.principal_of(asker.session) else { return };
-        let caller = Caller { session: asker.session, principal: &principal };
+        let Some(principal) = self.principal_of(request.session) else { return };
+        let caller = Caller { session: request.session, principal: &principal };
         if self.options.may(caller, Action::Subscribe, Kind::Topic, path) {
             return;
         }
         let (home, name) = (self.home(path), principal.name.clone());
-        self.send(home, ServerMail::AsOwner { asker, name }, effects);
+        self.send(home, ServerMail::AsOwner { request, name }, effects);
     }
 
     /// At a topic's home: the next request of that subscription is for the topic's owner.
-    pub(crate) fn expect_owner(&mut self, asker: Asker, name: Arc<str>) {
-        self.owners.expected.insert(asker, name);
+    pub(crate) fn expect_owner(&mut self, request: SubscribeRequestId, name: Arc<str>) {
+        self.owners.expected.insert(request, name);
     }
 
     /// At a topic's home: whether a request may be given what the topic has, which it may not if it is
     /// for an owner and somebody else owns the topic by now.
-    pub(crate) fn is_as_expected(&mut self, asker: &Asker, path: &Path) -> bool {
+    pub(crate) fn is_as_expected(&mut self, request: &SubscribeRequestId, path: &Path) -> bool {
         if self.owners.expected.is_empty() {
             return true;
         }
-        let name = self.owners.expected.remove(asker);
+        let name = self.owners.expected.remove(request);
         name.is_none_or(|name| self.owner_of(Action::Subscribe, path) == Some(&*name))
     }
 
@@ -216,31 +227,32 @@ impl Broker {
     pub(crate) fn owner_answered(
         &mut self,
         now: Now,
-        asker: Asker,
+        request: SubscribeRequestId,
         owned: bool,
         effects: &mut Effects,
     ) {
-        let id = (asker.session, asker.key);
-        let Some(asked) = self.owners.asked.get_mut(&id).filter(|known| known.epoch == asker.epoch)
+        let id = (request.session, request.key);
+        let Some(asked) =
+            self.owners.asked.get_mut(&id).filter(|known| known.epoch == request.epoch)
         else {
             return;
         };
         if owned {
             asked.refused.pop();
             let next = asked.refused.last().cloned();
-            if let (Some(path), Some(name)) = (next, self.owner_name(asker.session)) {
-                return self.ask_owner(asker, name, path, effects);
+            if let (Some(path), Some(name)) = (next, self.owner_name(request.session)) {
+                return self.ask_owner(request, name, path, effects);
             }
         }
         let Some(asked) = self.owners.asked.remove(&id) else { return };
         if owned {
             self.owners.owned.insert(id, ());
-            self.begin_subscription(now, asker.session, asked.subscribe, effects);
-            return self.end_beginning(asker.session, effects);
+            self.begin_subscription(now, request.session, asked.subscribe, effects);
+            return self.end_beginning(request.session, effects);
         }
         self.metrics.denied += 1;
         let token = asked.subscribe.confirm;
-        self.refuse_anywhere(Some(asker.session), token, asked.close, effects);
+        self.refuse_anywhere(Some(request.session), token, asked.close, effects);
     }
 
     /// A subscription ends that may still wait for owners.
@@ -276,14 +288,14 @@ impl Broker {
 
     /// Whether a target of a subscription is a topic that its session owns. A pattern beside it, which
     /// the rules allow, shows what they allow and nothing more.
-    pub(crate) fn is_owned_target(&self, asker: &Asker) -> bool {
-        if !self.is_owned(asker.session, asker.key) {
+    pub(crate) fn is_owned_target(&self, request: &SubscribeRequestId) -> bool {
+        if !self.is_owned(request.session, request.key) {
             return false;
         }
-        let record = self.session(asker.session);
-        let subscription = record.and_then(|record| record.subscription(asker.key));
+        let record = self.session(request.session);
+        let subscription = record.and_then(|record| record.subscription(request.key));
         let targets = subscription.map(|subscription| subscription.targets.as_slice());
-        let listening = targets.and_then(|targets| targets.get(usize::from(asker.target)));
+        let listening = targets.and_then(|targets| targets.get(usize::from(request.target)));
         listening.is_some_and(|listening| matches!(listening.target, Target::Exact(_)))
     }
 

@@ -14,7 +14,7 @@ use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::backlog::Pending;
 use crate::broker::Broker;
-use crate::effects::{Asker, Effects, SnapshotPage, Specs};
+use crate::effects::{Effects, SnapshotPage, Specs, SubscribeRequestId};
 use crate::places::{bit, key_of, members};
 use crate::price::BACKLOG_LOOK;
 use crate::session::{Session, Subscription};
@@ -29,7 +29,7 @@ const PAGES: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Paging {
     /// Snapshots that have more, of which no page is under way.
-    waiting: VecDeque<(ShardId, Asker)>,
+    waiting: VecDeque<(ShardId, SubscribeRequestId)>,
     /// How many of them, at most, are of subscriptions that have ended: they are passed over.
     ended: usize,
     /// Bytes that may still come.
@@ -38,8 +38,8 @@ pub(crate) struct Paging {
 
 impl Session {
     /// Whether a subscription is there that asked for a snapshot.
-    fn is_there(&self, asker: &Asker) -> bool {
-        self.subscription(asker.key).is_some_and(|known| known.epoch == asker.epoch)
+    fn is_there(&self, request: &SubscribeRequestId) -> bool {
+        self.subscription(request.key).is_some_and(|known| known.epoch == request.epoch)
     }
 
     /// A subscription has ended of which so many snapshots had more. They are taken from those that wait
@@ -53,7 +53,7 @@ impl Session {
             return 0;
         }
         let mut waiting = std::mem::take(&mut paging.waiting);
-        waiting.retain(|(_, asker)| self.is_there(asker));
+        waiting.retain(|(_, request)| self.is_there(request));
         let paging = self.paging_mut();
         (paging.waiting, paging.ended) = (waiting, 0);
         looked
@@ -127,16 +127,16 @@ impl Broker {
     }
 
     /// A home has more for a subscription.
-    pub(crate) fn note_more(&mut self, home: ShardId, asker: Asker) {
-        let Some(record) = self.sessions.get_mut(key_of(asker.session)) else { return };
-        let Some(subscription) = record.subscription_mut(asker.key) else { return };
+    pub(crate) fn note_more(&mut self, home: ShardId, request: SubscribeRequestId) {
+        let Some(record) = self.sessions.get_mut(key_of(request.session)) else { return };
+        let Some(subscription) = record.subscription_mut(request.key) else { return };
         let targets = subscription.targets.as_mut_slice();
-        let Some(listening) = targets.get_mut(usize::from(asker.target)) else { return };
+        let Some(listening) = targets.get_mut(usize::from(request.target)) else { return };
         listening.paging |= bit(home);
-        if record.park(home, asker) {
+        if record.park(home, request) {
             return;
         }
-        record.paging_mut().waiting.push_back((home, asker));
+        record.paging_mut().waiting.push_back((home, request));
     }
 
     /// Asks for as many pages as there is room for.
@@ -147,13 +147,13 @@ impl Broker {
             let Some(record) = self.sessions.get_mut(key).filter(|it| it.waits_for_pages()) else {
                 return;
             };
-            let Some((home, asker)) = record.paging_mut().waiting.pop_front() else { return };
-            if !record.is_there(&asker) || record.park(home, asker) {
+            let Some((home, request)) = record.paging_mut().waiting.pop_front() else { return };
+            if !record.is_there(&request) || record.park(home, request) {
                 record.tidy_paging();
                 continue;
             }
             record.paging_mut().promised += bytes;
-            self.ask_for_more(home, asker, Some(bytes as u32), effects);
+            self.ask_for_more(home, request, Some(bytes as u32), effects);
         }
     }
 
@@ -162,42 +162,42 @@ impl Broker {
         &mut self,
         now: Now,
         from: ShardId,
-        asker: Asker,
+        request: SubscribeRequestId,
         page: SnapshotPage,
         effects: &mut Effects,
     ) {
-        self.redeem(asker.session, page.room);
+        self.redeem(request.session, page.room);
         let SnapshotPage { runs, specs, after, more, early, .. } = page;
-        let record = self.sessions.get_mut(key_of(asker.session));
-        let subscription = record.and_then(|record| record.subscription_mut(asker.key));
-        let Some(subscription) = subscription.filter(|known| known.epoch == asker.epoch) else {
-            return self.ask_for_pages(asker.session, effects);
+        let record = self.sessions.get_mut(key_of(request.session));
+        let subscription = record.and_then(|record| record.subscription_mut(request.key));
+        let Some(subscription) = subscription.filter(|known| known.epoch == request.epoch) else {
+            return self.ask_for_pages(request.session, effects);
         };
         if subscription.recovery.is_some() {
-            return self.hold_instead(now, asker, runs, after);
+            return self.hold_instead(now, request, runs, after);
         }
         let targets = subscription.targets.as_mut_slice();
-        if let Some(listening) = targets.get_mut(usize::from(asker.target)).filter(|_| !early) {
+        if let Some(listening) = targets.get_mut(usize::from(request.target)).filter(|_| !early) {
             listening.paging &= !bit(from);
         }
-        self.deliver_values(now, asker, (runs, specs), after, effects);
+        self.deliver_values(now, request, (runs, specs), after, effects);
         if more {
-            self.note_more(from, asker);
+            self.note_more(from, request);
         }
-        self.settle_beginning(asker.session, asker.key, effects);
-        self.ask_for_pages(asker.session, effects);
+        self.settle_beginning(request.session, request.key, effects);
+        self.ask_for_pages(request.session, effects);
     }
 
     /// Puts values from before the subscription into the session's backlog.
     pub(crate) fn deliver_values(
         &mut self,
         now: Now,
-        asker: Asker,
+        request: SubscribeRequestId,
         (runs, specs): (Vec<Arc<Run>>, Specs),
         after: u64,
         effects: &mut Effects,
     ) {
-        let session = key_of(asker.session);
+        let session = key_of(request.session);
         let mut specs = specs.into_iter().peekable();
         if let Some(home) = runs.first().map(|run| run.home())
             && let Some(record) = self.sessions.get_mut(session)
@@ -211,7 +211,7 @@ impl Broker {
                 topic.follow(&run);
             }
             let run = Rc::new(SharedRun::new(run));
-            for mut pending in self.readable(now, asker, &run, after) {
+            for mut pending in self.readable(now, request, &run, after) {
                 // Values come in the order of paths: none vouches for the numbers below its own.
                 pending.reached = 0;
                 self.push_value(now, session, pending, spec.as_ref(), effects);
@@ -287,8 +287,8 @@ impl Broker {
         let open: Vec<(ShardId, u16)> = subscription.paging().collect();
         let count = open.len();
         for (home, target) in open {
-            let asker = Asker { session, key, target, epoch: subscription.epoch };
-            self.ask_for_more(home, asker, None, effects);
+            let request = SubscribeRequestId { session, key, target, epoch: subscription.epoch };
+            self.ask_for_more(home, request, None, effects);
         }
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let looked = record.end_waiting_pages(count);
@@ -309,8 +309,8 @@ impl Broker {
     /// Does a slice of it; to be called once per turn while there is some.
     pub fn work(&mut self, now: Now, effects: &mut Effects) {
         for _ in 0..PAGES {
-            let Some((asker, bytes)) = self.pages_due.pop_front() else { break };
-            self.give_more(now, asker, bytes, effects);
+            let Some((request, bytes)) = self.pages_due.pop_front() else { break };
+            self.give_more(now, request, bytes, effects);
         }
         self.remove_more(now, effects);
         self.queue_work(now, effects);

@@ -11,7 +11,7 @@ use tiderace_wire::{
 };
 
 use crate::broker::Broker;
-use crate::effects::{Answer, Asker, Effects, Mail};
+use crate::effects::{Answer, Effects, Mail, SubscribeRequestId};
 use crate::places::{bit, members};
 use crate::price::{ASKED, PLACE};
 use crate::session::Subscription;
@@ -61,15 +61,15 @@ impl Broker {
         now: Now,
         from: ShardId,
         consume: &Consume,
-        asker: Asker,
+        request: SubscribeRequestId,
         effects: &mut Effects,
     ) {
         let (Target::Exact(Destination { kind, .. }) | Target::Pattern(kind, _)) = &consume.target;
         if *kind == Kind::Service {
-            return self.serve(from, consume, asker, effects);
+            return self.serve(from, consume, request, effects);
         }
         // The answer first: deliveries may follow it, never overtake it.
-        self.answer(from, asker, Answer::default(), effects);
+        self.answer(from, request, Answer::default(), effects);
         let mut out = Vec::new();
         let options = self.options.clone();
         self.queues.consume(now, consume, |path| options.queue(path), &mut out);

@@ -19,7 +19,7 @@ use crate::access::Caller;
 use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
 use crate::conflate::conflated;
-use crate::effects::{Answer, Asker, Effects, First, Missed};
+use crate::effects::{Answer, Effects, First, Missed, SubscribeRequestId};
 use crate::history::last_of;
 use crate::interest::fresh;
 use crate::places::key_of;
@@ -42,7 +42,7 @@ pub(crate) struct Recovery {
     /// message before the answer.
     answers: Vec<(ShardId, u64, u64)>,
     /// Which homes have values instead of what was missed, and for which target.
-    open: Vec<(ShardId, Asker)>,
+    open: Vec<(ShardId, SubscribeRequestId)>,
 }
 
 /// Messages that wait for the last home.
@@ -258,7 +258,13 @@ impl Broker {
     }
 
     /// On the subscriber's shard: holds a home's answer for a subscription that comes back.
-    pub(crate) fn hold_answer(&mut self, now: Now, from: ShardId, asker: Asker, answer: Answer) {
+    pub(crate) fn hold_answer(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        request: SubscribeRequestId,
+        answer: Answer,
+    ) {
         let missed = answer.missed.unwrap_or_else(|| {
             // A home of queues or services: nothing can be missed.
             Box::new(Missed { after: u64::MAX, complete: true, runs: Some(Vec::new()) })
@@ -269,11 +275,11 @@ impl Broker {
         let mut held = Vec::new();
         for (run, what) in runs.chain(instead) {
             let run = Rc::new(SharedRun::new(run));
-            for pending in self.readable(now, asker, &run, missed.after) {
+            for pending in self.readable(now, request, &run, missed.after) {
                 held.push((pending, what));
             }
         }
-        let Some(recovery) = self.recovery(asker.session, asker.key) else {
+        let Some(recovery) = self.recovery(request.session, request.key) else {
             return;
         };
         recovery.complete &= missed.complete;
@@ -281,7 +287,7 @@ impl Broker {
             recovery.answers.push((from, missed.after, answer.at));
         }
         if more {
-            recovery.open.push((from, asker));
+            recovery.open.push((from, request));
         }
         if given_up && recovery.fits {
             recovery.give_up();
@@ -292,11 +298,17 @@ impl Broker {
     }
 
     /// On the subscriber's shard: holds values that stand in for what was missed, if that is too much.
-    pub(crate) fn hold_instead(&mut self, now: Now, asker: Asker, runs: Vec<Arc<Run>>, after: u64) {
+    pub(crate) fn hold_instead(
+        &mut self,
+        now: Now,
+        request: SubscribeRequestId,
+        runs: Vec<Arc<Run>>,
+        after: u64,
+    ) {
         for run in runs {
             let run = Rc::new(SharedRun::new(run));
-            for pending in self.readable(now, asker, &run, after) {
-                if let Some(recovery) = self.recovery(asker.session, asker.key) {
+            for pending in self.readable(now, request, &run, after) {
+                if let Some(recovery) = self.recovery(request.session, request.key) {
                     recovery.hold(pending, What::Instead);
                 }
             }
@@ -308,21 +320,21 @@ impl Broker {
     pub(crate) fn readable(
         &mut self,
         now: Now,
-        asker: Asker,
+        request: SubscribeRequestId,
         run: &Rc<SharedRun>,
         after: u64,
     ) -> Vec<Pending> {
         let path = &run.run().destination().path;
-        let session = key_of(asker.session);
+        let session = key_of(request.session);
         let record = self.sessions.get(session);
         let principal = record.and_then(|record| record.principal.as_ref());
         let allowed = principal.is_some_and(|principal| {
-            let caller = Caller { session: asker.session, principal };
+            let caller = Caller { session: request.session, principal };
             self.options.may(caller, Action::Subscribe, Kind::Topic, path)
-                || self.is_owned_target(&asker)
+                || self.is_owned_target(&request)
         });
         // Another target of the same subscription may have brought them, or will.
-        let brings = record.is_some_and(|record| record.brings(asker.key, asker.target, path));
+        let brings = record.is_some_and(|record| record.brings(request.key, request.target, path));
         if !allowed || !brings || last_of(run.run()) <= after {
             return Vec::new();
         }
@@ -330,8 +342,8 @@ impl Broker {
         let known = (after + 1).saturating_sub(first) as u32;
         let to = Subscriber {
             session,
-            key: asker.key,
-            target: asker.target,
+            key: request.key,
+            target: request.target,
             plain: false,
             extras: Extras::default(),
         };
@@ -341,7 +353,7 @@ impl Broker {
             .into_iter()
             .filter(|(_, to)| *to > known)
             .map(|(from, to)| Pending {
-                key: asker.key,
+                key: request.key,
                 run: run.clone(),
                 from: from.max(known),
                 to,
@@ -386,10 +398,10 @@ impl Broker {
         }
         let complete = recovery.complete && fits;
         self.say_recovered(session, &recovery, complete, effects);
-        for (home, asker) in &recovery.open {
+        for (home, request) in &recovery.open {
             match fits {
-                true => self.ask_for_more(*home, *asker, None, effects),
-                false => self.note_more(*home, *asker),
+                true => self.ask_for_more(*home, *request, None, effects),
+                false => self.note_more(*home, *request),
             }
         }
         let answers = recovery.answers.clone();
@@ -410,8 +422,8 @@ impl Broker {
         effects: &mut Effects,
     ) {
         self.say_recovered(session, recovery, false, effects);
-        for (home, asker) in &recovery.open {
-            self.ask_for_more(*home, *asker, None, effects);
+        for (home, request) in &recovery.open {
+            self.ask_for_more(*home, *request, None, effects);
         }
     }
 

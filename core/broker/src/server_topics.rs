@@ -12,7 +12,7 @@ use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Run, Token, TopicSp
 
 use crate::Principal;
 use crate::broker::Broker;
-use crate::effects::{Asker, Effects};
+use crate::effects::{Effects, SubscribeRequestId};
 use crate::operate::is_reserved;
 
 /// What shards tell each other about presence, topics that are missing, notices and owners.
@@ -35,14 +35,14 @@ pub enum ServerMail {
     /// To a subscriber's shard: this home has no topic that the pattern names.
     Nothing {
         /// The subscriber and its target.
-        asker: Asker,
+        request: SubscribeRequestId,
     },
     /// To a home: a subscription that wants notices begins, or is to be told of more topics.
     Notify {
         /// Which topics.
         pattern: Pattern,
         /// Who waits for [`ServerMail::Noted`].
-        asker: Asker,
+        request: SubscribeRequestId,
         /// Behind which path; absent: it begins.
         after: Option<Path>,
     },
@@ -54,7 +54,7 @@ pub enum ServerMail {
     /// From a home: a page of the topics that there are; from now on every change of them will be told.
     Noted {
         /// Who asked.
-        asker: Asker,
+        request: SubscribeRequestId,
         /// The topics.
         topics: Vec<(Path, Arc<TopicSpec>)>,
         /// Behind which path they are.
@@ -85,7 +85,7 @@ pub enum ServerMail {
     /// To a home: whether somebody whom the rules do not let subscribe is the owner.
     Owns {
         /// Who asks.
-        asker: Asker,
+        request: SubscribeRequestId,
         /// Its name.
         name: Arc<str>,
         /// Of which topic.
@@ -94,14 +94,14 @@ pub enum ServerMail {
     /// To a home: the request for messages that follows is made as the topic's owner.
     AsOwner {
         /// Who asks.
-        asker: Asker,
+        request: SubscribeRequestId,
         /// Its name.
         name: Arc<str>,
     },
     /// The answer to [`ServerMail::Owns`].
     Owned {
         /// Who asked.
-        asker: Asker,
+        request: SubscribeRequestId,
         /// Whether it is.
         owned: bool,
     },
@@ -134,24 +134,26 @@ impl Broker {
             ServerMail::Unknown { session, path } => {
                 self.tell_unknown(now, session, &path, effects)
             }
-            ServerMail::Nothing { asker } => self.count_nothing(now, asker, effects),
-            ServerMail::Notify { pattern, asker, after } => {
-                self.notify(from, pattern, asker, after)
+            ServerMail::Nothing { request } => self.count_nothing(now, request, effects),
+            ServerMail::Notify { pattern, request, after } => {
+                self.notify(from, pattern, request, after)
             }
             ServerMail::Ignore { pattern } => self.ignore(from, &pattern),
-            ServerMail::Noted { asker, topics, after, next } => {
-                self.noted(now, from, asker, topics, (after, next), effects)
+            ServerMail::Noted { request, topics, after, next } => {
+                self.noted(now, from, request, topics, (after, next), effects)
             }
             ServerMail::Notice { path, spec } => self.notice(&path, spec, effects),
             ServerMail::Publish { run, origin, author, confirm, blame } => {
                 let publication = Publication { run: *run, origin, author, confirm, blame };
                 self.publish_as_owner(now, from, publication, effects);
             }
-            ServerMail::Owns { asker, name, path } => {
-                self.answer_owner(from, asker, &name, &path, effects);
+            ServerMail::Owns { request, name, path } => {
+                self.answer_owner(from, request, &name, &path, effects);
             }
-            ServerMail::AsOwner { asker, name } => self.expect_owner(asker, name),
-            ServerMail::Owned { asker, owned } => self.owner_answered(now, asker, owned, effects),
+            ServerMail::AsOwner { request, name } => self.expect_owner(request, name),
+            ServerMail::Owned { request, owned } => {
+                self.owner_answered(now, request, owned, effects)
+            }
         }
     }
 

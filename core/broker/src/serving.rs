@@ -15,7 +15,7 @@ use tiderace_topics::Path;
 use tiderace_wire::SubscriptionKey;
 
 use crate::broker::Broker;
-use crate::effects::{Answer, Asker, Effects};
+use crate::effects::{Answer, Effects, SubscribeRequestId};
 use crate::exchange::Said;
 use crate::service::{Address, Calling, Responding, Step};
 
@@ -113,11 +113,11 @@ impl Broker {
         &mut self,
         from: ShardId,
         consume: &Consume,
-        asker: Asker,
+        request: SubscribeRequestId,
         effects: &mut Effects,
     ) {
         // The answer first: calls may follow it, never overtake it.
-        self.answer(from, asker, Answer::default(), effects);
+        self.answer(from, request, Answer::default(), effects);
         let window = match consume.window.messages {
             0 => self.options.services.window,
             messages => messages,
@@ -125,7 +125,7 @@ impl Broker {
         let responding = Responding {
             session: consume.session,
             key: consume.key,
-            epoch: asker.epoch,
+            epoch: request.epoch,
             responder: Key::default(),
         };
         let mut out = Vec::new();

@@ -15,7 +15,7 @@ use tiderace_wire::{Run, TopicSpec};
 
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Answer, Ask, Asker, Effects, First, Mail, SnapshotPage, Specs};
+use crate::effects::{Answer, Ask, Effects, First, Mail, SnapshotPage, Specs, SubscribeRequestId};
 use crate::history::last_of;
 use crate::interest::fresh;
 use crate::price::TOPIC;
@@ -24,9 +24,9 @@ use crate::topic::{Home, Topic};
 /// The snapshots that a home has not given completely.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    open: Map<Asker, Snapshot>,
+    open: Map<SubscribeRequestId, Snapshot>,
     /// The same by their patterns.
-    index: PatternIndex<Asker>,
+    index: PatternIndex<SubscribeRequestId>,
     /// The last number before the newest of them.
     newest_at: u64,
 }
@@ -55,18 +55,18 @@ struct Page {
 }
 
 impl Snapshots {
-    fn keep(&mut self, asker: Asker, snapshot: Snapshot) {
+    fn keep(&mut self, request: SubscribeRequestId, snapshot: Snapshot) {
         self.newest_at = self.newest_at.max(snapshot.at);
-        self.index.insert(&snapshot.pattern, asker);
-        if let Some(before) = self.open.insert(asker, snapshot) {
-            self.index.remove(&before.pattern, &asker);
+        self.index.insert(&snapshot.pattern, request);
+        if let Some(before) = self.open.insert(request, snapshot) {
+            self.index.remove(&before.pattern, &request);
         }
     }
 
-    fn take(&mut self, asker: &Asker) -> Option<Snapshot> {
-        let taken = self.open.remove(asker);
+    fn take(&mut self, request: &SubscribeRequestId) -> Option<Snapshot> {
+        let taken = self.open.remove(request);
         if let Some(taken) = &taken {
-            self.index.remove(&taken.pattern, asker);
+            self.index.remove(&taken.pattern, request);
         }
         if self.open.is_empty() {
             *self = Snapshots::default();
@@ -163,7 +163,7 @@ impl Broker {
         self.work.charge(TOPIC * page.looked_at as u64);
         (answer.retained, answer.specs, answer.more) = (page.runs, page.specs, page.more);
         if answer.more {
-            self.snapshots.keep(ask.asker, snapshot);
+            self.snapshots.keep(ask.request, snapshot);
         }
         answer
     }
@@ -212,23 +212,29 @@ impl Broker {
     }
 
     /// The subscriber's shard has room for more.
-    pub(crate) fn give_more(&mut self, now: Now, asker: Asker, bytes: u32, effects: &mut Effects) {
+    pub(crate) fn give_more(
+        &mut self,
+        now: Now,
+        request: SubscribeRequestId,
+        bytes: u32,
+        effects: &mut Effects,
+    ) {
         let mut values = SnapshotPage { room: bytes, ..SnapshotPage::default() };
-        if let Some(mut snapshot) = self.snapshots.take(&asker) {
+        if let Some(mut snapshot) = self.snapshots.take(&request) {
             values.after = snapshot.floor();
             let page = self.turn_page(now, &mut snapshot, bytes as usize, true);
             self.work.charge_at(now, TOPIC * page.looked_at as u64);
             (values.runs, values.specs, values.more) = (page.runs, page.specs, page.more);
             if values.more {
-                self.snapshots.keep(asker, snapshot);
+                self.snapshots.keep(request, snapshot);
             }
         }
-        self.give(asker, values, effects);
+        self.give(request, values, effects);
     }
 
     /// The subscription has ended, or needs no more.
-    pub(crate) fn end_snapshot(&mut self, asker: &Asker) {
-        self.snapshots.take(asker);
+    pub(crate) fn end_snapshot(&mut self, request: &SubscribeRequestId) {
+        self.snapshots.take(request);
     }
 
     /// Something newer of a topic is about to be sent: whoever lacks what it does not make up for gets
@@ -245,44 +251,44 @@ impl Broker {
         let Some(topic) = self.topics.get(key) else { return };
         let Snapshots { open, index, .. } = &self.snapshots;
         let mut concerned = Vec::new();
-        index.matches(&topic.path, &mut |asker| concerned.extend(open.get_key_value(asker)));
-        let lacking: Vec<(Asker, SnapshotPage)> = concerned
+        index.matches(&topic.path, &mut |request| concerned.extend(open.get_key_value(request)));
+        let lacking: Vec<(SubscribeRequestId, SnapshotPage)> = concerned
             .into_iter()
             .filter(|(_, snapshot)| last <= snapshot.at && !snapshot.has_passed(&topic.path))
             .filter(|(_, snapshot)| !snapshot.can_do_without(topic, stays))
-            .map(|(asker, snapshot)| {
+            .map(|(request, snapshot)| {
                 let (runs, after) = (snapshot.values(topic, now), snapshot.floor());
                 let spec = self.own_spec(topic);
                 let places = (0..runs.len() as u32).zip(std::iter::repeat(spec));
                 let specs = places.filter_map(|(place, spec)| Some((place, spec?.clone())));
                 let specs = specs.collect();
                 (
-                    *asker,
+                    *request,
                     SnapshotPage { runs, specs, after, early: true, ..SnapshotPage::default() },
                 )
             })
             .filter(|(_, values)| !values.runs.is_empty())
             .collect();
-        for (asker, values) in lacking {
-            self.give(asker, values, effects);
+        for (request, values) in lacking {
+            self.give(request, values, effects);
         }
     }
 
-    fn give(&mut self, asker: Asker, page: SnapshotPage, effects: &mut Effects) {
-        self.send(asker.session.shard, Mail::SnapshotPage { asker, page }, effects);
+    fn give(&mut self, request: SubscribeRequestId, page: SnapshotPage, effects: &mut Effects) {
+        self.send(request.session.shard, Mail::SnapshotPage { request, page }, effects);
     }
 
     /// Asks a home for more, or says that it is enough.
     pub(crate) fn ask_for_more(
         &mut self,
         home: ShardId,
-        asker: Asker,
+        request: SubscribeRequestId,
         bytes: Option<u32>,
         effects: &mut Effects,
     ) {
         let mail = match bytes {
-            Some(bytes) => Mail::RequestPage { asker, bytes },
-            None => Mail::CancelSnapshot { asker },
+            Some(bytes) => Mail::RequestPage { request, bytes },
+            None => Mail::CancelSnapshot { request },
         };
         self.send(home, mail, effects);
     }

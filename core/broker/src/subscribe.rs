@@ -15,7 +15,7 @@ use crate::access::Caller;
 use crate::backlog::For;
 use crate::broker::Broker;
 use crate::credit::Credit;
-use crate::effects::{Answer, Ask, Asker, Effects, Interest, Mail};
+use crate::effects::{Answer, Ask, Effects, Interest, Mail, SubscribeRequestId};
 use crate::missing::widen;
 use crate::places::{all, bit, key_of, members};
 use crate::session::{Listening, Subscription, Targets};
@@ -126,8 +126,8 @@ impl Broker {
     ) {
         let key = subscribe.key;
         for (target, index) in subscribe.targets.iter().zip(0..) {
-            let asker = Asker { session, key, target: index, epoch };
-            self.listen(now, asker, subscribe, target, effects);
+            let request = SubscribeRequestId { session, key, target: index, epoch };
+            self.listen(now, request, subscribe, target, effects);
         }
         if subscribe.targets.is_empty() {
             self.finish_recovery(now, session, key, effects);
@@ -281,16 +281,16 @@ impl Broker {
     fn listen(
         &mut self,
         now: Now,
-        asker: Asker,
+        request: SubscribeRequestId,
         subscribe: &Subscribe,
         target: &Target,
         effects: &mut Effects,
     ) {
-        let session = asker.session;
+        let session = request.session;
         let entry = Subscriber {
             session: key_of(session),
             key: subscribe.key,
-            target: asker.target,
+            target: request.target,
             plain: false,
             extras: Extras::of(subscribe),
         };
@@ -298,7 +298,7 @@ impl Broker {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let path = &destination.path;
                 let first = self.first(subscribe, self.home(path));
-                let ask = Ask { asker, first, room: 0 };
+                let ask = Ask { request, first, room: 0 };
                 self.listen_to_topic(now, ask, entry, path, effects);
             }
             Target::Pattern(Kind::Topic, pattern) => {
@@ -308,7 +308,7 @@ impl Broker {
                 let shards = self.options.shards;
                 let room = if values { self.promise_first(session, shards) } else { 0 };
                 for home in (0..shards).map(|shard| ShardId(shard as u16)) {
-                    let ask = Some(Ask { asker, first: self.first(subscribe, home), room });
+                    let ask = Some(Ask { request, first: self.first(subscribe, home), room });
                     let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
                     let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
                     self.send(home, mail, effects);
@@ -331,7 +331,7 @@ impl Broker {
                 };
                 for home in members(homes) {
                     let consume = Box::new(consume.clone());
-                    self.send(home, Mail::Consume { consume, asker }, effects);
+                    self.send(home, Mail::Consume { consume, request }, effects);
                 }
             }
         }
@@ -355,7 +355,7 @@ impl Broker {
         }
         self.set_topic(entry, topic);
         self.arrive(now, path, entry.session, effects);
-        self.announce_owner(ask.asker, path, effects);
+        self.announce_owner(ask.request, path, effects);
         let home = self.home(path);
         let interest = Interest { on: true, recorded, ask: Some(ask) };
         self.send(home, Mail::Interest { path: path.clone(), interest }, effects);
@@ -377,21 +377,21 @@ impl Broker {
         &mut self,
         now: Now,
         from: ShardId,
-        asker: Asker,
+        request: SubscribeRequestId,
         answer: Answer,
         effects: &mut Effects,
     ) {
-        self.redeem(asker.session, answer.room);
-        let record = self.sessions.get_mut(key_of(asker.session));
-        let subscription = record.and_then(|record| record.subscription_mut(asker.key));
-        let Some(subscription) = subscription.filter(|known| known.epoch == asker.epoch) else {
+        self.redeem(request.session, answer.room);
+        let record = self.sessions.get_mut(key_of(request.session));
+        let subscription = record.and_then(|record| record.subscription_mut(request.key));
+        let Some(subscription) = subscription.filter(|known| known.epoch == request.epoch) else {
             if answer.more {
-                self.ask_for_more(from, asker, None, effects);
+                self.ask_for_more(from, request, None, effects);
             }
-            return self.ask_for_pages(asker.session, effects);
+            return self.ask_for_pages(request.session, effects);
         };
         let targets = subscription.targets.as_mut_slice();
-        let Some(listening) = targets.get_mut(usize::from(asker.target)) else {
+        let Some(listening) = targets.get_mut(usize::from(request.target)) else {
             return;
         };
         listening.waiting &= !bit(from);
@@ -402,39 +402,39 @@ impl Broker {
         let confirm = if told { subscription.confirm.take() } else { None };
         let recovered = settled && std::mem::take(&mut subscription.recovering);
         if subscription.recovery.is_some() {
-            self.hold_answer(now, from, asker, answer);
+            self.hold_answer(now, from, request, answer);
             if complete {
-                self.finish_recovery(now, asker.session, asker.key, effects);
-                self.settle_beginning(asker.session, asker.key, effects);
-                self.go_live(asker, true);
+                self.finish_recovery(now, request.session, request.key, effects);
+                self.settle_beginning(request.session, request.key, effects);
+                self.go_live(request, true);
             }
         } else {
             let recoverable = subscription.extras.recoverable();
-            self.go_live(asker, false);
-            self.deliver_values(now, asker, (answer.retained, answer.specs), 0, effects);
+            self.go_live(request, false);
+            self.deliver_values(now, request, (answer.retained, answer.specs), 0, effects);
             if recoverable {
-                self.reach(asker.session, from, answer.at, effects);
+                self.reach(request.session, from, answer.at, effects);
             }
             if answer.more {
-                self.note_more(from, asker);
+                self.note_more(from, request);
             }
         }
         if recovered {
-            self.end_recovering(asker.session, effects);
+            self.end_recovering(request.session, effects);
         }
         if let Some(token) = confirm {
             if self.recoveries_begun {
                 self.confirmed_at.get_or_insert(effects.replies.len());
             }
-            self.reply(asker.session, Reply::Confirmed(Confirm::one(token)), effects);
+            self.reply(request.session, Reply::Confirmed(Confirm::one(token)), effects);
         }
-        self.ask_for_pages(asker.session, effects);
+        self.ask_for_pages(request.session, effects);
     }
 
     /// Lets deliveries take the short way to a target of a subscription, or to all, once its homes
     /// have answered, if there is no selector.
-    fn go_live(&mut self, asker: Asker, all: bool) {
-        let Asker { session, key, epoch, .. } = asker;
+    fn go_live(&mut self, request: SubscribeRequestId, all: bool) {
+        let SubscribeRequestId { session, key, epoch, .. } = request;
         let record = self.session(session);
         let Some(subscription) = record.and_then(|record| record.subscription(key)) else {
             return;
@@ -452,13 +452,13 @@ impl Broker {
             let plain = Plain::new(topic, place);
             if extras.bounded() {
                 return if live {
-                    self.make_credited(asker, plain)
+                    self.make_credited(request, plain)
                 };
             }
             let known = self.topics.get_mut(topic).filter(|_| live);
             if let Some(entry) = known.and_then(|it| it.subscribers.get_mut(place as usize)) {
                 entry.plain = true;
-                self.make_plain(asker, plain);
+                self.make_plain(request, plain);
             }
             return;
         }
@@ -467,19 +467,19 @@ impl Broker {
         }
         let live: Vec<(u16, Target, Option<Key>, usize)> = (0..)
             .zip(subscription.targets.as_slice())
-            .filter(|(at, listening)| listening.waiting == 0 && (all || *at == asker.target))
+            .filter(|(at, listening)| listening.waiting == 0 && (all || *at == request.target))
             .map(|(at, it)| (at, it.target.clone(), it.topic, it.place as usize))
             .collect();
         for (target, listening, topic, place) in live {
-            let asker = Asker { session, key, target, epoch };
-            self.mark_plain(asker, &listening, topic, place, extras);
+            let request = SubscribeRequestId { session, key, target, epoch };
+            self.mark_plain(request, &listening, topic, place, extras);
         }
     }
 
     /// Lets deliveries to a live subscription without a selector take the short way.
     fn mark_plain(
         &mut self,
-        asker: Asker,
+        request: SubscribeRequestId,
         target: &Target,
         topic: Option<Key>,
         place: usize,
@@ -494,9 +494,9 @@ impl Broker {
             }
             Target::Pattern(Kind::Topic, pattern) => {
                 let entry = |plain| Subscriber {
-                    session: key_of(asker.session),
-                    key: asker.key,
-                    target: asker.target,
+                    session: key_of(request.session),
+                    key: request.key,
+                    target: request.target,
                     plain,
                     extras,
                 };

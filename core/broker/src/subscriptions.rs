@@ -9,7 +9,7 @@ use tiderace_wire::{SubscriptionKey, Target};
 
 use crate::broker::Broker;
 use crate::credit::Credited;
-use crate::effects::Asker;
+use crate::effects::SubscribeRequestId;
 use crate::places::key_of;
 use crate::session::{Listening, Subscription};
 
@@ -81,18 +81,18 @@ impl Entry {
 
 impl Broker {
     /// A complete subscription to one topic needs to know no more than its place there.
-    pub(crate) fn make_plain(&mut self, asker: Asker, plain: Plain) {
-        let record = self.sessions.get_mut(key_of(asker.session));
-        if let Some(entry) = record.and_then(|record| record.subscriptions.get_mut(asker.key)) {
+    pub(crate) fn make_plain(&mut self, request: SubscribeRequestId, plain: Plain) {
+        let record = self.sessions.get_mut(key_of(request.session));
+        if let Some(entry) = record.and_then(|record| record.subscriptions.get_mut(request.key)) {
             let full = std::mem::replace(entry, Entry::Plain(plain));
             self.memory.change(MemoryUse::Names, full.bytes(), entry.bytes());
         }
     }
 
     /// The same of one with credit.
-    pub(crate) fn make_credited(&mut self, asker: Asker, plain: Plain) {
-        let record = self.sessions.get_mut(key_of(asker.session));
-        let entry = record.and_then(|record| record.subscriptions.get_mut(asker.key));
+    pub(crate) fn make_credited(&mut self, request: SubscribeRequestId, plain: Plain) {
+        let record = self.sessions.get_mut(key_of(request.session));
+        let entry = record.and_then(|record| record.subscriptions.get_mut(request.key));
         if let Some(entry) = entry
             && let Entry::Full(subscription) = entry
             && let Some(credit) = subscription.credit.take()

@@ -25,7 +25,7 @@ use tiderace_wire::{Destination, Kind, Meta, Priority, Run, SharedRun, Subscript
 use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
 use crate::conversation::NO_SUBSCRIPTION;
-use crate::effects::{Asker, Effects};
+use crate::effects::{Effects, SubscribeRequestId};
 use crate::notices::{Noticer, Topics, TopicsAsk, TopicsRequest};
 use crate::places::{bit, key_of};
 use crate::price::TOPIC;
@@ -44,11 +44,11 @@ impl Broker {
         &mut self,
         now: Now,
         session: SessionId,
-        asks: Vec<(Asker, ShardId)>,
+        asks: Vec<(SubscribeRequestId, ShardId)>,
         effects: &mut Effects,
     ) {
         let listing = self.notices.listings.entry(key_of(session)).or_default();
-        let ask = |(asker, home)| TopicsAsk { asker, home, after: None };
+        let ask = |(request, home)| TopicsAsk { request, home, after: None };
         listing.waiting.extend(asks.into_iter().map(ask));
         self.ask_for_topics(now, session, effects);
     }
@@ -67,17 +67,17 @@ impl Broker {
                 let last = listing.last.take();
                 return self.ask_when_taken(now, session, last, effects);
             }
-            let Some(TopicsAsk { asker, home, after }) = listing.waiting.pop_front() else {
+            let Some(TopicsAsk { request, home, after }) = listing.waiting.pop_front() else {
                 self.notices.listings.remove(&key_of(session));
                 return;
             };
-            let told = self.notices.told.get_mut(&(key_of(session), asker.key));
-            let Some(told) = told.filter(|told| told.epoch == asker.epoch) else { continue };
-            let Some(target) = told.targets.get_mut(usize::from(asker.target)) else { continue };
+            let told = self.notices.told.get_mut(&(key_of(session), request.key));
+            let Some(told) = told.filter(|told| told.epoch == request.epoch) else { continue };
+            let Some(target) = told.targets.get_mut(usize::from(request.target)) else { continue };
             target.homes |= bit(home);
             listing.is_asking = true;
             let pattern = target.pattern.clone();
-            let mail = ServerMail::Notify { pattern, asker, after };
+            let mail = ServerMail::Notify { pattern, request, after };
             return self.send(home, mail, effects);
         }
     }
@@ -124,7 +124,7 @@ impl Broker {
     fn give_topics(&mut self, now: Now, effects: &mut Effects) {
         let page_bytes = self.options.page.bytes.min(PAGE_BYTES);
         while let Some(request) = self.notices.requests.pop_front() {
-            let TopicsRequest { from, pattern, asker, after } = request;
+            let TopicsRequest { from, pattern, request, after } = request;
             let (mut topics, mut next, mut bytes) = (Topics::new(), None, 0);
             let (mut looked, mut last) = (0, None);
             let below = pattern.literal_prefix();
@@ -144,7 +144,7 @@ impl Broker {
             }
             let next = next.cloned();
             self.work.charge_at(now, TOPIC * looked as u64);
-            let mail = ServerMail::Noted { asker, topics, after, next };
+            let mail = ServerMail::Noted { request, topics, after, next };
             self.send(from, mail, effects);
             if self.work.left(now) == 0 {
                 return;
@@ -158,22 +158,26 @@ impl Broker {
         &mut self,
         now: Now,
         from: ShardId,
-        asker: Asker,
+        request: SubscribeRequestId,
         topics: Topics,
         (after, next): (Option<Path>, Option<Path>),
         effects: &mut Effects,
     ) {
-        let session = key_of(asker.session);
+        let session = key_of(request.session);
         let Some(listing) = self.notices.listings.get_mut(&session) else { return };
         listing.is_asking = false;
-        let told = self.notices.told.get_mut(&(session, asker.key));
-        let told = told.filter(|told| told.epoch == asker.epoch);
-        let Some(told) = told else { return self.ask_for_topics(now, asker.session, effects) };
-        let Some(target) = told.targets.get_mut(usize::from(asker.target)) else { return };
+        let told = self.notices.told.get_mut(&(session, request.key));
+        let told = told.filter(|told| told.epoch == request.epoch);
+        let Some(told) = told else { return self.ask_for_topics(now, request.session, effects) };
+        let Some(target) = told.targets.get_mut(usize::from(request.target)) else { return };
         let pattern = target.pattern.clone();
         if let Some(next) = &next {
-            told.partly = Some((asker.target, from, next.clone()));
-            listing.waiting.push_front(TopicsAsk { asker, home: from, after: Some(next.clone()) });
+            told.partly = Some((request.target, from, next.clone()));
+            listing.waiting.push_front(TopicsAsk {
+                request,
+                home: from,
+                after: Some(next.clone()),
+            });
         } else {
             target.complete |= bit(from);
             told.partly = None;
@@ -183,7 +187,7 @@ impl Broker {
         if self.notices.sweep.is_some() {
             self.forget_unknown(from, &pattern, &topics, (after, next));
         }
-        let noticer = Noticer { session, key: asker.key, target: asker.target };
+        let noticer = Noticer { session, key: request.key, target: request.target };
         let mut bytes = 0;
         for (path, spec) in topics {
             self.notices.topics.insert(path.clone(), spec.clone());
@@ -199,9 +203,9 @@ impl Broker {
             listing.told_bytes += bytes;
         }
         if begins {
-            self.begin_listening(now, asker.session, asker.key, effects);
+            self.begin_listening(now, request.session, request.key, effects);
         }
-        self.ask_for_topics(now, asker.session, effects);
+        self.ask_for_topics(now, request.session, effects);
     }
 
     /// A subscription has been told of all topics that there are.

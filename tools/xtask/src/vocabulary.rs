@@ -38,6 +38,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: "", word: "outturn", now: "OperationResult" },
     Replaced { folder: BROKER, word: "gathering", now: "ScatterGather" },
     Replaced { folder: BROKER, word: "portion", now: "SnapshotPage" },
+    Replaced { folder: BROKER, word: "asker", now: "SubscribeRequestId" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.
