@@ -16,11 +16,11 @@ use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::history::last_of;
-use crate::listeners::Listeners;
 use crate::places::{bit, key_of};
 use crate::price::{ABOVE_MARK, DELIVERY, FREE_DELIVERIES};
 use crate::publish::copy_of;
 use crate::session::Session;
+use crate::subscriber_list::SubscriberList;
 use crate::subscriptions::Entry;
 use crate::topic::Subscriber;
 use crate::{Action, SlowConsumer};
@@ -430,7 +430,7 @@ impl Broker {
             return;
         }
         topic.patterns_at = at;
-        topic.by_pattern = Listeners::None;
+        topic.by_pattern = SubscriberList::None;
         let mut asked = 0;
         let (path, found, sessions, options) =
             (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options);
@@ -445,7 +445,7 @@ impl Broker {
                 options.may(Caller { session, principal }, Action::Subscribe, Kind::Topic, path)
             });
             // Either question is asked of the subscription only where it matters.
-            let looks = private || subscriber.extras.several();
+            let looks = private || subscriber.flags.several();
             let brings = |record: &Session| record.brings(subscriber.key, subscriber.target, path);
             if allowed && (!looks || record.is_some_and(brings)) {
                 found.push(*subscriber);

@@ -23,7 +23,7 @@ use crate::effects::{Answer, Effects, First, Missed, SubscribeRequestId};
 use crate::history::last_of;
 use crate::interest::fresh;
 use crate::places::key_of;
-use crate::topic::{Extras, Subscriber, Topic};
+use crate::topic::{Subscriber, SubscriberFlags, Topic};
 
 /// A subscription that waits until all homes have said what was missed.
 #[derive(Debug)]
@@ -345,7 +345,7 @@ impl Broker {
             key: request.key,
             target: request.target,
             plain: false,
-            extras: Extras::default(),
+            flags: SubscriberFlags::default(),
         };
         let mut stretches = Vec::new();
         self.wanted(now, to, run, &mut stretches);

@@ -222,7 +222,7 @@ impl Broker {
             return self.note_given_up(to.session, 0, count);
         }
         waiting.entries += 1;
-        if to.extras.recoverable() && !std::mem::replace(&mut waiting.recovering, true) {
+        if to.flags.recoverable() && !std::mem::replace(&mut waiting.recovering, true) {
             rare.recovering += 1;
         }
         if first {
@@ -283,7 +283,7 @@ impl Broker {
         if record.subscription(to.key).is_none_or(|known| known.epoch != epoch) {
             return SHARED_STEPS;
         }
-        if to.extras.recoverable() {
+        if to.flags.recoverable() {
             record.make_room(run.run().home(), run.run().first().saturating_sub(1));
         }
         if self.is_disowned(topic, to) {

@@ -21,7 +21,7 @@ use crate::selectors::Unselected;
 use crate::spares::Spares;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::temporary::Temporary;
-use crate::topic::Extras;
+use crate::topic::SubscriberFlags;
 use crate::will::AskedWill;
 
 /// One client on its shard. Kept small: there may be millions of idle ones.
@@ -139,7 +139,7 @@ pub(crate) struct Subscription {
     pub(crate) recovering: bool,
     pub(crate) selector: Option<Selector>,
     pub(crate) targets: Targets,
-    pub(crate) extras: Extras,
+    pub(crate) flags: SubscriberFlags,
     /// The shortest time between two updates of one topic, if there is one.
     pub(crate) interval: Option<Box<Span>>,
     /// What it may still be given, if that is bounded.

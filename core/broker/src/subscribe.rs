@@ -20,7 +20,7 @@ use crate::missing::widen;
 use crate::places::{all, bit, key_of, members};
 use crate::session::{Listening, Subscription, Targets};
 use crate::subscriptions::{Entry, Plain};
-use crate::topic::{Extras, Subscriber};
+use crate::topic::{Subscriber, SubscriberFlags};
 
 impl Broker {
     pub(crate) fn subscribe(
@@ -91,7 +91,7 @@ impl Broker {
             recovering: recovery.is_some() || (subscribe.recoverable && waiting > 0),
             selector: subscribe.selector.clone(),
             targets,
-            extras: Extras::of(&subscribe),
+            flags: SubscriberFlags::of(&subscribe),
             interval: Some(subscribe.interval).filter(|it| !it.is_zero()).map(Box::new),
             credit: Credit::of(&subscribe),
             recovery,
@@ -231,9 +231,9 @@ impl Broker {
         effects: &mut Effects,
     ) -> u64 {
         let plain = subscription.selector.is_none();
-        let extras = subscription.extras;
+        let flags = subscription.flags;
         for (listening, target) in subscription.targets.as_slice().iter().zip(0u16..) {
-            let entry = |plain| Subscriber { session: key_of(session), key, target, plain, extras };
+            let entry = |plain| Subscriber { session: key_of(session), key, target, plain, flags };
             match &listening.target {
                 Target::Exact(destination) if destination.kind != Kind::Topic => {}
                 Target::Pattern(Kind::Queue | Kind::Service, _) => {}
@@ -292,7 +292,7 @@ impl Broker {
             key: subscribe.key,
             target: request.target,
             plain: false,
-            extras: Extras::of(subscribe),
+            flags: SubscriberFlags::of(subscribe),
         };
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
@@ -409,7 +409,7 @@ impl Broker {
                 self.go_live(request, true);
             }
         } else {
-            let recoverable = subscription.extras.recoverable();
+            let recoverable = subscription.flags.recoverable();
             self.go_live(request, false);
             self.deliver_values(now, request, (answer.retained, answer.specs), 0, effects);
             if recoverable {
@@ -439,9 +439,9 @@ impl Broker {
         let Some(subscription) = record.and_then(|record| record.subscription(key)) else {
             return;
         };
-        let extras = subscription.extras;
+        let flags = subscription.flags;
         let tested = subscription.selector.is_some() || self.is_owned(session, key);
-        if tested || subscription.recovery.is_some() || extras.paced() {
+        if tested || subscription.recovery.is_some() || flags.is_throttled() {
             return;
         }
         if let [Listening { topic: Some(topic), waiting, place, .. }] =
@@ -450,7 +450,7 @@ impl Broker {
             // The ordinary one: one topic.
             let (topic, live, place) = (*topic, *waiting == 0, *place);
             let plain = Plain::new(topic, place);
-            if extras.bounded() {
+            if flags.has_credit() {
                 return if live {
                     self.make_credited(request, plain)
                 };
@@ -462,7 +462,7 @@ impl Broker {
             }
             return;
         }
-        if extras.bounded() {
+        if flags.has_credit() {
             return;
         }
         let live: Vec<(u16, Target, Option<Key>, usize)> = (0..)
@@ -472,7 +472,7 @@ impl Broker {
             .collect();
         for (target, listening, topic, place) in live {
             let request = SubscribeRequestId { session, key, target, epoch };
-            self.mark_plain(request, &listening, topic, place, extras);
+            self.mark_plain(request, &listening, topic, place, flags);
         }
     }
 
@@ -483,7 +483,7 @@ impl Broker {
         target: &Target,
         topic: Option<Key>,
         place: usize,
-        extras: Extras,
+        flags: SubscriberFlags,
     ) {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
@@ -498,7 +498,7 @@ impl Broker {
                     key: request.key,
                     target: request.target,
                     plain,
-                    extras,
+                    flags,
                 };
                 if self.patterns.remove(pattern, &entry(false)) {
                     self.patterns.insert(pattern, entry(true));
@@ -552,7 +552,7 @@ impl Broker {
                 break;
             }
         }
-        let interest = Interest { on: false, recorded: entry.extras.recoverable(), ask: None };
+        let interest = Interest { on: false, recorded: entry.flags.recoverable(), ask: None };
         for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
             let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
             self.send(home, mail, effects);

@@ -8,10 +8,10 @@ use tiderace_wire::{Run, Subscribe, SubscriptionKey, TopicSpec};
 
 use crate::history::TopicHistory;
 use crate::interest::fresh;
-use crate::listeners::Listeners;
 use crate::lock::Guard;
 use crate::retire::Retirement;
 use crate::series::Series;
+use crate::subscriber_list::SubscriberList;
 
 /// One subscription's entry in a topic's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,16 +22,16 @@ pub(crate) struct Subscriber {
     pub(crate) target: u16,
     /// No selector and nothing to wait for: deliveries need no look at the subscription.
     pub(crate) plain: bool,
-    pub(crate) extras: Extras,
+    pub(crate) flags: SubscriberFlags,
 }
 
 /// What a subscription wants beyond messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Extras(u8);
+pub(crate) struct SubscriberFlags(u8);
 
-impl Extras {
-    pub(crate) fn of(subscribe: &Subscribe) -> Extras {
-        Extras(
+impl SubscriberFlags {
+    pub(crate) fn of(subscribe: &Subscribe) -> SubscriberFlags {
+        SubscriberFlags(
             u8::from(subscribe.recoverable)
                 | u8::from(subscribe.deltas) << 1
                 | u8::from(subscribe.targets.len() > 1) << 2
@@ -41,12 +41,12 @@ impl Extras {
     }
 
     /// It gets only as much as it has credit for.
-    pub(crate) fn bounded(self) -> bool {
+    pub(crate) fn has_credit(self) -> bool {
         self.0 & 16 != 0
     }
 
     /// Updates of a topic come to it only so often.
-    pub(crate) fn paced(self) -> bool {
+    pub(crate) fn is_throttled(self) -> bool {
         self.0 & 8 != 0
     }
 
@@ -73,9 +73,9 @@ const _: () = assert!(size_of::<Subscriber>() <= 16, "every subscription has one
 pub(crate) struct Topic {
     pub(crate) path: Path,
     pub(crate) spec: Arc<TopicSpec>,
-    pub(crate) subscribers: Listeners,
+    pub(crate) subscribers: SubscriberList,
     /// Subscribers by pattern, found at generation `patterns_at` of the shard's patterns.
-    pub(crate) by_pattern: Listeners,
+    pub(crate) by_pattern: SubscriberList,
     pub(crate) patterns_at: u64,
     /// How many of the subscribers are recoverable.
     pub(crate) recoverable: u32,
@@ -280,8 +280,8 @@ impl Topic {
         Topic {
             path,
             spec,
-            subscribers: Listeners::None,
-            by_pattern: Listeners::None,
+            subscribers: SubscriberList::None,
+            by_pattern: SubscriberList::None,
             patterns_at: 0,
             recoverable: 0,
             deltas: 0,
@@ -311,14 +311,14 @@ impl Topic {
     pub(crate) fn wants_deltas(&self) -> bool {
         self.spec.deltas
             && (self.deltas > 0
-                || self.by_pattern.iter().any(|subscriber| subscriber.extras.deltas()))
+                || self.by_pattern.iter().any(|subscriber| subscriber.flags.deltas()))
     }
 
     /// Takes a subscriber in at the end of the list.
     pub(crate) fn list(&mut self, subscriber: Subscriber) {
         self.subscribers.push(subscriber);
-        self.recoverable += u32::from(subscriber.extras.recoverable());
-        self.deltas += u32::from(subscriber.extras.deltas());
+        self.recoverable += u32::from(subscriber.flags.recoverable());
+        self.deltas += u32::from(subscriber.flags.deltas());
     }
 
     /// The value that a subscriber begins with: for one that wants deltas the next run is a change of it.
@@ -331,9 +331,9 @@ impl Topic {
 
     /// Takes the subscriber out of that place; the one that is there now has moved.
     pub(crate) fn unlist(&mut self, place: usize) -> Option<Subscriber> {
-        if let Some(Subscriber { extras, .. }) = self.subscribers.swap_remove(place) {
-            self.recoverable -= u32::from(extras.recoverable());
-            self.deltas -= u32::from(extras.deltas());
+        if let Some(Subscriber { flags, .. }) = self.subscribers.swap_remove(place) {
+            self.recoverable -= u32::from(flags.recoverable());
+            self.deltas -= u32::from(flags.deltas());
         }
         self.subscribers.get(place).copied()
     }

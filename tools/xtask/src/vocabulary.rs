@@ -39,6 +39,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: BROKER, word: "gathering", now: "ScatterGather" },
     Replaced { folder: BROKER, word: "portion", now: "SnapshotPage" },
     Replaced { folder: BROKER, word: "asker", now: "SubscribeRequestId" },
+    Replaced { folder: BROKER, word: "extras", now: "SubscriberFlags" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

@@ -8,7 +8,7 @@ use crate::topic::Subscriber;
 
 /// Subscribers, each in its place.
 #[derive(Debug, Default)]
-pub(crate) enum Listeners {
+pub(crate) enum SubscriberList {
     #[default]
     None,
     One(Subscriber),
@@ -17,29 +17,29 @@ pub(crate) enum Listeners {
     Many(Box<Vec<Subscriber>>),
 }
 
-const _: () = assert!(size_of::<Listeners>() <= 16, "every topic has two");
+const _: () = assert!(size_of::<SubscriberList>() <= 16, "every topic has two");
 
-impl Listeners {
+impl SubscriberList {
     pub(crate) fn as_slice(&self) -> &[Subscriber] {
         match self {
-            Listeners::None => &[],
-            Listeners::One(one) => std::slice::from_ref(one),
-            Listeners::Many(many) => many,
+            SubscriberList::None => &[],
+            SubscriberList::One(one) => std::slice::from_ref(one),
+            SubscriberList::Many(many) => many,
         }
     }
 
     /// Asks memory for what says where they are.
     pub(crate) fn expect(&self) {
-        if let Listeners::Many(many) = self {
+        if let SubscriberList::Many(many) = self {
             prefetch(&**many);
         }
     }
 
     fn as_mut_slice(&mut self) -> &mut [Subscriber] {
         match self {
-            Listeners::None => &mut [],
-            Listeners::One(one) => std::slice::from_mut(one),
-            Listeners::Many(many) => many,
+            SubscriberList::None => &mut [],
+            SubscriberList::One(one) => std::slice::from_mut(one),
+            SubscriberList::Many(many) => many,
         }
     }
 
@@ -66,9 +66,11 @@ impl Listeners {
     /// Puts a subscriber in the last place.
     pub(crate) fn push(&mut self, subscriber: Subscriber) {
         match self {
-            Listeners::None => *self = Listeners::One(subscriber),
-            Listeners::One(one) => *self = Listeners::Many(Box::new(vec![*one, subscriber])),
-            Listeners::Many(many) => {
+            SubscriberList::None => *self = SubscriberList::One(subscriber),
+            SubscriberList::One(one) => {
+                *self = SubscriberList::Many(Box::new(vec![*one, subscriber]))
+            }
+            SubscriberList::Many(many) => {
                 if many.len() == many.capacity() {
                     // Not doubled: half of a million places would be idle.
                     many.reserve_exact((many.len() / 8).max(1));
@@ -81,13 +83,13 @@ impl Listeners {
     /// Takes the subscriber out of a place, which the last one takes.
     pub(crate) fn swap_remove(&mut self, place: usize) -> Option<Subscriber> {
         let removed = *self.get(place)?;
-        let Listeners::Many(many) = self else {
-            *self = Listeners::None;
+        let SubscriberList::Many(many) = self else {
+            *self = SubscriberList::None;
             return Some(removed);
         };
         many.swap_remove(place);
         if let [one] = ***many {
-            *self = Listeners::One(one);
+            *self = SubscriberList::One(one);
         } else if many.len() <= many.capacity() / 2 {
             many.shrink_to(many.len() + many.len() / 8);
         }
@@ -106,7 +108,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_list(ops in proptest::collection::vec(any::<(bool, u8)>(), 0..300)) {
-            let mut listeners = Listeners::default();
+            let mut listeners = SubscriberList::default();
             let mut model: Vec<Subscriber> = Vec::new();
             for ((push, at), number) in ops.into_iter().zip(0..) {
                 if push {
@@ -115,7 +117,7 @@ mod tests {
                         key: SubscriptionKey(number),
                         target: 0,
                         plain: number % 2 == 0,
-                        extras: Default::default(),
+                        flags: Default::default(),
                     };
                     listeners.push(one);
                     model.push(one);
@@ -126,7 +128,7 @@ mod tests {
                 }
                 prop_assert_eq!(listeners.as_slice(), &model[..]);
                 prop_assert_eq!(listeners.is_empty(), model.is_empty());
-                if let Listeners::Many(many) = &listeners {
+                if let SubscriberList::Many(many) = &listeners {
                     prop_assert!(many.len() > 1 && many.capacity() <= many.len() * 2 + 1);
                 }
             }
