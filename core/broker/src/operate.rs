@@ -12,9 +12,9 @@ use tiderace_wire::{Operation, OperationResult, Page, Reply, SessionEntry, Token
 use crate::Principal;
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
-use crate::faring::merge_sessions;
 use crate::fetch::merge_pages;
 use crate::price::{COMPILED, LISTED};
+use crate::session_stats::merge_sessions;
 use crate::work::Deferred;
 
 /// Who asks for an operation.

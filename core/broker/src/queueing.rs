@@ -184,7 +184,9 @@ impl Broker {
                 Effect::Deliver { session, key, segment } => {
                     self.send(session.shard, Mail::Deliver { session, key, segment }, effects);
                 }
-                Effect::DeadLetter { from, to, segment } => self.bury(&from, to, &segment, effects),
+                Effect::DeadLetter { from, to, segment } => {
+                    self.dead_letter(&from, to, &segment, effects)
+                }
                 Effect::Full { path, on: true } => {
                     self.full_queues.entry(path).or_default();
                 }
@@ -207,7 +209,13 @@ impl Broker {
     }
 
     /// Moves messages to a dead-letter queue, with the reason in their properties.
-    fn bury(&mut self, from: &Path, to: Option<Path>, segment: &Segment, effects: &mut Effects) {
+    fn dead_letter(
+        &mut self,
+        from: &Path,
+        to: Option<Path>,
+        segment: &Segment,
+        effects: &mut Effects,
+    ) {
         let Some(to) = to else {
             self.metrics.dropped_dead += u64::from(segment.len());
             return;

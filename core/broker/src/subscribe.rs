@@ -16,7 +16,7 @@ use crate::backlog::For;
 use crate::broker::Broker;
 use crate::credit::Credit;
 use crate::effects::{Answer, Ask, Effects, Interest, Mail, SubscribeRequestId};
-use crate::missing::widen;
+use crate::missing_topics::widen;
 use crate::places::{all, bit, key_of, members};
 use crate::session::{Listening, Subscription, Targets};
 use crate::subscriptions::{Entry, Plain};

@@ -40,6 +40,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: BROKER, word: "portion", now: "SnapshotPage" },
     Replaced { folder: BROKER, word: "asker", now: "SubscribeRequestId" },
     Replaced { folder: BROKER, word: "extras", now: "SubscriberFlags" },
+    Replaced { folder: BROKER, word: "faring", now: "session_stats" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.
