@@ -32,11 +32,11 @@ test("topics", "operations are said and answered as the vectors have it", async 
   }
   const update = client.operate({ do: "update", path: "fx/EUR-USD", merge: { bid: 1.09 }, if: { version: 7 } });
   equal((await peer.hears("OPERATE")).hex, vector(place, "operate by text alone"));
-  await peer.bytes(vector(place, "an outturn"));
+  await peer.bytes(vector(place, "an operation result"));
   equal(await update, { version: 8 });
   const page = client.operate<{ topics: unknown[] }>({ do: "fetch", selector: "*", values: true });
   await peer.hears("OPERATE");
-  await peer.bytes(vector(place, "an outturn with values"));
+  await peer.bytes(vector(place, "an operation result with values"));
   equal((await page).topics, [
     { path: "a", version: 3, bytes: 2, value: {} },
     { path: "b" },
