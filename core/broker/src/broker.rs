@@ -258,7 +258,7 @@ impl Broker {
                 self.consume(now, from, &consume, request, effects)
             }
             Mail::Deliver { session, key, segment } => {
-                self.deliver_segment(now, session, key, segment, effects);
+                self.deliver_segment(session, key, segment, effects);
             }
             Mail::Settle { session, key, ranges, settlement, confirm } => {
                 self.settle_at_home(now, session, key, &ranges, settlement, confirm, effects);

@@ -362,7 +362,6 @@ impl Broker {
     /// Puts messages of a queue into the consumer's backlog; its window bounds them.
     pub(crate) fn deliver_segment(
         &mut self,
-        now: Now,
         session: SessionId,
         key: SubscriptionKey,
         segment: Segment,
@@ -391,7 +390,6 @@ impl Broker {
         if segment.redeliveries > 0 {
             self.metrics.redelivered += u64::from(segment.len());
         }
-        let _ = now;
         let pending = Pending {
             key,
             from: segment.from,

@@ -15,11 +15,10 @@ use crate::backlog::{For, Pending, Source, Together};
 use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::Effects;
+use crate::exchange::Other;
 use crate::places::key_of;
 use crate::price::BACKLOG_LOOK;
-
-/// Entries of a backlog up to which looking through all of them each time costs less.
-const FEW: usize = 64;
+use crate::withdrawn_calls::FEW;
 
 impl Broker {
     /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
@@ -74,8 +73,7 @@ impl Broker {
             for what in std::iter::once(first).chain(rest.iter().filter_map(For::ended_by)) {
                 *ends.entry(what).or_default() += 1;
             }
-            self.ending =
-                Some(Box::new(Together { session: key_of(session), ends, taken: Map::default() }));
+            self.end_together(session, ends);
         }
     }
 
@@ -83,9 +81,24 @@ impl Broker {
     pub(crate) fn begin_ending_all(&mut self, session: SessionId, keys: &[SubscriptionKey]) {
         if self.waits_much(session) {
             let ends = keys.iter().map(|key| (For::Subscription(*key), 1)).collect();
-            self.ending =
-                Some(Box::new(Together { session: key_of(session), ends, taken: Map::default() }));
+            self.end_together(session, ends);
         }
+    }
+
+    /// Notes what ends in the present call, with the exchanges of the services among them.
+    fn end_together(&mut self, session: SessionId, mut ends: Map<For, u32>) {
+        let record = self.session(session);
+        let open = record.and_then(|record| record.rare.as_ref()?.exchanges.as_ref());
+        for key in open.into_iter().flat_map(|open| open.keys()) {
+            let Some(end) = self.exchanges.get(key) else { continue };
+            if let Other::Caller { subscription, .. } = end.other
+                && ends.contains_key(&For::Subscription(subscription))
+            {
+                ends.insert(For::Exchange(end.key), 1);
+            }
+        }
+        let session = key_of(session);
+        self.ending = Some(Box::new(Together { session, ends, taken: Map::default() }));
     }
 
     fn waits_much(&self, session: SessionId) -> bool {

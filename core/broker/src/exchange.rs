@@ -83,6 +83,8 @@ pub(crate) struct Exchanges {
     /// How many ends are callers'.
     callers: usize,
     next_number: u32,
+    /// Responders' ends of calls that are no longer wanted, and may not have been begun.
+    withdrawn: Vec<Key>,
     memory: Rc<Memory>,
 }
 
@@ -102,7 +104,7 @@ impl Exchanges {
     /// None yet.
     pub(crate) fn new(memory: Rc<Memory>) -> Exchanges {
         let (ends, deadlines) = (Slab::new(), BTreeSet::new());
-        Exchanges { ends, deadlines, callers: 0, next_number: 0, memory }
+        Exchanges { ends, deadlines, callers: 0, next_number: 0, withdrawn: Vec::new(), memory }
     }
 
     pub(crate) fn insert(&mut self, end: End) -> Key {
@@ -158,6 +160,19 @@ impl Exchanges {
             self.deadlines.insert((end.due, key));
         }
         None
+    }
+
+    /// A call is no longer wanted: it is looked for with others of the turn.
+    pub(crate) fn withdraw(&mut self, key: Key) {
+        self.withdrawn.push(key);
+    }
+
+    pub(crate) fn has_withdrawn(&self) -> bool {
+        !self.withdrawn.is_empty()
+    }
+
+    pub(crate) fn take_withdrawn(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.withdrawn)
     }
 
     /// A number for a responder's end that no other on this shard is likely to have had lately.

@@ -24,6 +24,7 @@ use crate::effects::Effects;
 use crate::exchange::{Open, Other, Said};
 use crate::places::key_of;
 use crate::serving::ServiceMail;
+use crate::withdrawn_calls::FEW;
 
 /// Who is told that an exchange is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -201,33 +202,44 @@ impl Broker {
         let session = self.id_of(at);
         let backlog = self.sessions.get(at).and_then(|record| record.backlog.as_ref());
         let waits = backlog.is_some_and(|backlog| backlog.exchange_bytes() > 0);
+        let may_withdraw = waits && exchange.side == Side::Responder && withdraws(code);
+        if may_withdraw && !at_once && backlog.is_some_and(|backlog| backlog.entries() > FEW) {
+            return self.exchanges.withdraw(key);
+        }
         let begins = |pending: &Pending| {
             pending.exchange().is_some_and(|known| known.first && known.key == exchange)
         };
-        let withdrawn = waits
-            && exchange.side == Side::Responder
-            && withdraws(code)
-            && backlog.is_some_and(|backlog| backlog.iter().any(begins));
-        if at_once || withdrawn {
-            // What is no longer wanted is not begun, and what has not begun need not end.
-            if self.forget_messages(session, exchange, effects) {
-                return self.forget_end(key);
-            }
-        } else if waits {
-            let run = message(&end.service, now, self.shard, end.said, b"", b"");
-            let pending = Pending {
-                key: NO_SUBSCRIPTION,
-                run: Rc::new(SharedRun::new(run)),
-                from: 0,
-                to: 0,
-                redeliveries: exchange.number,
-                reached: 0,
-                is_past: false,
-                source: Source::ExchangeEnd(exchange.side),
-            };
-            return self.push(at, pending, None, Priority::Default, effects);
+        let withdrawn = may_withdraw && backlog.is_some_and(|backlog| backlog.iter().any(begins));
+        if !at_once && !withdrawn {
+            return self.end_behind_what_waits(now, key, effects);
+        }
+        // What is no longer wanted is not begun, and what has not begun need not end.
+        if self.forget_messages(session, exchange, effects) {
+            return self.forget_end(key);
         }
         self.reply_end(key, effects);
+    }
+
+    /// Tells a session of an end behind what waits for it of exchanges.
+    pub(crate) fn end_behind_what_waits(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        let Some(end) = self.exchanges.get(key) else { return };
+        let at = end.session;
+        let backlog = self.sessions.get(at).and_then(|record| record.backlog.as_ref());
+        if backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
+            return self.reply_end(key, effects);
+        }
+        let run = message(&end.service, now, self.shard, end.said, b"", b"");
+        let pending = Pending {
+            key: NO_SUBSCRIPTION,
+            run: Rc::new(SharedRun::new(run)),
+            from: 0,
+            to: 0,
+            redeliveries: end.key.number,
+            reached: 0,
+            is_past: false,
+            source: Source::ExchangeEnd(end.key.side),
+        };
+        self.push(at, pending, None, Priority::Default, effects);
     }
 
     /// A session takes the end of an exchange out of its backlog.
@@ -255,7 +267,7 @@ impl Broker {
         }
     }
 
-    fn forget_end(&mut self, key: Key) {
+    pub(crate) fn forget_end(&mut self, key: Key) {
         self.detach(key, 0);
         self.exchanges.remove(key);
     }

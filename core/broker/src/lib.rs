@@ -88,6 +88,7 @@ mod views;
 mod waiters;
 mod will;
 mod windows;
+mod withdrawn_calls;
 mod work;
 
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};

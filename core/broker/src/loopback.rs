@@ -5,8 +5,9 @@
 //! the room that called it, and what a call does cannot change under its hands. What is on the way of
 //! every message is handed on directly if nothing waits in the list: publications to a home on the
 //! session's own shard, and messages of a home for subscribers and consumers on its own shard.
-//! Invariants: the order is that of the list, whichever way a message takes; between two calls of the
-//! broker the list is empty.
+//! Confirmations and refusals for a session of the shard are no messages to a room: they become replies at
+//! once. Invariants: the order is that of the list, whichever way a message takes; between two calls of
+//! the broker the list is empty.
 
 use tiderace_base::{Now, ShardId};
 

@@ -304,6 +304,7 @@ impl Broker {
             || self.is_selecting()
             || self.is_changing_presence()
             || self.has_topics_to_list()
+            || self.exchanges.has_withdrawn()
     }
 
     /// Does a slice of it; to be called once per turn while there is some.
@@ -317,6 +318,7 @@ impl Broker {
         self.select_more(now, effects);
         self.change_more(now, effects);
         self.list_more_topics(now, effects);
+        self.end_withdrawn(now, effects);
         self.end_call(now, effects);
     }
 }

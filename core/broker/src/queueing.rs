@@ -34,7 +34,7 @@ impl Broker {
         let before = (self.queues.attached_total(), self.queues.asked_total());
         self.queues.publish(now, run, |path| options.queue(path), &mut out);
         self.charge_consumers(now, before);
-        self.apply(now, out, effects);
+        self.apply(out, effects);
         if self.queues.is_full(&path) {
             let told = self.full_queues.entry(path.clone()).or_default();
             if *told & bit(from) == 0 {
@@ -73,7 +73,7 @@ impl Broker {
         let mut out = Vec::new();
         let options = self.options.clone();
         self.queues.consume(now, consume, |path| options.queue(path), &mut out);
-        self.apply(now, out, effects);
+        self.apply(out, effects);
     }
 
     /// A session settles messages: on to their home.
@@ -101,7 +101,7 @@ impl Broker {
     ) {
         let mut out = Vec::new();
         self.queues.settle(now, session, key, ranges, settlement, &mut out);
-        self.apply(now, out, effects);
+        self.apply(out, effects);
         if let Some(confirm) = confirm {
             self.confirm_anywhere(session, confirm, effects);
         }
@@ -117,7 +117,7 @@ impl Broker {
     ) {
         let mut out = Vec::new();
         self.queues.credit(now, session, key, messages, &mut out);
-        self.apply(now, out, effects);
+        self.apply(out, effects);
     }
 
     /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
@@ -153,7 +153,7 @@ impl Broker {
     ) {
         let mut out = Vec::new();
         self.queues.leave(now, session, key, end, &mut out);
-        self.apply(now, out, effects);
+        self.apply(out, effects);
         self.serve_no_more(session, key, effects);
         if let Some(confirm) = confirm {
             self.confirm_anywhere(session, confirm, effects);
@@ -165,21 +165,21 @@ impl Broker {
         if self.queues.has_work() {
             let mut out = Vec::new();
             self.queues.work(now, &mut out);
-            self.apply(now, out, effects);
+            self.apply(out, effects);
         }
     }
 
     pub(crate) fn queue_tick(&mut self, now: Now, effects: &mut Effects) {
         let mut out = Vec::new();
         self.queues.tick(now, &mut out);
-        self.apply(now, out, effects);
+        self.apply(out, effects);
     }
 
-    fn apply(&mut self, now: Now, out: Vec<Effect>, effects: &mut Effects) {
+    fn apply(&mut self, out: Vec<Effect>, effects: &mut Effects) {
         for effect in out {
             match effect {
                 Effect::Deliver { session, key, segment } if self.is_direct(session.shard) => {
-                    self.deliver_segment(now, session, key, segment, effects);
+                    self.deliver_segment(session, key, segment, effects);
                 }
                 Effect::Deliver { session, key, segment } => {
                     self.send(session.shard, Mail::Deliver { session, key, segment }, effects);
@@ -205,7 +205,7 @@ impl Broker {
     pub(crate) fn discard_queue(&mut self, path: &Path, effects: &mut Effects) {
         let mut out = Vec::new();
         self.queues.discard(path, &mut out);
-        self.apply(Now::default(), out, effects);
+        self.apply(out, effects);
     }
 
     /// Moves messages to a dead-letter queue, with the reason in their properties.

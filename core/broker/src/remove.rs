@@ -1,6 +1,6 @@
 //! Removing topics by selector, at each home.
 //!
-//! SubscriberList of a removed topic get a last message that says so; a topic that nobody listens to is
+//! Subscribers of a removed topic get a last message that says so; a topic that nobody listens to is
 //! forgotten at once. Many topics are removed in slices, so that nothing else waits long. Invariant:
 //! the answer comes when all are gone.
 

@@ -257,7 +257,8 @@ impl Broker {
         match what {
             Deferred::Operation(asked) => self.answer_operation(&asked.0, Err(close), effects),
             Deferred::Publication(it) => {
-                self.refuse_run(Some(it.origin), it.confirm, None, &close, effects);
+                let blame = it.confirm.map(|confirm| confirm.from);
+                self.refuse_run(Some(it.origin), it.confirm, blame, &close, effects);
             }
         }
     }

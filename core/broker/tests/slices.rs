@@ -180,6 +180,72 @@ fn exchanges_that_are_ended_together_look_through_a_backlog_once() {
     world.end();
 }
 
+/// A responder that does not read, and a caller with many open calls that is lost.
+#[test]
+fn calls_that_are_withdrawn_together_look_through_a_backlog_a_few_times() {
+    for shards in [1, 2] {
+        let mut world = world(shards);
+        let (mal, bob, ann) =
+            (world.connect(0, "mal"), world.connect(0, "bob"), world.connect(shards - 1, "ann"));
+        world.subscribe(ann, 0, Wish { window: Some(10_000), ..Wish::to("service:s") });
+        world.settle_mail();
+        for number in 0..3_000 {
+            world.call(mal, number, "s", "x", true);
+        }
+        world.call(bob, 0, "s", "wanted", true);
+        world.settle_mail();
+        let before = metrics(&world).work;
+        world.close(mal);
+        world.settle_mail();
+        let spent = metrics(&world).work - before;
+        assert!(spent < 10 * 3_000 * 4, "3000 withdrawals cost {spent} units");
+        world.quiesce();
+        let heard: Vec<&str> =
+            world.clients[ann].heard.iter().map(|heard| heard.body.as_str()).collect();
+        assert_eq!(heard, ["wanted"], "what is not wanted any more is not begun");
+        assert!(world.clients[ann].ended.is_empty(), "and need not end");
+        world.close(ann);
+        world.end();
+    }
+}
+
+/// What has been begun ends although its caller was lost with others.
+#[test]
+fn a_call_that_was_taken_before_it_was_withdrawn_ends() {
+    let mut world = world(1);
+    let (mal, ann) = (world.connect(0, "mal"), world.connect(0, "ann"));
+    world.subscribe(ann, 0, Wish { window: Some(10_000), ..Wish::to("service:s") });
+    world.settle_mail();
+    world.call(mal, 0, "s", "first", true);
+    world.drain(ann);
+    (1..200).for_each(|number| world.call(mal, number, "s", "x", true));
+    world.settle_mail();
+    world.close(mal);
+    world.quiesce();
+    assert_eq!(world.clients[ann].heard.len(), 1);
+    assert_eq!(world.clients[ann].ended.len(), 1, "the one that was begun");
+    world.end();
+}
+
+#[test]
+fn a_service_that_ends_looks_through_what_waits_for_it_once() {
+    let mut world = world(1);
+    let (mal, ann) = (world.connect(0, "mal"), world.connect(0, "ann"));
+    world.subscribe(ann, 0, Wish { window: Some(10_000), ..Wish::to("service:s") });
+    world.settle_mail();
+    for number in 0..3_000 {
+        world.call(mal, number, "s", "x", true);
+    }
+    world.settle_mail();
+    let before = metrics(&world).work;
+    world.command(ann, unsubscribe(0));
+    let spent = metrics(&world).work - before;
+    assert!(spent < 10 * 3_000 * 4, "a service that ends cost {spent} units");
+    world.quiesce();
+    assert_eq!(world.clients[mal].ended.len(), 3_000, "each caller is told");
+    world.end();
+}
+
 #[test]
 fn subscriptions_that_end_together_look_through_waiting_snapshots_a_few_times() {
     let options = BrokerOptions { backlog_bytes_high: 64 << 10, ..BrokerOptions::default() };

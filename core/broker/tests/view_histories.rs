@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{Outgoing, for_seeds};
+use crate::support::{Outgoing, destination, for_seeds};
 use crate::viewing::Node;
 use tiderace_base::Span;
 use tiderace_topics::Path;
-use tiderace_wire::{Command, Flags, Operation};
+use tiderace_wire::{Command, Commands, Flags, Meta, Operation};
 
 /// Whatever the order of publishing, clearing, putting and removing views, the end is what the views
 /// make of what is there.
@@ -74,4 +74,28 @@ fn any_order_ends_with_what_the_views_say() {
         }
         assert_eq!(found, fresh.topics(), "views {put:?}");
     });
+}
+
+/// A view begins to look up a topic in the call in which the topic goes.
+#[test]
+fn a_topic_that_goes_while_it_is_inserted_is_inserted_no_more() {
+    for shards in [1, 3] {
+        let mut node = Node::new(1, shards);
+        node.put("sum", "map a/* to sum");
+        node.put("out", "map b/* to out/<path(1)> insert sum at /sum");
+        node.set("a/1", "1");
+        node.rest();
+        let mut commands = Commands::new();
+        commands.begin_turn(node.world.now.time);
+        commands.message(&destination("topic:b/1"));
+        commands.publish(b"{}", Meta { flags: Flags::RETAIN, expires_ms: None }, None);
+        let name = Path::parse("sum").unwrap();
+        let operation = Box::new(Operation::View { name, text: None });
+        let token = node.world.token(node.client);
+        commands.push(Command::Operate { token, operation });
+        node.world.commands(node.client, &mut commands);
+        node.rest();
+        assert_eq!(node.value("sum"), None);
+        assert_eq!(node.value("out/1").unwrap(), "{}", "on {shards} shards");
+    }
 }

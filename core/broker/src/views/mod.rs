@@ -442,7 +442,7 @@ impl Broker {
                 (Some(rest).filter(|_| bucket + 1 < BUCKETS), work)
             }
             Job::Forget { rank, mut made } => {
-                let work = self.forget_made(rank, made.pop(), effects);
+                let work = self.forget_made(now, rank, made.pop(), effects);
                 let rest = if made.is_empty() { None } else { Some(Job::Forget { rank, made }) };
                 (rest, work)
             }

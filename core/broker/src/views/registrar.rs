@@ -49,7 +49,7 @@ impl Broker {
                 Err(Close::new(CloseCode::ViewUnknown, reason))
             }
             (None, Some(rank)) => {
-                self.announce_view(now, |_| ViewMail::Remove { rank, version }, effects);
+                self.announce_view(now, || ViewMail::Remove { rank, version }, effects);
                 if let Some(number) = kept {
                     self.append_view(number);
                 }
@@ -65,7 +65,7 @@ impl Broker {
                 let rank = known.unwrap_or(self.views.next_rank);
                 self.views.next_rank = self.views.next_rank.max(rank + 1);
                 let put = |view| ViewMail::Put { name: name.clone(), view, rank, version };
-                self.announce_view(now, |()| put(view.clone()), effects);
+                self.announce_view(now, || put(view.clone()), effects);
                 self.keep_view(name, rank, kept);
                 self.show_view(now, name, Some(rank), effects);
                 Ok(OperationResult::Done)
@@ -129,13 +129,13 @@ impl Broker {
     }
 
     /// Tells every shard, this one included.
-    fn announce_view(&mut self, now: Now, mail: impl Fn(()) -> ViewMail, effects: &mut Effects) {
+    fn announce_view(&mut self, now: Now, mail: impl Fn() -> ViewMail, effects: &mut Effects) {
         for shard in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
             if shard == self.shard {
                 // What is kept and shown of the view is what it is then.
-                self.view_mail(now, shard, mail(()), effects);
+                self.view_mail(now, shard, mail(), effects);
             } else {
-                self.send(shard, mail(()), effects);
+                self.send(shard, mail(), effects);
             }
         }
     }

@@ -185,6 +185,7 @@ impl Broker {
     /// Forgets what a view that is gone has made of some topics.
     pub(super) fn forget_made(
         &mut self,
+        now: Now,
         rank: u32,
         made: Option<Map<Key, Made>>,
         effects: &mut Effects,
@@ -193,7 +194,7 @@ impl Broker {
         let work = LOOK_WORK + u32::try_from(made.len()).unwrap_or(u32::MAX);
         for (key, made) in made {
             for path in &made.watched {
-                self.end_watch(rank, key, path, effects);
+                self.end_watch(now, rank, key, path, effects);
             }
         }
         work
@@ -245,7 +246,7 @@ impl Broker {
             self.view_problem(rank, format!("{path}: {count} outputs would have no valid path"));
         }
         let watched = evaluation.looked_up.clone();
-        self.watch_all(rank, key, &watched, effects);
+        self.watch_all(now, rank, key, &watched, effects);
         if unknown {
             // The value of another topic is under way; then this is evaluated again.
             self.note_watched(rank, key, watched);

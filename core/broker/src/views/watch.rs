@@ -53,17 +53,24 @@ impl Broker {
     }
 
     /// What is looked up for a topic from now on.
-    pub(super) fn watch_all(&mut self, rank: u32, key: Key, paths: &[Path], effects: &mut Effects) {
+    pub(super) fn watch_all(
+        &mut self,
+        now: Now,
+        rank: u32,
+        key: Key,
+        paths: &[Path],
+        effects: &mut Effects,
+    ) {
         let before = self.watched_by(rank, key).to_vec();
         for path in paths.iter().filter(|path| before.binary_search(path).is_err()) {
-            self.begin_watch(rank, key, path, effects);
+            self.begin_watch(now, rank, key, path, effects);
         }
         for path in before.iter().filter(|path| paths.binary_search(path).is_err()) {
-            self.end_watch(rank, key, path, effects);
+            self.end_watch(now, rank, key, path, effects);
         }
     }
 
-    fn begin_watch(&mut self, rank: u32, key: Key, path: &Path, effects: &mut Effects) {
+    fn begin_watch(&mut self, now: Now, rank: u32, key: Key, path: &Path, effects: &mut Effects) {
         if let Some(watch) = self.views.watches.get_mut(path) {
             watch.users.insert((rank, key));
             return;
@@ -73,21 +80,36 @@ impl Broker {
         let users = BTreeSet::from([(rank, key)]);
         let watch = Watch { known, users, ..Watch::default() };
         self.views.watches.insert(path.clone(), watch);
-        let mail = ViewMail::Watch { path: path.clone(), on: true };
-        self.send(home, mail, effects);
+        self.tell_home(now, path, true, effects);
     }
 
     /// Something is looked up for a topic no longer; the last one ends the watch.
-    pub(super) fn end_watch(&mut self, rank: u32, key: Key, path: &Path, effects: &mut Effects) {
+    pub(super) fn end_watch(
+        &mut self,
+        now: Now,
+        rank: u32,
+        key: Key,
+        path: &Path,
+        effects: &mut Effects,
+    ) {
         let Some(watch) = self.views.watches.get_mut(path) else { return };
         watch.users.remove(&(rank, key));
         if !watch.users.is_empty() {
             return;
         }
         self.views.watches.remove(path);
-        let mail = ViewMail::Watch { path: path.clone(), on: false };
+        self.tell_home(now, path, false, effects);
+    }
+
+    /// Tells a topic's home whether it is watched here. The home on this shard knows it at once, since
+    /// its value is looked up at once: a change that came before it knew would be told to nobody.
+    fn tell_home(&mut self, now: Now, path: &Path, on: bool, effects: &mut Effects) {
         let home = self.home(path);
-        self.send(home, mail, effects);
+        if home == self.shard {
+            self.watch_at_home(now, home, path, on, effects);
+        } else {
+            self.send(home, ViewMail::Watch { path: path.clone(), on }, effects);
+        }
     }
 
     /// At a topic's home.
