@@ -72,14 +72,15 @@ impl Known {
 /// All subscriptions of a session.
 #[derive(Debug)]
 pub(super) enum Subscriptions {
-    /// As long as their numbers are low: most sessions have one, and there may be millions of these.
-    Few(Vec<Option<Known>>),
-    Many(Box<Numbered<Known>>),
+    /// As long as most numbers up to the highest are in use, as with clients that count: one step from a
+    /// delivery to what is known. Most sessions have one, and there may be millions of these.
+    List(Vec<Option<Known>>),
+    Spread(Box<Numbered<Known>>),
 }
 
 impl Default for Subscriptions {
     fn default() -> Subscriptions {
-        Subscriptions::Few(Vec::new())
+        Subscriptions::List(Vec::new())
     }
 }
 
@@ -89,16 +90,16 @@ impl Subscriptions {
     #[inline]
     fn known(&self, key: u32) -> Option<&Known> {
         match self {
-            Subscriptions::Few(list) => list.get(key as usize)?.as_ref(),
-            Subscriptions::Many(all) => all.get(key),
+            Subscriptions::List(list) => list.get(key as usize)?.as_ref(),
+            Subscriptions::Spread(all) => all.get(key),
         }
     }
 
     #[inline]
     fn known_mut(&mut self, key: u32) -> Option<&mut Known> {
         match self {
-            Subscriptions::Few(list) => list.get_mut(key as usize)?.as_mut(),
-            Subscriptions::Many(all) => all.get_mut(key),
+            Subscriptions::List(list) => list.get_mut(key as usize)?.as_mut(),
+            Subscriptions::Spread(all) => all.get_mut(key),
         }
     }
 
@@ -127,7 +128,7 @@ impl Subscriptions {
     pub(super) fn begin(&mut self, key: u32, mark: Mark) {
         let (place, known) = (key as usize, Known::new(mark, 0));
         match self {
-            Subscriptions::Few(list) if place < FEW => {
+            Subscriptions::List(list) if may_list(list, list.capacity(), place) => {
                 if list.is_empty() {
                     list.reserve_exact(place + 1);
                 }
@@ -138,7 +139,7 @@ impl Subscriptions {
                     *slot = Some(known);
                 }
             }
-            Subscriptions::Few(list) => {
+            Subscriptions::List(list) => {
                 let mut all = Numbered::default();
                 for (before, number) in list.iter().zip(0..) {
                     if let Some(before) = before {
@@ -146,23 +147,23 @@ impl Subscriptions {
                     }
                 }
                 all.insert(key, known);
-                *self = Subscriptions::Many(Box::new(all));
+                *self = Subscriptions::Spread(Box::new(all));
             }
-            Subscriptions::Many(all) => all.insert(key, known),
+            Subscriptions::Spread(all) => all.insert(key, known),
         }
     }
 
     /// Frees a number.
     pub(super) fn end(&mut self, key: u32) {
         let is_empty = match self {
-            Subscriptions::Few(list) => {
+            Subscriptions::List(list) => {
                 if let Some(slot) = list.get_mut(key as usize) {
                     *slot = None;
                 }
                 while list.pop_if(|last| last.is_none()).is_some() {}
                 list.is_empty()
             }
-            Subscriptions::Many(all) => {
+            Subscriptions::Spread(all) => {
                 all.remove(key);
                 all.is_empty()
             }
@@ -173,8 +174,15 @@ impl Subscriptions {
     }
 }
 
-/// Numbers below this are few.
-const FEW: usize = 64;
+/// Numbers below this are always places in a list.
+const LOW: usize = 64;
+
+/// Whether a number may be a place in the list: it is the next, and when the list has to move for it, a
+/// quarter of its places is in use. So the list is not much longer than the most entries it ever had.
+fn may_list(list: &[Option<Known>], capacity: usize, place: usize) -> bool {
+    let has_room = || list.len() < capacity || list.iter().flatten().count() * 4 >= list.len();
+    place < LOW.max(list.len()) || place == list.len() && has_room()
+}
 
 /// A SUBSCRIBE that has not been answered.
 #[derive(Clone, Copy, Debug)]
@@ -264,7 +272,22 @@ mod tests {
         all.end(9);
         all.end(3);
         assert!(all.get(3).is_none());
-        assert!(matches!(all, Subscriptions::Few(list) if list.capacity() == 0));
+        assert!(matches!(all, Subscriptions::List(list) if list.capacity() == 0));
+    }
+
+    #[test]
+    fn numbers_that_count_up_stay_in_the_list_as_long_as_they_are_in_use() {
+        let mut all = Subscriptions::default();
+        (0..10_000).for_each(|key| all.begin(key, Mark::DELTAS));
+        assert!(matches!(&all, Subscriptions::List(list) if list.len() == 10_000));
+        // One after the other, and one at a time.
+        let mut all = Subscriptions::default();
+        for key in 0..10_000 {
+            all.begin(key + 1, Mark::DELTAS);
+            all.end(key);
+        }
+        assert!(matches!(&all, Subscriptions::Spread(all) if all.len() == 1));
+        assert!(all.get(10_000).is_some() && all.get(9_999).is_none());
     }
 
     #[test]
@@ -277,12 +300,12 @@ mod tests {
         all.announce(9_000_000);
         assert!(all.get(9_000_000).is_some_and(|mark| mark.has(Mark::ANNOUNCED)));
         assert_eq!((all.send(1, sent(8)), all.get(64)), (sent(7), None));
-        assert!(matches!(&all, Subscriptions::Many(all) if all.len() == 2));
+        assert!(matches!(&all, Subscriptions::Spread(all) if all.len() == 2));
         all.end(1);
         all.end(2);
         assert!(all.get(1).is_none() && all.get(9_000_000).is_some());
         all.end(9_000_000);
-        assert!(matches!(all, Subscriptions::Few(list) if list.capacity() == 0));
+        assert!(matches!(all, Subscriptions::List(list) if list.capacity() == 0));
     }
 
     #[test]
