@@ -85,7 +85,7 @@ impl Broker {
 
     /// The session listens to less: publishers go on, and those it still hears are held back again
     /// by their next message if need be.
-    pub(crate) fn relent(&mut self, session: Key, effects: &mut Effects) {
+    pub(crate) fn release_backpressure(&mut self, session: Key, effects: &mut Effects) {
         let slow = self.sessions.get_mut(session).and_then(|record| record.slow_mut());
         let topics = slow.map(|slow| std::mem::take(&mut slow.topics)).unwrap_or_default();
         self.release(topics, effects);

@@ -109,7 +109,7 @@ impl Broker {
         let topic = self.find_topic(&destination.path).and_then(|key| self.topics.get(key));
         let spec = topic.map_or_else(|| self.options.topic(&destination.path), |it| &it.spec);
         let many = topic.is_some_and(|it| it.listeners() > FREE_DELIVERIES);
-        // Whoever wants notices is told of each new topic.
+        // Subscriptions that want notices are told of each new topic.
         let told = topic.is_none() && !self.notices.shards.is_empty();
         let dear = spec.schema.is_some() || many || told;
         self.work.left(now) == 0 && destination.kind == Kind::Topic && dear

@@ -218,7 +218,7 @@ impl Broker {
         if after == 0 || after < self.options.backlog_bytes_low {
             self.relax(key_of(session), effects);
         } else {
-            self.relent(key_of(session), effects);
+            self.release_backpressure(key_of(session), effects);
         }
     }
 

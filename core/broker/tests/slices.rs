@@ -146,15 +146,19 @@ fn the_end_of_a_session_looks_through_its_backlog_once() {
     }
 }
 
-#[test]
-fn exchanges_that_are_ended_together_look_through_a_backlog_once() {
+/// One shard on which `mal` has called a service that `ann` serves, so many times.
+fn world_with_calls(calls: u32) -> (World, usize, usize) {
     let mut world = world(1);
     let (mal, ann) = (world.connect(0, "mal"), world.connect(0, "ann"));
-    world.subscribe(ann, 0, Wish { window: Some(1_000), ..Wish::to("service:s") });
+    world.subscribe(ann, 0, Wish { window: Some(10_000), ..Wish::to("service:s") });
     world.settle_mail();
-    for number in 0..500 {
-        world.call(mal, number, "s", "x", true);
-    }
+    (0..calls).for_each(|number| world.call(mal, number, "s", "x", true));
+    (world, mal, ann)
+}
+
+#[test]
+fn exchanges_that_are_ended_together_look_through_a_backlog_once() {
+    let (mut world, mal, ann) = world_with_calls(500);
     world.drain(ann);
     let open: Vec<ExchangeKey> =
         world.clients[ann].heard.iter().map(|heard| heard.exchange.key).collect();
@@ -229,13 +233,7 @@ fn a_call_that_was_taken_before_it_was_withdrawn_ends() {
 
 #[test]
 fn a_service_that_ends_looks_through_what_waits_for_it_once() {
-    let mut world = world(1);
-    let (mal, ann) = (world.connect(0, "mal"), world.connect(0, "ann"));
-    world.subscribe(ann, 0, Wish { window: Some(10_000), ..Wish::to("service:s") });
-    world.settle_mail();
-    for number in 0..3_000 {
-        world.call(mal, number, "s", "x", true);
-    }
+    let (mut world, mal, ann) = world_with_calls(3_000);
     world.settle_mail();
     let before = metrics(&world).work;
     world.command(ann, unsubscribe(0));

@@ -38,11 +38,11 @@ pub(crate) fn refusal(close: &Close) -> Response {
     let mut body = String::from("{\"code\":\"");
     body.push_str(close.code.slug());
     body.push_str("\",\"message\":\"");
-    for letter in close.reason.chars() {
-        match letter {
-            '"' | '\\' => body.extend(['\\', letter]),
-            letter if letter.is_control() => body.push(' '),
-            letter => body.push(letter),
+    for character in close.reason.chars() {
+        match character {
+            '"' | '\\' => body.extend(['\\', character]),
+            character if character.is_control() => body.push(' '),
+            character => body.push(character),
         }
     }
     body.push_str("\"}\n");

@@ -13,12 +13,12 @@ use tiderace_broker::Mail;
 
 use crate::client_session_ids::ClientSessionIdMail;
 use crate::connection::Connection;
-use crate::h2::letters::{RemoteStreamId, RemoteStreamMessage};
+use crate::h2::messages::{RemoteStreamId, RemoteStreamMessage};
 use crate::tls_sessions::Secured;
 use crate::waker::Waker;
 
 /// What one shard sends another.
-pub(crate) enum Letter<S> {
+pub(crate) enum ShardMessage<S> {
     /// From broker to broker.
     Broker(Mail),
     /// A connection moves in that a stream of HTTP/2 of the sender's carries.
@@ -31,11 +31,11 @@ pub(crate) enum Letter<S> {
     ClientSessionId(Box<ClientSessionIdMail>),
 }
 
-impl<S> Letter<S> {
+impl<S> ShardMessage<S> {
     /// What it tells the broker, if it is for it.
     pub(crate) fn mail(&self) -> Option<&Mail> {
         match self {
-            Letter::Broker(mail) => Some(mail),
+            ShardMessage::Broker(mail) => Some(mail),
             _ => None,
         }
     }
@@ -43,25 +43,27 @@ impl<S> Letter<S> {
     /// What it counts for, in bytes; the same for its sender and its receiver.
     pub(crate) fn weight(&self) -> usize {
         let bytes = match self {
-            Letter::Broker(Mail::Publish { run, .. }) => run.bytes(),
-            Letter::Broker(Mail::Fanout { run, .. }) => run.bytes(),
-            Letter::Broker(Mail::Operate { operation, .. }) => operation.bytes(),
-            Letter::Broker(Mail::Operated { result: Ok(result), .. }) => result.bytes(),
-            Letter::Broker(Mail::Service(mail)) => mail.bytes(),
-            Letter::Broker(Mail::View(mail)) => mail.bytes(),
-            Letter::Broker(Mail::Server(mail)) => mail.bytes(),
-            Letter::Broker(Mail::SubscribeAck { answer, .. }) => answer.bytes(),
-            Letter::Broker(Mail::SnapshotPage { page, .. }) => page.bytes(),
-            Letter::RemoteStream(letter) => letter.bytes(),
+            ShardMessage::Broker(Mail::Publish { run, .. }) => run.bytes(),
+            ShardMessage::Broker(Mail::Fanout { run, .. }) => run.bytes(),
+            ShardMessage::Broker(Mail::Operate { operation, .. }) => operation.bytes(),
+            ShardMessage::Broker(Mail::Operated { result: Ok(result), .. }) => result.bytes(),
+            ShardMessage::Broker(Mail::Service(mail)) => mail.bytes(),
+            ShardMessage::Broker(Mail::View(mail)) => mail.bytes(),
+            ShardMessage::Broker(Mail::Server(mail)) => mail.bytes(),
+            ShardMessage::Broker(Mail::SubscribeAck { answer, .. }) => answer.bytes(),
+            ShardMessage::Broker(Mail::SnapshotPage { page, .. }) => page.bytes(),
+            ShardMessage::RemoteStream(message) => message.bytes(),
             // Messages of queues are bounded by the windows of their consumers.
-            Letter::Broker(_) | Letter::Connection(..) | Letter::RemoteRecord(..) => 0,
-            Letter::ClientSessionId(mail) => mail.bytes(),
+            ShardMessage::Broker(_)
+            | ShardMessage::Connection(..)
+            | ShardMessage::RemoteRecord(..) => 0,
+            ShardMessage::ClientSessionId(mail) => mail.bytes(),
         };
-        bytes + LETTER_BYTES
+        bytes + MESSAGE_BYTES
     }
 }
 
-type Batch<S> = Vec<Letter<S>>;
+type Batch<S> = Vec<ShardMessage<S>>;
 
 /// One shard's rings, to and from every other.
 pub(crate) struct Post<S> {
@@ -74,7 +76,7 @@ pub(crate) struct Post<S> {
     uncounted: Vec<usize>,
     /// Whether any batch of `unsent` is not empty.
     pending: bool,
-    /// Bytes of letters that were under way when the turn began and that were sent since.
+    /// Bytes of messages that were under way when the turn began and that were sent since.
     bytes: usize,
 }
 
@@ -113,15 +115,15 @@ impl<S> Post<S> {
         self.wakers.get(self.me.index())
     }
 
-    /// Keeps a letter for the next [`Post::flush`].
-    pub(crate) fn send(&mut self, to: ShardId, letter: Letter<S>) {
+    /// Keeps a message for the next [`Post::flush`].
+    pub(crate) fn send(&mut self, to: ShardId, message: ShardMessage<S>) {
         if let Some(batch) = self.unsent.get_mut(to.index())
             && let Some(uncounted) = self.uncounted.get_mut(to.index())
         {
-            let weight = letter.weight();
+            let weight = message.weight();
             *uncounted += weight;
             self.bytes += weight;
-            batch.push(letter);
+            batch.push(message);
             self.pending = true;
         }
     }
@@ -132,7 +134,7 @@ impl<S> Post<S> {
         self.bytes = all.sum::<usize>() / self.wakers.len().max(1);
     }
 
-    /// Bytes of letters on their way: this shard's part of those of all when the turn began, and those it
+    /// Bytes of messages on their way: this shard's part of those of all when the turn began, and those it
     /// has sent since.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -178,7 +180,7 @@ impl<S> Post<S> {
         self.wakers.iter().any(|waker| waker.under_way() > UNDER_WAY_BYTES_MAX)
     }
 
-    /// Letters kept for the next [`Post::flush`].
+    /// Messages kept for the next [`Post::flush`].
     pub(crate) fn kept(&self) -> usize {
         self.unsent.iter().map(Vec::len).sum()
     }
@@ -188,22 +190,22 @@ impl<S> Post<S> {
         self.pending
     }
 
-    /// Takes the batches that are there, in rising order of their senders. Each letter is followed
+    /// Takes the batches that are there, in rising order of their senders. Each message is followed
     /// by [`Post::handled`] when it has been dealt with.
-    pub(crate) fn receive(&mut self, mut handle: impl FnMut(ShardId, Letter<S>)) {
+    pub(crate) fn receive(&mut self, mut handle: impl FnMut(ShardId, ShardMessage<S>)) {
         for (from, ring) in self.incoming.iter_mut().enumerate() {
             let Some(ring) = ring else { continue };
             // Only what is there now: a busy sender must not keep this shard in the loop.
             for _ in 0..ring.slots() {
                 let Ok(batch) = ring.pop() else { break };
-                for letter in batch {
-                    handle(ShardId(from as u16), letter);
+                for message in batch {
+                    handle(ShardId(from as u16), message);
                 }
             }
         }
     }
 
-    /// Letters of so many bytes have been handled: those who waited for that may read again, while
+    /// Messages of so many bytes have been handled: those who waited for that may read again, while
     /// this shard is still busy with the rest.
     pub(crate) fn handled(&self, weight: usize) {
         let Some(waker) = self.waker().filter(|_| weight > 0) else {
@@ -250,8 +252,8 @@ const UNDER_WAY_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Mail on its way to one shard below which those who sleep until they may read are woken: early
 /// enough that the shard does not run out of work meanwhile, late enough to be worth their while.
 const UNDER_WAY_BYTES_LOW: usize = UNDER_WAY_BYTES_MAX / 2;
-/// What a letter counts for beyond its messages.
-const LETTER_BYTES: usize = 128;
+/// What a message counts for beyond its messages.
+const MESSAGE_BYTES: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -281,9 +283,9 @@ mod tests {
         (Post::network(&wakers), bells)
     }
 
-    fn letter(number: usize) -> Letter<usize> {
+    fn message(number: usize) -> ShardMessage<usize> {
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        Letter::Connection(
+        ShardMessage::Connection(
             Box::new(Connection::new(number, peer, 0, tiderace_base::Time::ZERO)),
             None,
         )
@@ -291,32 +293,32 @@ mod tests {
 
     fn numbers(post: &mut Post<usize>) -> Vec<(u16, usize)> {
         let mut found = Vec::new();
-        post.receive(|from, letter| match letter {
-            Letter::Connection(connection, _) => {
+        post.receive(|from, message| match message {
+            ShardMessage::Connection(connection, _) => {
                 found.extend(connection.stream.map(|it| (from.0, it)))
             }
-            Letter::Broker(_)
-            | Letter::RemoteRecord(..)
-            | Letter::RemoteStream(_)
-            | Letter::ClientSessionId(_) => {}
+            ShardMessage::Broker(_)
+            | ShardMessage::RemoteRecord(..)
+            | ShardMessage::RemoteStream(_)
+            | ShardMessage::ClientSessionId(_) => {}
         });
         found
     }
 
     #[test]
-    fn a_full_ring_keeps_letters_in_order() {
+    fn a_full_ring_keeps_messages_in_order() {
         let (mut posts, _) = network(2);
         let mut sent = 0;
         while posts[0].flush() {
             for _ in 0..3 {
-                posts[0].send(ShardId(1), letter(sent));
+                posts[0].send(ShardId(1), message(sent));
                 sent += 1;
             }
             assert!(sent < 10_000, "rings are bounded");
         }
         assert!(posts[0].has_unsent());
         assert_eq!(posts[0].kept(), 3);
-        posts[0].send(ShardId(1), letter(sent));
+        posts[0].send(ShardId(1), message(sent));
         assert_eq!(posts[0].kept(), 4);
         let mut received = numbers(&mut posts[1]);
         assert!(posts[0].flush());
@@ -330,7 +332,7 @@ mod tests {
     fn a_sleeping_shard_is_woken_once() {
         let (mut posts, bells) = network(3);
         let rung = || bells[2].0.load(Ordering::Relaxed);
-        posts[0].send(ShardId(2), letter(1));
+        posts[0].send(ShardId(2), message(1));
         posts[0].flush();
         assert_eq!(rung(), 0, "it is awake");
         assert!(!posts[2].park(false), "there is mail");
@@ -338,7 +340,7 @@ mod tests {
         assert_eq!(numbers(&mut posts[2]), [(0, 1)]);
         assert!(posts[2].park(false));
         for from in [0, 1, 0] {
-            posts[from].send(ShardId(2), letter(from));
+            posts[from].send(ShardId(2), message(from));
             posts[from].flush();
         }
         assert_eq!(rung(), 1);
@@ -350,14 +352,14 @@ mod tests {
     fn whoever_waits_to_read_is_woken_when_nobody_is_behind() {
         let (mut posts, bells) = network(3);
         let rung = |shard: usize| bells[shard].0.load(Ordering::Relaxed);
-        for number in 0..=UNDER_WAY_BYTES_MAX / LETTER_BYTES {
+        for number in 0..=UNDER_WAY_BYTES_MAX / MESSAGE_BYTES {
             assert!(!posts[0].is_behind());
-            posts[1].send(ShardId(2), letter(number));
+            posts[1].send(ShardId(2), message(number));
         }
         assert!(posts[1].flush());
         assert!(posts[0].is_behind());
         assert!(posts[0].park(true), "it waits for shard 2");
-        let weight = numbers(&mut posts[2]).len() * LETTER_BYTES;
+        let weight = numbers(&mut posts[2]).len() * MESSAGE_BYTES;
         posts[2].handled(weight / 4);
         assert_eq!(rung(0), 0, "not before enough is handled");
         posts[2].handled(weight / 2);

@@ -8,7 +8,7 @@ use tiderace_base::{Close, CloseCode, ShardId, Time};
 use crate::connection::{Connection, Flags, Stage};
 use crate::departure::{Departure, LeavesFor, Step};
 use crate::driver::Driver;
-use crate::mailbox::Letter;
+use crate::mailbox::ShardMessage;
 use crate::options::Placement;
 use crate::outcome::Farewell;
 use crate::shard::Shard;
@@ -90,7 +90,7 @@ impl<D: Driver> Shard<D> {
         self.metrics.migrated.add(1);
         connection.armed = Time::NEVER;
         connection.flags.leave_shard();
-        self.post.send(shard, Letter::Connection(Box::new(connection), secured));
+        self.post.send(shard, ShardMessage::Connection(Box::new(connection), secured));
     }
 
     /// A connection comes in, new or from another shard.

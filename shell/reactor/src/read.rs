@@ -25,12 +25,12 @@ impl<D: Driver> Shard<D> {
     /// took, if all of that could be written: a write costs much more than a read, and what is read
     /// together for one subscriber goes out together.
     pub(crate) fn read_all(&mut self) {
-        let patience = if self.lists.write.is_empty() { self.clock.wrote() } else { Span::ZERO };
-        let patience = patience.min(READ_SPAN_MAX);
+        let timeout = if self.lists.write.is_empty() { self.clock.wrote() } else { Span::ZERO };
+        let timeout = timeout.min(READ_SPAN_MAX);
         loop {
             let all = self.read_round();
-            let more = all && !self.lists.read.is_empty() && !patience.is_zero();
-            if !more || self.driver.now().time.since(self.now.time) >= patience {
+            let more = all && !self.lists.read.is_empty() && !timeout.is_zero();
+            if !more || self.driver.now().time.since(self.now.time) >= timeout {
                 return;
             }
             if !self.post.flush() || self.post.is_behind() {
@@ -48,7 +48,7 @@ impl<D: Driver> Shard<D> {
         let intake = Intake::begin();
         let mut done = 0;
         for key in &list {
-            if budget == 0 || self.post.kept() >= TURN_LETTERS || intake.is_full() {
+            if budget == 0 || self.post.kept() >= TURN_MESSAGES || intake.is_full() {
                 break;
             }
             let count = self.read(*key, &mut buffer, most);
@@ -74,7 +74,7 @@ impl<D: Driver> Shard<D> {
         }
         let mut inbox = std::mem::take(&mut self.lists.inbox);
         for key in inbox.drain(..) {
-            if *budget == 0 || self.post.kept() >= TURN_LETTERS || intake.is_full() {
+            if *budget == 0 || self.post.kept() >= TURN_MESSAGES || intake.is_full() {
                 self.lists.read.push(key);
                 continue;
             }
@@ -530,10 +530,10 @@ fn turn_read_bytes(shards: usize) -> usize {
     (2 * 1024 * 1024 / shards.max(1)).clamp(128 * 1024, 1024 * 1024)
 }
 
-/// Letters to other shards after which a shard reads nobody else in this turn. Requests of a few bytes
+/// Messages to other shards after which a shard reads nobody else in this turn. Requests of a few bytes
 /// make more mail than they are long: without this a turn's worth of them was more than may be under
 /// way, so that each shard in turn waited for the other to handle it.
-const TURN_LETTERS: usize = 1024;
+const TURN_MESSAGES: usize = 1024;
 /// How long a shard reads on at most before it writes what that has brought.
 const READ_SPAN_MAX: Span = Span::from_millis(30);
 /// What a read costs at least: the system call takes as long as copying so many bytes.

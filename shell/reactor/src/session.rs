@@ -13,7 +13,7 @@ use crate::connection::{Flags, Origin, Stage, Starting, Transport};
 use crate::departure::{Departure, LeavesFor};
 use crate::driver::Driver;
 use crate::http_stage::KeptRequest;
-use crate::mailbox::Letter;
+use crate::mailbox::ShardMessage;
 use crate::metrics::Gauge;
 use crate::outcome::{Called, Ended, Farewell, Performed, internal_error};
 use crate::shard::Shard;
@@ -241,7 +241,7 @@ impl<D: Driver> Shard<D> {
             let spare = self.spare.take_effects();
             let mut effects = std::mem::replace(&mut self.effects, spare);
             for (shard, mail) in effects.mail.drain(..) {
-                self.post.send(shard, Letter::Broker(mail));
+                self.post.send(shard, ShardMessage::Broker(mail));
             }
             for (session, _) in effects.verify.drain(..) {
                 // Logins are commands, so `run_commands` has seen them all; refuse what is left.

@@ -10,7 +10,7 @@ use tiderace_wire::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Ti
 
 use crate::client_session_ids::{ClientSessionId, ClientSessionIdMail};
 use crate::driver::Driver;
-use crate::mailbox::Letter;
+use crate::mailbox::ShardMessage;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -66,7 +66,7 @@ impl<D: Driver> Shard<D> {
     fn post_client_session_id(&mut self, to: ShardId, mail: ClientSessionIdMail) {
         match to == self.id {
             true => self.receive_client_session_ids(mail),
-            false => self.post.send(to, Letter::ClientSessionId(Box::new(mail))),
+            false => self.post.send(to, ShardMessage::ClientSessionId(Box::new(mail))),
         }
     }
 

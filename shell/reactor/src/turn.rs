@@ -11,7 +11,7 @@ use tiderace_broker::AHEAD;
 
 use crate::connection::Flags;
 use crate::driver::{Driver, Event};
-use crate::mailbox::{Letter, Post};
+use crate::mailbox::{Post, ShardMessage};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::waker::{Notice, Waker};
@@ -74,7 +74,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn poll(&mut self) -> std::io::Result<()> {
-        let mut timeout = self.patience();
+        let mut timeout = self.timeout();
         if !timeout.is_zero() && !self.post.park(self.reads_wait()) {
             timeout = Span::ZERO;
         }
@@ -93,7 +93,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// How long the shard may sleep.
-    fn patience(&self) -> Span {
+    fn timeout(&self) -> Span {
         let lists = &self.lists;
         if !lists.again.is_empty()
             || !lists.write.is_empty()
@@ -163,29 +163,29 @@ impl<D: Driver> Shard<D> {
     }
 
     fn take_mail(&mut self) {
-        // The post is moved out for the time of the call: handling a letter writes letters.
-        let mut letters = Vec::new();
-        self.post.receive(|from, letter| letters.push((from, letter)));
+        // The post is moved out for the time of the call: handling a message writes messages.
+        let mut messages = Vec::new();
+        self.post.receive(|from, message| messages.push((from, message)));
         let mut handled = 0;
-        let mut letters = letters.into_iter();
+        let mut messages = messages.into_iter();
         for turn in 0usize.. {
-            if turn.is_multiple_of(AHEAD) && letters.len() > 1 {
-                let mail = letters.as_slice().iter().filter_map(|(_, letter)| letter.mail());
+            if turn.is_multiple_of(AHEAD) && messages.len() > 1 {
+                let mail = messages.as_slice().iter().filter_map(|(_, message)| message.mail());
                 self.broker.expect_mail(mail);
             }
-            let Some((from, letter)) = letters.next() else { break };
-            let weight = letter.weight();
-            match letter {
-                Letter::Broker(mail) => {
+            let Some((from, message)) = messages.next() else { break };
+            let weight = message.weight();
+            match message {
+                ShardMessage::Broker(mail) => {
                     self.broker.receive(self.now, from, mail, &mut self.effects);
                     self.drain_effects();
                 }
-                Letter::RemoteRecord(connection, origin) => {
+                ShardMessage::RemoteRecord(connection, origin) => {
                     self.arrive_by_remote_stream(*connection, origin)
                 }
-                Letter::RemoteStream(letter) => self.receive_remote_stream(from, letter),
-                Letter::Connection(connection, secured) => self.arrive(*connection, secured),
-                Letter::ClientSessionId(mail) => {
+                ShardMessage::RemoteStream(message) => self.receive_remote_stream(from, message),
+                ShardMessage::Connection(connection, secured) => self.arrive(*connection, secured),
+                ShardMessage::ClientSessionId(mail) => {
                     self.receive_client_session_ids(*mail);
                     self.drain_effects();
                 }

@@ -41,6 +41,8 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: BROKER, word: "asker", now: "SubscribeRequestId" },
     Replaced { folder: BROKER, word: "extras", now: "SubscriberFlags" },
     Replaced { folder: BROKER, word: "faring", now: "session_stats" },
+    Replaced { folder: REACTOR, word: "letter", now: "ShardMessage" },
+    Replaced { folder: BROKER, word: "relent", now: "release_backpressure" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

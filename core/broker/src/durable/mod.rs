@@ -113,7 +113,7 @@ impl Broker {
         let outage = if is_fatal { StoreOutage::Failed } else { StoreOutage::Full };
         let settled = durable.journal.failed(now.time, up_to, outage);
         if durable.journal.has_refused(RecordSubject::Fences) {
-            // Whoever takes a lock meanwhile reserves again, and waits for that.
+            // A lock that is taken meanwhile reserves again, and its answer waits for that.
             durable.fences.forget();
         }
         self.metrics.store_refusals += 1;

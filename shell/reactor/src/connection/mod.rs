@@ -41,7 +41,7 @@ pub(crate) struct Connection<S> {
     pub(crate) flags: Flags,
     pub(crate) listener: u16,
     pub(crate) peer: Peer,
-    /// When the stage's patience ends; the session has a deadline of its own.
+    /// When the stage's timeout ends; the session has a deadline of its own.
     pub(crate) deadline: Time,
     /// The earliest entry in the timer wheel; later ones are ignored when they fire.
     pub(crate) armed: Time,

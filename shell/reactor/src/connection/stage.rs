@@ -104,7 +104,7 @@ impl Default for Rest {
 }
 
 impl Rest {
-    /// When patience with the client ends.
+    /// When the timeout of the client ends.
     pub(crate) fn deadline(&self) -> Time {
         self.frame_by.min(self.message_by)
     }
@@ -116,7 +116,7 @@ impl Rest {
 }
 
 impl Live {
-    /// When patience with an unfinished frame or message ends.
+    /// When the timeout of an unfinished frame or message ends.
     pub(crate) fn rest_by(&self) -> Time {
         match &self.transport {
             Transport::WebSocket { rest: Some(rest), .. } => rest.deadline(),

@@ -3,6 +3,6 @@
 mod carry;
 pub(crate) mod connection;
 mod drive;
-pub(crate) mod letters;
+pub(crate) mod messages;
 mod remote;
 pub(crate) mod streams;

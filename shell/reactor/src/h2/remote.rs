@@ -9,15 +9,15 @@
 //!   stream ──Over──▶ remote stream: all is sent, or the stream is gone
 //! ```
 //! Invariants: in each direction no more is under way than the client's window, or the credit, allows;
-//! letters between two shards keep their order. A record moves so once: its answer ends the stream.
+//! messages between two shards keep their order. A record moves so once: its answer ends the stream.
 
 use tiderace_base::{CloseCode, Key, ShardId};
 
 use crate::connection::{Connection, Flags, Stage};
 use crate::driver::Driver;
-use crate::h2::letters::{RemoteStreamId, RemoteStreamMessage};
+use crate::h2::messages::{RemoteStreamId, RemoteStreamMessage};
 use crate::h2::streams::{End, Looked, RemoteStream};
-use crate::mailbox::Letter;
+use crate::mailbox::ShardMessage;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -40,7 +40,7 @@ impl<D: Driver> Shard<D> {
         connection.armed = tiderace_base::Time::NEVER;
         connection.flags.leave_shard();
         let origin = RemoteStreamId { home: self.id, h2_stream, is_duplex };
-        self.post.send(shard, Letter::RemoteRecord(Box::new(connection), origin));
+        self.post.send(shard, ShardMessage::RemoteRecord(Box::new(connection), origin));
     }
 
     /// A record comes in that a stream of HTTP/2 of another shard carries.
@@ -59,7 +59,7 @@ impl<D: Driver> Shard<D> {
         let remote_stream = RemoteStream { record, origin, inbox, is_ended: false, credit };
         let remote_stream = self.h2_streams.add_remote(remote_stream);
         let bound = RemoteStreamMessage::Bound { h2_stream: origin.h2_stream, remote_stream };
-        self.post.send(origin.home, Letter::RemoteStream(bound));
+        self.post.send(origin.home, ShardMessage::RemoteStream(bound));
         if let Some(connection) = self.connections.get_mut(record) {
             if connection.outgoing.is_some() {
                 self.lists.write(record, &mut connection.flags);
@@ -79,8 +79,8 @@ impl<D: Driver> Shard<D> {
     }
 
     /// A message from the other end of a remote stream.
-    pub(crate) fn receive_remote_stream(&mut self, from: ShardId, letter: RemoteStreamMessage) {
-        match letter {
+    pub(crate) fn receive_remote_stream(&mut self, from: ShardId, message: RemoteStreamMessage) {
+        match message {
             RemoteStreamMessage::Bound { h2_stream, remote_stream } => {
                 self.bind(from, h2_stream, remote_stream)
             }
@@ -161,9 +161,10 @@ impl<D: Driver> Shard<D> {
                 remote.remote_stream = Some(remote_stream);
                 self.forward(h2_stream, Looked::Room);
             }
-            _ => self
-                .post
-                .send(shard, Letter::RemoteStream(RemoteStreamMessage::Over { remote_stream })),
+            _ => self.post.send(
+                shard,
+                ShardMessage::RemoteStream(RemoteStreamMessage::Over { remote_stream }),
+            ),
         }
     }
 
@@ -185,8 +186,8 @@ impl<D: Driver> Shard<D> {
             let shard = remote.shard;
             let is_news = is_ended && !std::mem::replace(&mut remote.is_told, is_ended);
             if !bytes.is_empty() || is_news {
-                let letter = RemoteStreamMessage::Came { remote_stream, bytes, is_ended };
-                self.post.send(shard, Letter::RemoteStream(letter));
+                let message = RemoteStreamMessage::Came { remote_stream, bytes, is_ended };
+                self.post.send(shard, ShardMessage::RemoteStream(message));
             }
         }
         self.send_for_remote(key);
@@ -214,13 +215,18 @@ impl<D: Driver> Shard<D> {
         self.wake_h2(h2);
         let Some(remote_stream) = remote_stream else { return };
         if sent.is_err() || is_done && is_finished {
-            self.post
-                .send(shard, Letter::RemoteStream(RemoteStreamMessage::Over { remote_stream }));
+            self.post.send(
+                shard,
+                ShardMessage::RemoteStream(RemoteStreamMessage::Over { remote_stream }),
+            );
             self.drop_remote_record(key);
         } else if count > 0 {
             self.post.send(
                 shard,
-                Letter::RemoteStream(RemoteStreamMessage::Room { remote_stream, bytes: count }),
+                ShardMessage::RemoteStream(RemoteStreamMessage::Room {
+                    remote_stream,
+                    bytes: count,
+                }),
             );
         }
     }
@@ -232,8 +238,10 @@ impl<D: Driver> Shard<D> {
             && let Some(remote_stream) = remote.remote_stream
         {
             let shard = remote.shard;
-            self.post
-                .send(shard, Letter::RemoteStream(RemoteStreamMessage::Over { remote_stream }));
+            self.post.send(
+                shard,
+                ShardMessage::RemoteStream(RemoteStreamMessage::Over { remote_stream }),
+            );
         }
     }
 

@@ -8,8 +8,8 @@ use tiderace_base::{Key, ShardId, Slab};
 use tiderace_http2::{AnswerReader, AnswerStep, Body, Received, Stream};
 use tiderace_wire::OutQueue;
 
-use crate::h2::letters::{RemoteStreamId, RemoteStreamMessage};
-use crate::mailbox::{Letter, Post};
+use crate::h2::messages::{RemoteStreamId, RemoteStreamMessage};
+use crate::mailbox::{Post, ShardMessage};
 
 /// The streams of HTTP/2 of a shard.
 #[derive(Debug, Default)]
@@ -405,8 +405,8 @@ impl RemoteStream {
         self.tell(RemoteStreamMessage::Gone { h2_stream: self.origin.h2_stream }, post);
     }
 
-    pub(crate) fn tell<S>(&self, letter: RemoteStreamMessage, post: &mut Post<S>) {
-        post.send(self.origin.home, Letter::RemoteStream(letter));
+    pub(crate) fn tell<S>(&self, message: RemoteStreamMessage, post: &mut Post<S>) {
+        post.send(self.origin.home, ShardMessage::RemoteStream(message));
     }
 }
 
