@@ -16,9 +16,10 @@ use tiderace_queues::is_private;
 use tiderace_topics::Path;
 use tiderace_wire::{Kind, Target, TopicSpec, is_temporary};
 
+use crate::authorise::denied;
+use crate::authorise::is_reserved;
 use crate::broker::Broker;
-use crate::operate::{Operator, is_reserved};
-use crate::publish::denied;
+use crate::operator::Operator;
 use crate::temporary::{means_temporary, not_owner, only_passes_on};
 use crate::{Action, BrokerOptions, Principal};
 

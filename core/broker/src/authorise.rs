@@ -16,6 +16,7 @@
 
 use std::sync::Arc;
 
+use tiderace_base::{Close, CloseCode};
 use tiderace_topics::{Level, Path, Pattern};
 use tiderace_wire::{Kind, is_temporary};
 
@@ -306,6 +307,22 @@ impl Rules {
             rules.iter().any(|rule| rule.allow && rule.concerns(principal, action))
         })
     }
+}
+
+/// The sentence for a refused action.
+pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Close {
+    let (action, kind) = (action.name(), kind.name());
+    Close::new(
+        CloseCode::NotAuthorised,
+        format!(
+            "{name} may not {action} on {kind} {path}; ask an administrator for a rule that allows it"
+        ),
+    )
+}
+
+/// Whether the path is below `$sys`, where the server alone publishes.
+pub(crate) fn is_reserved(path: &Path) -> bool {
+    path.as_str().strip_prefix("$sys").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Below this the server says who subscribes to a topic, and below that of whom nobody knows it.

@@ -15,22 +15,22 @@ use crate::backlog::{For, Together};
 use crate::collections::{Map, Set};
 use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
-use crate::effects::{Effects, Loopback, Mail, SubscribeRequestId};
+use crate::effects::{Effects, Loopback, Mail};
 use crate::exchange::Exchanges;
 use crate::graces::Graces;
 use crate::history::History;
 use crate::lock::Locks;
+use crate::messages::SubscribeRequestId;
 use crate::missing_topics::Missing;
 use crate::notices::Notices;
-use crate::operate::ScatterGather;
 use crate::owners::Owners;
 use crate::pattern_interest::PatternInterest;
 use crate::pattern_subscribers::PatternSubscribers;
 use crate::places::key_of;
-use crate::prefetch::AHEAD;
 use crate::presence::Presence;
 use crate::pressure::{Holding, SlowSessions};
 use crate::remove::Removal;
+use crate::scatter_gather::ScatterGather;
 use crate::selectors::Selecting;
 use crate::service::Services;
 use crate::session::Session;
@@ -44,6 +44,9 @@ use crate::windows::Windows;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
+/// How many commands or letters are looked at together: enough to hide the waits, and few enough for
+/// what they refer to to stay in the nearest cache.
+pub const AHEAD: usize = 8;
 const QUEUE_TICK: Span = Span::from_millis(250);
 const SWEEP_TICK: Span = Span::from_secs(5);
 /// Topics looked at per tick: a tenth of a millisecond, and a million within thirteen seconds.

@@ -10,7 +10,7 @@ use tiderace_wire::TopicSpec;
 
 use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::topic::Subscriber;
+use crate::subscriber_list::Subscriber;
 
 impl Broker {
     /// A topic is something else from now on. What waits of it goes where its next messages will go,

@@ -14,7 +14,7 @@ use tiderace_value::{Json, Pointer, equal, is_binary_content, resolve_all, scala
 use tiderace_wire::{Comparison, Condition, Flags, Message, Run, TopicSpec, ValueType, properties};
 
 use crate::broker::Broker;
-use crate::operate::Operator;
+use crate::operator::Operator;
 use crate::price;
 use crate::work::{PRICE_MAX, Work};
 

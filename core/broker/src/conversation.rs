@@ -21,9 +21,9 @@ use crate::deliver::OVERSHOOT;
 use crate::effects::Effects;
 use crate::exchange::{END_BYTES, End, Open, Other, Said};
 use crate::hanging_up::Tell;
+use crate::messages::ServiceMail;
 use crate::places::key_of;
 use crate::service::{Address, Calling, Responding};
-use crate::serving::ServiceMail;
 
 /// Stands for no subscription in deliveries to callers.
 pub(crate) const NO_SUBSCRIPTION: SubscriptionKey = SubscriptionKey(u32::MAX);

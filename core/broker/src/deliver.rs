@@ -15,14 +15,14 @@ use crate::access::Caller;
 use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
-use crate::history::last_of;
 use crate::places::{bit, key_of};
 use crate::price::{ABOVE_MARK, DELIVERY, FREE_DELIVERIES};
-use crate::publish::copy_of;
+use crate::runs::copy_of;
+use crate::runs::last_of;
 use crate::session::Session;
+use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberList;
 use crate::subscriptions::Entry;
-use crate::topic::Subscriber;
 use crate::{Action, SlowConsumer};
 
 /// What a topic's subscribers on this shard are offered: a run, and what is the same for all of them.

@@ -11,10 +11,11 @@ use tiderace_wire::{
     SubscriptionKey, Token, TopicSpec,
 };
 
-use crate::operate::Operator;
-use crate::server_topics::ServerMail;
-use crate::serving::ServiceMail;
-use crate::views::ViewMail;
+use crate::messages::ServerMail;
+use crate::messages::ServiceMail;
+use crate::messages::SubscribeRequestId;
+use crate::messages::ViewMail;
+use crate::operator::Operator;
 
 /// What is to be done after a call; the caller drains it completely before the next call.
 ///
@@ -380,18 +381,4 @@ impl SnapshotPage {
     pub fn bytes(&self) -> usize {
         self.runs.iter().map(|run| run.bytes()).sum()
     }
-}
-
-/// One target of a subscription, waiting for a home's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SubscribeRequestId {
-    /// Whose.
-    pub session: SessionId,
-    /// Which subscription.
-    pub key: SubscriptionKey,
-    /// Which of its targets.
-    pub target: u16,
-    /// Which of the subscriptions that have had that key: keys are used again, and an answer to an
-    /// earlier one may still be under way.
-    pub epoch: u32,
 }

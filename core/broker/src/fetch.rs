@@ -13,7 +13,7 @@ use tiderace_wire::{Fetch, Kind, Page, TopicEntry};
 use crate::Action;
 use crate::access::is_owned_by;
 use crate::broker::Broker;
-use crate::operate::Operator;
+use crate::operator::Operator;
 use crate::topic::Topic;
 
 /// Topics of one page.

@@ -22,8 +22,8 @@ use crate::broker::Broker;
 use crate::conversation::{NO_SUBSCRIPTION, message};
 use crate::effects::Effects;
 use crate::exchange::{Open, Other, Said};
+use crate::messages::ServiceMail;
 use crate::places::key_of;
-use crate::serving::ServiceMail;
 use crate::withdrawn_calls::FEW;
 
 /// Who is told that an exchange is over.

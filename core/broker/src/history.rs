@@ -17,6 +17,7 @@ use tiderace_wire::Run;
 use crate::broker::Broker;
 use crate::collections::Map;
 use crate::places::bit;
+use crate::runs::last_of;
 use crate::topic::Home;
 
 /// Patterns without subscribers that still make topics record; more are given up at once.
@@ -374,9 +375,4 @@ impl Broker {
             home.tidy();
         }
     }
-}
-
-/// The number of a run's last message.
-pub(crate) fn last_of(run: &Run) -> u64 {
-    (run.first() + run.len() as u64).saturating_sub(1)
 }

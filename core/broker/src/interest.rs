@@ -3,14 +3,12 @@
 //! Interest is known by shard, not by subscriber. Invariant: a shard that was answered gets every
 //! message numbered since, until it says that nobody there listens any more.
 
-use std::sync::Arc;
-
 use tiderace_base::{Key, Now, ShardId};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::Run;
 
 use crate::broker::Broker;
-use crate::effects::{Answer, Ask, Effects, Interest, Mail, SubscribeRequestId};
+use crate::effects::{Answer, Ask, Effects, Interest, Mail};
+use crate::messages::SubscribeRequestId;
 use crate::places::bit;
 use crate::topic::Home;
 
@@ -100,11 +98,4 @@ impl Broker {
     ) {
         self.send(to, Mail::SubscribeAck { request, answer }, effects);
     }
-}
-
-/// A retained value, unless its time is over.
-pub(crate) fn fresh(retained: Option<&Arc<Run>>, now: Now) -> Option<Arc<Run>> {
-    retained
-        .filter(|run| run.message(0).is_some_and(|message| !message.is_expired(now.wall_ms)))
-        .cloned()
 }

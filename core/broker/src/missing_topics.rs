@@ -15,8 +15,10 @@ use tiderace_wire::{Destination, Kind, Subscribe, Target};
 use crate::authorise::MISSING;
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Effects, SubscribeRequestId};
-use crate::server_topics::{ServerMail, append_member, is_unspoken};
+use crate::effects::Effects;
+use crate::messages::ServerMail;
+use crate::messages::SubscribeRequestId;
+use crate::server_topics::{append_member, is_unspoken};
 
 /// How long a name is not said again.
 const PAUSE: Span = Span::from_secs(1);

@@ -21,10 +21,11 @@ use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target
 use crate::access::{Caller, is_owned_by};
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Effects, SubscribeRequestId};
+use crate::effects::Effects;
+use crate::messages::ServerMail;
+use crate::messages::SubscribeRequestId;
 use crate::places::{all, bit, key_of, members};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
-use crate::server_topics::ServerMail;
 use crate::{Action, Principal};
 
 /// What one shard knows of notices.

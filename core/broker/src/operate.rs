@@ -6,60 +6,18 @@
 //! answered once, or its session has ended.
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
-use tiderace_topics::{Path, compiled_bytes};
-use tiderace_wire::{Operation, OperationResult, Page, Reply, SessionEntry, Token};
+use tiderace_topics::compiled_bytes;
+use tiderace_wire::{Operation, OperationResult, Reply, Token};
 
 use crate::Principal;
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::fetch::merge_pages;
+use crate::operator::{Done, Operated, Operator};
 use crate::price::{COMPILED, LISTED};
+use crate::scatter_gather::ScatterGather;
 use crate::session_stats::merge_sessions;
 use crate::work::Deferred;
-
-/// Who asks for an operation.
-#[derive(Clone, Debug)]
-pub struct Operator {
-    /// Whom to answer.
-    pub session: SessionId,
-    /// Under which token.
-    pub token: Token,
-    /// Who that is.
-    pub principal: Principal,
-    /// The fence of the lock that the operation depends on, as its session knows it.
-    pub fence: u64,
-}
-
-/// What comes of an operation.
-pub type Operated = Result<OperationResult, Close>;
-
-/// An operation that was done at a home.
-#[derive(Debug)]
-pub(crate) struct Done {
-    /// The answer.
-    pub(crate) result: OperationResult,
-    /// The record that the answer waits for; zero for none.
-    pub(crate) record: u64,
-}
-
-impl From<OperationResult> for Done {
-    /// One whose answer waits for nothing.
-    fn from(result: OperationResult) -> Done {
-        Done { result, record: 0 }
-    }
-}
-
-/// Answers of several homes that are awaited.
-#[derive(Debug)]
-pub(crate) struct ScatterGather {
-    left: usize,
-    limit: usize,
-    depth: u32,
-    pages: Vec<Page>,
-    removed: u64,
-    sessions: Option<Vec<SessionEntry>>,
-    refused: Option<Close>,
-}
 
 impl Broker {
     /// On the session's shard.
@@ -342,9 +300,4 @@ impl Broker {
 /// Whether that says that something is not allowed.
 fn is_denial(close: &Close) -> bool {
     matches!(close.code, CloseCode::NotAuthorised | CloseCode::TopicReadOnly)
-}
-
-/// Whether the path is below `$sys`, where the server alone publishes.
-pub(crate) fn is_reserved(path: &Path) -> bool {
-    path.as_str().strip_prefix("$sys").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -16,13 +16,15 @@ use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, Run, Subscribe, SubscriptionKey, Target, Token};
 
 use crate::access::{Caller, is_owned_by};
+use crate::authorise::denied;
+use crate::authorise::is_reserved;
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Effects, SubscribeRequestId};
-use crate::operate::is_reserved;
-use crate::publish::denied;
-use crate::server_topics::{Publication, ServerMail};
-use crate::topic::Subscriber;
+use crate::effects::Effects;
+use crate::messages::ServerMail;
+use crate::messages::SubscribeRequestId;
+use crate::server_topics::Publication;
+use crate::subscriber_list::Subscriber;
 use crate::{Action, Principal};
 
 /// A subscription of which the rules refuse targets.

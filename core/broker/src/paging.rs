@@ -14,7 +14,8 @@ use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::backlog::Pending;
 use crate::broker::Broker;
-use crate::effects::{Effects, SnapshotPage, Specs, SubscribeRequestId};
+use crate::effects::{Effects, SnapshotPage, Specs};
+use crate::messages::SubscribeRequestId;
 use crate::places::{bit, key_of, members};
 use crate::price::BACKLOG_LOOK;
 use crate::session::{Session, Subscription};

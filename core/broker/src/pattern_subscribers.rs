@@ -4,7 +4,7 @@
 
 use tiderace_topics::{Path, Pattern, PatternIndex};
 
-use crate::topic::Subscriber;
+use crate::subscriber_list::Subscriber;
 
 /// The pattern subscriptions of one shard.
 #[derive(Debug)]

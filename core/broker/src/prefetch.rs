@@ -9,12 +9,8 @@ use tiderace_base::prefetch;
 use tiderace_topics::Path;
 use tiderace_wire::{Command, Target};
 
-use crate::broker::Broker;
+use crate::broker::{AHEAD, Broker};
 use crate::effects::Mail;
-
-/// How many commands or letters are looked at together: enough to hide the waits, and few enough for
-/// what they refer to to stay in the nearest cache.
-pub const AHEAD: usize = 8;
 
 impl Broker {
     /// The first [`AHEAD`] letters are about to be received.

@@ -19,8 +19,9 @@ use crate::authorise::PRESENCE;
 use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::Effects;
+use crate::messages::ServerMail;
 use crate::places::{key_of, members};
-use crate::server_topics::{ServerMail, append_member, begin_who, is_unspoken};
+use crate::server_topics::{append_member, begin_who, is_unspoken};
 
 /// Subscribers that one shard shows; what comes on top does not show.
 const PRESENT_MAX: usize = 1_000_000;

@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
 use tiderace_topics::Path;
-use tiderace_wire::{
-    Confirm, Destination, Flags, Kind, Message, Meta, Run, Token, TopicSpec, is_temporary,
-};
+use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is_temporary};
 
 use crate::Action;
 use crate::access::Caller;
+use crate::authorise::denied;
+use crate::authorise::is_reserved;
 use crate::broker::Broker;
 use crate::condition::{check_some, check_values};
 use crate::effects::{Effects, Mail};
-use crate::history::last_of;
 use crate::lock::claimed_by_another;
-use crate::operate::is_reserved;
 use crate::pattern_interest::PatternInterest;
 use crate::places::{bit, key_of, members};
 use crate::price::FREE_DELIVERIES;
 use crate::retire::Retirement;
-use crate::series::{holds_messages, keeps};
+use crate::runs::holds_messages;
+use crate::runs::keeps;
+use crate::runs::last_of;
+use crate::runs::retain;
 use crate::temporary::{check_temporary, only_passes_on};
 use crate::topic::{Home, Topic};
 use crate::work::{Checked, Deferred, Publication};
@@ -477,17 +478,6 @@ pub(crate) fn may_change(topic: &Topic, origin: Option<SessionId>) -> Result<(),
     Ok(())
 }
 
-/// The sentence for a refused action.
-pub(crate) fn denied(name: &str, action: Action, kind: Kind, path: &str) -> Close {
-    let (action, kind) = (action.name(), kind.name());
-    Close::new(
-        CloseCode::NotAuthorised,
-        format!(
-            "{name} may not {action} on {kind} {path}; ask an administrator for a rule that allows it"
-        ),
-    )
-}
-
 /// The shards with subscriptions by a pattern that names the path.
 fn shards_of(patterns: &PatternInterest, path: &Path) -> u64 {
     let mut shards = 0;
@@ -502,29 +492,3 @@ fn same(one: &Option<Arc<Run>>, other: &Option<Arc<Run>>) -> bool {
 
 /// Runs that are large enough to count while they are on their way to another shard.
 const LARGE_BYTES: usize = 64 * 1024;
-
-/// The topic's retained value after the run's retain marks.
-pub(crate) fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Arc<Run>> {
-    let decisive = run.messages().filter(|message| {
-        always
-            || message.flags.contains(Flags::RETAIN)
-            || message.flags.contains(Flags::RETAIN_REMOVE)
-    });
-    let Some(message) = decisive.last() else { return retained };
-    if message.flags.contains(Flags::RETAIN_REMOVE) {
-        return None;
-    }
-    // A run of one message keeps no more in memory than it needs: its builder sees to that.
-    Some(if run.len() == 1 { run.clone() } else { copy_of(run, &message) })
-}
-
-/// A copy of one message of a run, of just the size, so that it does not keep a whole run or read in
-/// memory.
-pub(crate) fn copy_of(run: &Run, message: &Message<'_>) -> Arc<Run> {
-    let meta = Meta { flags: message.flags, expires_ms: message.expires_ms };
-    let destination = run.destination().clone();
-    let mut copy =
-        Run::single(destination, run.published(), message.properties, message.body, meta);
-    copy.number_as(run, (message.sequence - run.first()) as usize);
-    Arc::new(copy)
-}

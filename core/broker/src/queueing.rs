@@ -11,7 +11,8 @@ use tiderace_wire::{
 };
 
 use crate::broker::Broker;
-use crate::effects::{Answer, Effects, Mail, SubscribeRequestId};
+use crate::effects::{Answer, Effects, Mail};
+use crate::messages::SubscribeRequestId;
 use crate::places::{bit, members};
 use crate::price::{ASKED, PLACE};
 use crate::session::Subscription;

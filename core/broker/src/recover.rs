@@ -19,11 +19,14 @@ use crate::access::Caller;
 use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
 use crate::conflate::conflated;
-use crate::effects::{Answer, Effects, First, Missed, SubscribeRequestId};
-use crate::history::last_of;
-use crate::interest::fresh;
+use crate::effects::{Answer, Effects, First, Missed};
+use crate::messages::SubscribeRequestId;
 use crate::places::key_of;
-use crate::topic::{Subscriber, SubscriberFlags, Topic};
+use crate::runs::fresh;
+use crate::runs::last_of;
+use crate::subscriber_list::Subscriber;
+use crate::subscriber_list::SubscriberFlags;
+use crate::topic::Topic;
 
 /// A subscription that waits until all homes have said what was missed.
 #[derive(Debug)]

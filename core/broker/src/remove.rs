@@ -11,7 +11,7 @@ use tiderace_wire::{Destination, Flags, Kind, Meta, OperationResult, Run};
 use crate::Action;
 use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::operate::Operator;
+use crate::operator::Operator;
 use crate::price;
 use crate::publish::{Publisher, Values};
 

@@ -22,7 +22,7 @@ use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::Effects;
 use crate::places::bit;
-use crate::topic::Subscriber;
+use crate::subscriber_list::Subscriber;
 
 /// Steps of about three nanoseconds that selectors may cost in one turn: about three milliseconds.
 const TURN_STEPS: u32 = 1 << 20;

@@ -11,17 +11,20 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
 use tiderace_wire::{
     Event, Events, Flags, HistoryQuery, HistorySpec, NewValue, OperationResult, Replay, Run,
-    TopicSpec, properties,
+    properties,
 };
 
 use crate::Action;
 use crate::broker::Broker;
 use crate::durable::first_kept;
 use crate::effects::Effects;
-use crate::history::last_of;
-use crate::operate::{Done, Operated, Operator};
+use crate::operator::Done;
+use crate::operator::Operated;
+use crate::operator::Operator;
 use crate::price::{EVENT, EVENT_PASSED};
-use crate::publish::{Published, Publisher, copy_of};
+use crate::publish::{Published, Publisher};
+use crate::runs::last_of;
+use crate::runs::{copy_of, holds_messages, keeps};
 
 /// Events of one answer, if nobody says how many, and at most.
 const ANSWER_DEFAULT: usize = 1_000;
@@ -255,17 +258,6 @@ impl Series {
 /// How many messages an answer has at most of which so many are wanted; zero: as many as is usual.
 fn answer_size(wanted: u32) -> usize {
     if wanted == 0 { ANSWER_DEFAULT } else { (wanted as usize).min(ANSWER_MAX) }
-}
-
-/// Whether a run has anything else than removals.
-pub(crate) fn holds_messages(run: &Run) -> bool {
-    let is_removal = |flags: Flags| flags.contains(Flags::RETAIN_REMOVE);
-    !run.any(Flags::RETAIN_REMOVE) || run.messages().any(|message| !is_removal(message.flags))
-}
-
-/// Whether a topic of that specification keeps messages.
-pub(crate) fn keeps(spec: &TopicSpec) -> bool {
-    spec.series || !spec.history.is_none()
 }
 
 impl Broker {

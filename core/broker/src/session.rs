@@ -19,9 +19,9 @@ use crate::pressure::Waits;
 use crate::recover::Recovery;
 use crate::selectors::Unselected;
 use crate::spares::Spares;
+use crate::subscriber_list::SubscriberFlags;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::temporary::Temporary;
-use crate::topic::SubscriberFlags;
 use crate::will::AskedWill;
 
 /// One client on its shard. Kept small: there may be millions of idle ones.

@@ -11,9 +11,9 @@ use tiderace_base::{Close, Key, SessionId};
 use tiderace_topics::Path;
 use tiderace_wire::{Kind, SessionEntry, SessionState};
 
+use crate::authorise::denied;
 use crate::broker::Broker;
 use crate::places::key_of;
-use crate::publish::denied;
 use crate::session::Session;
 use crate::{Action, Principal};
 

@@ -15,10 +15,11 @@ use tiderace_wire::{Run, TopicSpec};
 
 use crate::broker::Broker;
 use crate::collections::Map;
-use crate::effects::{Answer, Ask, Effects, First, Mail, SnapshotPage, Specs, SubscribeRequestId};
-use crate::history::last_of;
-use crate::interest::fresh;
+use crate::effects::{Answer, Ask, Effects, First, Mail, SnapshotPage, Specs};
+use crate::messages::SubscribeRequestId;
 use crate::price::TOPIC;
+use crate::runs::fresh;
+use crate::runs::last_of;
 use crate::topic::{Home, Topic};
 
 /// The snapshots that a home has not given completely.

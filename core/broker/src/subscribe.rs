@@ -15,12 +15,14 @@ use crate::access::Caller;
 use crate::backlog::For;
 use crate::broker::Broker;
 use crate::credit::Credit;
-use crate::effects::{Answer, Ask, Effects, Interest, Mail, SubscribeRequestId};
+use crate::effects::{Answer, Ask, Effects, Interest, Mail};
+use crate::messages::SubscribeRequestId;
 use crate::missing_topics::widen;
 use crate::places::{all, bit, key_of, members};
 use crate::session::{Listening, Subscription, Targets};
+use crate::subscriber_list::Subscriber;
+use crate::subscriber_list::SubscriberFlags;
 use crate::subscriptions::{Entry, Plain};
-use crate::topic::{Subscriber, SubscriberFlags};
 
 impl Broker {
     pub(crate) fn subscribe(

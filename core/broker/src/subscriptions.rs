@@ -9,7 +9,7 @@ use tiderace_wire::{SubscriptionKey, Target};
 
 use crate::broker::Broker;
 use crate::credit::Credited;
-use crate::effects::SubscribeRequestId;
+use crate::messages::SubscribeRequestId;
 use crate::places::key_of;
 use crate::session::{Listening, Subscription};
 

@@ -2,71 +2,17 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, Span, Time};
+use tiderace_base::{Now, Span, Time};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Run, Subscribe, SubscriptionKey, TopicSpec};
+use tiderace_wire::{Run, TopicSpec};
 
 use crate::history::TopicHistory;
-use crate::interest::fresh;
 use crate::lock::Guard;
 use crate::retire::Retirement;
+use crate::runs::fresh;
 use crate::series::Series;
+use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberList;
-
-/// One subscription's entry in a topic's list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Subscriber {
-    pub(crate) session: Key,
-    pub(crate) key: SubscriptionKey,
-    /// Which of the subscription's targets led here.
-    pub(crate) target: u16,
-    /// No selector and nothing to wait for: deliveries need no look at the subscription.
-    pub(crate) plain: bool,
-    pub(crate) flags: SubscriberFlags,
-}
-
-/// What a subscription wants beyond messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct SubscriberFlags(u8);
-
-impl SubscriberFlags {
-    pub(crate) fn of(subscribe: &Subscribe) -> SubscriberFlags {
-        SubscriberFlags(
-            u8::from(subscribe.recoverable)
-                | u8::from(subscribe.deltas) << 1
-                | u8::from(subscribe.targets.len() > 1) << 2
-                | u8::from(!subscribe.interval.is_zero()) << 3
-                | u8::from(subscribe.credit.is_some()) << 4,
-        )
-    }
-
-    /// It gets only as much as it has credit for.
-    pub(crate) fn has_credit(self) -> bool {
-        self.0 & 16 != 0
-    }
-
-    /// Updates of a topic come to it only so often.
-    pub(crate) fn is_throttled(self) -> bool {
-        self.0 & 8 != 0
-    }
-
-    /// Its subscription has other targets, which may match the same topics.
-    pub(crate) fn several(self) -> bool {
-        self.0 & 4 != 0
-    }
-
-    /// Its client may come back for what it missed.
-    pub(crate) fn recoverable(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    /// It wants to know the message before each run.
-    pub(crate) fn deltas(self) -> bool {
-        self.0 & 2 != 0
-    }
-}
-
-const _: () = assert!(size_of::<Subscriber>() <= 16, "every subscription has one");
 
 /// One topic on one shard.
 #[derive(Debug)]

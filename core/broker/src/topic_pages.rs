@@ -25,11 +25,12 @@ use tiderace_wire::{Destination, Kind, Meta, Priority, Run, SharedRun, Subscript
 use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
 use crate::conversation::NO_SUBSCRIPTION;
-use crate::effects::{Effects, SubscribeRequestId};
+use crate::effects::Effects;
+use crate::messages::ServerMail;
+use crate::messages::SubscribeRequestId;
 use crate::notices::{Noticer, Topics, TopicsAsk, TopicsRequest};
 use crate::places::{bit, key_of};
 use crate::price::TOPIC;
-use crate::server_topics::ServerMail;
 
 /// Bytes of names that a session is told of before it has taken what waits for it.
 const PAGE_BYTES: usize = 64 << 10;

@@ -19,10 +19,11 @@ use crate::Action;
 use crate::broker::Broker;
 use crate::condition::{JSON_DEPTH_MAX, check_values, may_look_into};
 use crate::effects::Effects;
-use crate::operate::{Done, Operator};
+use crate::operator::Done;
+use crate::operator::Operator;
 use crate::price;
 use crate::publish::{Published, Publisher, Values, may_change};
-use crate::series::keeps;
+use crate::runs::keeps;
 use crate::topic::{Home, Topic};
 use crate::work::PRICE_MAX;
 

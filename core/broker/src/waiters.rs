@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tiderace_base::{SessionId, Time};
 
-use crate::operate::Operator;
+use crate::operator::Operator;
 
 /// Who waits for one thing.
 #[derive(Debug, Default)]

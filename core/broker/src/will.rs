@@ -10,7 +10,8 @@ use tiderace_wire::{Operation, OperationResult, Run, Token};
 use crate::Action;
 use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::operate::{Operated, Operator};
+use crate::operator::Operated;
+use crate::operator::Operator;
 use crate::places::key_of;
 use crate::temporary::check_temporary;
 

@@ -30,7 +30,8 @@ pub(crate) use write::first_kept;
 
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
-use crate::operate::{Operated, Operator};
+use crate::operator::Operated;
+use crate::operator::Operator;
 use crate::places::{bit, members};
 
 use reservation::Reservation;

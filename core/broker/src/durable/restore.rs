@@ -15,10 +15,12 @@ use super::codec::{Circumstances, Description, decode};
 use super::reservation::{self, Reservation};
 use super::{Durability, FENCES_AHEAD, NUMBERS_AHEAD};
 use crate::broker::Broker;
-use crate::history::last_of;
-use crate::publish::retain;
 use crate::retire::Retirement;
-use crate::series::{Kept, Series, holds_messages, keeps};
+use crate::runs::holds_messages;
+use crate::runs::keeps;
+use crate::runs::last_of;
+use crate::runs::retain;
+use crate::series::{Kept, Series};
 use crate::topic::Home;
 
 /// Named values below this say which numbers may have been given, by shard.

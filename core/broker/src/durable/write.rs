@@ -12,8 +12,10 @@ use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 use super::Durability;
 use super::codec::{Circumstances, Description, encode};
 use crate::broker::Broker;
-use crate::publish::{Publisher, copy_of};
-use crate::series::{Kept, keeps};
+use crate::publish::Publisher;
+use crate::runs::copy_of;
+use crate::runs::keeps;
+use crate::series::Kept;
 use crate::topic::{Home, Topic};
 
 impl Broker {

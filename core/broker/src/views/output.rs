@@ -16,10 +16,10 @@ use tiderace_wire::{Destination, Flags, Kind, Meta, Run, TopicSpec, ValueType, i
 
 use super::registrar::output_spec;
 use super::{BUCKETS, Job, LOOK_WORK, bucket_of};
+use crate::authorise::is_reserved;
 use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::Effects;
-use crate::operate::is_reserved;
 use crate::publish::{Publisher, Values};
 
 /// Bytes that may wait for their delay on one shard.

@@ -13,11 +13,14 @@ use tiderace_wire::{
     Destination, Flags, Kind, Meta, OperationResult, Run, TopicSpec, ViewEntry, is_temporary,
 };
 
-use super::{VIEWS_MAX, ViewMail};
+use super::VIEWS_MAX;
 use crate::Action;
+use crate::authorise::is_reserved;
 use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::operate::{Operated, Operator, is_reserved};
+use crate::messages::ViewMail;
+use crate::operator::Operated;
+use crate::operator::Operator;
 
 /// Below it stands a topic for each view.
 const FOLDER: &str = "$sys/views/";
@@ -106,7 +109,7 @@ impl Broker {
             return Ok(());
         }
         let admin = Action::Admin;
-        Err(crate::publish::denied(&principal.name, admin, Kind::Topic, shown.as_str()))
+        Err(crate::authorise::denied(&principal.name, admin, Kind::Topic, shown.as_str()))
     }
 
     fn may_list_view(&self, operator: &Operator, name: &Path) -> bool {

@@ -11,10 +11,11 @@ use tiderace_topics::Path;
 use tiderace_views::{Evaluation, Form, Source, View};
 use tiderace_wire::{Flags, Run, ValueType};
 
-use super::{BUCKETS, HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK, Values, ViewMail, bucket_of};
+use super::{BUCKETS, HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK, bucket_of};
 use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::Effects;
+use crate::messages::{Values, ViewMail};
 
 /// Topics looked at in one slice of a walk.
 const WALK_SLICE: usize = 256;

@@ -13,11 +13,12 @@ use tiderace_topics::Path;
 use tiderace_wire::Run;
 
 use super::source::Why;
-use super::{Job, LOOK_WORK, ViewMail};
+use super::{Job, LOOK_WORK};
 use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::interest::fresh;
+use crate::messages::ViewMail;
 use crate::places::{bit, members};
+use crate::runs::fresh;
 use crate::topic::Home;
 
 /// Sources evaluated in one slice.
