@@ -64,6 +64,11 @@ pub(crate) const SCRIPTS: &[Script] = &[
         run: || topics(Speech::SocketIo),
     },
     Script {
+        name: "native-polling",
+        unit: "one of 1,000 deliveries of 1 KiB to native clients that poll, an answer for each 10",
+        run: polling,
+    },
+    Script {
         name: "native-values",
         unit: "an update of a retained JSON value, sent as a delta to each of two subscribers",
         run: native_values,
@@ -197,6 +202,82 @@ fn native(node: &mut Node, wishes: Vec<Wish>) -> Result<(ClientId, Client)> {
     }
     node.ask(id, &masked(MessageKind::Binary, &out), b"")?;
     Ok((id, client))
+}
+
+/// A native client by Engine.IO's polling, revision 3: its name for the session and its end of the
+/// connection, on which a poll is held.
+fn native_by_polling(node: &mut Node, wishes: Vec<Wish>) -> Result<(ClientId, Vec<u8>)> {
+    let id = node.connect();
+    let path = "/tiderace/engine.io/?EIO=3&transport=polling";
+    let open = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let opened = String::from_utf8_lossy(&node.ask(id, open.as_bytes(), b"\"sid\":")?).into_owned();
+    let sid = opened.split_once("\"sid\":\"").and_then(|(_, rest)| rest.split_once('"'));
+    let (sid, _) = sid.context("no session id")?;
+    let mut client = Client::new("script");
+    let mut out = Vec::new();
+    client.connect(Auth::Anonymous, &mut out);
+    for wish in wishes {
+        client.subscribe(wish, &mut out);
+    }
+    // A binary payload: 1, the digits of the length, 255, the type of the packet, its bytes.
+    let mut body = vec![1];
+    body.extend((out.len() + 1).to_string().bytes().map(|digit| digit - b'0'));
+    body.extend_from_slice(&[0xff, 4]);
+    body.extend_from_slice(&out);
+    let mut post = format!(
+        "POST {path}&sid={sid} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    post.extend_from_slice(&body);
+    node.ask(id, &post, b"HTTP/1.1 200")?;
+    let poll = format!("GET {path}&sid={sid} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes();
+    node.ask(id, &poll, b"HTTP/1.1 200")?;
+    Ok((id, poll))
+}
+
+/// Each round every client has a poll held, and gets ten messages in the answer to it.
+fn polling() -> Result<u64> {
+    const TOPICS: usize = 100;
+    const EACH: usize = 10;
+    let mut node = Node::new(1)?;
+    let mut subscribers = Vec::new();
+    for subscriber in 0..TOPICS {
+        let mine = (0..EACH).map(|step| (subscriber + step * 7) % TOPICS);
+        let wishes = mine.map(|topic| Wish::topic(&format!("fx/rate-{topic:03}")));
+        let (client, poll) = native_by_polling(&mut node, wishes.collect())?;
+        node.count_only(client);
+        subscribers.push((client, poll));
+    }
+    let clients: Vec<ClientId> = subscribers.iter().map(|(client, _)| *client).collect();
+    let (publisher, mut sender) = native(&mut node, Vec::new())?;
+    let body = [b'x'; 1024];
+    let mut out = Vec::new();
+    for topic in 0..TOPICS {
+        publish(&mut sender, &format!("fx/rate-{topic:03}"), Content::Text, 0, &body, &mut out);
+    }
+    let batch = masked(MessageKind::Binary, &out);
+    let mut before = 0;
+    for round in 0..WARM_UP + ROUNDS {
+        if round == WARM_UP {
+            before = total(&node, &clients);
+        }
+        for (client, poll) in &subscribers {
+            node.send(*client, poll);
+        }
+        // The polls are held when the messages come.
+        if round < WARM_UP {
+            node.settle()?
+        } else {
+            node.measured()?
+        }
+        node.send(publisher, &batch);
+        if round < WARM_UP { node.settle()? } else { node.measured()? }
+    }
+    let deliveries = (ROUNDS * TOPICS * EACH) as u64;
+    ensure!(total(&node, &clients) - before > deliveries * 1024, "messages are missing");
+    Ok(deliveries)
 }
 
 enum Speech {

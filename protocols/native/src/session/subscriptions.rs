@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-use tiderace_base::Numbered;
+use tiderace_base::{Numbered, prefetch};
 use tiderace_wire::Confirm;
 
 /// Marks of one subscription.
@@ -107,6 +107,16 @@ impl Subscriptions {
     #[inline]
     pub(super) fn get(&self, key: u32) -> Option<Mark> {
         self.known(key).map(|known| known.mark())
+    }
+
+    /// A delivery will soon be made: asks memory for what is known of its subscription, without waiting
+    /// for it. A million of them are more than the caches hold.
+    #[inline]
+    pub(super) fn expect(&self, key: u32) {
+        match self {
+            Subscriptions::List(list) => list.get(key as usize).into_iter().for_each(prefetch),
+            Subscriptions::Spread(all) => all.get(key).into_iter().for_each(prefetch),
+        }
     }
 
     /// Notes that a topic of a pattern is announced.

@@ -4,6 +4,7 @@
 //! and, if it is a subscription, eight bytes more; what is rarely used is behind a pointer.
 
 use hashbrown::HashMap;
+use tiderace_base::prefetch;
 use tiderace_wire::{SubscriptionKey, Token};
 
 use super::channel::Channel;
@@ -227,6 +228,12 @@ impl Streams {
         if self.keys.len() < self.keys.capacity() / 8 {
             self.keys.shrink_to(self.keys.len() * 2);
         }
+    }
+
+    /// A delivery will soon be made: asks memory for what leads to its stream, without waiting for it.
+    #[inline]
+    pub(super) fn expect(&self, key: SubscriptionKey) {
+        self.keys.get(key.0 as usize).into_iter().for_each(prefetch);
     }
 
     /// The stream of a subscription.
