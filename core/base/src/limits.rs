@@ -1,5 +1,7 @@
 //! The limits that are not options: sizes the code is built around, with their relations asserted.
 
+use crate::Span;
+
 /// Shards per node: a shard set must fit one machine word.
 pub const SHARDS_MAX: usize = 64;
 /// Bytes of one path in its canonical spelling.
@@ -50,6 +52,18 @@ pub const RUN_MESSAGES_MAX: usize = 4096;
 pub const COPY_BYTES_MAX: usize = 2048;
 /// Distinct wire encodings kept per run; further ones are encoded per subscriber.
 pub const ENCODINGS_PER_RUN_MAX: usize = 8;
+/// Messages from this size on are sent by reference instead of being copied into what is written.
+pub const APART_BYTES_MIN: usize = 16 << 10;
+/// Bytes that may come behind the first message of a session before its login is done, on transports
+/// that mark messages; on a stream they wait where they are.
+pub const EARLY_BYTES_MAX: usize = 64 << 10;
+/// Operations of one session that read and are under way at a time: their answers hold up to a mebibyte
+/// of values each, or one value.
+pub const LARGE_ANSWERS_MAX: usize = 16;
+/// Bytes of the text by which a client, or the server, says why an exchange ended.
+pub const SENTENCE_BYTES_MAX: usize = 1 << 10;
+/// The longest time between two updates of a topic that a subscription may ask for.
+pub const INTERVAL_MAX: Span = Span::from_secs(86_400);
 /// What a connection may take from its session's backlog in one turn.
 pub const WRITE_BLOCK_BYTES: usize = 256 * 1024;
 

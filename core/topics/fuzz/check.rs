@@ -1,6 +1,6 @@
 //! What must hold for any two lines of bytes taken as a pattern and a path.
 
-use tiderace_topics::{Path, Pattern, PatternIndex, Selector, SelectorError};
+use tiderace_topics::{Path, Pattern, PatternIndex, Selector};
 
 /// Any text taken as a selector.
 pub(crate) fn selector(data: &[u8]) {
@@ -9,11 +9,8 @@ pub(crate) fn selector(data: &[u8]) {
     if text.len() > 4096 {
         return;
     }
-    let own = || Ok::<_, SelectorError>(Some("user/ann".to_owned()));
-    let (Ok(selector), Ok(spelled)) = (Selector::parse(text), Selector::parse_own(text, own))
-    else {
-        return;
-    };
+    let own = Selector::parse_own(text, Some("ann"));
+    let (Ok(selector), Ok(spelled)) = (Selector::parse(text), own) else { return };
     assert_eq!(Selector::parse(&spelled.to_string()), Ok(spelled));
     let again = Selector::parse(&selector.to_string());
     assert_eq!(again.as_ref(), Ok(&selector));

@@ -10,6 +10,7 @@
 mod globs;
 mod index;
 mod level;
+mod own;
 mod path;
 mod pattern;
 mod regex;

@@ -86,6 +86,15 @@ pub enum PathError {
         /// Counted from 1.
         level: usize,
     },
+    /// `~/` of a client without a name of its own.
+    #[error("`~/` stands for topics of a user of your own: log in to use it")]
+    OwnOfNobody,
+    /// `~/` of a client whose name is more than one level, or a wildcard.
+    #[error("`~/` cannot be used, since the name `{name}` is no level of a path")]
+    OwnName {
+        /// The beginning of the name.
+        name: Box<str>,
+    },
 }
 
 impl Path {

@@ -14,6 +14,7 @@ use std::fmt;
 
 use tiderace_base::limits::{SELECTOR_BYTES_MAX, SELECTOR_MEMBERS_MAX, SELECTOR_REGEXES_MAX};
 
+use crate::own::written_out;
 use crate::path::mark_of;
 use crate::{PathError, Pattern};
 
@@ -57,36 +58,50 @@ pub enum SelectorError {
     },
 }
 
+impl SelectorError {
+    /// What is wrong with one of its patterns; `None` if it is the set.
+    pub fn path_error(&self) -> Option<&PathError> {
+        match self {
+            SelectorError::Pattern(error) | SelectorError::Member { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
 impl Selector {
     /// Parses a selector.
     ///
     /// # Errors
     /// Says which rule the text breaks and where.
     pub fn parse(text: &str) -> Result<Selector, SelectorError> {
-        Selector::parse_own(text, || Ok(None))
+        Selector::parse_members(text, |member| Ok(Cow::Borrowed(member)))
     }
 
-    /// Parses a selector in which members may begin with `~/`, short for the prefix that `own` gives:
-    /// `user/ann`. Without a prefix it stands for itself.
+    /// Parses a selector in which members may begin with `~/` (`?~/` for expressions), short for the own
+    /// topics of that principal; `None` for a client that is not logged in or has no name of its own.
     ///
     /// # Errors
-    /// Those of `own`, if it is needed; otherwise which rule the text breaks and where.
-    pub fn parse_own<E: From<SelectorError>>(
+    /// Says which rule the text breaks and where, or why that client has no topics of its own.
+    pub fn parse_own(text: &str, principal: Option<&str>) -> Result<Selector, SelectorError> {
+        Selector::parse_members(text, |member| written_out(member, principal))
+    }
+
+    fn parse_members(
         text: &str,
-        own: impl Fn() -> Result<Option<String>, E>,
-    ) -> Result<Selector, E> {
+        written_out: impl Fn(&str) -> Result<Cow<'_, str>, PathError>,
+    ) -> Result<Selector, SelectorError> {
         if text.len() > SELECTOR_BYTES_MAX {
-            return Err(SelectorError::TooLong { bytes: text.len() }.into());
+            return Err(SelectorError::TooLong { bytes: text.len() });
         }
         let mut regexes = SELECTOR_REGEXES_MAX;
         if mark_of(text) != Some('[') {
-            let pattern = Pattern::parse_within(&spelled(text, own)?, &mut regexes);
-            return Ok(Selector([pattern.map_err(SelectorError::from)?].into()));
+            let pattern = Pattern::parse_within(&written_out(text)?, &mut regexes)?;
+            return Ok(Selector([pattern].into()));
         }
         let mut patterns: Vec<Pattern> = Vec::new();
         for (member, (at, text)) in (1..).zip(members(text)?) {
-            let text = spelled(&text, &own)?;
-            let pattern = Pattern::parse_within(&text, &mut regexes)
+            let pattern = written_out(&text)
+                .and_then(|text| Pattern::parse_within(&text, &mut regexes))
                 .map_err(|error| SelectorError::Member { member, at, error })?;
             if !patterns.iter().any(|known| known.levels() == pattern.levels()) {
                 patterns.push(pattern);
@@ -162,23 +177,6 @@ fn members(text: &str) -> Result<Vec<(usize, String)>, SelectorError> {
             }
         }
     }
-}
-
-/// A member with `~/` written out.
-fn spelled<E>(text: &str, own: impl Fn() -> Result<Option<String>, E>) -> Result<Cow<'_, str>, E> {
-    if let Some(rest) = text.strip_prefix("~/") {
-        if let Some(own) = own()? {
-            return Ok(Cow::Owned(format!("{own}/{rest}")));
-        }
-    } else if let Some(rest) = text.strip_prefix("?~/")
-        && let Some(own) = own()?
-    {
-        return Ok(Cow::Owned(format!(
-            "?{}/{rest}",
-            tiderace_expression::regex_syntax::escape(&own)
-        )));
-    }
-    Ok(Cow::Borrowed(text))
 }
 
 /// What is easily forgotten.
@@ -259,23 +257,16 @@ mod tests {
 
     #[test]
     fn the_tilde_is_the_users_own() {
-        let parse = |text| {
-            let own = || Ok::<_, SelectorError>(Some("user/a.n".to_owned()));
-            let selector = Selector::parse_own(text, own)?;
-            Ok::<_, SelectorError>(
-                selector.into_iter().map(|it| it.to_string()).collect::<Vec<_>>(),
-            )
-        };
-        assert_eq!(parse("~/x"), Ok(vec!["user/a.n/x".to_owned()]));
+        let parse = |text| Selector::parse_own(text, Some("a.n"));
+        let members: Vec<String> =
+            parse("[~/x, ?~/[xy], a/~/b]").unwrap().into_iter().map(|it| it.to_string()).collect();
+        assert_eq!(members, ["user/a.n/x", r"?user/a\.n/[xy]", "a/~/b"]);
+        assert_eq!(parse("?~/[xy]").unwrap().patterns()[0].literal_prefix(), "user/a.n");
+        let refused = Selector::parse_own("[a, ~/b]", None).unwrap_err();
         assert_eq!(
-            parse("[~/x, ?~/[xy], a/~/b]"),
-            Ok(vec!["user/a.n/x".to_owned(), r"?user/a\.n/[xy]".to_owned(), "a/~/b".to_owned()])
+            refused.to_string(),
+            "member 2 of the set, at byte 4: `~/` stands for topics of a user of your own: log in to use it"
         );
-        let regex =
-            Selector::parse_own("?~/[xy]", || Ok::<_, SelectorError>(Some("user/a.n".to_owned())));
-        assert_eq!(regex.unwrap().patterns()[0].literal_prefix(), "user/a.n");
-        let refused = Selector::parse_own("[a, ~/b]", || Err(SelectorError::Unclosed));
-        assert_eq!(refused, Err(SelectorError::Unclosed));
     }
 
     proptest! {

@@ -20,6 +20,7 @@ mod framing;
 pub mod hand_over;
 mod http;
 mod intake;
+mod names;
 mod operation;
 mod output;
 mod position;
@@ -44,6 +45,7 @@ pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use hand_over::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, HandOver};
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn};
 pub use intake::Intake;
+pub use names::{bad_name, parse_path, parse_selector, shown};
 pub use operation::{
     Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,
     OperationResult, Page, Reading, Replay, SessionEntry, SessionState, TopicEntry, Update,

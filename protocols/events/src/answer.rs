@@ -38,11 +38,6 @@ impl Fault {
         Fault::new(404, "not-found", message)
     }
 
-    /// The broker or the table of close codes says so.
-    pub(crate) fn of(close: Close) -> Fault {
-        Fault { status: status(close.code), code: close.code.slug(), message: close.reason }
-    }
-
     pub(crate) fn response(&self) -> Response {
         let mut body = Vec::with_capacity(self.message.len() + 64);
         self.append(&mut body);
@@ -65,6 +60,13 @@ impl Fault {
         out.extend_from_slice(b",\"message\":");
         append_text(out, &self.message);
         out.push(b'}');
+    }
+}
+
+impl From<Close> for Fault {
+    /// The broker or the table of close codes says so.
+    fn from(close: Close) -> Fault {
+        Fault { status: status(close.code), code: close.code.slug(), message: close.reason }
     }
 }
 
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn faults_are_json_with_their_status() {
-        let fault = Fault::of(Close::new(CloseCode::NotAuthorised, "no \"x\"\n here"));
+        let fault = Fault::from(Close::new(CloseCode::NotAuthorised, "no \"x\"\n here"));
         let response = fault.response();
         assert_eq!(response.status, 403);
         let text = String::from_utf8_lossy(&response.body);
@@ -132,12 +134,12 @@ mod tests {
 
     #[test]
     fn statuses_tell_clients_what_to_do() {
-        let status = |code: CloseCode| Fault::of(code.into()).response().status;
+        let status = |code: CloseCode| Fault::from(Close::from(code)).response().status;
         assert_eq!(status(CloseCode::LoginRequired), 401);
         assert_eq!(status(CloseCode::TooManyLogins), 429);
         assert_eq!(status(CloseCode::MemoryFull), 503);
         assert_eq!(status(CloseCode::BadDestination), 400);
-        let response = Fault::of(CloseCode::LoginFailed.into()).response();
+        let response = Fault::from(Close::from(CloseCode::LoginFailed)).response();
         assert!(response.headers.iter().any(|(name, _)| *name == "WWW-Authenticate"));
     }
 }

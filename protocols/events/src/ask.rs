@@ -3,10 +3,12 @@
 //! Relies on the route for path and method. Invariant: nothing here depends on the identity; names
 //! are decoded, but resolved only once the client has logged in.
 
-use tiderace_base::{CloseCode, Span, parse_span};
-use tiderace_topics::{Path, Selector, SelectorError};
+use tiderace_base::{Close, CloseCode, Span, parse_span};
+use tiderace_topics::{Path, Selector};
 use tiderace_value::Json;
-use tiderace_wire::{Credentials, Flags, Kind, Position, Replay, Request, properties};
+use tiderace_wire::{
+    Credentials, Flags, Kind, Position, Replay, Request, parse_path, parse_selector, properties,
+};
 
 use crate::accept::form;
 use crate::answer::Fault;
@@ -88,45 +90,21 @@ impl Task {
     }
 }
 
-/// The canonical spelling of a name: `~/a` is `user/<own name>/a`.
-pub(crate) fn resolve(name: &str, who: Who<'_>) -> Result<String, Fault> {
-    match name.strip_prefix("~/") {
-        None => Ok(name.to_owned()),
-        Some(rest) => Ok(format!("{}/{rest}", own(who)?)),
+impl Who<'_> {
+    /// The path of that name.
+    pub(crate) fn path(self, name: &str) -> Result<Path, Close> {
+        parse_path(name, self.principal())
     }
-}
 
-/// What `~` stands for.
-fn own(who: Who<'_>) -> Result<String, Fault> {
-    if who.anonymous {
-        let text = "`~` stands for topics of a user of your own: log in to use it";
-        return Err(Fault::new(401, CloseCode::LoginRequired.slug(), text));
+    /// The selector of that name.
+    pub(crate) fn selector(self, name: &str) -> Result<Selector, Close> {
+        parse_selector(name, self.principal())
     }
-    if who.name.contains(['/', '*', '+', '#']) {
-        let text = "your name cannot be a level of a path, so `~` does not work for you";
-        return Err(Fault::new(400, CloseCode::BadDestination.slug(), text));
+
+    /// Whose topics `~/` stands for.
+    fn principal(&self) -> Option<&str> {
+        Some(self.name).filter(|_| !self.anonymous)
     }
-    Ok(format!("user/{}", who.name))
-}
-
-/// The path of that name.
-pub(crate) fn path(name: &str, who: Who<'_>) -> Result<Path, Fault> {
-    Path::parse(&resolve(name, who)?).map_err(|error| bad_name(&error))
-}
-
-/// The selector of that name.
-pub(crate) fn selector(name: &str, who: Who<'_>) -> Result<Selector, Fault> {
-    Selector::parse_own(name, || own(who).map(Some))
-}
-
-impl From<SelectorError> for Fault {
-    fn from(error: SelectorError) -> Fault {
-        bad_name(&error)
-    }
-}
-
-fn bad_name(error: &dyn std::fmt::Display) -> Fault {
-    Fault::new(400, CloseCode::BadDestination.slug(), error.to_string())
 }
 
 /// Understands a request.
@@ -453,13 +431,10 @@ mod tests {
     #[test]
     fn the_tilde_is_the_users_own() {
         let who = Who { name: "ann", anonymous: false };
-        assert_eq!(resolve("~/a/b", who), Ok("user/ann/a/b".to_owned()));
-        assert_eq!(resolve("~b", who), Ok("~b".to_owned()));
-        assert!(resolve("~/a", Who { name: "a/b", anonymous: false }).is_err());
-        assert_eq!(
-            resolve("~/a", Who { anonymous: true, ..who }).map_err(|fault| fault.status),
-            Err(401)
-        );
+        assert_eq!(who.path("~/a/b").unwrap().as_str(), "user/ann/a/b");
+        let status = |who: Who<'_>| who.path("~/a").map_err(|close| Fault::from(close).status);
+        assert_eq!(status(Who { name: "a/b", ..who }), Err(400));
+        assert_eq!(status(Who { anonymous: true, ..who }), Err(401));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tiderace_base::CloseCode;
+use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{Credentials, Request};
 
 use crate::answer::Fault;
@@ -14,7 +14,7 @@ use crate::uri;
 
 /// The credentials of a request; those of an anonymous client if it has none.
 pub(crate) fn credentials(request: &Request<'_>) -> Result<Credentials, Fault> {
-    let unreadable = || Fault::of(CloseCode::LoginFailed.into());
+    let unreadable = || Fault::from(Close::from(CloseCode::LoginFailed));
     let Some(field) = request.field("authorization") else {
         let token = match uri::values(request.query, "access_token").next() {
             None => return Ok(Credentials::default()),

@@ -4,7 +4,7 @@
 //! gets 403 for every method, before a session exists; without that any page could publish to a
 //! server on its visitor's own machine.
 
-use tiderace_base::CloseCode;
+use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{Kind, Request, Response, Route};
 
 use crate::answer::{Fault, share};
@@ -113,7 +113,7 @@ fn allowed_origin(options: &EventsOptions, request: &Request<'_>) -> Result<(), 
     let host = request.field("host").unwrap_or_default();
     // Two of them could tell us one thing and a proxy another: neither is believed.
     if origins.next().is_some() || !(options.origins)(origin, host) {
-        return Err(Fault::of(CloseCode::OriginDenied.into()));
+        return Err(Fault::from(Close::from(CloseCode::OriginDenied)));
     }
     Ok(())
 }

@@ -179,7 +179,7 @@ impl EventsSession {
     }
 
     fn refused(&mut self, now: Now, token: Option<Token>, close: Close, context: &mut Context<'_>) {
-        let fault = Fault::of(close);
+        let fault = Fault::from(close);
         if let Some(Job::Batch(outcomes)) = self.job() {
             let all = Confirm { from: 0, to: Token::MAX };
             let blamed = token.map_or(all, Confirm::one);
@@ -317,7 +317,7 @@ impl Session for EventsSession {
             }
             Reply::ExchangeEnded { close, .. } => {
                 if let Some(Job::Call(None)) = self.job() {
-                    let response = Fault::of(close).response();
+                    let response = Fault::from(close).response();
                     self.respond(now, response, context);
                 }
             }

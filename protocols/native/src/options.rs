@@ -47,17 +47,8 @@ impl Default for NativeOptions {
     }
 }
 
-/// Bytes that may come behind HELLO before the login is done.
-pub(crate) const EARLY_BYTES_MAX: usize = 64 << 10;
 /// Messages of one transport message, without publications that are taken: what they ask for is only
 /// done, and their answers are only written, when the last of them has been read.
 pub(crate) const REQUESTS_MAX: usize = 16_384;
 /// Bytes of a batch, so that the usual length of a frame's header does.
 pub(crate) const BATCH_BYTES_MAX: usize = 60_000;
-/// Messages from this size on are sent in a frame of their own, by reference where that is possible.
-pub(crate) const APART_BYTES_MIN: usize = 16 << 10;
-/// Bytes of a reason that a client gives for hanging up.
-pub(crate) const SENTENCE_BYTES_MAX: usize = 1 << 10;
-/// Operations that read under way at a time: their answers hold up to a mebibyte of values each, or
-/// one value.
-pub(crate) const LARGE_ANSWERS_MAX: usize = 16;

@@ -16,18 +16,18 @@ mod subscribe;
 mod subscriptions;
 mod topics;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use tiderace_base::limits::EARLY_BYTES_MAX;
 use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Confirm, Context, Delivery, Incoming, Intake, Kind, Opening, Output, Progress, Reply, Session,
-    Side, SubscriptionKey, Token,
+    Side, SubscriptionKey, Token, parse_path,
 };
 
 use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
-use crate::options::{EARLY_BYTES_MAX, NativeOptions, REQUESTS_MAX};
+use crate::options::{NativeOptions, REQUESTS_MAX};
 use batch::Batch;
 use rare::Rare;
 use subscriptions::Subscriptions;
@@ -220,26 +220,8 @@ impl NativeSession {
         })
     }
 
-    /// A path in full.
-    fn spelled<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Close> {
-        let Some(rest) = text.strip_prefix("~/") else { return Ok(Cow::Borrowed(text)) };
-        Ok(Cow::Owned(format!("{}/{rest}", self.own()?)))
-    }
-
-    /// What `~` stands for.
-    fn own(&self) -> Result<String, Close> {
-        let name = self.name.as_deref().unwrap_or_default();
-        // A name that is more than one level, or a wildcard, would reach what is not its own.
-        if Path::parse(name).map_or(true, |path| path.levels().count() != 1) {
-            let reason =
-                format!("`~/` cannot be used, since the name `{name}` is no level of a path");
-            return Err(Close::new(CloseCode::BadDestination, reason));
-        }
-        Ok(format!("user/{name}"))
-    }
-
     fn path(&self, text: &str) -> Result<Path, Close> {
-        Path::parse(&self.spelled(text)?).map_err(|error| unusable(text, &error))
+        parse_path(text, self.name.as_deref())
     }
 
     /// Whether that confirms a subscription whose OK is to come behind its values, which may not all
@@ -451,13 +433,6 @@ fn error(request: u32, close: &Close, output: &mut Output<'_>) {
         sentence: &close.reason,
     };
     say(&message, output);
-}
-
-fn unusable(text: &str, error: &dyn std::fmt::Display) -> Close {
-    // Enough to find it by; the rest would only come back.
-    let shown = text.char_indices().nth(64).and_then(|(end, _)| text.get(..end));
-    let text = shown.map_or(Cow::Borrowed(text), |start| Cow::Owned(format!("{start}…")));
-    Close::new(CloseCode::BadDestination, format!("`{text}`: {error}"))
 }
 
 fn malformed(error: CodecError) -> Close {

@@ -106,6 +106,28 @@ fn a_session_can_log_in_again() {
     assert_eq!(run.destination().path.as_str(), "user/bob/inbox");
 }
 
+// Section 3: `~/` stands for any name that is one level of a path; a `?` says nothing there.
+#[test]
+fn own_topics_are_those_of_any_name_that_is_a_level() {
+    for (name, expected) in [
+        ("?bob", Some("user/?bob/inbox")),
+        ("[b]", Some("user/[b]/inbox")),
+        ("a/b", None),
+        ("b*", None),
+    ] {
+        let mut rig = Rig::new();
+        rig.send(&ClientMessage::Login { request: 1, auth: Auth::Token("t") });
+        rig.reply(Reply::LoggedIn { name: name.into() });
+        rig.commands.clear();
+        rig.send(&publish(0, "~/inbox", b""));
+        let path = rig.commands.first().map(|command| match command {
+            Command::Publish { run, .. } => run.destination().path.to_string(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(path.as_deref(), expected, "{name}");
+    }
+}
+
 // Section 3: request ids.
 #[test]
 fn request_ids_rise_by_one() {

@@ -138,14 +138,5 @@ impl Default for RSocketOptions {
     }
 }
 
-/// Bytes that may come behind SETUP before the login is done, on transports that mark messages; on a
-/// stream they wait where they are.
-pub(crate) const EARLY_BYTES_MAX: usize = 64 << 10;
-/// Payloads from this size on are sent by reference instead of being copied.
-pub(crate) const APART_BYTES_MIN: usize = 16 << 10;
-/// Requests that read under way at a time: each answer may be large.
-pub(crate) const LARGE_ANSWERS_MAX: usize = 16;
-/// Bytes of an error's text that are passed on.
-pub(crate) const SENTENCE_BYTES_MAX: usize = 1 << 10;
 /// So many bytes that wait are a sign that the client does not read: echo streams leave a tick out.
 pub(crate) const ECHO_BLOCK_BYTES: usize = 64 << 10;

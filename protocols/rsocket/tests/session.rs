@@ -367,3 +367,24 @@ fn fragments_of_all_connections_have_a_limit() {
     one.send(&Frame { stream: 3, ..rest(false) });
     assert!(one.heard()[0].starts_with("3 PAYLOAD CN xx"));
 }
+
+#[test]
+fn own_topics_are_those_of_any_name_that_is_a_level() {
+    for (name, expected) in [
+        ("?bob", Some("user/?bob/inbox")),
+        ("[b]", Some("user/[b]/inbox")),
+        ("a/b", None),
+        ("b*", None),
+    ] {
+        let mut rig = Rig::fresh(RSocketOptions::default());
+        rig.send(&Frame::connection(Body::Setup(setup())));
+        rig.reply(Reply::LoggedIn { name: name.into() });
+        rig.commands.clear();
+        rig.request(Interaction::FireAndForget, 1, 0, Some(&route("~/inbox")), b"x");
+        let path = rig.commands.first().map(|command| match command {
+            Command::Publish { run, .. } => run.destination().path.to_string(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(path.as_deref(), expected, "{name}");
+    }
+}

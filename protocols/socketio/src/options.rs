@@ -85,6 +85,3 @@ pub(crate) const HEADERS_MAX: usize = 64;
 /// Bytes of messages kept back until it is known whether a client that came back missed anything
 /// beyond them; a client that missed more begins anew.
 pub(crate) const HELD_BYTES_MAX: usize = 1 << 20;
-/// Operations that read under way at a time: their answers hold up to a mebibyte of values each, or
-/// one value.
-pub(crate) const LARGE_ANSWERS_MAX: usize = 16;

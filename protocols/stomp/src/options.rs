@@ -73,5 +73,3 @@ pub(crate) const COMPOSITE_MAX: usize = 64;
 pub(crate) const STAGED_OVERHEAD_BYTES: usize = 64;
 /// Bytes of the longest first line that may yet become a command; the longest command has 11.
 pub(crate) const COMMAND_BYTES_MAX: usize = 64;
-/// Bodies from this size on are sent by reference instead of being copied.
-pub(crate) const APART_BYTES_MIN: usize = 16 << 10;

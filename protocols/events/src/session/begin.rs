@@ -3,7 +3,7 @@
 //! Invariant: a request that cannot be done as asked is refused before anything is published.
 
 use tiderace_base::limits::SELECTOR_MEMBERS_MAX;
-use tiderace_base::{Close, CloseCode, Now, Span};
+use tiderace_base::{CloseCode, Now, Span};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Call, Command, Context, Destination, ExchangeKey, Operation, Reading, Response, Run, Subscribe,
@@ -14,7 +14,7 @@ use super::stream::Stream;
 use super::value::{List, Value};
 use super::{EventsSession, Job, Stage, Work, batch_answer};
 use crate::answer::{Fault, json};
-use crate::ask::{Asked, Since, Task, Who, path, selector};
+use crate::ask::{Asked, Since, Task, Who};
 use crate::batch::{Item, Outcome};
 use crate::encode::Form;
 use crate::idempotency::Claim;
@@ -100,7 +100,7 @@ impl EventsSession {
     ) -> Result<Job, Fault> {
         match task {
             Task::Value { name, known, wanted } => {
-                let target = Target::Exact(topic(path(&name, who)?));
+                let target = Target::Exact(topic(who.path(&name)?));
                 ask(vec![target], context);
                 Ok(Job::Value(Value::new(known, wanted)))
             }
@@ -118,7 +118,7 @@ impl EventsSession {
             }
             Task::Batch { items } => Ok(Job::Batch(publish_all(now, who, items, context))),
             Task::Call { name, properties, body, patience } => {
-                let service = path(&name, who)?;
+                let service = who.path(&name)?;
                 let number = CALL.number;
                 context.commands.push(Command::Call(Box::new(Call {
                     number,
@@ -163,17 +163,13 @@ impl EventsSession {
 
 /// An operation with the names of whoever asks.
 fn operation(now: Now, who: Who<'_>, text: &[u8], body: Option<&[u8]>) -> Result<Operation, Fault> {
-    let close = |fault: Fault| Close::new(CloseCode::BadDestination, fault.message);
     let reading = Reading {
         body,
         now: now.time,
-        path: &|name| path(name, who).map_err(close),
-        selector: &|name| {
-            let selector = selector(name, who).map_err(close)?;
-            Ok(selector.into_iter().collect())
-        },
+        path: &|name| who.path(name),
+        selector: &|name| Ok(who.selector(name)?.into_iter().collect()),
     };
-    Operation::parse(text, &reading).map_err(Fault::of)
+    Operation::parse(text, &reading).map_err(Fault::from)
 }
 
 /// Subscribes for the sake of the retained values alone.
@@ -192,7 +188,7 @@ fn publish(
     token: Token,
     context: &mut Context<'_>,
 ) -> Result<(), Fault> {
-    let destination = Destination { kind: message.kind, path: path(&message.name, who)? };
+    let destination = Destination { kind: message.kind, path: who.path(&message.name)? };
     let meta = message.seal(now);
     // A run of its own, so that a refusal says which message it is about.
     let run = Run::single(destination, now.time, &message.properties, &message.body, meta);
@@ -227,7 +223,7 @@ fn topic(path: Path) -> Destination {
 fn targets(names: &[String], who: Who<'_>, most: usize) -> Result<Vec<Target>, Fault> {
     let mut kept: Vec<Target> = Vec::new();
     for name in names {
-        for target in Target::of(tiderace_wire::Kind::Topic, selector(name, who)?) {
+        for target in Target::of(tiderace_wire::Kind::Topic, who.selector(name)?) {
             if kept.contains(&target) {
                 continue;
             }

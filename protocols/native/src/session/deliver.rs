@@ -12,7 +12,7 @@ use super::subscriptions::{Mark, Sent};
 use crate::codec::{
     Queued, QueuedEntry, ServerMessage, Update, Version, flag, kind, split_content,
 };
-use crate::options::APART_BYTES_MIN;
+use tiderace_base::limits::APART_BYTES_MIN;
 
 /// What the updates of one delivery have in common.
 struct Form {

@@ -10,7 +10,7 @@ use super::subscriptions::Mark;
 use crate::codec::{
     CallMessage, Content, ExchangeMessage, ServerMessage, SpeakMessage, flag, kind, split_content,
 };
-use crate::options::{APART_BYTES_MIN, SENTENCE_BYTES_MAX};
+use tiderace_base::limits::{APART_BYTES_MIN, SENTENCE_BYTES_MAX};
 
 impl NativeSession {
     pub(super) fn call(

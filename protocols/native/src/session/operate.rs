@@ -11,7 +11,7 @@ use tiderace_wire::{
 
 use super::{NativeSession, error};
 use crate::codec::{OperateMessage, QueuedEntry, ResultMessage, kind, split_content};
-use crate::options::{APART_BYTES_MIN, LARGE_ANSWERS_MAX};
+use tiderace_base::limits::{APART_BYTES_MIN, LARGE_ANSWERS_MAX};
 
 impl NativeSession {
     pub(super) fn operate(

@@ -1,16 +1,17 @@
 //! SUBSCRIBE, UNSUBSCRIBE, SETTLE.
 
+use tiderace_base::limits::INTERVAL_MAX;
 use tiderace_base::{Close, CloseCode, ShardId, Span};
 use tiderace_filter::Selector;
 use tiderace_topics as topics;
 use tiderace_wire::{
     Command, Context, Destination, Kind, Outcome, Position, Settle, Subscribe, SubscriptionKey,
-    Target,
+    Target, parse_selector,
 };
 
 use super::login::position;
 use super::subscriptions::Mark;
-use super::{NativeSession, error, unusable};
+use super::{NativeSession, error};
 use crate::codec::{SettleMessage, SubscribeMessage, subscribe};
 
 impl NativeSession {
@@ -80,9 +81,7 @@ impl NativeSession {
             replay: message.replay.filter(|_| since.is_none()),
             since,
             confirm_values: has(subscribe::OK_LAST) && message.kind == Kind::Topic,
-            interval: Span::from_millis(
-                message.interval_ms.unwrap_or_default().min(INTERVAL_MS_MAX),
-            ),
+            interval: Span::from_millis(message.interval_ms.unwrap_or_default()).min(INTERVAL_MAX),
             notices: has(subscribe::NOTICES),
             ..Subscribe::new(SubscriptionKey(key), targets)
         })
@@ -100,11 +99,7 @@ impl NativeSession {
 
     /// A topic selector in full.
     pub(super) fn selector(&self, text: &str) -> Result<topics::Selector, Close> {
-        let own = || self.own().map(Some).map_err(Unusable::Own);
-        topics::Selector::parse_own(text, own).map_err(|error| match error {
-            Unusable::Own(close) => close,
-            Unusable::Selector(error) => unusable(text, &error),
-        })
+        parse_selector(text, self.name.as_deref())
     }
 
     /// Where to go on. Without any position all that can be said is that something is missing, which
@@ -160,23 +155,6 @@ impl NativeSession {
             confirm,
         }));
         Ok(())
-    }
-}
-
-/// Intervals are at most a day.
-const INTERVAL_MS_MAX: u64 = 86_400_000;
-
-/// Why a selector cannot be used.
-enum Unusable {
-    /// For its text.
-    Selector(topics::SelectorError),
-    /// For `~/`.
-    Own(Close),
-}
-
-impl From<topics::SelectorError> for Unusable {
-    fn from(error: topics::SelectorError) -> Unusable {
-        Unusable::Selector(error)
     }
 }
 

@@ -10,7 +10,7 @@ use super::describe::{MESSAGE_MIME, PROPERTIES_MIME};
 use super::streams::{Form, Slot, Stream};
 use crate::frame::{Frame, Payload};
 use crate::metadata::{Mime, write_entry};
-use crate::options::APART_BYTES_MIN;
+use tiderace_base::limits::APART_BYTES_MIN;
 
 impl RSocketSession {
     /// Messages of a subscription.

@@ -10,9 +10,10 @@
 
 use std::borrow::Cow;
 
+use tiderace_base::limits::INTERVAL_MAX;
 use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_delta::NAMES;
-use tiderace_wire::{Flags, Replay, properties};
+use tiderace_wire::{Flags, Replay, properties, shown};
 
 use super::RSocketSession;
 use crate::metadata::{Described, Entries, MetadataError, Mime, Tracing};
@@ -180,7 +181,7 @@ impl<'a> Wishes<'a> {
                     let reason = format!(
                         "the option `{}` is not known; known are retain, ttl, publish, details, \
                          properties, snapshot, selector, replay, interval, deltas and patience",
-                        String::from_utf8_lossy(name).chars().take(64).collect::<String>()
+                        shown(&String::from_utf8_lossy(name))
                     );
                     return Err(Close::new(CloseCode::BadHeader, reason));
                 }
@@ -279,9 +280,6 @@ fn check_properties(block: &[u8]) -> Result<(), Close> {
     }
     Ok(())
 }
-
-/// Intervals are at most a day.
-const INTERVAL_MAX: Span = Span::from_secs(86_400);
 
 #[cfg(test)]
 mod tests {

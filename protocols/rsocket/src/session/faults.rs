@@ -8,7 +8,7 @@ use tiderace_base::{Close, CloseCode};
 use super::RSocketSession;
 use crate::frame::ErrorCode;
 use crate::metrics::{Rejection, Rule};
-use crate::options::SENTENCE_BYTES_MAX;
+use tiderace_base::limits::SENTENCE_BYTES_MAX;
 
 impl RSocketSession {
     /// A frame broke a rule and is ignored.

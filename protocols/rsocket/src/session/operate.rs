@@ -12,7 +12,7 @@ use super::request::Begin;
 use super::streams::Stream;
 use crate::frame::{Interaction, Payload};
 use crate::metrics::Signal;
-use crate::options::LARGE_ANSWERS_MAX;
+use tiderace_base::limits::LARGE_ANSWERS_MAX;
 
 impl RSocketSession {
     pub(super) fn operate(

@@ -4,9 +4,10 @@
 //! forgotten; one that begins is in the table of streams until it ends, fire-and-forget aside.
 
 use tiderace_base::{Close, CloseCode, Now, Time};
-use tiderace_topics as topics;
-use tiderace_topics::Path;
-use tiderace_wire::{Confirm, Context, Destination, Kind as DestinationKind, Output};
+use tiderace_topics::{Path, Selector};
+use tiderace_wire::{
+    Confirm, Context, Destination, Kind as DestinationKind, Output, parse_path, parse_selector,
+};
 
 use super::channel::{Channel, Work};
 use super::describe::Asked;
@@ -185,32 +186,12 @@ impl RSocketSession {
 
     /// The path of that name; `~/` begins with the client's own.
     pub(super) fn path(&self, text: &str) -> Result<Path, Close> {
-        let path = match text.strip_prefix("~/") {
-            None => Path::parse(text),
-            Some(rest) => Path::parse(&format!("{}/{rest}", self.own()?)),
-        };
-        path.map_err(|error| unusable(text, &error))
+        parse_path(text, self.name.as_deref())
     }
 
     /// The selector of that name.
-    pub(super) fn selector(&self, text: &str) -> Result<topics::Selector, Close> {
-        let own = || self.own().map(Some).map_err(Unusable::Own);
-        topics::Selector::parse_own(text, own).map_err(|error| match error {
-            Unusable::Own(close) => close,
-            Unusable::Selector(error) => unusable(text, &error),
-        })
-    }
-
-    /// What `~` stands for.
-    fn own(&self) -> Result<String, Close> {
-        let name = self.name.as_deref().unwrap_or_default();
-        // A name that is more than one level, or a wildcard, would reach what is not its own.
-        if Path::parse(name).map_or(true, |path| path.levels().count() != 1) {
-            let reason =
-                format!("`~/` cannot be used, since the name `{name}` is no level of a path");
-            return Err(Close::new(CloseCode::BadDestination, reason));
-        }
-        Ok(format!("user/{name}"))
+    pub(super) fn selector(&self, text: &str) -> Result<Selector, Close> {
+        parse_selector(text, self.name.as_deref())
     }
 
     pub(super) fn destination(
@@ -291,24 +272,4 @@ impl RSocketSession {
     pub(super) fn is_waiting(&self, stream: u32, token: u32) -> bool {
         matches!(self.streams.get(stream), Some(Stream::Waiting { token: known }) if *known == token)
     }
-}
-
-/// Why a selector cannot be used.
-enum Unusable {
-    /// For its text.
-    Selector(topics::SelectorError),
-    /// For `~/`.
-    Own(Close),
-}
-
-impl From<topics::SelectorError> for Unusable {
-    fn from(error: topics::SelectorError) -> Unusable {
-        Unusable::Selector(error)
-    }
-}
-
-fn unusable(text: &str, error: &dyn std::fmt::Display) -> Close {
-    // Enough to find it by; the rest would only come back.
-    let text: String = text.chars().take(64).collect();
-    Close::new(CloseCode::BadDestination, format!("`{text}`: {error}"))
 }

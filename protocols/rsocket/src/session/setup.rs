@@ -12,7 +12,7 @@ use super::resume::{Kept, check_version};
 use super::{Marks, RSocketSession, State, describe};
 use crate::frame::{Body, Frame, Header, Setup};
 use crate::metadata::{Authentication, Described, Mime};
-use crate::options::EARLY_BYTES_MAX;
+use tiderace_base::limits::EARLY_BYTES_MAX;
 
 impl RSocketSession {
     /// The first frame of a connection.

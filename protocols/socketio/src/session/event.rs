@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_topics::{Path, Selector, SelectorError};
+use tiderace_topics::Path;
 use tiderace_value::{Json, JsonKind};
-use tiderace_wire::{Command, Context, Kind, Target};
+use tiderace_wire::{Command, Context, Kind, Target, parse_path, parse_selector, shown};
 
 use super::SocketSession;
 use super::connect::LoginFor;
@@ -160,64 +160,17 @@ impl SocketSession {
         Ok(())
     }
 
-    /// A name with `~/` for the client's own topics.
-    pub(super) fn spell_out<'a>(&self, name: &'a str) -> Result<Cow<'a, str>, Close> {
-        let Some(rest) = name.strip_prefix("~/") else { return Ok(Cow::Borrowed(name)) };
-        Ok(Cow::Owned(format!("{}/{rest}", self.own()?)))
-    }
-
-    /// What `~` stands for.
-    fn own(&self) -> Result<String, Close> {
-        let principal = self.principal.as_deref().unwrap_or_default();
-        if principal.is_empty() || principal.contains(['/', '*', '+', '#']) {
-            let reason = "your name cannot be part of a path, so `~/` does not work for you";
-            return Err(Close::new(CloseCode::BadDestination, reason));
-        }
-        Ok(format!("user/{principal}"))
-    }
-
+    /// The path of that name; `~/` begins with the client's own.
     pub(super) fn path(&self, name: &str) -> Result<Path, Close> {
-        Path::parse(&self.spell_out(name)?).map_err(|error| destination(name, &error.to_string()))
+        parse_path(name, self.principal.as_deref())
     }
 
     /// What a name of topics stands for: one, or a selector of many.
     pub(super) fn topics(&self, name: &str) -> Result<Vec<Target>, Close> {
-        let own = || self.own().map(Some).map_err(Unusable::Own);
-        let selector = Selector::parse_own(name, own).map_err(|error| match error {
-            Unusable::Own(close) => close,
-            Unusable::Selector(error) => destination(name, &error.to_string()),
-        })?;
+        let selector = parse_selector(name, self.principal.as_deref())?;
         Ok(Target::of(Kind::Topic, selector))
     }
 }
 
-/// Why a selector cannot be used.
-enum Unusable {
-    /// For its text.
-    Selector(SelectorError),
-    /// For `~/`.
-    Own(Close),
-}
-
-impl From<SelectorError> for Unusable {
-    fn from(error: SelectorError) -> Unusable {
-        Unusable::Selector(error)
-    }
-}
-
-fn destination(name: &str, what: &str) -> Close {
-    Close::new(CloseCode::BadDestination, format!("`{}`: {what}", shown(name)))
-}
-
-/// A client's text, short enough to be shown back.
-pub(super) fn shown(text: &str) -> Cow<'_, str> {
-    if text.len() <= SHOWN_BYTES_MAX {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().take(SHOWN_BYTES_MAX).chain(['…']).collect())
-}
-
-/// Bytes of a client's text that come back in an error.
-const SHOWN_BYTES_MAX: usize = 64;
 /// Logins of one session that may be under way.
 const LOGINS_MAX: usize = 4;

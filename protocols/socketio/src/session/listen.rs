@@ -8,12 +8,12 @@ use tiderace_filter::Selector;
 use tiderace_value::Json;
 use tiderace_wire::{
     Command, Context, Destination, Kind, Position, Subscribe, SubscriptionKey, Target, Token,
-    Window,
+    Window, shown,
 };
 
 use super::SocketSession;
 use super::answer::What;
-use super::event::{Event, shown};
+use super::event::Event;
 use super::operate::{interval, replay};
 use super::subscriptions::{Choices, Listening, Subscription};
 

@@ -15,8 +15,8 @@ use super::SocketSession;
 use super::answer::{Waiting, What};
 use super::event::Event;
 use crate::body::{BINARY, body_of};
-use crate::options::LARGE_ANSWERS_MAX;
 use crate::write::Text;
+use tiderace_base::limits::LARGE_ANSWERS_MAX;
 
 impl SocketSession {
     /// `operate({do, …}, value?, ack?)`.

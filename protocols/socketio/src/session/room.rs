@@ -9,13 +9,13 @@
 //! Relies on the broker's rules for who may join and emit. Invariant: what a back end publishes in
 //! this form is the event that clients get, and the other way round.
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::Close;
 use tiderace_topics::Path;
 use tiderace_value::{Json, JsonKind};
-use tiderace_wire::{Context, Destination, Kind, Meta, properties};
+use tiderace_wire::{Context, Destination, Kind, Meta, bad_name, properties};
 
 use super::SocketSession;
-use super::event::{Event, shown};
+use super::event::Event;
 use super::subscriptions::{Listening, Subscription};
 use crate::body::body_of;
 use crate::ids;
@@ -45,7 +45,7 @@ impl SocketSession {
         }
         Path::parse(&text).map_err(|error| {
             let name = if room.is_empty() { namespace } else { room };
-            Close::new(CloseCode::BadDestination, format!("`{}`: {error}", shown(name)))
+            bad_name(name, error)
         })
     }
 

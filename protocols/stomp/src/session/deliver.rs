@@ -10,8 +10,8 @@ use super::subscription::{AckMode, Hold, Subscription, Waiting};
 use crate::destination::{Style, spell_destination, spell_own_temporary};
 use crate::encode::{self, Form, Tag};
 use crate::header::append_value;
-use crate::options::APART_BYTES_MIN;
 use crate::version::Version;
+use tiderace_base::limits::APART_BYTES_MIN;
 
 /// Letters of the protocol's wire forms: whole runs, and heads of frames whose body goes apart.
 const WHOLE: u8 = b'S';
