@@ -13,9 +13,9 @@
 //! codec beside it. Invariants: a stream takes some 40 bytes while it lives; credit and leases of the
 //! other side are never overdrawn; nothing grows without a limit from [`RequesterOptions`].
 
-mod asking;
-mod hearing;
+mod inbound;
 mod options;
+mod outbound;
 mod stream;
 
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use crate::frame::{Body, Frame, FrameError, KeepAlive, Payload, Resume, Setup, V
 use crate::outgoing::Outgoing;
 use crate::position::Received;
 
-pub use asking::Refused;
 pub use options::RequesterOptions;
+pub use outbound::Refused;
 use stream::Streams;
 
 /// One client's conversation with a server.

@@ -20,11 +20,11 @@ mod describe;
 mod echo;
 mod echo_write;
 mod exchange;
+mod exchange_state;
 mod faults;
 mod incoming;
 mod lease;
 mod operate;
-mod outlet;
 mod publish;
 mod rare;
 mod request;
@@ -34,7 +34,7 @@ mod serve;
 mod setup;
 mod streams;
 mod subscribe;
-mod talk;
+mod writer;
 
 use std::sync::Arc;
 
@@ -49,9 +49,9 @@ use crate::metrics::{Rejection, Signal};
 use crate::options::RSocketOptions;
 pub use describe::{MESSAGE_MIME, OPTIONS_MIME, PROPERTIES_MIME};
 
-use outlet::Outlet;
 use rare::{Rare, Waiting};
 use streams::{Stream, Streams, role};
+use writer::Writer;
 
 /// Where the conversation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Marks {
 
 /// One client's connection.
 pub(crate) struct RSocketSession {
-    outlet: Outlet,
+    writer: Writer,
     streams: Streams,
     rare: Option<Box<Rare>>,
     /// Who the client is, once that is known.
@@ -135,7 +135,7 @@ impl RSocketSession {
         marks.set(Marks::UNKNOWN, opening.unknown);
         RSocketSession {
             heard: opening.now.time + options.login_timeout,
-            outlet: Outlet { options, kept: None, shard: opening.shard },
+            writer: Writer { options, kept: None, shard: opening.shard },
             streams: Streams::default(),
             rare: Some(Box::new(Rare::new(opening.ticket.secret))),
             name: None,
@@ -154,7 +154,7 @@ impl RSocketSession {
     }
 
     fn options(&self) -> &RSocketOptions {
-        &self.outlet.options
+        &self.writer.options
     }
 
     fn rare(&mut self) -> &mut Rare {
@@ -196,7 +196,7 @@ impl RSocketSession {
     /// Takes a stream out and counts its end.
     fn end_stream(&mut self, stream: u32, signal: Signal) -> Option<Stream> {
         let removed = self.streams.remove(stream)?;
-        self.outlet.count(|counters| counters.end(removed.kind(), role(stream), signal));
+        self.writer.count(|counters| counters.end(removed.kind(), role(stream), signal));
         Some(removed)
     }
 
@@ -204,10 +204,10 @@ impl RSocketSession {
     fn fail(&mut self, stream: u32, close: &Close, output: &mut Output<'_>) {
         let (code, rejection) = faults::stream_code(close.code);
         if let Some(rejection) = rejection {
-            self.outlet.count(|counters| counters.reject(rejection));
+            self.writer.count(|counters| counters.reject(rejection));
         }
         let text = faults::sentence(close);
-        self.outlet.error(stream, code, &text, output);
+        self.writer.error(stream, code, &text, output);
         self.end_stream(stream, Signal::Error);
     }
 
@@ -220,7 +220,7 @@ impl RSocketSession {
     ) -> Result<(), Close> {
         let Some(waiting) = token.and_then(|token| self.rare().waiting.remove(&token)) else {
             // Fire-and-forget has nobody to be told.
-            self.outlet.count(|counters| counters.reject(Rejection::Other));
+            self.writer.count(|counters| counters.reject(Rejection::Other));
             return Ok(());
         };
         self.answer_refused(waiting, token.unwrap_or_default(), close, context);
@@ -346,7 +346,7 @@ impl Session for RSocketSession {
     }
 
     fn takeover(&mut self, now: Now, takeover: Takeover, _: &mut Context<'_>) -> Result<(), Close> {
-        if takeover != Takeover::Done || self.outlet.kept.is_none() {
+        if takeover != Takeover::Done || self.writer.kept.is_none() {
             return Err(CloseCode::UnexpectedFrame.into());
         }
         self.heard = now.time;
@@ -363,7 +363,7 @@ impl Session for RSocketSession {
     }
 
     fn kept_bytes(&self) -> usize {
-        self.outlet.kept.as_ref().map_or(0, |kept| kept.sent.bytes())
+        self.writer.kept.as_ref().map_or(0, |kept| kept.sent.bytes())
     }
 
     fn admits(&self, _: Now, first: &[u8]) -> bool {
@@ -385,7 +385,7 @@ impl Session for RSocketSession {
     }
 
     fn secret(&self) -> Option<u128> {
-        let kept = self.outlet.kept.as_ref()?;
+        let kept = self.writer.kept.as_ref()?;
         Some(kept.secret)
     }
 
@@ -427,7 +427,7 @@ impl Session for RSocketSession {
         if !self.wants_write() {
             return false;
         }
-        let more = echo_write::poll_write(bytes_max, &mut self.streams, &mut self.outlet, output);
+        let more = echo_write::poll_write(bytes_max, &mut self.streams, &mut self.writer, output);
         self.marks.set(Marks::WRITES, more);
         more
     }
@@ -440,7 +440,7 @@ impl Session for RSocketSession {
         if self.is_done() {
             return rare::AT_ONCE;
         }
-        let kept = self.outlet.kept.as_ref().map_or(Time::NEVER, |kept| kept.until());
+        let kept = self.writer.kept.as_ref().map_or(Time::NEVER, |kept| kept.until());
         let detached = self.is_detached();
         let rare = self.rare.as_ref();
         let rare = rare.map_or(Time::NEVER, |rare| rare.deadline(self.options(), detached));
@@ -462,17 +462,17 @@ impl Session for RSocketSession {
             }
             self.expired(now, context)?;
         }
-        if self.outlet.kept.as_ref().is_some_and(|kept| kept.until() <= now.time) {
+        if self.writer.kept.as_ref().is_some_and(|kept| kept.until() <= now.time) {
             return Err(CloseCode::ResumeTimeout.into());
         }
         if self.tick <= now.time
             && !self.is_detached()
-            && let Some(echo) = self.outlet.options.echo
+            && let Some(echo) = self.writer.options.echo
         {
-            let (streams, outlet) = (&mut self.streams, &mut self.outlet);
+            let (streams, writer) = (&mut self.streams, &mut self.writer);
             let due = self.tick;
             self.tick =
-                echo_write::tick(&echo, due, now.time, streams, outlet, &mut context.output);
+                echo_write::tick(&echo, due, now.time, streams, writer, &mut context.output);
         }
         if self.rare.is_some() {
             self.expire_rare(now, context)?;
@@ -486,7 +486,7 @@ impl Session for RSocketSession {
         }
         let before = self.state != State::Established;
         let code = faults::connection_code(close.code, before, self.marks.has(Marks::RESUMING));
-        self.outlet.error(0, code, &faults::sentence(close), output);
+        self.writer.error(0, code, &faults::sentence(close), output);
     }
 
     fn is_established(&self) -> bool {
@@ -502,7 +502,7 @@ impl Drop for RSocketSession {
         if self.is_established() {
             let kept = self.kept_bytes() as u64;
             let fragments = self.fragment_bytes() as u64;
-            self.outlet.count(|counters| {
+            self.writer.count(|counters| {
                 counters.closed.add(1);
                 counters.retained.sub(kept);
                 counters.fragments.sub(fragments);

@@ -13,7 +13,7 @@ use tiderace_rsocket::requester::{Phase, Refused, Requester, RequesterError, Req
 use tiderace_wire::Framing;
 
 /// A client and the bytes between it and its server.
-struct Talk {
+struct ExchangeState {
     client: Requester,
     now: Time,
     out: Vec<u8>,
@@ -59,17 +59,17 @@ fn text(frame: &Frame<'_>) -> Heard {
     (frame.stream, words)
 }
 
-impl Talk {
-    fn fresh(options: RequesterOptions) -> Talk {
+impl ExchangeState {
+    fn fresh(options: RequesterOptions) -> ExchangeState {
         let client = Requester::new(Arc::new(options), Framing::Stream);
-        Talk { client, now: Time::ZERO, out: Vec::new() }
+        ExchangeState { client, now: Time::ZERO, out: Vec::new() }
     }
 
-    fn begun(options: RequesterOptions) -> Talk {
-        let mut talk = Talk::fresh(options);
-        talk.client.begin(talk.now, &mut talk.out);
-        talk.out.clear();
-        talk
+    fn begun(options: RequesterOptions) -> ExchangeState {
+        let mut state = ExchangeState::fresh(options);
+        state.client.begin(state.now, &mut state.out);
+        state.out.clear();
+        state
     }
 
     /// What the client has said since.
@@ -118,42 +118,42 @@ fn heard(stream: u32, words: &str) -> Heard {
 
 #[test]
 fn a_request_has_one_answer_whether_it_says_so_or_not() {
-    let mut talk = Talk::begun(RequesterOptions::default());
+    let mut state = ExchangeState::begun(RequesterOptions::default());
     for (stream, complete) in [(1, true), (3, false)] {
-        let id = talk.client.request_response(talk.now, data(b"?"), &mut talk.out).unwrap();
+        let id = state.client.request_response(state.now, data(b"?"), &mut state.out).unwrap();
         assert_eq!(id, stream);
-        assert_eq!(talk.said(), [heard(stream, "response 0 ?")]);
+        assert_eq!(state.said(), [heard(stream, "response 0 ?")]);
         let answer = Frame::item(stream, data(b"!"), complete);
-        assert_eq!(talk.hear(&[answer]).unwrap(), [heard(stream, "next complete !")]);
-        assert!(!talk.client.is_open(stream));
-        assert_eq!(talk.hear(&[answer]).unwrap(), [], "the stream is over");
+        assert_eq!(state.hear(&[answer]).unwrap(), [heard(stream, "next complete !")]);
+        assert!(!state.client.is_open(stream));
+        assert_eq!(state.hear(&[answer]).unwrap(), [], "the stream is over");
     }
 }
 
 #[test]
 fn a_stream_gives_what_was_asked_for() {
-    let mut talk = Talk::begun(RequesterOptions::default());
-    let id = talk.client.request_stream(talk.now, 2, data(b"all"), &mut talk.out).unwrap();
+    let mut state = ExchangeState::begun(RequesterOptions::default());
+    let id = state.client.request_stream(state.now, 2, data(b"all"), &mut state.out).unwrap();
     let one = Frame::item(id, data(b"x"), false);
-    assert_eq!(talk.hear(&[one, one]).unwrap().len(), 2);
-    talk.client.request_n(id, 1, &mut talk.out).unwrap();
-    assert_eq!(talk.said(), [heard(1, "stream 2 all"), heard(1, "n 1")]);
-    assert_eq!(talk.hear(&[one]).unwrap().len(), 1);
-    assert_eq!(talk.hear(&[one]), Err(RequesterError::Overflow(1)));
-    assert_eq!(talk.client.phase(), Phase::Closed);
+    assert_eq!(state.hear(&[one, one]).unwrap().len(), 2);
+    state.client.request_n(id, 1, &mut state.out).unwrap();
+    assert_eq!(state.said(), [heard(1, "stream 2 all"), heard(1, "n 1")]);
+    assert_eq!(state.hear(&[one]).unwrap().len(), 1);
+    assert_eq!(state.hear(&[one]), Err(RequesterError::Overflow(1)));
+    assert_eq!(state.client.phase(), Phase::Closed);
 }
 
 #[test]
 fn credit_without_end_is_not_used_up() {
-    let mut talk = Talk::begun(RequesterOptions::default());
-    let id = talk.client.request_stream(talk.now, NUMBER_MAX, data(b""), &mut talk.out).unwrap();
+    let mut state = ExchangeState::begun(RequesterOptions::default());
+    let id = state.client.request_stream(state.now, NUMBER_MAX, data(b""), &mut state.out).unwrap();
     for _ in 0..3 {
-        talk.client.request_n(id, NUMBER_MAX, &mut talk.out).unwrap();
+        state.client.request_n(id, NUMBER_MAX, &mut state.out).unwrap();
     }
     let end = Frame { stream: id, body: Body::Payload(item(false, true, b"")) };
-    assert_eq!(talk.hear(&[Frame::item(id, data(b"x"), false), end]).unwrap().len(), 2);
-    assert_eq!(talk.client.streams(), 0);
-    let gone = talk.client.request_n(id, 1, &mut talk.out);
+    assert_eq!(state.hear(&[Frame::item(id, data(b"x"), false), end]).unwrap().len(), 2);
+    assert_eq!(state.client.streams(), 0);
+    let gone = state.client.request_n(id, 1, &mut state.out);
     assert_eq!(gone, Err(Refused::NoSuchStream(id)));
 }
 
@@ -163,55 +163,55 @@ fn item(next: bool, complete: bool, bytes: &[u8]) -> Item<'_> {
 
 #[test]
 fn a_channel_waits_for_credit_and_ends_when_both_have() {
-    let mut talk = Talk::begun(RequesterOptions::default());
-    let id = talk.client.request_channel(talk.now, 5, data(b"1"), false, &mut talk.out).unwrap();
-    let early = talk.client.send(id, data(b"2"), false, &mut talk.out);
+    let mut state = ExchangeState::begun(RequesterOptions::default());
+    let id = state.client.request_channel(state.now, 5, data(b"1"), false, &mut state.out).unwrap();
+    let early = state.client.send(id, data(b"2"), false, &mut state.out);
     assert_eq!(early, Err(Refused::NoCredit(id)));
-    assert_eq!(talk.hear(&[Frame::request_n(id, 2)]).unwrap(), [heard(1, "n 2")]);
-    assert_eq!(talk.client.credit(id), 2);
-    talk.client.send(id, data(b"2"), false, &mut talk.out).unwrap();
-    talk.client.send(id, data(b"3"), true, &mut talk.out).unwrap();
+    assert_eq!(state.hear(&[Frame::request_n(id, 2)]).unwrap(), [heard(1, "n 2")]);
+    assert_eq!(state.client.credit(id), 2);
+    state.client.send(id, data(b"2"), false, &mut state.out).unwrap();
+    state.client.send(id, data(b"3"), true, &mut state.out).unwrap();
     assert_eq!(
-        talk.said(),
+        state.said(),
         [heard(1, "channel 5 1"), heard(1, "next 2"), heard(1, "next complete 3")]
     );
-    let more = talk.client.send(id, data(b"4"), false, &mut talk.out);
+    let more = state.client.send(id, data(b"4"), false, &mut state.out);
     assert_eq!(more, Err(Refused::NoSuchStream(id)));
-    assert!(talk.client.is_open(id));
+    assert!(state.client.is_open(id));
     let answers = [Frame::item(id, data(b"a"), false), Frame::complete(id)];
-    assert_eq!(talk.hear(&answers).unwrap(), [heard(1, "next a"), heard(1, "complete")]);
-    assert!(!talk.client.is_open(id));
+    assert_eq!(state.hear(&answers).unwrap(), [heard(1, "next a"), heard(1, "complete")]);
+    assert!(!state.client.is_open(id));
 }
 
 #[test]
 fn whoever_does_not_want_more_says_so() {
-    let mut talk = Talk::begun(RequesterOptions::default());
-    let stream = talk.client.request_stream(talk.now, 1, data(b""), &mut talk.out).unwrap();
-    talk.client.cancel(stream, &mut talk.out).unwrap();
-    assert_eq!(talk.client.cancel(stream, &mut talk.out), Err(Refused::NoSuchStream(stream)));
-    assert_eq!(talk.hear(&[Frame::item(stream, data(b"late"), false)]).unwrap(), []);
+    let mut state = ExchangeState::begun(RequesterOptions::default());
+    let stream = state.client.request_stream(state.now, 1, data(b""), &mut state.out).unwrap();
+    state.client.cancel(stream, &mut state.out).unwrap();
+    assert_eq!(state.client.cancel(stream, &mut state.out), Err(Refused::NoSuchStream(stream)));
+    assert_eq!(state.hear(&[Frame::item(stream, data(b"late"), false)]).unwrap(), []);
     // The server does not want the items of a channel, and goes on with its own.
     let channel =
-        talk.client.request_channel(talk.now, 1, data(b""), false, &mut talk.out).unwrap();
-    assert_eq!(talk.hear(&[Frame::cancel(channel)]).unwrap(), [heard(channel, "cancel")]);
-    assert!(talk.client.is_open(channel));
-    assert_eq!(talk.hear(&[Frame::item(channel, data(b"x"), true)]).unwrap().len(), 1);
-    assert!(!talk.client.is_open(channel));
+        state.client.request_channel(state.now, 1, data(b""), false, &mut state.out).unwrap();
+    assert_eq!(state.hear(&[Frame::cancel(channel)]).unwrap(), [heard(channel, "cancel")]);
+    assert!(state.client.is_open(channel));
+    assert_eq!(state.hear(&[Frame::item(channel, data(b"x"), true)]).unwrap().len(), 1);
+    assert!(!state.client.is_open(channel));
 }
 
 #[test]
 fn errors_end_their_stream_and_unknown_ones_mean_nothing() {
-    let mut talk = Talk::begun(RequesterOptions::default());
-    let id = talk.client.request_stream(talk.now, 1, data(b""), &mut talk.out).unwrap();
+    let mut state = ExchangeState::begun(RequesterOptions::default());
+    let id = state.client.request_stream(state.now, 1, data(b""), &mut state.out).unwrap();
     let error = Frame::error(id, ErrorCode::APPLICATION_ERROR, "no");
-    assert_eq!(talk.hear(&[error]).unwrap(), [heard(id, "APPLICATION_ERROR no")]);
+    assert_eq!(state.hear(&[error]).unwrap(), [heard(id, "APPLICATION_ERROR no")]);
     let others = [error, Frame::cancel(99), Frame::request_n(99, 1), Frame::complete(99)];
-    assert_eq!(talk.hear(&others).unwrap(), []);
+    assert_eq!(state.hear(&others).unwrap(), []);
 }
 
 #[test]
 fn the_server_asks_and_is_answered() {
-    let mut talk = Talk::begun(RequesterOptions::default());
+    let mut state = ExchangeState::begun(RequesterOptions::default());
     let request = |interaction, credit| {
         let (follows, complete, payload) = (false, false, data(b"?"));
         Body::Request(Request { interaction, follows, complete, credit, payload })
@@ -227,7 +227,7 @@ fn the_server_asks_and_is_answered() {
         asked(11, Interaction::Response, 0),
     ];
     assert_eq!(
-        talk.hear(&questions).unwrap(),
+        state.hear(&questions).unwrap(),
         [
             heard(2, "response 0 ?"),
             heard(4, "stream 2 ?"),
@@ -235,17 +235,17 @@ fn the_server_asks_and_is_answered() {
             heard(8, "fnf 0 ?")
         ]
     );
-    let client = &mut talk.client;
-    client.send(2, data(b"!"), false, &mut talk.out).unwrap();
-    client.send(4, data(b"a"), false, &mut talk.out).unwrap();
-    client.send(4, data(b"b"), false, &mut talk.out).unwrap();
-    assert_eq!(client.send(4, data(b"c"), false, &mut talk.out), Err(Refused::NoCredit(4)));
-    client.complete(4, &mut talk.out).unwrap();
-    client.request_n(6, 7, &mut talk.out).unwrap();
-    client.fail(6, ErrorCode(0x301), "broken", &mut talk.out).unwrap();
+    let client = &mut state.client;
+    client.send(2, data(b"!"), false, &mut state.out).unwrap();
+    client.send(4, data(b"a"), false, &mut state.out).unwrap();
+    client.send(4, data(b"b"), false, &mut state.out).unwrap();
+    assert_eq!(client.send(4, data(b"c"), false, &mut state.out), Err(Refused::NoCredit(4)));
+    client.complete(4, &mut state.out).unwrap();
+    client.request_n(6, 7, &mut state.out).unwrap();
+    client.fail(6, ErrorCode(0x301), "broken", &mut state.out).unwrap();
     assert_eq!(client.streams(), 0);
     assert_eq!(
-        talk.said(),
+        state.said(),
         [
             heard(2, "next complete !"),
             heard(4, "next a"),
@@ -256,159 +256,164 @@ fn the_server_asks_and_is_answered() {
         ]
     );
     // A requester that gives up.
-    talk.hear(&[asked(10, Interaction::Stream, 2)]).unwrap();
-    assert_eq!(talk.hear(&[Frame::cancel(10)]).unwrap(), [heard(10, "cancel")]);
-    assert_eq!(talk.client.streams(), 0);
+    state.hear(&[asked(10, Interaction::Stream, 2)]).unwrap();
+    assert_eq!(state.hear(&[Frame::cancel(10)]).unwrap(), [heard(10, "cancel")]);
+    assert_eq!(state.client.streams(), 0);
 }
 
 #[test]
 fn the_server_may_not_ask_without_limit() {
-    let mut talk = Talk::begun(RequesterOptions { requests_max: 2, ..Default::default() });
+    let mut state =
+        ExchangeState::begun(RequesterOptions { requests_max: 2, ..Default::default() });
     let request = |stream| {
         let (follows, complete, credit, payload) = (false, false, 0, data(b"?"));
         let interaction = Interaction::Response;
         let body = Body::Request(Request { interaction, follows, complete, credit, payload });
         Frame { stream, body }
     };
-    assert_eq!(talk.hear(&[request(2), request(4), request(6)]).unwrap().len(), 2);
-    assert_eq!(talk.said(), [heard(6, "REJECTED too many requests are open")]);
-    talk.client.send(2, data(b""), true, &mut talk.out).unwrap();
-    assert_eq!(talk.hear(&[request(8)]).unwrap().len(), 1);
+    assert_eq!(state.hear(&[request(2), request(4), request(6)]).unwrap().len(), 2);
+    assert_eq!(state.said(), [heard(6, "REJECTED too many requests are open")]);
+    state.client.send(2, data(b""), true, &mut state.out).unwrap();
+    assert_eq!(state.hear(&[request(8)]).unwrap().len(), 1);
 }
 
 #[test]
 fn leases_are_honoured_both_ways() {
-    let mut talk = Talk::fresh(RequesterOptions { lease: true, ..Default::default() });
-    talk.client.begin(talk.now, &mut talk.out);
-    assert_eq!(talk.said(), [heard(0, "setup lease true token false")]);
-    let ask = |talk: &mut Talk| talk.client.fire_and_forget(talk.now, data(b""), &mut talk.out);
-    assert_eq!(ask(&mut talk), Err(Refused::NoLease));
+    let mut state = ExchangeState::fresh(RequesterOptions { lease: true, ..Default::default() });
+    state.client.begin(state.now, &mut state.out);
+    assert_eq!(state.said(), [heard(0, "setup lease true token false")]);
+    let ask = |state: &mut ExchangeState| {
+        state.client.fire_and_forget(state.now, data(b""), &mut state.out)
+    };
+    assert_eq!(ask(&mut state), Err(Refused::NoLease));
     let lease = |ttl_ms, requests| {
         Frame::connection(Body::Lease(Lease { ttl_ms, requests, metadata: None }))
     };
-    assert_eq!(talk.hear(&[lease(1000, 2)]).unwrap(), [heard(0, "lease 1000 2")]);
-    assert!(ask(&mut talk).is_ok() && ask(&mut talk).is_ok());
-    assert_eq!(ask(&mut talk), Err(Refused::NoLease));
-    talk.hear(&[lease(1000, 5)]).unwrap();
-    talk.later(1000);
-    assert_eq!(ask(&mut talk), Err(Refused::NoLease), "its time is over");
-    talk.hear(&[lease(1000, 5), lease(0, 0)]).unwrap();
-    assert_eq!(ask(&mut talk), Err(Refused::NoLease), "the last one holds");
+    assert_eq!(state.hear(&[lease(1000, 2)]).unwrap(), [heard(0, "lease 1000 2")]);
+    assert!(ask(&mut state).is_ok() && ask(&mut state).is_ok());
+    assert_eq!(ask(&mut state), Err(Refused::NoLease));
+    state.hear(&[lease(1000, 5)]).unwrap();
+    state.later(1000);
+    assert_eq!(ask(&mut state), Err(Refused::NoLease), "its time is over");
+    state.hear(&[lease(1000, 5), lease(0, 0)]).unwrap();
+    assert_eq!(ask(&mut state), Err(Refused::NoLease), "the last one holds");
     // The server needs one as well.
-    talk.out.clear();
+    state.out.clear();
     let asked = |stream| {
         let (follows, complete, credit, payload) = (false, false, 0, data(b"?"));
         let interaction = Interaction::Response;
         let body = Body::Request(Request { interaction, follows, complete, credit, payload });
         Frame { stream, body }
     };
-    assert_eq!(talk.hear(&[asked(2)]).unwrap(), []);
-    assert_eq!(talk.said(), [heard(2, "REJECTED no lease")]);
-    talk.client.lease(talk.now, 500, 1, &mut talk.out).unwrap();
-    assert_eq!(talk.hear(&[asked(4), asked(6)]).unwrap(), [heard(4, "response 0 ?")]);
-    assert_eq!(talk.said(), [heard(0, "lease 500 1"), heard(6, "REJECTED no lease")]);
+    assert_eq!(state.hear(&[asked(2)]).unwrap(), []);
+    assert_eq!(state.said(), [heard(2, "REJECTED no lease")]);
+    state.client.lease(state.now, 500, 1, &mut state.out).unwrap();
+    assert_eq!(state.hear(&[asked(4), asked(6)]).unwrap(), [heard(4, "response 0 ?")]);
+    assert_eq!(state.said(), [heard(0, "lease 500 1"), heard(6, "REJECTED no lease")]);
 }
 
 #[test]
 fn signs_of_life_are_given_and_answered() {
     let options = RequesterOptions { interval_ms: 100, lifetime_ms: 250, ..Default::default() };
-    let mut talk = Talk::begun(options);
-    assert_eq!(talk.client.deadline(), Time::ZERO + Span::from_millis(100));
-    talk.later(100);
-    talk.client.expire(talk.now, &mut talk.out).unwrap();
-    assert_eq!(talk.said(), [heard(0, "alive true 0")].map(|(id, words)| (id, words + " ")));
+    let mut state = ExchangeState::begun(options);
+    assert_eq!(state.client.deadline(), Time::ZERO + Span::from_millis(100));
+    state.later(100);
+    state.client.expire(state.now, &mut state.out).unwrap();
+    assert_eq!(state.said(), [heard(0, "alive true 0")].map(|(id, words)| (id, words + " ")));
     let sign = |respond, bytes| {
         Frame::connection(Body::KeepAlive(KeepAlive { respond, position: 0, data: bytes }))
     };
-    assert_eq!(talk.hear(&[sign(true, b"xy")]).unwrap(), []);
-    assert_eq!(talk.said(), [heard(0, "alive false 0 xy")]);
-    assert_eq!(talk.hear(&[sign(false, b"z")]).unwrap(), [heard(0, "alive false 0 z")]);
-    talk.later(249);
-    talk.client.expire(talk.now, &mut talk.out).unwrap();
-    talk.later(1);
+    assert_eq!(state.hear(&[sign(true, b"xy")]).unwrap(), []);
+    assert_eq!(state.said(), [heard(0, "alive false 0 xy")]);
+    assert_eq!(state.hear(&[sign(false, b"z")]).unwrap(), [heard(0, "alive false 0 z")]);
+    state.later(249);
+    state.client.expire(state.now, &mut state.out).unwrap();
+    state.later(1);
     let silent = Err(RequesterError::Silent(Span::from_millis(250)));
-    assert_eq!(talk.client.expire(talk.now, &mut talk.out), silent);
-    assert_eq!(talk.client.deadline(), Time::NEVER);
+    assert_eq!(state.client.expire(state.now, &mut state.out), silent);
+    assert_eq!(state.client.deadline(), Time::NEVER);
 }
 
 #[test]
 fn messages_in_fragments_are_heard_whole() {
-    let mut talk = Talk::begun(RequesterOptions { fragment_bytes_max: 64, ..Default::default() });
+    let mut state =
+        ExchangeState::begun(RequesterOptions { fragment_bytes_max: 64, ..Default::default() });
     let (metadata, body) = (vec![b'm'; 100], vec![b'd'; 150]);
     let payload = Payload::new(&metadata, &body);
-    let id = talk.client.request_stream(talk.now, 1, payload, &mut talk.out).unwrap();
-    let said = talk.said();
+    let id = state.client.request_stream(state.now, 1, payload, &mut state.out).unwrap();
+    let said = state.said();
     assert!(said.len() > 3 && said[0].1.starts_with("stream 1 [mmm"), "{said:?}");
     assert!(said[1..].iter().all(|(_, words)| words.starts_with("next")));
     let answer = Frame::item(id, payload, true);
     let fragments: Vec<_> = Fragments::new(answer, 64).collect();
-    let whole = talk.hear(&fragments).unwrap();
+    let whole = state.hear(&fragments).unwrap();
     assert_eq!(whole, [text(&answer)], "one item for one credit");
-    assert_eq!(talk.client.streams(), 0);
+    assert_eq!(state.client.streams(), 0);
 }
 
 #[test]
 fn a_lost_connection_is_resumed_where_it_was() {
     let token = Some(vec![7; 16]);
-    let mut talk = Talk::begun(RequesterOptions { token, ..Default::default() });
+    let mut state = ExchangeState::begun(RequesterOptions { token, ..Default::default() });
     let (first, second) = (
-        talk.client.request_stream(talk.now, 9, data(b"one"), &mut talk.out).unwrap(),
-        talk.client.request_stream(talk.now, 9, data(b"two"), &mut talk.out).unwrap(),
+        state.client.request_stream(state.now, 9, data(b"one"), &mut state.out).unwrap(),
+        state.client.request_stream(state.now, 9, data(b"two"), &mut state.out).unwrap(),
     );
     // The server has the first request only, whose frame takes 13 bytes.
     let item = Frame::item(first, data(b"abc"), false);
-    assert_eq!(talk.hear(&[item]).unwrap().len(), 1);
-    talk.out.clear();
-    talk.client.resume(talk.now, Framing::Stream, &mut talk.out);
-    assert_eq!(talk.said(), [heard(0, "resume 9 0")]);
-    let early = talk.client.fire_and_forget(talk.now, data(b""), &mut talk.out);
+    assert_eq!(state.hear(&[item]).unwrap().len(), 1);
+    state.out.clear();
+    state.client.resume(state.now, Framing::Stream, &mut state.out);
+    assert_eq!(state.said(), [heard(0, "resume 9 0")]);
+    let early = state.client.fire_and_forget(state.now, data(b""), &mut state.out);
     assert_eq!(early, Err(Refused::NotOpen));
     let resumed = Frame::connection(Body::ResumeOk(13));
-    assert_eq!(talk.hear(&[resumed]).unwrap(), [heard(0, "resumed 13")]);
-    assert_eq!(talk.said(), [heard(second, "stream 9 two")]);
-    assert_eq!(talk.hear(&[Frame::item(second, data(b"x"), false)]).unwrap().len(), 1);
-    assert_eq!(talk.client.position(), 16);
+    assert_eq!(state.hear(&[resumed]).unwrap(), [heard(0, "resumed 13")]);
+    assert_eq!(state.said(), [heard(second, "stream 9 two")]);
+    assert_eq!(state.hear(&[Frame::item(second, data(b"x"), false)]).unwrap().len(), 1);
+    assert_eq!(state.client.position(), 16);
     // What the server has is forgotten.
     let sign = KeepAlive { respond: true, position: 26, data: b"" };
-    talk.hear(&[Frame::connection(Body::KeepAlive(sign))]).unwrap();
-    talk.out.clear();
-    talk.client.resume(talk.now, Framing::Stream, &mut talk.out);
-    assert_eq!(talk.said(), [heard(0, "resume 16 26")]);
-    let wrong = talk.hear(&[resumed]);
+    state.hear(&[Frame::connection(Body::KeepAlive(sign))]).unwrap();
+    state.out.clear();
+    state.client.resume(state.now, Framing::Stream, &mut state.out);
+    assert_eq!(state.said(), [heard(0, "resume 16 26")]);
+    let wrong = state.hear(&[resumed]);
     assert_eq!(wrong, Err(RequesterError::NotRetained { received: 13, first: 26 }));
 }
 
 #[test]
 fn the_end_may_leave_time_for_what_is_open() {
-    let mut talk = Talk::begun(RequesterOptions::default());
-    let id = talk.client.request_stream(talk.now, 1, data(b""), &mut talk.out).unwrap();
+    let mut state = ExchangeState::begun(RequesterOptions::default());
+    let id = state.client.request_stream(state.now, 1, data(b""), &mut state.out).unwrap();
     let close = Frame::error(0, ErrorCode::CONNECTION_CLOSE, "later");
-    assert_eq!(talk.hear(&[close]).unwrap(), [heard(0, "CONNECTION_CLOSE later")]);
-    assert_eq!(talk.client.phase(), Phase::Closing);
-    let more = talk.client.request_response(talk.now, data(b""), &mut talk.out);
+    assert_eq!(state.hear(&[close]).unwrap(), [heard(0, "CONNECTION_CLOSE later")]);
+    assert_eq!(state.client.phase(), Phase::Closing);
+    let more = state.client.request_response(state.now, data(b""), &mut state.out);
     assert_eq!(more, Err(Refused::NotOpen));
-    talk.client.request_n(id, 1, &mut talk.out).unwrap();
-    assert_eq!(talk.hear(&[Frame::complete(id)]).unwrap(), [heard(id, "complete")]);
+    state.client.request_n(id, 1, &mut state.out).unwrap();
+    assert_eq!(state.hear(&[Frame::complete(id)]).unwrap(), [heard(id, "complete")]);
     let error = Frame::error(0, ErrorCode::CONNECTION_ERROR, "now");
-    assert_eq!(talk.hear(&[error]).unwrap().len(), 1);
-    assert_eq!(talk.client.phase(), Phase::Closed);
+    assert_eq!(state.hear(&[error]).unwrap().len(), 1);
+    assert_eq!(state.client.phase(), Phase::Closed);
 }
 
 #[test]
 fn what_a_server_does_not_say_ends_the_conversation_or_means_nothing() {
-    let mut talk = Talk::begun(RequesterOptions::default());
+    let mut state = ExchangeState::begun(RequesterOptions::default());
     let harmless = [
         Frame::complete(77),
         Frame { stream: 3, body: Body::MetadataPush(b"not of a stream") },
         Frame::connection(Body::Ignored),
     ];
-    assert_eq!(talk.hear(&harmless).unwrap(), []);
+    assert_eq!(state.hear(&harmless).unwrap(), []);
     let push = Frame::connection(Body::MetadataPush(b"hello"));
-    assert_eq!(talk.hear(&[push]).unwrap(), [heard(0, "push hello")]);
+    assert_eq!(state.hear(&[push]).unwrap(), [heard(0, "push hello")]);
     let resumed = Frame::connection(Body::ResumeOk(0));
-    assert_eq!(talk.hear(&[resumed]), Err(RequesterError::Unexpected(0x0e)));
-    let mut talk = Talk::begun(RequesterOptions { frame_bytes_max: 100, ..Default::default() });
+    assert_eq!(state.hear(&[resumed]), Err(RequesterError::Unexpected(0x0e)));
+    let mut state =
+        ExchangeState::begun(RequesterOptions { frame_bytes_max: 100, ..Default::default() });
     let long = vec![0; 101];
     let push = Frame::connection(Body::MetadataPush(&long));
-    assert!(matches!(talk.hear(&[push]), Err(RequesterError::Frame(_))));
+    assert!(matches!(state.hear(&[push]), Err(RequesterError::Frame(_))));
 }

@@ -37,7 +37,7 @@ use answer::Waiting;
 use assembly::Assembly;
 use connect::LoginFor;
 use event::Event;
-use exchange::{Asked, Talk};
+use exchange::{Asked, ExchangeState};
 use held::HeldMessages;
 use namespace::{Namespaces, Standing};
 use operate::quoted;
@@ -107,7 +107,7 @@ struct Rare {
     /// Those among them whose answers may be large.
     large_answers: Vec<Token>,
     /// Open calls, requests and conversations.
-    exchanges: BTreeMap<ExchangeKey, Talk>,
+    exchanges: BTreeMap<ExchangeKey, ExchangeState>,
     /// Questions to the client, by ack id.
     asked: BTreeMap<u64, Asked>,
     /// The packet whose attachments are coming.

@@ -19,6 +19,7 @@ struct Replaced {
 const HERE: &str = "tools/xtask/src/vocabulary.rs";
 const BROKER: &str = "core/broker/";
 const REACTOR: &str = "shell/reactor/src/";
+const PROTOCOLS: &str = "protocols/";
 
 /// Every word that was replaced, and where.
 const REPLACED: &[Replaced] = &[
@@ -43,6 +44,10 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: BROKER, word: "faring", now: "session_stats" },
     Replaced { folder: REACTOR, word: "letter", now: "ShardMessage" },
     Replaced { folder: BROKER, word: "relent", now: "release_backpressure" },
+    Replaced { folder: PROTOCOLS, word: "talk", now: "exchange, ExchangeState" },
+    Replaced { folder: PROTOCOLS, word: "outlet", now: "Writer" },
+    Replaced { folder: PROTOCOLS, word: "hearing", now: "inbound" },
+    Replaced { folder: PROTOCOLS, word: "asking", now: "outbound" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

@@ -240,7 +240,7 @@ impl Unanswered {
     }
 
     /// Gives up on the subscription of that number, if it is one of them; there is one at most. The
-    /// search begins with the last, so that asking and taking back again and again stays cheap.
+    /// search begins with the last, so that subscribing and unsubscribing again and again stays cheap.
     pub(super) fn forget(&mut self, key: u32) {
         let Some(at) = self.waiting.iter().rposition(|waiting| waiting.key == key) else { return };
         if let Some(waiting) = self.waiting.remove(at) {

@@ -26,7 +26,7 @@ pub(super) struct Channel {
     /// Answers that the broker owes.
     pub(super) pending: u32,
     /// Whether the client has said all.
-    pub(super) said_last: bool,
+    pub(super) sent_last: bool,
 }
 
 impl Channel {
@@ -37,13 +37,13 @@ impl Channel {
             demand: u64::from(request.credit),
             granted: 0,
             pending: 0,
-            said_last: request.complete,
+            sent_last: request.complete,
         }
     }
 
     /// Whether an item may come.
     pub(super) fn expects(&self) -> bool {
-        self.granted > 0 && !self.said_last
+        self.granted > 0 && !self.sent_last
     }
 
     /// Items that may come.
@@ -53,7 +53,7 @@ impl Channel {
 
     /// How many more items to ask for.
     pub(super) fn grant(&mut self, window: u32) -> Option<u32> {
-        if self.said_last {
+        if self.sent_last {
             return None;
         }
         let free = self.demand.saturating_sub(u64::from(self.pending));

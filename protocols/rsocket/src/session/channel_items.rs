@@ -29,7 +29,7 @@ impl RSocketSession {
         match channel.work {
             Work::Echo => {
                 channel.demand -= 1;
-                self.outlet.item(stream, payload, false, &mut context.output);
+                self.writer.item(stream, payload, false, &mut context.output);
             }
             Work::Publish(_) => channel.pending += 1,
         }
@@ -39,13 +39,13 @@ impl RSocketSession {
 
     /// Asks for more items, or ends the channel if all is done.
     fn go_on(&mut self, stream: u32, output: &mut Output<'_>) {
-        let window = self.outlet.options.channel_window;
+        let window = self.writer.options.channel_window;
         let Some(Stream::Channel(channel)) = self.streams.get_mut(stream) else { return };
-        if channel.said_last && channel.pending == 0 {
-            self.outlet.complete(stream, output);
+        if channel.sent_last && channel.pending == 0 {
+            self.writer.complete(stream, output);
             self.end_stream(stream, Signal::Complete);
         } else if let Some(items) = channel.grant(window) {
-            self.outlet.request_n(stream, items, output);
+            self.writer.request_n(stream, items, output);
         }
     }
 
@@ -66,7 +66,7 @@ impl RSocketSession {
             }
         }
         if let Some(Stream::Channel(channel)) = self.streams.get_mut(stream) {
-            channel.said_last |= item.complete;
+            channel.sent_last |= item.complete;
         }
         self.go_on(stream, &mut context.output);
     }
@@ -83,7 +83,7 @@ impl RSocketSession {
         channel.granted -= 1;
         let Work::Publish(work) = &channel.work else {
             channel.demand = channel.demand.saturating_sub(1);
-            self.outlet.item(stream, *payload, false, &mut context.output);
+            self.writer.item(stream, *payload, false, &mut context.output);
             return Ok(());
         };
         let (destination, flags, ttl_ms) = (work.0.clone(), work.1, work.2);
@@ -103,7 +103,7 @@ impl RSocketSession {
         let Some(Stream::Channel(channel)) = self.streams.get_mut(stream) else { return };
         channel.pending = channel.pending.saturating_sub(1);
         channel.demand = channel.demand.saturating_sub(1);
-        self.outlet.item(stream, Payload::default(), false, output);
+        self.writer.item(stream, Payload::default(), false, output);
         self.go_on(stream, output);
     }
 

@@ -39,10 +39,10 @@ impl RSocketSession {
     ) {
         if message.body.len() < APART_BYTES_MIN {
             let payload = Payload { metadata, data: message.body };
-            return self.outlet.send(Frame::item(stream, payload, false), output);
+            return self.writer.send(Frame::item(stream, payload, false), output);
         }
         let data = delivery.run.body_bytes(index).unwrap_or_default();
-        self.outlet.shared_item(stream, metadata, data, false, output);
+        self.writer.shared_item(stream, metadata, data, false, output);
     }
 
     /// Messages that say what they are, or that are settled one by one.
@@ -66,7 +66,7 @@ impl RSocketSession {
             match delta {
                 Some(data) => {
                     let payload = Payload { metadata, data };
-                    self.outlet.send(Frame::item(stream, payload, false), output);
+                    self.writer.send(Frame::item(stream, payload, false), output);
                 }
                 None => self.deliver_one(stream, metadata, &message, index, delivery, output),
             }
@@ -78,7 +78,7 @@ impl RSocketSession {
         if !form.has(Form::DELTAS) {
             return (Deltas::default(), None);
         }
-        let options = self.outlet.options.clone();
+        let options = self.writer.options.clone();
         let rare = self.rare();
         let number = rare.codecs.get(&delivery.key).copied().unwrap_or_default();
         let is_next = rare.bases.get_or_insert_default().advance(delivery);

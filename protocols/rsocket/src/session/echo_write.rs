@@ -8,8 +8,8 @@
 use tiderace_base::Time;
 use tiderace_wire::Output;
 
-use super::outlet::Outlet;
 use super::streams::{Stream, Streams};
+use super::writer::Writer;
 use crate::frame::Frame;
 use crate::options::{ECHO_BLOCK_BYTES, EchoOptions};
 
@@ -19,13 +19,13 @@ pub(super) fn tick(
     due: Time,
     now: Time,
     streams: &mut Streams,
-    outlet: &mut Outlet,
+    writer: &mut Writer,
     output: &mut Output<'_>,
 ) -> Time {
     // What was sent before has not been taken: the client does not read.
     if output.queue.len() < ECHO_BLOCK_BYTES {
         let most = output.queue.len() + options.bytes_max;
-        if round(streams, most, 0, outlet, output).is_none() {
+        if round(streams, most, 0, writer, output).is_none() {
             return Time::NEVER;
         }
     }
@@ -38,14 +38,14 @@ pub(super) fn tick(
 pub(super) fn poll_write(
     bytes_max: usize,
     streams: &mut Streams,
-    outlet: &mut Outlet,
+    writer: &mut Writer,
     output: &mut Output<'_>,
 ) -> bool {
     // One item each. What room that leaves is shared by those who want more: few of many streams would
     // cost a walk through all of them for each item.
     let mut share = 0;
     while output.queue.len() < bytes_max {
-        let count = round(streams, bytes_max, share, outlet, output).unwrap_or_default();
+        let count = round(streams, bytes_max, share, writer, output).unwrap_or_default();
         if count == 0 {
             return false;
         }
@@ -61,7 +61,7 @@ fn round(
     streams: &mut Streams,
     bytes_max: usize,
     share: usize,
-    outlet: &mut Outlet,
+    writer: &mut Writer,
     output: &mut Output<'_>,
 ) -> Option<usize> {
     let mut count = None;
@@ -75,7 +75,7 @@ fn round(
         *count += usize::from(echo.demand > 0);
         while echo.demand > 0 {
             echo.demand -= 1;
-            outlet.send(Frame::item(id, echo.payload(), false), output);
+            writer.send(Frame::item(id, echo.payload(), false), output);
             if output.queue.len() - before >= share {
                 break;
             }

@@ -16,7 +16,7 @@ impl RSocketSession {
     /// # Errors
     /// When it is the last straw.
     pub(super) fn fault(&mut self, rule: Rule) -> Result<(), Close> {
-        self.outlet.count(|counters| counters.fault(rule));
+        self.writer.count(|counters| counters.fault(rule));
         self.faults += 1;
         let most = self.options().faults_max;
         if self.faults <= most {

@@ -21,7 +21,7 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let (header, rest) = Header::read(frame)?;
-        self.outlet.count(|counters| counters.received(frame.len()));
+        self.writer.count(|counters| counters.received(frame.len()));
         if self.state == State::Fresh {
             return self.first_frame(header, rest, context);
         }
@@ -33,7 +33,7 @@ impl RSocketSession {
         }
         self.heard = now.time;
         self.marks.set(Marks::PROBED, false);
-        if let Some(kept) = &mut self.outlet.kept {
+        if let Some(kept) = &mut self.writer.kept {
             kept.received.count(header, frame.len());
         }
         let frame = Frame::read_body(header, rest)?;
@@ -144,14 +144,14 @@ impl RSocketSession {
     fn count_fragments(&self, before: usize) {
         let more = self.fragment_bytes().wrapping_sub(before);
         if more != 0 {
-            self.outlet.count(|counters| counters.fragments.add(more as u64));
+            self.writer.count(|counters| counters.fragments.add(more as u64));
         }
     }
 
     /// Whether the shard keeps as many fragments as it may.
     fn fragments_are_full(&self) -> bool {
         let most = self.options().fragments_bytes_shard_max;
-        let counters = self.options().metrics.of(self.outlet.shard);
+        let counters = self.options().metrics.of(self.writer.shard);
         counters.is_some_and(|all| all.fragments.value() >= most)
     }
 
@@ -173,7 +173,7 @@ impl RSocketSession {
             _ => {}
         }
         if self.fragments_are_full() {
-            self.outlet.count(|counters| counters.reject(Rejection::Memory));
+            self.writer.count(|counters| counters.reject(Rejection::Memory));
             let text = "the fragments that wait here have too many bytes now; send it again later";
             let close = Close::new(CloseCode::MemoryFull, text);
             self.forget_fragments(stream);
@@ -223,7 +223,7 @@ impl RSocketSession {
     fn expects(&self, stream: u32) -> bool {
         match self.streams.get(stream) {
             Some(Stream::Channel(channel)) => channel.expects(),
-            Some(Stream::Talk(talk)) => talk.expects(),
+            Some(Stream::Exchange(state)) => state.expects(),
             _ => false,
         }
     }
@@ -241,11 +241,11 @@ impl RSocketSession {
                 self.channel_item(stream, item, now, context);
                 Ok(())
             }
-            Some(Stream::Talk(talk)) if !item.next || talk.expects() => {
-                self.talk_item(stream, item, context);
+            Some(Stream::Exchange(state)) if !item.next || state.expects() => {
+                self.exchange_item(stream, item, context);
                 Ok(())
             }
-            Some(Stream::Channel(_) | Stream::Talk(_)) => self.overflowed(stream, context),
+            Some(Stream::Channel(_) | Stream::Exchange(_)) => self.overflowed(stream, context),
             Some(_) => self.fault(Rule::Overflow),
             None => self.stale(stream),
         }
@@ -253,7 +253,7 @@ impl RSocketSession {
 
     /// An item came that was not asked for: the stream ends, and what is on its way is borne.
     fn overflowed(&mut self, stream: u32, context: &mut Context<'_>) -> Result<(), Close> {
-        if !matches!(self.streams.get(stream), Some(Stream::Channel(_) | Stream::Talk(_))) {
+        if !matches!(self.streams.get(stream), Some(Stream::Channel(_) | Stream::Exchange(_))) {
             return self.stale(stream);
         }
         let reason = "an item came that was not asked for";
@@ -305,7 +305,7 @@ impl RSocketSession {
             }
             Stream::Consuming(_) => self.consume_more(stream, items, context),
             Stream::Channel(_) => self.channel_demand(stream, items, context),
-            Stream::Talk(_) => self.talk_demand(stream, items, context),
+            Stream::Exchange(_) => self.exchange_demand(stream, items, context),
             Stream::Waiting { .. } | Stream::Serving { .. } => {}
         }
         Ok(())
@@ -317,7 +317,7 @@ impl RSocketSession {
             return self.late(stream);
         }
         if stream.is_multiple_of(2) {
-            self.talk_cancelled(stream, &mut context.output);
+            self.exchange_cancelled(stream, &mut context.output);
             return Ok(());
         }
         let close = Close::new(CloseCode::CallCancelled, "the caller has given the call up");
@@ -343,7 +343,7 @@ impl RSocketSession {
 
     /// Ends a stream for what the client has sent, and tells it.
     fn cut_off(&mut self, stream: u32, code: ErrorCode, close: Close, context: &mut Context<'_>) {
-        self.outlet.error(stream, code, &faults::sentence(&close), &mut context.output);
+        self.writer.error(stream, code, &faults::sentence(&close), &mut context.output);
         self.give_up(stream, close, Signal::Error, context);
     }
 
@@ -365,7 +365,7 @@ impl RSocketSession {
                 let granted = channel.granted();
                 self.bear(granted.saturating_mul(FRAMES_PER_ITEM));
             }
-            Some(Stream::Talk(talk)) => self.abandon_talk(*talk, close, context),
+            Some(Stream::Exchange(state)) => self.abandon_exchange(*state, close, context),
             Some(Stream::Waiting { .. }) | None => {}
         }
     }
@@ -377,7 +377,7 @@ impl RSocketSession {
         sign: &KeepAlive<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let options = &self.outlet.options;
+        let options = &self.writer.options;
         let (rate, most) = (options.keepalives_max, options.keepalive_bytes_max);
         if !self.keepalives.allow(now.time, Span::from_secs(1) / rate.max(1), rate.max(1)) {
             let reason = format!("more than {rate} KEEPALIVE frames came in a second");
@@ -389,26 +389,26 @@ impl RSocketSession {
         }
         self.reached(sign.position);
         if sign.respond {
-            let kept = self.outlet.kept.as_ref();
+            let kept = self.writer.kept.as_ref();
             let position = kept.map_or(0, |kept| kept.received.position());
             let answer = KeepAlive { respond: false, position, data: sign.data };
             let frame = Frame::connection(Body::KeepAlive(answer));
-            self.outlet.say(&frame, &mut context.output);
+            self.writer.say(&frame, &mut context.output);
         }
         Ok(())
     }
 
     /// Asks a client that promised little whether it is there.
     pub(super) fn probe(&mut self, context: &mut Context<'_>) {
-        let kept = self.outlet.kept.as_ref();
+        let kept = self.writer.kept.as_ref();
         let position = kept.map_or(0, |kept| kept.received.position());
         let sign = KeepAlive { respond: true, position, data: b"" };
-        self.outlet.say(&Frame::connection(Body::KeepAlive(sign)), &mut context.output);
+        self.writer.say(&Frame::connection(Body::KeepAlive(sign)), &mut context.output);
     }
 
     /// Metadata about the connection: nobody here has a use for it.
     fn pushed(&mut self, now: Now, metadata: &[u8]) -> Result<(), Close> {
-        let options = &self.outlet.options;
+        let options = &self.writer.options;
         let (rate, most) = (options.metadata_pushes_max.max(1), options.metadata_bytes_max);
         let limiter = self.rare().pushes.get_or_insert_default();
         if !limiter.allow(now.time, Span::from_secs(1) / rate, rate) {
@@ -419,7 +419,7 @@ impl RSocketSession {
             let reason = format!("a METADATA_PUSH has more than {most} bytes");
             return Err(Close::new(CloseCode::FrameTooLarge, reason));
         }
-        self.outlet.count(|counters| {
+        self.writer.count(|counters| {
             counters.start(Kind::Push, Role::Responder);
             counters.end(Kind::Push, Role::Responder, Signal::Complete);
         });

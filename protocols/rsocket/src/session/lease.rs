@@ -71,7 +71,7 @@ impl RSocketSession {
         leases.give(now.time, offer.requests, offer.ttl);
         let ttl_ms = u32::try_from(offer.ttl.as_millis()).unwrap_or(NUMBER_MAX).min(NUMBER_MAX);
         let lease = LeaseFrame { ttl_ms, requests: offer.requests, metadata: None };
-        self.outlet.say(&Frame::connection(Body::Lease(lease)), output);
+        self.writer.say(&Frame::connection(Body::Lease(lease)), output);
     }
 
     /// The client gives the server a lease; one that was not asked for means nothing.
@@ -98,7 +98,7 @@ impl RSocketSession {
         for command in rare.deferred.drain(..) {
             context.commands.push(command);
         }
-        if self.outlet.kept.as_ref().is_some_and(|kept| kept.is_detached()) {
+        if self.writer.kept.as_ref().is_some_and(|kept| kept.is_detached()) {
             return Ok(());
         }
         if let Some((stream, begun)) = rare.assemblies.oldest()

@@ -77,7 +77,7 @@ impl RSocketSession {
             Waiting::Operate(stream) if self.is_waiting(stream, token) => {
                 let mut text = Vec::new();
                 result.write_json(&mut text, true);
-                self.outlet.item(stream, Payload::data(&text), true, output);
+                self.writer.item(stream, Payload::data(&text), true, output);
                 self.end_stream(stream, Signal::Complete);
             }
             Waiting::Fetch(stream) if self.is_waiting(stream, token) => {
@@ -85,9 +85,9 @@ impl RSocketSession {
                     Some((run, place)) => {
                         let run = SharedRun::new((*run).clone());
                         let data = run.body_bytes(*place).unwrap_or_default();
-                        self.outlet.shared_item(stream, None, data, true, output);
+                        self.writer.shared_item(stream, None, data, true, output);
                     }
-                    None => self.outlet.complete(stream, output),
+                    None => self.writer.complete(stream, output),
                 }
                 self.end_stream(stream, Signal::Complete);
             }

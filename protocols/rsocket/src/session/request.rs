@@ -37,17 +37,17 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let kind = Kind::from(request.interaction);
-        self.outlet.count(|counters| counters.start(kind, Role::Responder));
+        self.writer.count(|counters| counters.start(kind, Role::Responder));
         let begin = Begin { stream, request, now };
         let refusal = match self.admit(&begin)? {
             Some((rejection, close)) => {
-                self.outlet.count(|counters| counters.reject(rejection));
+                self.writer.count(|counters| counters.reject(rejection));
                 let (code, _) = super::faults::stream_code(close.code);
                 Some((code, super::faults::sentence(&close)))
             }
             None => self.begin(&begin, context).err().map(|close| {
                 let (code, rejection) = super::faults::stream_code(close.code);
-                self.outlet
+                self.writer
                     .count(|counters| counters.reject(rejection.unwrap_or(Rejection::Other)));
                 (code, super::faults::sentence(&close))
             }),
@@ -56,12 +56,12 @@ impl RSocketSession {
         match refusal {
             Some((code, text)) => {
                 if !forgets {
-                    self.outlet.error(stream, code, &text, &mut context.output);
+                    self.writer.error(stream, code, &text, &mut context.output);
                 }
-                self.outlet.count(|counters| counters.end(kind, Role::Responder, Signal::Error));
+                self.writer.count(|counters| counters.end(kind, Role::Responder, Signal::Error));
             }
             None if forgets => {
-                self.outlet.count(|counters| counters.end(kind, Role::Responder, Signal::Complete));
+                self.writer.count(|counters| counters.end(kind, Role::Responder, Signal::Complete));
             }
             None => {}
         }
@@ -95,7 +95,7 @@ impl RSocketSession {
             return refuse(Rejection::Streams, CloseCode::TooManyCalls, reason);
         }
         let most = self.options().streams_shard_max;
-        let open = self.options().metrics.of(self.outlet.shard).map_or(0, |all| all.open());
+        let open = self.options().metrics.of(self.writer.shard).map_or(0, |all| all.open());
         // This one counts already.
         if open > most {
             let reason = "too many requests are open on this server";
@@ -143,8 +143,8 @@ impl RSocketSession {
         match request.interaction {
             Interaction::FireAndForget => {}
             Interaction::Response => {
-                self.outlet.item(stream, payload, true, &mut context.output);
-                self.outlet.count(|counters| {
+                self.writer.item(stream, payload, true, &mut context.output);
+                self.writer.count(|counters| {
                     counters.end(Kind::Response, Role::Responder, Signal::Complete);
                 });
             }
@@ -223,7 +223,7 @@ impl RSocketSession {
     fn answer_confirmed(&mut self, waiting: Waiting, token: u32, output: &mut Output<'_>) {
         match waiting {
             Waiting::Publish(stream) if self.is_waiting(stream, token) => {
-                self.outlet.item(stream, Payload::default(), true, output);
+                self.writer.item(stream, Payload::default(), true, output);
                 self.end_stream(stream, Signal::Complete);
             }
             Waiting::Item(stream) => self.item_done(stream, output),

@@ -68,12 +68,12 @@ impl RSocketSession {
         if resume.version != (VERSION.1, VERSION.0) {
             check_version(resume.version)?;
         }
-        if self.outlet.options.resume.is_none() {
+        if self.writer.options.resume.is_none() {
             let reason = "sessions are not kept here; begin a new one with SETUP";
             return Err(Close::new(CloseCode::ResumeTimeout, reason));
         }
         if self.marks.has(Marks::UNKNOWN) {
-            self.outlet.count(|counters| counters.not_resumed.add(1));
+            self.writer.count(|counters| counters.not_resumed.add(1));
             let reason = "no session can be gone on with by that token and position; begin a new one with SETUP";
             return Err(Close::new(CloseCode::ResumeTimeout, reason));
         }
@@ -84,7 +84,7 @@ impl RSocketSession {
 
     /// Whether these first bytes are a RESUME from a position that this session can go on from.
     pub(super) fn admits_frame(&self, frame: &[u8]) -> bool {
-        let Some(kept) = &self.outlet.kept else { return false };
+        let Some(kept) = &self.writer.kept else { return false };
         let Ok(Frame { stream: 0, body: Body::Resume(resume) }) = Frame::read(frame) else {
             return false;
         };
@@ -102,7 +102,7 @@ impl RSocketSession {
         self.marks.set(Marks::AWAITS_RESUME, false);
         self.heard = now.time;
         let body = Frame::read_body(header, rest)?.body;
-        let (Body::Resume(resume), Some(kept)) = (body, &mut self.outlet.kept) else {
+        let (Body::Resume(resume), Some(kept)) = (body, &mut self.writer.kept) else {
             return Err(Close::new(CloseCode::UnexpectedFrame, "RESUME has to come first"));
         };
         kept.until = None;
@@ -119,7 +119,7 @@ impl RSocketSession {
             frames += 1;
             bytes += frame.len();
         });
-        if let Some(kept) = &mut self.outlet.kept {
+        if let Some(kept) = &mut self.writer.kept {
             kept.sent = sent;
         }
         if let Some(rare) = &mut self.rare {
@@ -127,7 +127,7 @@ impl RSocketSession {
         }
         // A lease does not outlive its connection.
         self.grant_lease(now, &mut context.output);
-        self.outlet.count(|counters| {
+        self.writer.count(|counters| {
             counters.resumed.add(1);
             counters.retained.sub(freed as u64);
             counters.sent(frames, bytes);
@@ -137,17 +137,17 @@ impl RSocketSession {
 
     /// The client has everything up to this position.
     pub(super) fn reached(&mut self, position: u64) {
-        let Some(kept) = &mut self.outlet.kept else { return };
+        let Some(kept) = &mut self.writer.kept else { return };
         let before = kept.sent.bytes();
         kept.sent.trim(position);
         let freed = before - kept.sent.bytes();
-        self.outlet.count(|counters| counters.retained.sub(freed as u64));
+        self.writer.count(|counters| counters.retained.sub(freed as u64));
     }
 
     /// The connection is gone: whether the session waits for another one.
     pub(super) fn wait_for_return(&mut self, now: Now) -> bool {
-        let window = self.outlet.options.resume.as_ref().map(|resume| resume.window);
-        let (Some(window), Some(kept)) = (window, &mut self.outlet.kept) else { return false };
+        let window = self.writer.options.resume.as_ref().map(|resume| resume.window);
+        let (Some(window), Some(kept)) = (window, &mut self.writer.kept) else { return false };
         // Who said that the connection is to end does not come back.
         let comes_back = self.marks.has(Marks::ALIASED) && !self.marks.has(Marks::CLOSING);
         if self.state != State::Established || !comes_back {
@@ -158,7 +158,7 @@ impl RSocketSession {
     }
 
     pub(super) fn is_detached(&self) -> bool {
-        self.outlet.kept.as_ref().is_some_and(|kept| kept.is_detached())
+        self.writer.kept.as_ref().is_some_and(|kept| kept.is_detached())
     }
 }
 

@@ -6,7 +6,7 @@
 //! conversations as request-channel; registered by a request-channel it gets both as request-channel, so
 //! that it can answer a call with many items.
 //!
-//! Relies on `talk` for what follows the first message. Invariant: without a lease of the client's,
+//! Relies on `state` for what follows the first message. Invariant: without a lease of the client's,
 //! where it gives leases, nothing is asked of it.
 
 use tiderace_base::{Close, CloseCode, Now};
@@ -17,7 +17,7 @@ use tiderace_wire::{
 
 use super::RSocketSession;
 use super::describe::{PROPERTIES_MIME, TRACING};
-use super::exchange::Talk;
+use super::exchange::ExchangeState;
 use super::rare::Waiting;
 use super::request::Begin;
 use super::streams::{Form, Stream};
@@ -62,7 +62,7 @@ impl RSocketSession {
     /// The client serves from now on.
     pub(super) fn serves(&mut self, stream: u32, key: SubscriptionKey, output: &mut Output<'_>) {
         if self.streams.by_key(key).is_some_and(|slot| slot.stream == stream) {
-            self.outlet.item(stream, Payload::default(), false, output);
+            self.writer.item(stream, Payload::default(), false, output);
         }
     }
 
@@ -90,14 +90,14 @@ impl RSocketSession {
         let run = delivery.run.run();
         let Some(message) = run.message(delivery.from) else { return };
         let stream = self.streams.next_own();
-        self.outlet.count(|counters| counters.start(interaction.into(), Role::Requester));
+        self.writer.count(|counters| counters.start(interaction.into(), Role::Requester));
         let window = self.options().channel_window;
         let granted = if once { 1 } else { window };
-        let mut talk = Talk::new(exchange.key, interaction, 0)
+        let mut state = ExchangeState::new(exchange.key, interaction, 0)
             .granting(granted)
             .with_last(false, exchange.last);
-        talk.properties = self.is_composite();
-        self.streams.insert(stream, Stream::Talk(Box::new(talk)));
+        state.properties = self.is_composite();
+        self.streams.insert(stream, Stream::Exchange(Box::new(state)));
         self.rare().served.insert(exchange.key.number, stream);
         let path = run.destination().path.as_str();
         let metadata = self.request_metadata(path, message.properties);
@@ -105,7 +105,7 @@ impl RSocketSession {
         let credit = if once { 0 } else { granted };
         let complete = exchange.last && !once;
         let request = Request { interaction, follows: false, complete, credit, payload };
-        self.outlet.send(Frame { stream, body: Body::Request(request) }, output);
+        self.writer.send(Frame { stream, body: Body::Request(request) }, output);
     }
 
     /// What a request of ours says of itself: the service, and the properties of its message.

@@ -157,12 +157,12 @@ impl RSocketSession {
         self.name = Some(name);
         self.state = State::Established;
         self.heard = now.time;
-        self.outlet.count(|counters| counters.opened.add(1));
+        self.writer.count(|counters| counters.opened.add(1));
         let rare = self.rare();
         let secret = rare.secret;
         if let Some(token) = rare.token.take() {
             context.use_client_session_id(token);
-            self.outlet.kept = Some(Box::new(Kept::new(secret)));
+            self.writer.kept = Some(Box::new(Kept::new(secret)));
             // Until it is refused: requests are answered meanwhile, and the connection may be cut.
             self.marks.set(Marks::ALIASED, true);
         }

@@ -10,7 +10,7 @@ use tiderace_wire::{SubscriptionKey, Token};
 use super::channel::Channel;
 use super::consumer::Consumer;
 use super::echo::Echo;
-use super::exchange::Talk;
+use super::exchange_state::ExchangeState;
 use crate::frame::NUMBER_MAX;
 use crate::metrics::{Kind, Role};
 
@@ -30,7 +30,7 @@ pub(super) enum Stream {
     /// A request-channel whose items the server answers itself.
     Channel(Box<Channel>),
     /// An exchange with a service, or with a client that serves.
-    Talk(Box<Talk>),
+    Exchange(Box<ExchangeState>),
 }
 
 const _: () = assert!(size_of::<(u32, Stream)>() <= 40, "there may be millions of them");
@@ -43,7 +43,7 @@ impl Stream {
             Stream::Waiting { .. } => Kind::Response,
             Stream::Serving { channel: false, .. } => Kind::Stream,
             Stream::Serving { channel: true, .. } | Stream::Channel(_) => Kind::Channel,
-            Stream::Talk(talk) => talk.interaction.into(),
+            Stream::Exchange(state) => state.interaction.into(),
         }
     }
 }

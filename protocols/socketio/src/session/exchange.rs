@@ -23,15 +23,15 @@ use crate::write::Text;
 
 /// One open exchange.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ExchangeState {
     /// The number of its namespace.
     namespace: u8,
     /// The ack id of a call; conversations and requests have none.
     call: Option<u64>,
     /// By which ack id the client may answer a request.
     asked: Option<u64>,
-    said_last: bool,
-    heard_last: bool,
+    sent_last: bool,
+    received_last: bool,
 }
 
 /// What the client's answer to an event means.
@@ -82,14 +82,14 @@ impl SocketSession {
             return Err(Close::new(CloseCode::TooManyReceipts, reason));
         }
         let key = self.new_call();
-        let talk = Talk {
+        let state = ExchangeState {
             namespace: event.namespace,
             call: event.ack.filter(|_| once),
             asked: None,
-            said_last: once,
-            heard_last: false,
+            sent_last: once,
+            received_last: false,
         };
-        self.rare().exchanges.insert(key, talk);
+        self.rare().exchanges.insert(key, state);
         context.commands.push(Command::Call(Box::new(Call {
             number: key.number,
             service,
@@ -120,7 +120,7 @@ impl SocketSession {
         event: &Event<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let key = self.talk_of(event)?;
+        let key = self.exchange_of(event)?;
         let value = event.value(1)?;
         let last = event.truth(event.options(2)?, "last", false)?;
         self.speak(key, value, event.attachments, last, context);
@@ -134,11 +134,11 @@ impl SocketSession {
         event: &Event<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let key = self.talk_of(event)?;
+        let key = self.exchange_of(event)?;
         let reason =
             event.argument(1).and_then(Json::as_text).unwrap_or("the other side ended it".into());
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
-        self.forget_talk(key);
+        self.forget_exchange(key);
         let close = Close::new(CloseCode::Done, reason);
         context.commands.push(Command::HangUp { exchange: key, close });
         self.succeed(event.namespace, event.ack, None, &mut context.output);
@@ -146,13 +146,14 @@ impl SocketSession {
     }
 
     /// The conversation an event names, if the client may still speak in it.
-    fn talk_of(&mut self, event: &Event<'_>) -> Result<ExchangeKey, Close> {
+    fn exchange_of(&mut self, event: &Event<'_>) -> Result<ExchangeKey, Close> {
         let key = event.value(0)?.as_unsigned().and_then(parse);
         let key =
             key.ok_or_else(|| event.wrong("its first argument is the id of a conversation"))?;
-        let talk = self.rare().exchanges.get(&key).filter(|talk| talk.namespace == event.namespace);
-        match talk {
-            Some(talk) if !talk.said_last => Ok(key),
+        let state =
+            self.rare().exchanges.get(&key).filter(|state| state.namespace == event.namespace);
+        match state {
+            Some(state) if !state.sent_last => Ok(key),
             Some(_) => Err(event.wrong("you have said the last word already")),
             None => Err(event.wrong("there is no such conversation")),
         }
@@ -166,10 +167,10 @@ impl SocketSession {
         last: bool,
         context: &mut Context<'_>,
     ) {
-        let Some(talk) = self.rare().exchanges.get_mut(&key) else { return };
-        talk.said_last = last;
-        if last && talk.heard_last {
-            self.forget_talk(key);
+        let Some(state) = self.rare().exchanges.get_mut(&key) else { return };
+        state.sent_last = last;
+        if last && state.received_last {
+            self.forget_exchange(key);
         }
         let (body, content_type) = body_of(value, attachments);
         let mut block = Vec::new();
@@ -183,13 +184,13 @@ impl SocketSession {
         })));
     }
 
-    fn forget_talk(&mut self, key: ExchangeKey) -> Option<Talk> {
+    fn forget_exchange(&mut self, key: ExchangeKey) -> Option<ExchangeState> {
         let rare = self.rare();
-        let talk = rare.exchanges.remove(&key)?;
-        if let Some(asked) = talk.asked {
+        let state = rare.exchanges.remove(&key)?;
+        if let Some(asked) = state.asked {
             rare.asked.remove(&asked);
         }
-        Some(talk)
+        Some(state)
     }
 
     /// The client has answered an event.
@@ -212,7 +213,7 @@ impl SocketSession {
                 context.commands.push(Command::Settle(settle));
             }
             Asked::Request(key) => {
-                let open = self.rare().exchanges.get(&key).is_some_and(|talk| !talk.said_last);
+                let open = self.rare().exchanges.get(&key).is_some_and(|state| !state.sent_last);
                 if open {
                     self.speak(key, value, attachments, true, context);
                 }
@@ -234,11 +235,11 @@ impl SocketSession {
         let Some(message) = delivery.run.run().message(delivery.from) else { return };
         let shown = Shown::of(message.properties, message.body, self.options.bounds());
         let key = exchange.key;
-        let Some(talk) = self.rare().exchanges.get_mut(&key) else { return };
-        talk.heard_last |= exchange.last;
-        let (namespace, call) = (talk.namespace, talk.call);
-        if call.is_some() || (talk.heard_last && talk.said_last) {
-            self.forget_talk(key);
+        let Some(state) = self.rare().exchanges.get_mut(&key) else { return };
+        state.received_last |= exchange.last;
+        let (namespace, call) = (state.namespace, state.call);
+        if call.is_some() || (state.received_last && state.sent_last) {
+            self.forget_exchange(key);
         }
         let name = self.namespaces.name(namespace);
         let attachments = shown.attachments();
@@ -288,9 +289,15 @@ impl SocketSession {
         let key = exchange.key;
         let Some(message) = delivery.run.run().message(delivery.from) else { return };
         let ack = self.ask_client(Asked::Request(key));
-        let heard_last = exchange.last;
-        let talk = Talk { namespace, call: None, asked: Some(ack), said_last: false, heard_last };
-        self.rare().exchanges.insert(key, talk);
+        let received_last = exchange.last;
+        let state = ExchangeState {
+            namespace,
+            call: None,
+            asked: Some(ack),
+            sent_last: false,
+            received_last,
+        };
+        self.rare().exchanges.insert(key, state);
         let shown = Shown::of(message.properties, message.body, self.options.bounds());
         let attachments = shown.attachments();
         let name = self.namespaces.name(namespace);
@@ -301,7 +308,7 @@ impl SocketSession {
         text.value(&shown);
         text.raw(",{\"id\":");
         text.number(spell(key));
-        text.raw(if heard_last { ",\"last\":true" } else { ",\"last\":false" });
+        text.raw(if received_last { ",\"last\":true" } else { ",\"last\":false" });
         text.properties(message.properties, &["id", "last"]);
         text.raw("}]");
         text.write(attachments, output.framing, output.queue.tail());
@@ -314,13 +321,13 @@ impl SocketSession {
         close: &Close,
         output: &mut Output<'_>,
     ) {
-        let Some(talk) = self.rare.is_some().then(|| self.forget_talk(key)).flatten() else {
+        let Some(state) = self.rare.is_some().then(|| self.forget_exchange(key)).flatten() else {
             return;
         };
-        if talk.call.is_some() {
-            return self.fail(talk.namespace, talk.call, "call", close, output);
+        if state.call.is_some() {
+            return self.fail(state.namespace, state.call, "call", close, output);
         }
-        let Some(known) = self.namespaces.get(talk.namespace) else { return };
+        let Some(known) = self.namespaces.get(state.namespace) else { return };
         let mut text = Text::event(0, known.name(), None, "ended");
         text.raw(",");
         text.number(spell(key));
@@ -336,11 +343,11 @@ impl SocketSession {
         let keys: Vec<ExchangeKey> = rare
             .exchanges
             .iter()
-            .filter(|(_, talk)| talk.namespace == namespace)
+            .filter(|(_, state)| state.namespace == namespace)
             .map(|(key, _)| *key)
             .collect();
         for key in keys {
-            self.forget_talk(key);
+            self.forget_exchange(key);
             let close = Close::new(CloseCode::Done, "the other side has left");
             context.commands.push(Command::HangUp { exchange: key, close });
         }

@@ -18,13 +18,13 @@ use crate::options::RSocketOptions;
 
 /// The way out of one session.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct Writer {
     pub(super) options: Arc<RSocketOptions>,
     pub(super) kept: Option<Box<Kept>>,
     pub(super) shard: ShardId,
 }
 
-impl Outlet {
+impl Writer {
     /// Counts, for the shard.
     #[inline]
     pub(super) fn count(&self, count: impl FnOnce(&Counters)) {
