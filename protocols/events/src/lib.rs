@@ -13,17 +13,17 @@
 
 mod accept;
 mod answer;
-mod ask;
 mod batch;
 mod budget;
 mod content;
 mod credentials;
 mod encode;
 mod idempotency;
-mod natural;
 mod options;
 mod parameters;
 mod publication;
+mod request;
+mod rest_operations;
 mod route;
 mod session;
 mod uri;

@@ -16,16 +16,16 @@ use crate::batch::{self, Item};
 use crate::content::{CONTENT_TYPE, essence, is_field_value};
 use crate::credentials::credentials;
 use crate::encode::Form;
-use crate::natural::{self, Operating};
 use crate::options::{CALL_TIMEOUT, EventsOptions, JSON_DEPTH_MAX, KEY_BYTES_MAX, PROPERTIES_MAX};
 use crate::parameters::{choice, parameter, undecodable};
 use crate::publication::Publication;
+use crate::rest_operations::{self, Operating};
 use crate::route::{Resource, origin};
 use crate::uri::{decode_path, values};
 
 /// A request, understood.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingRequest {
     pub(crate) credentials: Credentials,
     /// The page that asks, to be named in the answer.
     pub(crate) origin: Option<Box<str>>,
@@ -108,11 +108,14 @@ impl Who<'_> {
 }
 
 /// Understands a request.
-pub(crate) fn read(options: &EventsOptions, request: &Request<'_>) -> Result<Asked, Fault> {
+pub(crate) fn read(
+    options: &EventsOptions,
+    request: &Request<'_>,
+) -> Result<PendingRequest, Fault> {
     let Some(resource) = Resource::of(options, request.path) else {
         return Err(Fault::not_found("nothing is here"));
     };
-    Ok(Asked {
+    Ok(PendingRequest {
         credentials: credentials(request)?,
         origin: origin(request).map(Into::into),
         key: key(request)?,
@@ -134,7 +137,7 @@ fn task(
         }
         Resource::Views(name) => {
             let name = name.map(|name| decode_path(name).ok_or_else(undecodable_path));
-            natural::views(name.transpose()?.as_deref(), request).map(Task::Operate)
+            rest_operations::views(name.transpose()?.as_deref(), request).map(Task::Operate)
         }
         Resource::Batch => Ok(Task::Batch { items: batch::read(options, request.body)? }),
         Resource::Destination(kind, name) => {
@@ -143,13 +146,13 @@ fn task(
             match (kind, request.method) {
                 (Kind::Topic, "PATCH") => {
                     check_size(options, request)?;
-                    natural::patch(&name, request).map(Task::Operate)
+                    rest_operations::patch(&name, request).map(Task::Operate)
                 }
                 (Kind::Topic, "PUT") if asked("create") => {
-                    natural::create(&name, request).map(Task::Operate)
+                    rest_operations::create(&name, request).map(Task::Operate)
                 }
                 (Kind::Topic, "GET" | "HEAD") if asked("history") => {
-                    natural::history(&name, request).map(Task::Operate)
+                    rest_operations::history(&name, request).map(Task::Operate)
                 }
                 (Kind::Topic, "GET" | "HEAD") => {
                     let tags = |field| request.text_field(field).map(str::to_owned);
@@ -157,7 +160,7 @@ fn task(
                     Ok(Task::Value { name, known, wanted })
                 }
                 (Kind::Topic, "DELETE") => {
-                    natural::unconditional(request)?;
+                    rest_operations::unconditional(request)?;
                     let message = Publication {
                         kind,
                         name,
@@ -173,7 +176,8 @@ fn task(
                     let message = publication(options, kind, name, request)?;
                     if kind == Kind::Topic {
                         let (name, block) = (&message.name, &message.properties);
-                        if let Some(operating) = natural::conditional(name, request, block)? {
+                        if let Some(operating) = rest_operations::conditional(name, request, block)?
+                        {
                             let kept = choice(request, "retain", "tiderace-retain")?;
                             if message.ttl_ms.is_some() || kept == Some(false) {
                                 let text = "what depends on a condition is kept until it is replaced: leave `ttl` and `retain=false` out, or the condition";
@@ -233,8 +237,8 @@ fn topics(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault>
     let selector = values(request.query, "selector").next();
     let selector = selector.map(|text| text.ok_or_else(|| undecodable("selector"))).transpose()?;
     match (selector, request.method) {
-        (Some(selector), "DELETE") => Ok(Task::Operate(natural::remove(&selector))),
-        (Some(selector), _) => natural::fetch(&selector, request).map(Task::Operate),
+        (Some(selector), "DELETE") => Ok(Task::Operate(rest_operations::remove(&selector))),
+        (Some(selector), _) => rest_operations::fetch(&selector, request).map(Task::Operate),
         (None, "DELETE") => Err(Fault::bad_request("name what to remove: /topics?selector=old/**")),
         (None, _) => list(options, request),
     }

@@ -1,4 +1,4 @@
-//! Requests in the natural forms of HTTP, as operations on topics.
+//! Requests in the forms of REST, as operations on topics.
 //!
 //! ```text
 //!   PUT /topics/a  If-Match: "7"        {"do":"update","path":"a","if":{"version":7}}  and the body

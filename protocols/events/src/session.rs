@@ -1,6 +1,6 @@
 //! The session of one request: login, the work it asks for, one answer or a stream.
 //!
-//! Relies on `ask` for what is asked. Invariants: `respond` or `answer` speaks once and then the
+//! Relies on `request` for what is asked. Invariants: `respond` or `answer` speaks once and then the
 //! session only waits for its end; a claimed idempotency key is settled whatever happens after.
 
 mod begin;
@@ -17,10 +17,10 @@ use tiderace_wire::{
 };
 
 use crate::answer::{Fault, json, share};
-use crate::ask::{self, Asked, Task};
 use crate::batch::{self, Outcome};
 use crate::credentials::credentials;
 use crate::options::EventsOptions;
+use crate::request::{self, PendingRequest, Task};
 use crate::route::origin;
 use stream::Stream;
 use value::{List, Value};
@@ -43,7 +43,7 @@ enum Stage {
     /// The same, and the client is this one.
     Admitted { name: Box<str>, anonymous: bool },
     /// The broker is looking at the credentials; anonymous ones are marked.
-    LoggingIn(Box<Asked>, bool),
+    LoggingIn(Box<PendingRequest>, bool),
     /// Something is asked of the broker.
     Working(Box<Work>),
     /// The connection is ours.
@@ -101,7 +101,7 @@ impl EventsSession {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
         self.deadline = now.time;
         let (origin, claimed) = match stage {
-            Stage::LoggingIn(asked, _) => (asked.origin, None),
+            Stage::LoggingIn(pending, _) => (pending.origin, None),
             Stage::Working(work) => (work.origin, work.claimed),
             Stage::Judging { origin, .. } => (origin, None),
             Stage::Fresh | Stage::Admitted { .. } | Stage::Streaming(_) | Stage::Over => {
@@ -217,21 +217,21 @@ impl Session for EventsSession {
             Stage::Admitted { name, anonymous } => Some((std::mem::take(name), *anonymous)),
             _ => return Err(CloseCode::UnexpectedFrame.into()),
         };
-        match ask::read(&self.options, request) {
-            Ok(mut asked) => {
-                let credentials = std::mem::take(&mut asked.credentials);
+        match request::read(&self.options, request) {
+            Ok(mut pending) => {
+                let credentials = std::mem::take(&mut pending.credentials);
                 let anonymous = credentials == Credentials::default();
-                let held = asked.task.wants_deliveries();
-                if let Task::Call { patience, .. } = &asked.task {
+                let held = pending.task.wants_deliveries();
+                if let Task::Call { patience, .. } = &pending.task {
                     self.deadline = now.time + *patience + self.options.request_timeout;
                 }
                 let answer = if held { Answer::Hold(Held::default()) } else { Answer::Later };
                 if let Some((name, anonymous)) = admitted {
-                    self.stage = Stage::LoggingIn(Box::new(asked), anonymous);
+                    self.stage = Stage::LoggingIn(Box::new(pending), anonymous);
                     self.begin(now, &name, context);
                     return Ok(context.actions.take_response().map_or(answer, Answer::Respond));
                 }
-                self.stage = Stage::LoggingIn(Box::new(asked), anonymous);
+                self.stage = Stage::LoggingIn(Box::new(pending), anonymous);
                 context.commands.push(Command::Login(credentials));
                 Ok(answer)
             }

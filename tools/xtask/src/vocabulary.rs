@@ -48,6 +48,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: PROTOCOLS, word: "outlet", now: "Writer" },
     Replaced { folder: PROTOCOLS, word: "hearing", now: "inbound" },
     Replaced { folder: PROTOCOLS, word: "asking", now: "outbound" },
+    Replaced { folder: "protocols/events/src/", word: "natural", now: "rest_operations" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

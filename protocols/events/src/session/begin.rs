@@ -14,22 +14,22 @@ use super::stream::Stream;
 use super::value::{List, Value};
 use super::{EventsSession, Job, Stage, Work, batch_answer};
 use crate::answer::{Fault, json};
-use crate::ask::{Asked, Since, Task, Who};
 use crate::batch::{Item, Outcome};
 use crate::encode::Form;
 use crate::idempotency::Claim;
 use crate::publication::Publication;
+use crate::request::{PendingRequest, Since, Task, Who};
 
 impl EventsSession {
     /// The client is who it says: begins the work.
     pub(super) fn begin(&mut self, now: Now, name: &str, context: &mut Context<'_>) {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        let Stage::LoggingIn(asked, anonymous) = stage else {
+        let Stage::LoggingIn(pending, anonymous) = stage else {
             self.stage = stage;
             return;
         };
         let who = Who { name, anonymous };
-        let Asked { origin, key, task, .. } = *asked;
+        let PendingRequest { origin, key, task, .. } = *pending;
         let patience = match &task {
             Task::Call { patience, .. } => *patience,
             _ => Span::ZERO,
