@@ -5,13 +5,13 @@
 //! bytes; whatever is said ends the open batch first.
 
 mod batch;
+mod cold;
 mod deliver;
 mod deltas;
 mod exchange;
 mod login;
 mod operate;
 mod publish;
-mod rare;
 mod subscribe;
 mod subscriptions;
 mod topics;
@@ -29,7 +29,7 @@ use tiderace_wire::{
 use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
 use crate::options::{NativeOptions, REQUESTS_MAX};
 use batch::Batch;
-use rare::Rare;
+use cold::ColdState;
 use subscriptions::Subscriptions;
 
 /// Where the conversation stands.
@@ -49,7 +49,7 @@ enum State {
 pub(crate) struct NativeSession {
     options: Arc<NativeOptions>,
     subscriptions: Subscriptions,
-    rare: Option<Box<Rare>>,
+    cold: Option<Box<ColdState>>,
     /// Who the client is, once that is known.
     name: Option<Arc<str>>,
     /// When the login has to be done.
@@ -74,7 +74,7 @@ impl NativeSession {
             login_until: opening.now.time + options.login_timeout,
             options,
             subscriptions: Subscriptions::default(),
-            rare: Some(Box::new(Rare::new(opening.epoch))),
+            cold: Some(Box::new(ColdState::new(opening.epoch))),
             name: None,
             batch: Batch::default(),
             next_request: 1,
@@ -85,22 +85,22 @@ impl NativeSession {
         }
     }
 
-    fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    fn cold(&mut self) -> &mut ColdState {
+        self.cold.get_or_insert_default()
     }
 
     /// Gives memory back that is not needed any more.
     fn tidy(&mut self) {
-        if self.state == State::Established && self.rare.as_ref().is_some_and(|rare| rare.is_idle())
+        if self.state == State::Established && self.cold.as_ref().is_some_and(|cold| cold.is_idle())
         {
-            self.rare = None;
+            self.cold = None;
         }
     }
 
     /// Reads the messages of one transport message.
     fn read(&mut self, now: Now, bytes: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
         let mut messages = Messages::new(bytes);
-        let mut requests = self.rare.as_mut().map_or(0, |rare| std::mem::take(&mut rare.requests));
+        let mut requests = self.cold.as_mut().map_or(0, |cold| std::mem::take(&mut cold.requests));
         let mut intake = Intake::begin();
         loop {
             match self.state {
@@ -110,7 +110,7 @@ impl NativeSession {
             }
             let left = messages.rest().len();
             if left > 0 && intake.is_full() {
-                self.rare().requests = requests;
+                self.cold().requests = requests;
                 context.yield_turn(bytes.len() - left);
                 return Ok(());
             }
@@ -137,7 +137,7 @@ impl NativeSession {
         if bytes.is_empty() {
             return Ok(());
         }
-        let early = &mut self.rare().early;
+        let early = &mut self.cold().early;
         if early.len() + bytes.len() > EARLY_BYTES_MAX {
             let reason = format!(
                 "more than {EARLY_BYTES_MAX} bytes came before the login was done; wait for WELCOME"
@@ -174,7 +174,7 @@ impl NativeSession {
                 self.hang_up(responder, number, code, sentence, context)
             }
             ClientMessage::Credit { bytes } => {
-                let credit = self.rare().credit.get_or_insert(0);
+                let credit = self.cold().credit.get_or_insert(0);
                 *credit = credit.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
                 Ok(())
             }
@@ -227,29 +227,29 @@ impl NativeSession {
     /// Whether that confirms a subscription whose OK is to come behind its values, which may not all
     /// have been given yet.
     fn waits_for_values(&mut self, confirm: Confirm) -> bool {
-        let Some(rare) = self.rare.as_mut().filter(|_| confirm.from == confirm.to) else {
+        let Some(cold) = self.cold.as_mut().filter(|_| confirm.from == confirm.to) else {
             return false;
         };
-        let mark = rare.unanswered.key_of(confirm.from).and_then(|key| self.subscriptions.get(key));
+        let mark = cold.unanswered.key_of(confirm.from).and_then(|key| self.subscriptions.get(key));
         let waits = mark.is_some_and(|mark| mark.has(subscriptions::Mark::OK_LAST));
         if waits {
-            rare.settled.push_back(confirm.from);
+            cold.settled.push_back(confirm.from);
         }
         waits
     }
 
     fn refused(&mut self, token: Option<Token>, close: &Close, context: &mut Context<'_>) {
-        if let Some(rare) = &mut self.rare {
-            rare.large_answers.retain(|waiting| Some(*waiting) != token);
+        if let Some(cold) = &mut self.cold {
+            cold.large_answers.retain(|waiting| Some(*waiting) != token);
             if let Some(token) = token
-                && let Some(key) = rare.unanswered.answer(token)
+                && let Some(key) = cold.unanswered.answer(token)
             {
                 self.subscriptions.end(key);
             }
             // Whatever else is refused without an id was not asked for an answer.
             if token.is_none()
                 && is_login(close.code)
-                && let Some(login) = rare.login.take()
+                && let Some(login) = cold.login.take()
             {
                 return error(login, close, &mut context.output);
             }
@@ -290,8 +290,8 @@ impl Session for NativeSession {
                 if self.waits_for_values(confirm) {
                     return Ok(());
                 }
-                if let Some(rare) = &mut self.rare {
-                    rare.confirm(confirm);
+                if let Some(cold) = &mut self.cold {
+                    cold.confirm(confirm);
                 }
                 let answer = ServerMessage::Ok { first: confirm.from, last: confirm.to };
                 say(&answer, &mut context.output);
@@ -340,15 +340,15 @@ impl Session for NativeSession {
         } else {
             self.deliver_queued(delivery, output);
         }
-        if let Some(rare) = &mut self.rare
-            && let Some(credit) = &mut rare.credit
+        if let Some(cold) = &mut self.cold
+            && let Some(credit) = &mut cold.credit
         {
             *credit -= i64::from(self.batch.take_spent());
         }
     }
 
     fn wants_deliveries(&self) -> bool {
-        self.rare.as_ref().and_then(|rare| rare.credit).is_none_or(|credit| credit > 0)
+        self.cold.as_ref().and_then(|cold| cold.credit).is_none_or(|credit| credit > 0)
     }
 
     fn look_ahead(&self, key: SubscriptionKey) {
@@ -356,7 +356,7 @@ impl Session for NativeSession {
     }
 
     fn wants_write(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| !rare.settled.is_empty())
+        self.cold.as_ref().is_some_and(|cold| !cold.settled.is_empty())
     }
 
     /// All values are given, so the OKs that stand behind them can follow.
@@ -365,8 +365,8 @@ impl Session for NativeSession {
         if !self.wants_deliveries() {
             return false;
         }
-        while let Some(token) = self.rare.as_mut().and_then(|rare| rare.settled.pop_front()) {
-            self.rare().confirm(Confirm::one(token));
+        while let Some(token) = self.cold.as_mut().and_then(|cold| cold.settled.pop_front()) {
+            self.cold().confirm(Confirm::one(token));
             say(&ServerMessage::Ok { first: token, last: token }, output);
         }
         self.tidy();
@@ -374,8 +374,8 @@ impl Session for NativeSession {
     }
 
     fn flush(&mut self, _now: Now, output: &mut Output<'_>) {
-        if let Some(rare) = &mut self.rare {
-            rare.write_position(&mut self.batch, output);
+        if let Some(cold) = &mut self.cold {
+            cold.write_position(&mut self.batch, output);
         }
         self.batch.close(output);
         self.tidy();

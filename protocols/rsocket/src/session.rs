@@ -13,6 +13,7 @@
 
 mod channel;
 mod channel_items;
+mod cold;
 mod consume;
 mod consumer;
 mod deliver;
@@ -26,7 +27,6 @@ mod incoming;
 mod lease;
 mod operate;
 mod publish;
-mod rare;
 mod request;
 mod resume;
 mod route;
@@ -49,7 +49,7 @@ use crate::metrics::{Rejection, Signal};
 use crate::options::RSocketOptions;
 pub use describe::{MESSAGE_MIME, OPTIONS_MIME, PROPERTIES_MIME};
 
-use rare::{Rare, Waiting};
+use cold::{ColdState, Waiting};
 use streams::{Stream, Streams, role};
 use writer::Writer;
 
@@ -103,7 +103,7 @@ impl Marks {
 pub(crate) struct RSocketSession {
     writer: Writer,
     streams: Streams,
-    rare: Option<Box<Rare>>,
+    cold: Option<Box<ColdState>>,
     /// Who the client is, once that is known.
     name: Option<Arc<str>>,
     /// When a frame came last; before the login, when that has to be done.
@@ -137,7 +137,7 @@ impl RSocketSession {
             heard: opening.now.time + options.login_timeout,
             writer: Writer { options, kept: None, shard: opening.shard },
             streams: Streams::default(),
-            rare: Some(Box::new(Rare::new(opening.ticket.secret))),
+            cold: Some(Box::new(ColdState::new(opening.ticket.secret))),
             name: None,
             tick: Time::NEVER,
             keepalives: RateLimiter::default(),
@@ -157,15 +157,15 @@ impl RSocketSession {
         &self.writer.options
     }
 
-    fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    fn cold(&mut self) -> &mut ColdState {
+        self.cold.get_or_insert_default()
     }
 
     /// Gives memory back that is not needed any more.
     fn tidy(&mut self) {
-        if self.state == State::Established && self.rare.as_ref().is_some_and(|rare| rare.is_idle())
+        if self.state == State::Established && self.cold.as_ref().is_some_and(|cold| cold.is_idle())
         {
-            self.rare = None;
+            self.cold = None;
         }
     }
 
@@ -173,7 +173,7 @@ impl RSocketSession {
     fn ask(&mut self, waiting: Waiting) -> Token {
         let token = self.next_token;
         self.next_token = token.wrapping_add(1).max(1);
-        self.rare().waiting.insert(token, waiting);
+        self.cold().waiting.insert(token, waiting);
         token
     }
 
@@ -218,7 +218,7 @@ impl RSocketSession {
         close: &Close,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let Some(waiting) = token.and_then(|token| self.rare().waiting.remove(&token)) else {
+        let Some(waiting) = token.and_then(|token| self.cold().waiting.remove(&token)) else {
             // Fire-and-forget has nobody to be told.
             self.writer.count(|counters| counters.reject(Rejection::Other));
             return Ok(());
@@ -359,7 +359,7 @@ impl Session for RSocketSession {
     }
 
     fn unfinished_bytes(&self) -> usize {
-        self.rare.as_ref().map_or(0, |rare| rare.assemblies.held_bytes())
+        self.cold.as_ref().map_or(0, |cold| cold.assemblies.held_bytes())
     }
 
     fn kept_bytes(&self) -> usize {
@@ -438,14 +438,14 @@ impl Session for RSocketSession {
 
     fn deadline(&self) -> Time {
         if self.is_done() {
-            return rare::AT_ONCE;
+            return cold::AT_ONCE;
         }
         let kept = self.writer.kept.as_ref().map_or(Time::NEVER, |kept| kept.until());
         let detached = self.is_detached();
-        let rare = self.rare.as_ref();
-        let rare = rare.map_or(Time::NEVER, |rare| rare.deadline(self.options(), detached));
+        let cold = self.cold.as_ref();
+        let cold = cold.map_or(Time::NEVER, |cold| cold.deadline(self.options(), detached));
         let tick = if detached { Time::NEVER } else { self.tick };
-        self.silent_at().min(kept).min(rare).min(tick)
+        self.silent_at().min(kept).min(cold).min(tick)
     }
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
@@ -474,8 +474,8 @@ impl Session for RSocketSession {
             self.tick =
                 echo_write::tick(&echo, due, now.time, streams, writer, &mut context.output);
         }
-        if self.rare.is_some() {
-            self.expire_rare(now, context)?;
+        if self.cold.is_some() {
+            self.expire_cold(now, context)?;
         }
         Ok(())
     }

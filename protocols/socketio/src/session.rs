@@ -70,7 +70,7 @@ pub(crate) struct SocketSession {
     options: Arc<SocketOptions>,
     namespaces: Namespaces,
     subscriptions: Subscriptions,
-    rare: Option<Box<Rare>>,
+    cold: Option<Box<ColdState>>,
     principal: Option<Arc<str>>,
     /// How far the client has come, once that matters.
     trail: Option<Box<Trail>>,
@@ -95,7 +95,7 @@ const _: () = assert!(size_of::<SocketSession>() <= 176, "there may be millions 
 
 /// What most sessions need only for moments.
 #[derive(Default)]
-struct Rare {
+struct ColdState {
     /// The credentials of the request the session began with.
     credentials: Option<Credentials>,
     /// Whose login is under way, in order.
@@ -117,7 +117,7 @@ struct Rare {
     bases: Bases,
 }
 
-impl Rare {
+impl ColdState {
     fn is_empty(&self) -> bool {
         self.credentials.is_none()
             && self.logins.is_empty()
@@ -139,12 +139,14 @@ impl SocketSession {
         let version = if revision == Some("3") { Version::V4 } else { Version::V5 };
         let credentials =
             opening.request.and_then(|request| query::of_request(request, version == Version::V4));
-        let rare = credentials.is_some().then(|| Box::new(Rare { credentials, ..Rare::default() }));
+        let cold = credentials
+            .is_some()
+            .then(|| Box::new(ColdState { credentials, ..ColdState::default() }));
         let secret = opening.ticket.secret;
         SocketSession {
             namespaces: Namespaces::default(),
             subscriptions: Subscriptions::default(),
-            rare,
+            cold,
             principal: None,
             trail: None,
             epoch: opening.epoch,
@@ -161,8 +163,8 @@ impl SocketSession {
         }
     }
 
-    fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    fn cold(&mut self) -> &mut ColdState {
+        self.cold.get_or_insert_default()
     }
 
     fn secret(&self) -> u128 {
@@ -177,13 +179,13 @@ impl SocketSession {
 
     /// Forgets what is not needed any more.
     fn tidy(&mut self) {
-        if self.rare.as_ref().is_some_and(|rare| rare.is_empty()) {
-            self.rare = None;
+        if self.cold.as_ref().is_some_and(|cold| cold.is_empty()) {
+            self.cold = None;
         }
     }
 
     fn text(&mut self, now: Now, text: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
-        if self.rare.as_ref().is_some_and(|rare| rare.assembly.is_some()) {
+        if self.cold.as_ref().is_some_and(|cold| cold.assembly.is_some()) {
             return Err(packet::bad("text came where an attachment was due"));
         }
         if text.len() > self.options.message_bytes_max {
@@ -194,7 +196,7 @@ impl SocketSession {
             // Nothing is gathered for a client that has not come in.
             self.addressee(&packet)?;
             let deadline = now.time + self.options.attachments_timeout;
-            self.rare().assembly = Some(Assembly::new(text, packet.attachments, deadline));
+            self.cold().assembly = Some(Assembly::new(text, packet.attachments, deadline));
             return Ok(());
         }
         self.packet(now, &packet, &[], context)
@@ -202,7 +204,7 @@ impl SocketSession {
 
     fn binary(&mut self, now: Now, bytes: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
         let max = self.options.message_bytes_max;
-        let assembly = self.rare.as_mut().and_then(|rare| rare.assembly.as_mut());
+        let assembly = self.cold.as_mut().and_then(|cold| cold.assembly.as_mut());
         let Some(assembly) = assembly else {
             return Err(packet::bad("an attachment came without its packet"));
         };
@@ -212,7 +214,7 @@ impl SocketSession {
         if !assembly.push(bytes) {
             return Ok(());
         }
-        let Some(assembly) = self.rare().assembly.take() else { return Ok(()) };
+        let Some(assembly) = self.cold().assembly.take() else { return Ok(()) };
         let packet = packet::decode(assembly.head(), self.options.bounds())?;
         self.packet(now, &packet, assembly.attachments(), context)
     }
@@ -324,7 +326,7 @@ impl Session for SocketSession {
 
     fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         if let Some(exchange) = delivery.exchange {
-            if self.rare_has(exchange.key) {
+            if self.cold_has(exchange.key) {
                 self.exchange_message(delivery, output);
                 return self.tidy();
             }
@@ -337,7 +339,7 @@ impl Session for SocketSession {
         let standing = namespace.and_then(|number| self.namespaces.get(number));
         match standing.map(|known| known.standing) {
             Some(Standing::Connected) => self.pass_on(delivery, output),
-            Some(_) => self.rare().held.keep(delivery),
+            Some(_) => self.cold().held.keep(delivery),
             None => {}
         }
     }
@@ -347,12 +349,12 @@ impl Session for SocketSession {
     }
 
     fn deadline(&self) -> Time {
-        let assembly = self.rare.as_ref().and_then(|rare| rare.assembly.as_ref());
+        let assembly = self.cold.as_ref().and_then(|cold| cold.assembly.as_ref());
         assembly.map_or(self.deadline, |assembly| self.deadline.min(assembly.deadline()))
     }
 
     fn expire(&mut self, now: Now, _context: &mut Context<'_>) -> Result<(), Close> {
-        let assembly = self.rare.as_ref().and_then(|rare| rare.assembly.as_ref());
+        let assembly = self.cold.as_ref().and_then(|cold| cold.assembly.as_ref());
         if assembly.is_some_and(|assembly| assembly.deadline() <= now.time) {
             let reason = "the attachments of a packet did not come in time";
             return Err(Close::new(CloseCode::FrameTimeout, reason));
@@ -386,7 +388,7 @@ impl Session for SocketSession {
     }
 
     fn unfinished_bytes(&self) -> usize {
-        let assembly = self.rare.as_ref().and_then(|rare| rare.assembly.as_ref());
+        let assembly = self.cold.as_ref().and_then(|cold| cold.assembly.as_ref());
         assembly.map_or(0, Assembly::bytes)
     }
 

@@ -53,7 +53,7 @@ enum State {
 pub(crate) struct StompSession {
     options: Arc<StompOptions>,
     subscriptions: Subscriptions,
-    rare: Option<Box<Rare>>,
+    cold: Option<Box<ColdState>>,
     partial: Option<Box<Partial>>,
     heart_beat: HeartBeat,
     /// The session's name in the paths of its temporary destinations.
@@ -82,7 +82,7 @@ struct LastDestination {
 
 /// What most sessions never need.
 #[derive(Default)]
-struct Rare {
+struct ColdState {
     /// Rises with every message that has to be acknowledged.
     tags: u64,
     /// The last token given out.
@@ -116,7 +116,7 @@ impl StompSession {
             heart_beat: HeartBeat::until_login(now.time + options.login_timeout),
             options,
             subscriptions: Subscriptions::default(),
-            rare: None,
+            cold: None,
             partial: None,
             temporary,
             state: State::Fresh,
@@ -125,8 +125,8 @@ impl StompSession {
         }
     }
 
-    fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    fn cold(&mut self) -> &mut ColdState {
+        self.cold.get_or_insert_default()
     }
 
     /// Reads as many frames as there are.
@@ -186,7 +186,7 @@ impl StompSession {
     /// Whether input has to wait for the broker.
     fn is_waiting(&self) -> bool {
         self.state == State::LoggingIn
-            || self.rare.as_ref().is_some_and(|rare| rare.receipts.is_full())
+            || self.cold.as_ref().is_some_and(|cold| cold.receipts.is_full())
     }
 
     fn limits(&self) -> Limits {
@@ -292,7 +292,7 @@ impl StompSession {
         context.commands.take_leave();
         self.done(request.command, request.headers, context)?;
         let waits = request.headers.find_raw("receipt").is_some()
-            && self.rare.as_ref().is_some_and(|rare| !rare.receipts.is_empty());
+            && self.cold.as_ref().is_some_and(|cold| !cold.receipts.is_empty());
         if !waits {
             context.finish(CloseCode::Done);
         }
@@ -311,15 +311,15 @@ impl StompSession {
             // Encoded anew: a CONNECT's headers have no escapes, the answer's have.
             let mut encoded = Vec::new();
             append_value(&mut encoded, self.version, &text);
-            self.rare().blamed = Some(encoded.into());
+            self.cold().blamed = Some(encoded.into());
         }
         close
     }
 
     /// Hands over what was collected during a call.
     fn flush(&mut self, commands: &mut Commands) {
-        if let Some(rare) = &mut self.rare
-            && let Some(settle) = rare.settle.take()
+        if let Some(cold) = &mut self.cold
+            && let Some(settle) = cold.settle.take()
         {
             commands.push(Command::Settle(settle));
         }
@@ -372,10 +372,10 @@ impl Session for StompSession {
             | Reply::Joined { .. }
             | Reply::Left { .. } => {}
             Reply::Refused { token, close } => {
-                if let Some(rare) = &mut self.rare
+                if let Some(cold) = &mut self.cold
                     && let Some(token) = token
                 {
-                    rare.blamed = rare.receipts.text_of(token).map(Box::from);
+                    cold.blamed = cold.receipts.text_of(token).map(Box::from);
                 }
                 return Err(close);
             }
@@ -406,12 +406,12 @@ impl Session for StompSession {
         if matches!(close.code, CloseCode::Done | CloseCode::PeerGone | CloseCode::TransportError) {
             return;
         }
-        let blamed = self.rare.as_ref().and_then(|rare| rare.blamed.as_deref());
+        let blamed = self.cold.as_ref().and_then(|cold| cold.blamed.as_deref());
         server_frame::error(close, self.version, blamed, output);
     }
 
     fn unfinished_bytes(&self) -> usize {
-        self.rare.as_ref().map_or(0, |rare| rare.transactions.bytes())
+        self.cold.as_ref().map_or(0, |cold| cold.transactions.bytes())
     }
 
     fn is_established(&self) -> bool {

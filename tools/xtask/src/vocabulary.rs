@@ -49,6 +49,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: PROTOCOLS, word: "hearing", now: "inbound" },
     Replaced { folder: PROTOCOLS, word: "asking", now: "outbound" },
     Replaced { folder: "protocols/events/src/", word: "natural", now: "rest_operations" },
+    Replaced { folder: PROTOCOLS, word: "rare", now: "cold, ColdState" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

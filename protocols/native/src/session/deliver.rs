@@ -36,7 +36,7 @@ impl NativeSession {
         let (before, flags, id) = if mark.has(Mark::PATTERN) {
             let path = &run.destination().path;
             let most = self.options.topics_max;
-            let (announced, is_new) = self.rare().topics.find(key, path, most);
+            let (announced, is_new) = self.cold().topics.find(key, path, most);
             let (id, before) = (announced.id, std::mem::replace(&mut announced.sent, sent));
             if is_new {
                 self.announce(id, key, path, output);
@@ -56,7 +56,7 @@ impl NativeSession {
         };
         // Of any subscription: where several get a message, the last of them has reached it.
         if self.recoverable {
-            self.rare().reach(run.home().0, delivery.reached);
+            self.cold().reach(run.home().0, delivery.reached);
         }
         let mut form = Form { flags, id, whole: !follows, values: mark.has(Mark::VALUES) };
         for index in delivery.from..delivery.to {
@@ -133,7 +133,7 @@ impl NativeSession {
         if mark.has(Mark::PATTERN) {
             let path = &run.destination().path;
             let most = self.options.topics_max;
-            let (announced, is_new) = self.rare().topics.find(key, path, most);
+            let (announced, is_new) = self.cold().topics.find(key, path, most);
             (flags, id) = (flag::ANNOUNCED, announced.id);
             if is_new {
                 self.announce(id, key, path, output);

@@ -130,7 +130,7 @@ impl NativeSession {
             if mark.has(Mark::PATTERN) {
                 let path = &run.destination().path;
                 let most = self.options.topics_max;
-                let (announced, is_new) = self.rare().topics.find(key, path, most);
+                let (announced, is_new) = self.cold().topics.find(key, path, most);
                 let topic = announced.id;
                 if is_new {
                     self.announce(topic, key, path, output);

@@ -20,7 +20,7 @@ impl NativeSession {
         }
         if !hello.position.is_empty() {
             let position = position(hello.position)?;
-            self.rare().position = Some(position);
+            self.cold().position = Some(position);
         }
         // The client's order counts.
         let mut codecs = hello.codecs.iter();
@@ -38,7 +38,7 @@ impl NativeSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let token = self.answered(request)?;
-        if self.rare().login.replace(token).is_some() {
+        if self.cold().login.replace(token).is_some() {
             let reason = "a LOGIN came while the one before was not answered yet";
             return Err(Close::new(CloseCode::UnexpectedFrame, reason));
         }
@@ -57,7 +57,7 @@ impl NativeSession {
             self.welcome(&name, context);
             self.name = Some(name);
             self.state = State::Established;
-            let early = std::mem::take(&mut self.rare().early);
+            let early = std::mem::take(&mut self.cold().early);
             let mut rest = &*early;
             let intake = Intake::begin();
             loop {
@@ -66,7 +66,7 @@ impl NativeSession {
                 let Some(taken) = context.actions.take_yield() else { break };
                 rest = rest.get(taken..).unwrap_or_default();
             }
-        } else if let Some(request) = self.rare.as_mut().and_then(|rare| rare.login.take()) {
+        } else if let Some(request) = self.cold.as_mut().and_then(|cold| cold.login.take()) {
             say(&ServerMessage::LoggedIn { request, name: &name }, &mut context.output);
             self.name = Some(name);
         }
@@ -76,7 +76,7 @@ impl NativeSession {
 
     fn welcome(&mut self, name: &str, context: &mut Context<'_>) {
         let mut epoch = Vec::new();
-        write_varint(&mut epoch, self.rare().epoch);
+        write_varint(&mut epoch, self.cold().epoch);
         let options = &*self.options;
         let welcome = Welcome {
             version: VERSION,

@@ -45,7 +45,7 @@ impl NativeSession {
         };
         let operation = Operation::parse(message.operation.as_bytes(), &reading)?;
         if matches!(operation, Operation::Fetch(_) | Operation::History(_) | Operation::Views) {
-            let waiting = &mut self.rare().large_answers;
+            let waiting = &mut self.cold().large_answers;
             if waiting.len() >= LARGE_ANSWERS_MAX {
                 let reason = format!(
                     "{LARGE_ANSWERS_MAX} operations that read wait for their answers; wait for one"
@@ -63,8 +63,8 @@ impl NativeSession {
         result: &OperationResult,
         context: &mut Context<'_>,
     ) {
-        if let Some(rare) = &mut self.rare {
-            rare.large_answers.retain(|waiting| *waiting != token);
+        if let Some(cold) = &mut self.cold {
+            cold.large_answers.retain(|waiting| *waiting != token);
         }
         let mut text = Vec::new();
         result.write_json(&mut text, false);

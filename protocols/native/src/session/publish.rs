@@ -16,7 +16,7 @@ impl NativeSession {
         };
         // There is no answer that could say so in a milder way.
         let destination = Destination { kind, path: self.path(path)? };
-        let known = &mut self.rare().declared;
+        let known = &mut self.cold().declared;
         if known.len() <= place {
             known.resize(place + 1, None);
         }
@@ -99,7 +99,7 @@ impl NativeSession {
     ) -> Result<Option<&Destination>, Close> {
         let codec::Destination::Declared(declared) = destination else { return Ok(None) };
         let place = (declared as usize).wrapping_sub(1);
-        let known = self.rare.as_ref().and_then(|rare| rare.declared.get(place)?.as_ref());
+        let known = self.cold.as_ref().and_then(|cold| cold.declared.get(place)?.as_ref());
         if known.is_some() {
             return Ok(known);
         }

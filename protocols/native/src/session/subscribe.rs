@@ -37,7 +37,7 @@ impl NativeSession {
         self.recoverable |= subscribe.recoverable;
         let (key, resumes) = (message.subscription, subscribe.since.is_some());
         self.subscriptions.begin(key, mark);
-        self.rare().unanswered.push(token, key, resumes);
+        self.cold().unanswered.push(token, key, resumes);
         let subscribe = Subscribe { confirm: Some(token), ..subscribe };
         context.commands.push(Command::Subscribe(Box::new(subscribe)));
         Ok(())
@@ -108,7 +108,7 @@ impl NativeSession {
         if !bytes.is_empty() {
             return position(bytes);
         }
-        let known = self.rare.as_ref().and_then(|rare| rare.position.clone());
+        let known = self.cold.as_ref().and_then(|cold| cold.position.clone());
         Ok(known.unwrap_or_default())
     }
 
@@ -124,10 +124,10 @@ impl NativeSession {
             return Ok(());
         };
         self.subscriptions.end(key);
-        if let Some(rare) = &mut self.rare {
-            rare.take_back(key);
+        if let Some(cold) = &mut self.cold {
+            cold.take_back(key);
             if mark.has(Mark::PATTERN) && mark.has(Mark::ANNOUNCED) {
-                rare.topics.forget(key);
+                cold.topics.forget(key);
             }
         }
         context.commands.push(Command::Unsubscribe { key: SubscriptionKey(key), confirm });

@@ -9,8 +9,8 @@ use tiderace_wire::{Context, Output};
 
 use super::RSocketSession;
 use super::channel::{Channel, Work};
+use super::cold::Waiting;
 use super::describe::{Asked, Wishes};
-use super::rare::Waiting;
 use super::request::Begin;
 use super::streams::Stream;
 use crate::frame::{Item, Payload};

@@ -79,9 +79,9 @@ impl RSocketSession {
             return (Deltas::default(), None);
         }
         let options = self.writer.options.clone();
-        let rare = self.rare();
-        let number = rare.codecs.get(&delivery.key).copied().unwrap_or_default();
-        let is_next = rare.bases.get_or_insert_default().advance(delivery);
+        let cold = self.cold();
+        let number = cold.codecs.get(&delivery.key).copied().unwrap_or_default();
+        let is_next = cold.bases.get_or_insert_default().advance(delivery);
         let Some(codec) = options.deltas.numbered(number.into()) else {
             return (Deltas::default(), None);
         };

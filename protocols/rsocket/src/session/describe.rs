@@ -134,7 +134,7 @@ impl RSocketSession {
         } else {
             authentication_of(metadata)
         };
-        let known = self.rare.as_ref().and_then(|rare| rare.authentication.as_deref());
+        let known = self.cold.as_ref().and_then(|cold| cold.authentication.as_deref());
         if raw == known {
             return Ok(());
         }

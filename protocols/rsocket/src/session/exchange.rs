@@ -130,10 +130,10 @@ impl RSocketSession {
 
     /// The exchange is not one of a client that serves any more.
     fn forget_served(&mut self, key: ExchangeKey) {
-        if let (Side::Responder, Some(rare)) = (key.side, &mut self.rare) {
-            rare.served.remove(&key.number);
-            if rare.served.is_empty() {
-                rare.served = Default::default();
+        if let (Side::Responder, Some(cold)) = (key.side, &mut self.cold) {
+            cold.served.remove(&key.number);
+            if cold.served.is_empty() {
+                cold.served = Default::default();
             }
         }
     }
@@ -142,7 +142,7 @@ impl RSocketSession {
     pub(super) fn stream_of(&self, key: ExchangeKey) -> Option<u32> {
         let stream = match key.side {
             Side::Caller => key.number,
-            Side::Responder => *self.rare.as_ref()?.served.get(&key.number)?,
+            Side::Responder => *self.cold.as_ref()?.served.get(&key.number)?,
         };
         let known =
             matches!(self.streams.get(stream), Some(Stream::Exchange(state)) if state.key == key);
@@ -239,11 +239,11 @@ impl RSocketSession {
     /// Keeps a message until the client wants it.
     fn hold(&mut self, stream: u32, held: Held, output: &mut Output<'_>) {
         let options = self.writer.options.clone();
-        let bytes = self.rare().held_bytes + held.bytes();
+        let bytes = self.cold().held_bytes + held.bytes();
         let Some(Stream::Exchange(state)) = self.streams.get_mut(stream) else { return };
         if state.held.len() < options.waiting_max && bytes <= options.waiting_bytes_max {
             state.held.push_back(held);
-            self.rare().held_bytes = bytes;
+            self.cold().held_bytes = bytes;
             return;
         }
         let key = state.key;
@@ -264,8 +264,8 @@ impl RSocketSession {
     /// What waited does not any more.
     fn release(&mut self, state: &ExchangeState) {
         let bytes: usize = state.held.iter().map(Held::bytes).sum();
-        if let Some(rare) = &mut self.rare {
-            rare.held_bytes = rare.held_bytes.saturating_sub(bytes);
+        if let Some(cold) = &mut self.cold {
+            cold.held_bytes = cold.held_bytes.saturating_sub(bytes);
         }
     }
 
@@ -280,8 +280,8 @@ impl RSocketSession {
                 break;
             }
             let Some(held) = state.held.pop_front() else { break };
-            if let Some(rare) = &mut self.rare {
-                rare.held_bytes = rare.held_bytes.saturating_sub(held.bytes());
+            if let Some(cold) = &mut self.cold {
+                cold.held_bytes = cold.held_bytes.saturating_sub(held.bytes());
             }
             self.say_item(stream, &held, &mut context.output);
         }
@@ -304,8 +304,8 @@ impl RSocketSession {
         state.deaf = true;
         let held = std::mem::take(&mut state.held);
         let bytes: usize = held.iter().map(Held::bytes).sum();
-        if let Some(rare) = &mut self.rare {
-            rare.held_bytes = rare.held_bytes.saturating_sub(bytes);
+        if let Some(cold) = &mut self.cold {
+            cold.held_bytes = cold.held_bytes.saturating_sub(bytes);
         }
         self.end_exchange_if_over(stream);
         self.fail_if_ended(stream, output);
@@ -353,7 +353,7 @@ impl RSocketSession {
 
     /// Gives an exchange up as soon as the broker can be told.
     pub(super) fn hang_up_later(&mut self, exchange: ExchangeKey, close: Close) {
-        self.rare().deferred.push(Command::HangUp { exchange, close });
+        self.cold().deferred.push(Command::HangUp { exchange, close });
     }
 }
 

@@ -123,21 +123,21 @@ impl RSocketSession {
 
     /// Whether fragments of that stream wait for more.
     fn assembles(&self, stream: u32) -> bool {
-        let rare = self.rare.as_ref().filter(|rare| !rare.assemblies.is_empty());
-        rare.is_some_and(|rare| rare.assemblies.is_open(stream))
+        let cold = self.cold.as_ref().filter(|cold| !cold.assemblies.is_empty());
+        cold.is_some_and(|cold| cold.assemblies.is_open(stream))
     }
 
     fn forget_fragments(&mut self, stream: u32) {
         let before = self.fragment_bytes();
-        if let Some(rare) = &mut self.rare {
-            rare.assemblies.forget(stream);
+        if let Some(cold) = &mut self.cold {
+            cold.assemblies.forget(stream);
         }
         self.count_fragments(before);
     }
 
     /// Bytes of fragments that wait for the rest of their payloads.
     pub(super) fn fragment_bytes(&self) -> usize {
-        self.rare.as_ref().map_or(0, |rare| rare.assemblies.bytes())
+        self.cold.as_ref().map_or(0, |cold| cold.assemblies.bytes())
     }
 
     /// They were so many until now.
@@ -178,11 +178,11 @@ impl RSocketSession {
             let close = Close::new(CloseCode::MemoryFull, text);
             self.forget_fragments(stream);
             self.cut_off(stream, ErrorCode::REJECTED, close, context);
-            self.rare().stale += STALE_FRAMES;
+            self.cold().stale += STALE_FRAMES;
             return Ok(());
         }
         let (limits, before) = (self.fragment_limits(), self.fragment_bytes());
-        let taken = self.rare().assemblies.take(now.time, frame, &limits);
+        let taken = self.cold().assemblies.take(now.time, frame, &limits);
         self.count_fragments(before);
         match taken {
             Ok(Taken::Kept) => Ok(()),
@@ -264,7 +264,7 @@ impl RSocketSession {
 
     /// So many frames for a stream that is over may be on their way.
     pub(super) fn bear(&mut self, frames: u32) {
-        let stale = &mut self.rare().stale;
+        let stale = &mut self.cold().stale;
         *stale = stale.saturating_add(frames);
     }
 
@@ -273,9 +273,9 @@ impl RSocketSession {
         if !self.streams.may_have_been(stream) {
             return self.fault(Rule::UnknownStream);
         }
-        match &mut self.rare {
-            Some(rare) if rare.stale > 0 => {
-                rare.stale -= 1;
+        match &mut self.cold {
+            Some(cold) if cold.stale > 0 => {
+                cold.stale -= 1;
                 Ok(())
             }
             _ => self.fault(Rule::Overflow),
@@ -410,7 +410,7 @@ impl RSocketSession {
     fn pushed(&mut self, now: Now, metadata: &[u8]) -> Result<(), Close> {
         let options = &self.writer.options;
         let (rate, most) = (options.metadata_pushes_max.max(1), options.metadata_bytes_max);
-        let limiter = self.rare().pushes.get_or_insert_default();
+        let limiter = self.cold().pushes.get_or_insert_default();
         if !limiter.allow(now.time, Span::from_secs(1) / rate, rate) {
             let reason = format!("more than {rate} METADATA_PUSH frames came in a second");
             return Err(Close::new(CloseCode::TooManySigns, reason));

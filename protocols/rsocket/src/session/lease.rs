@@ -67,7 +67,7 @@ impl RSocketSession {
     /// Gives the client a lease, if it asked for leases.
     pub(super) fn grant_lease(&mut self, now: Now, output: &mut Output<'_>) {
         let offer = self.options().lease;
-        let Some(leases) = self.rare.as_mut().and_then(|rare| rare.leases.as_mut()) else { return };
+        let Some(leases) = self.cold.as_mut().and_then(|cold| cold.leases.as_mut()) else { return };
         leases.give(now.time, offer.requests, offer.ttl);
         let ttl_ms = u32::try_from(offer.ttl.as_millis()).unwrap_or(NUMBER_MAX).min(NUMBER_MAX);
         let lease = LeaseFrame { ttl_ms, requests: offer.requests, metadata: None };
@@ -81,7 +81,7 @@ impl RSocketSession {
         lease: &LeaseFrame<'_>,
         _: &mut Context<'_>,
     ) -> Result<(), Close> {
-        if let Some(leases) = self.rare.as_mut().and_then(|rare| rare.leases.as_mut()) {
+        if let Some(leases) = self.cold.as_mut().and_then(|cold| cold.leases.as_mut()) {
             let ttl = Span::from_millis(u64::from(lease.ttl_ms));
             leases.got = Grant { left: lease.requests, until: now.time + ttl };
         }
@@ -92,23 +92,23 @@ impl RSocketSession {
     ///
     /// # Errors
     /// When the connection has to end.
-    pub(super) fn expire_rare(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+    pub(super) fn expire_cold(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
         let timeout = self.options().fragments_timeout;
-        let Some(rare) = &mut self.rare else { return Ok(()) };
-        for command in rare.deferred.drain(..) {
+        let Some(cold) = &mut self.cold else { return Ok(()) };
+        for command in cold.deferred.drain(..) {
             context.commands.push(command);
         }
         if self.writer.kept.as_ref().is_some_and(|kept| kept.is_detached()) {
             return Ok(());
         }
-        if let Some((stream, begun)) = rare.assemblies.oldest()
+        if let Some((stream, begun)) = cold.assemblies.oldest()
             && begun + timeout <= now.time
         {
             let reason =
                 format!("the fragments of stream {stream} did not all come within {timeout:?}");
             return Err(Close::new(tiderace_base::CloseCode::FrameTimeout, reason));
         }
-        if rare.leases.as_ref().is_some_and(|leases| leases.renew <= now.time) {
+        if cold.leases.as_ref().is_some_and(|leases| leases.renew <= now.time) {
             self.grant_lease(now, &mut context.output);
         }
         self.tidy();

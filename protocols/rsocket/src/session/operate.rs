@@ -7,7 +7,7 @@ use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{Command, Context, Operation, OperationResult, Reading, SharedRun, Token};
 
 use super::RSocketSession;
-use super::rare::Waiting;
+use super::cold::Waiting;
 use super::request::Begin;
 use super::streams::Stream;
 use crate::frame::{Interaction, Payload};
@@ -42,14 +42,14 @@ impl RSocketSession {
         operation: Operation,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        if self.rare().large_answers >= LARGE_ANSWERS_MAX {
+        if self.cold().large_answers >= LARGE_ANSWERS_MAX {
             let reason = format!(
                 "{LARGE_ANSWERS_MAX} requests that read wait for their answers; wait for one"
             );
             return Err(Close::new(CloseCode::TooManyReceipts, reason));
         }
         let token = self.ask(waiting);
-        self.rare().large_answers += 1;
+        self.cold().large_answers += 1;
         self.streams.insert(stream, Stream::Waiting { token });
         context.commands.push(Command::Operate { token, operation: Box::new(operation) });
         Ok(())
@@ -57,8 +57,8 @@ impl RSocketSession {
 
     /// One answer less is under way.
     pub(super) fn read_answered(&mut self) {
-        let rare = self.rare();
-        rare.large_answers = rare.large_answers.saturating_sub(1);
+        let cold = self.cold();
+        cold.large_answers = cold.large_answers.saturating_sub(1);
     }
 
     /// Something was done.
@@ -68,7 +68,7 @@ impl RSocketSession {
         result: &OperationResult,
         context: &mut Context<'_>,
     ) {
-        let Some(waiting) = self.rare.as_mut().and_then(|rare| rare.waiting.remove(&token)) else {
+        let Some(waiting) = self.cold.as_mut().and_then(|cold| cold.waiting.remove(&token)) else {
             return;
         };
         self.read_answered();

@@ -10,8 +10,8 @@ use tiderace_wire::{
 
 use super::RSocketSession;
 use super::channel::{Channel, Work};
+use super::cold::Waiting;
 use super::describe::{Asked, OTHER_MIME};
-use super::rare::Waiting;
 use super::request::Begin;
 use super::streams::Stream;
 use crate::frame::{Interaction, Payload};
@@ -114,7 +114,7 @@ impl RSocketSession {
         let name = match own {
             Some(mime) => mime.name(),
             None if self.data_mime == OTHER_MIME => {
-                self.rare.as_ref().and_then(|rare| rare.data_mime.as_deref())
+                self.cold.as_ref().and_then(|cold| cold.data_mime.as_deref())
             }
             None => Mime::Id(self.data_mime).name(),
         };
@@ -123,14 +123,14 @@ impl RSocketSession {
 
     /// A destination to publish to; that of the last request is not parsed again.
     fn known_destination(&mut self, kind: Kind, path: &str) -> Result<Destination, Close> {
-        if let Some(known) = self.rare.as_ref().and_then(|rare| rare.published.as_deref())
+        if let Some(known) = self.cold.as_ref().and_then(|cold| cold.published.as_deref())
             && known.1.kind == kind
             && *known.0 == *path
         {
             return Ok(known.1.clone());
         }
         let destination = self.destination(kind, path)?;
-        self.rare().published = Some(Box::new((path.into(), destination.clone())));
+        self.cold().published = Some(Box::new((path.into(), destination.clone())));
         Ok(destination)
     }
 

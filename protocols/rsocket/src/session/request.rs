@@ -10,9 +10,9 @@ use tiderace_wire::{
 };
 
 use super::channel::{Channel, Work};
+use super::cold::Waiting;
 use super::describe::Asked;
 use super::echo::Echo;
-use super::rare::Waiting;
 use super::route::Route;
 use super::streams::Stream;
 use super::{Marks, RSocketSession};
@@ -82,7 +82,7 @@ impl RSocketSession {
             let reason = "the connection was said to end; begin requests on another one";
             return refuse(Rejection::Other, CloseCode::ShuttingDown, reason);
         }
-        let leases = self.rare.as_mut().and_then(|rare| rare.leases.as_mut());
+        let leases = self.cold.as_mut().and_then(|cold| cold.leases.as_mut());
         if let Some(leases) = leases
             && !leases.take(begin.now.time)
         {
@@ -204,17 +204,17 @@ impl RSocketSession {
 
     /// Answers of the broker.
     pub(super) fn confirmed(&mut self, confirm: Confirm, context: &mut Context<'_>) {
-        let Some(rare) = &mut self.rare else { return };
+        let Some(cold) = &mut self.cold else { return };
         if confirm.from == confirm.to {
-            if let Some(waiting) = rare.waiting.remove(&confirm.from) {
+            if let Some(waiting) = cold.waiting.remove(&confirm.from) {
                 self.answer_confirmed(waiting, confirm.from, &mut context.output);
             }
             return;
         }
         let done: Vec<_> =
-            rare.waiting.range(confirm.from..=confirm.to).map(|(token, _)| *token).collect();
+            cold.waiting.range(confirm.from..=confirm.to).map(|(token, _)| *token).collect();
         for token in done {
-            if let Some(waiting) = self.rare().waiting.remove(&token) {
+            if let Some(waiting) = self.cold().waiting.remove(&token) {
                 self.answer_confirmed(waiting, token, &mut context.output);
             }
         }

@@ -122,8 +122,8 @@ impl RSocketSession {
         if let Some(kept) = &mut self.writer.kept {
             kept.sent = sent;
         }
-        if let Some(rare) = &mut self.rare {
-            rare.assemblies.go_on(now.time);
+        if let Some(cold) = &mut self.cold {
+            cold.assemblies.go_on(now.time);
         }
         // A lease does not outlive its connection.
         self.grant_lease(now, &mut context.output);

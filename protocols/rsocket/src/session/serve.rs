@@ -16,9 +16,9 @@ use tiderace_wire::{
 };
 
 use super::RSocketSession;
+use super::cold::Waiting;
 use super::describe::{PROPERTIES_MIME, TRACING};
 use super::exchange::ExchangeState;
-use super::rare::Waiting;
 use super::request::Begin;
 use super::streams::{Form, Stream};
 use crate::frame::{Body, Frame, Interaction, Payload, Request};
@@ -81,7 +81,7 @@ impl RSocketSession {
         };
         let once = exchange.last && !*channel;
         let interaction = if once { Interaction::Response } else { Interaction::Channel };
-        let leases = self.rare.as_mut().and_then(|rare| rare.leases.as_mut());
+        let leases = self.cold.as_mut().and_then(|cold| cold.leases.as_mut());
         if leases.is_some_and(|leases| !leases.spend(now.time)) {
             let reason = "who serves has given no lease for another request";
             let close = Close::new(CloseCode::ServiceBusy, reason);
@@ -98,7 +98,7 @@ impl RSocketSession {
             .with_last(false, exchange.last);
         state.properties = self.is_composite();
         self.streams.insert(stream, Stream::Exchange(Box::new(state)));
-        self.rare().served.insert(exchange.key.number, stream);
+        self.cold().served.insert(exchange.key.number, stream);
         let path = run.destination().path.as_str();
         let metadata = self.request_metadata(path, message.properties);
         let payload = Payload { metadata: metadata.as_deref(), data: message.body };

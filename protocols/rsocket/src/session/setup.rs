@@ -63,13 +63,13 @@ impl RSocketSession {
         if let (None, Some(name)) = (data_mime.id(), data_mime.name())
             && !matches!(name, "" | "application/binary")
         {
-            self.rare().data_mime = Some(name.into());
+            self.cold().data_mime = Some(name.into());
         }
         let credentials = self.credentials(metadata_mime, setup.payload.metadata)?;
-        let rare = self.rare();
-        rare.token = setup.token.map(Box::from);
+        let cold = self.cold();
+        cold.token = setup.token.map(Box::from);
         if setup.lease {
-            rare.leases = Some(Box::default());
+            cold.leases = Some(Box::default());
         }
         self.state = State::LoggingIn;
         context.commands.push(Command::Login(credentials));
@@ -126,13 +126,13 @@ impl RSocketSession {
                 return Err(Close::new(CloseCode::LoginFailed, reason));
             }
         };
-        self.rare().authentication = raw.map(Box::from);
+        self.cold().authentication = raw.map(Box::from);
         Ok(credentials)
     }
 
     /// Keeps a message that came before the login was decided.
     pub(super) fn keep_early(&mut self, frame: &[u8]) -> Result<(), Close> {
-        let early = &mut self.rare().early;
+        let early = &mut self.cold().early;
         if early.len() + frame.len() + LENGTH_BYTES > EARLY_BYTES_MAX {
             let reason = format!(
                 "more than {EARLY_BYTES_MAX} bytes came before the login was done; wait for an answer"
@@ -158,16 +158,16 @@ impl RSocketSession {
         self.state = State::Established;
         self.heard = now.time;
         self.writer.count(|counters| counters.opened.add(1));
-        let rare = self.rare();
-        let secret = rare.secret;
-        if let Some(token) = rare.token.take() {
+        let cold = self.cold();
+        let secret = cold.secret;
+        if let Some(token) = cold.token.take() {
             context.use_client_session_id(token);
             self.writer.kept = Some(Box::new(Kept::new(secret)));
             // Until it is refused: requests are answered meanwhile, and the connection may be cut.
             self.marks.set(Marks::ALIASED, true);
         }
         self.grant_lease(now, &mut context.output);
-        let early = std::mem::take(&mut self.rare().early);
+        let early = std::mem::take(&mut self.cold().early);
         let mut rest = early.as_slice();
         let intake = Intake::begin();
         while let Some((len, behind)) = rest.split_first_chunk::<LENGTH_BYTES>() {

@@ -10,9 +10,9 @@ use tiderace_topics as topics;
 use tiderace_wire::{Command, Context, Kind, Subscribe, SubscriptionKey, Target, Window};
 
 use super::RSocketSession;
+use super::cold::Waiting;
 use super::consumer::Consumer;
 use super::describe::Asked;
-use super::rare::Waiting;
 use super::request::Begin;
 use super::streams::{Form, Stream};
 use crate::frame::NUMBER_MAX;
@@ -57,7 +57,7 @@ impl RSocketSession {
         };
         self.streams.insert(stream, entry);
         if let (true, Some(codec)) = (deltas, codec) {
-            self.rare().codecs.insert(key, codec.number);
+            self.cold().codecs.insert(key, codec.number);
         }
         let token = self.ask(Waiting::Subscribe(stream, key));
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
@@ -87,9 +87,9 @@ impl RSocketSession {
     /// Ends a subscription whose stream is over.
     pub(super) fn unsubscribe(&mut self, key: SubscriptionKey, context: &mut Context<'_>) {
         self.streams.free_key(key);
-        if let Some(rare) = &mut self.rare {
-            rare.codecs.remove(&key);
-            if let Some(bases) = &mut rare.bases {
+        if let Some(cold) = &mut self.cold {
+            cold.codecs.remove(&key);
+            if let Some(bases) = &mut cold.bases {
                 bases.remove(key);
             }
         }

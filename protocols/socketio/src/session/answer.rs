@@ -42,11 +42,11 @@ impl SocketSession {
         what: What,
     ) -> Result<Token, Close> {
         let max = self.options.answers_max;
-        if self.rare().waiting.len() >= max {
+        if self.cold().waiting.len() >= max {
             return Err(CloseCode::TooManyReceipts.into());
         }
         let token = self.token();
-        self.rare().waiting.insert(token, Waiting { namespace, ack, event, what });
+        self.cold().waiting.insert(token, Waiting { namespace, ack, event, what });
         Ok(token)
     }
 
@@ -65,12 +65,12 @@ impl SocketSession {
     }
 
     pub(super) fn take_waiting(&mut self, confirm: Confirm) -> Option<(Token, Waiting)> {
-        let rare = self.rare.as_mut()?;
+        let cold = self.cold.as_mut()?;
         if confirm.from > confirm.to {
             return None;
         }
-        let token = *rare.waiting.range(confirm.from..=confirm.to).next()?.0;
-        rare.waiting.remove_entry(&token)
+        let token = *cold.waiting.range(confirm.from..=confirm.to).next()?.0;
+        cold.waiting.remove_entry(&token)
     }
 
     pub(super) fn refused(
@@ -83,7 +83,7 @@ impl SocketSession {
             close.code,
             CloseCode::LoginFailed | CloseCode::LoginRequired | CloseCode::TooManyLogins
         );
-        let logins = self.rare.as_ref().is_some_and(|rare| !rare.logins.is_empty());
+        let logins = self.cold.as_ref().is_some_and(|cold| !cold.logins.is_empty());
         if token.is_none() && login && logins {
             return self.login_refused(&close, context);
         }

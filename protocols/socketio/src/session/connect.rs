@@ -78,16 +78,16 @@ impl SocketSession {
         let (sid, pid) = self.new_ids();
         let number = self.namespaces.insert(Namespace::new(name, sid, pid));
         if let Some(resume) = resume {
-            self.rare().resumes.insert(number, resume);
+            self.cold().resumes.insert(number, resume);
         }
         match self.login {
             Login::Done => self.admit(number, context),
             Login::Pending => {}
             Login::None => {
-                let request = self.rare.as_ref().and_then(|rare| rare.credentials.clone());
+                let request = self.cold.as_ref().and_then(|cold| cold.credentials.clone());
                 let credentials = credentials.or(request).unwrap_or_default();
                 self.login = Login::Pending;
-                self.rare().logins.push_back(LoginFor::Connect);
+                self.cold().logins.push_back(LoginFor::Connect);
                 context.commands.push(Command::Login(credentials));
             }
         }
@@ -110,13 +110,13 @@ impl SocketSession {
 
     pub(super) fn logged_in(&mut self, name: Arc<str>, context: &mut Context<'_>) {
         self.principal = Some(name);
-        let whose = self.rare.as_mut().and_then(|rare| rare.logins.pop_front());
+        let whose = self.cold.as_mut().and_then(|cold| cold.logins.pop_front());
         if let Some(LoginFor::Event { namespace, ack }) = whose {
             return self.succeed(namespace, ack, None, &mut context.output);
         }
         self.login = Login::Done;
-        if let Some(rare) = &mut self.rare {
-            rare.credentials = None;
+        if let Some(cold) = &mut self.cold {
+            cold.credentials = None;
         }
         for number in self.namespaces.numbers(Standing::Asked) {
             self.admit(number, context);
@@ -125,7 +125,7 @@ impl SocketSession {
 
     /// The login that was asked for first was refused.
     pub(super) fn login_refused(&mut self, close: &Close, context: &mut Context<'_>) {
-        match self.rare.as_mut().and_then(|rare| rare.logins.pop_front()) {
+        match self.cold.as_mut().and_then(|cold| cold.logins.pop_front()) {
             Some(LoginFor::Event { namespace, ack }) => {
                 self.fail(namespace, ack, "login", close, &mut context.output);
             }
@@ -169,8 +169,8 @@ impl SocketSession {
         }
         context.output.frame(text.bytes(), true);
         let keys = self.subscriptions.of(number);
-        let held = match &mut self.rare {
-            Some(rare) => rare.held.take(|key| keys.binary_search(&key).is_ok()),
+        let held = match &mut self.cold {
+            Some(cold) => cold.held.take(|key| keys.binary_search(&key).is_ok()),
             None => Vec::new(),
         };
         for held in held {
@@ -183,8 +183,8 @@ impl SocketSession {
         if let Some(namespace) = self.namespaces.remove(number) {
             self.write_refusal(namespace.name(), close, output);
         }
-        if let Some(rare) = &mut self.rare {
-            rare.resumes.remove(&number);
+        if let Some(cold) = &mut self.cold {
+            cold.resumes.remove(&number);
         }
     }
 
@@ -206,10 +206,10 @@ impl SocketSession {
     pub(super) fn leave_namespace(&mut self, number: u8, context: &mut Context<'_>) {
         self.drop_subscriptions(number, context);
         self.hang_up_all(number, context);
-        if let Some(rare) = &mut self.rare {
-            rare.waiting.retain(|_, waiting| waiting.namespace != number);
-            rare.resumes.remove(&number);
-            for login in &mut rare.logins {
+        if let Some(cold) = &mut self.cold {
+            cold.waiting.retain(|_, waiting| waiting.namespace != number);
+            cold.resumes.remove(&number);
+            for login in &mut cold.logins {
                 if let LoginFor::Event { namespace, ack } = login
                     && *namespace == number
                 {
@@ -223,9 +223,9 @@ impl SocketSession {
     /// Ends all subscriptions of a namespace, and forgets what has waited for it.
     pub(super) fn drop_subscriptions(&mut self, number: u8, context: &mut Context<'_>) {
         let keys = self.subscriptions.of(number);
-        if let Some(rare) = &mut self.rare {
-            rare.held.take(|key| keys.binary_search(&key).is_ok());
-            rare.asked.retain(|_, asked| !asked.is_of(&keys));
+        if let Some(cold) = &mut self.cold {
+            cold.held.take(|key| keys.binary_search(&key).is_ok());
+            cold.asked.retain(|_, asked| !asked.is_of(&keys));
         }
         for key in keys {
             self.subscriptions.remove(key);

@@ -44,7 +44,7 @@ impl SocketSession {
         delivery: &Delivery<'_>,
         output: &mut Output<'_>,
     ) {
-        let is_next = self.rare().bases.advance(delivery);
+        let is_next = self.cold().bases.advance(delivery);
         let offer = &self.options.deltas;
         let codec = offer.numbered(codec.into());
         let deltas = codec.map_or_else(Deltas::default, |codec| {

@@ -151,11 +151,11 @@ impl SocketSession {
     fn login_again(&mut self, event: &Event<'_>, context: &mut Context<'_>) -> Result<(), Close> {
         let credentials = query::of_object(event.value(0)?)
             .ok_or_else(|| event.wrong("its argument is {token} or {user, password}"))?;
-        if self.rare().logins.len() >= LOGINS_MAX {
+        if self.cold().logins.len() >= LOGINS_MAX {
             return Err(CloseCode::TooManyLogins.into());
         }
         let (namespace, ack) = (event.namespace, event.ack);
-        self.rare().logins.push_back(LoginFor::Event { namespace, ack });
+        self.cold().logins.push_back(LoginFor::Event { namespace, ack });
         context.commands.push(Command::Login(credentials));
         Ok(())
     }

@@ -51,8 +51,8 @@ impl Asked {
 }
 
 impl SocketSession {
-    pub(super) fn rare_has(&self, key: ExchangeKey) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.exchanges.contains_key(&key))
+    pub(super) fn cold_has(&self, key: ExchangeKey) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.exchanges.contains_key(&key))
     }
 
     /// `call(service, value, {timeout, headers}?, ack)` and `open(service, value, …, ack?)`.
@@ -77,7 +77,7 @@ impl SocketSession {
         properties::append(&mut block, "content-type", content_type);
         append_headers(event, options, &mut block)?;
         let max = self.options.exchanges_max;
-        if self.rare().exchanges.len() >= max {
+        if self.cold().exchanges.len() >= max {
             let reason = format!("more than {max} calls and conversations are open");
             return Err(Close::new(CloseCode::TooManyReceipts, reason));
         }
@@ -89,7 +89,7 @@ impl SocketSession {
             sent_last: once,
             received_last: false,
         };
-        self.rare().exchanges.insert(key, state);
+        self.cold().exchanges.insert(key, state);
         context.commands.push(Command::Call(Box::new(Call {
             number: key.number,
             service,
@@ -108,7 +108,7 @@ impl SocketSession {
         loop {
             self.calls = self.calls.wrapping_add(1);
             let key = ExchangeKey::caller(self.calls);
-            if !self.rare_has(key) {
+            if !self.cold_has(key) {
                 return key;
             }
         }
@@ -151,7 +151,7 @@ impl SocketSession {
         let key =
             key.ok_or_else(|| event.wrong("its first argument is the id of a conversation"))?;
         let state =
-            self.rare().exchanges.get(&key).filter(|state| state.namespace == event.namespace);
+            self.cold().exchanges.get(&key).filter(|state| state.namespace == event.namespace);
         match state {
             Some(state) if !state.sent_last => Ok(key),
             Some(_) => Err(event.wrong("you have said the last word already")),
@@ -167,7 +167,7 @@ impl SocketSession {
         last: bool,
         context: &mut Context<'_>,
     ) {
-        let Some(state) = self.rare().exchanges.get_mut(&key) else { return };
+        let Some(state) = self.cold().exchanges.get_mut(&key) else { return };
         state.sent_last = last;
         if last && state.received_last {
             self.forget_exchange(key);
@@ -185,10 +185,10 @@ impl SocketSession {
     }
 
     fn forget_exchange(&mut self, key: ExchangeKey) -> Option<ExchangeState> {
-        let rare = self.rare();
-        let state = rare.exchanges.remove(&key)?;
+        let cold = self.cold();
+        let state = cold.exchanges.remove(&key)?;
         if let Some(asked) = state.asked {
-            rare.asked.remove(&asked);
+            cold.asked.remove(&asked);
         }
         Some(state)
     }
@@ -202,7 +202,7 @@ impl SocketSession {
         context: &mut Context<'_>,
     ) {
         // Answers to what is over are no fault: the end may have crossed them.
-        let Some(asked) = self.rare().asked.remove(&id) else { return };
+        let Some(asked) = self.cold().asked.remove(&id) else { return };
         let value = data.elements().next().unwrap_or(Json::NULL);
         match asked {
             Asked::Job { key, home, sequence } => {
@@ -213,7 +213,7 @@ impl SocketSession {
                 context.commands.push(Command::Settle(settle));
             }
             Asked::Request(key) => {
-                let open = self.rare().exchanges.get(&key).is_some_and(|state| !state.sent_last);
+                let open = self.cold().exchanges.get(&key).is_some_and(|state| !state.sent_last);
                 if open {
                     self.speak(key, value, attachments, true, context);
                 }
@@ -225,7 +225,7 @@ impl SocketSession {
     pub(super) fn ask_client(&mut self, asked: Asked) -> u64 {
         let id = self.asks;
         self.asks = self.asks.wrapping_add(1);
-        self.rare().asked.insert(id, asked);
+        self.cold().asked.insert(id, asked);
         id
     }
 
@@ -235,7 +235,7 @@ impl SocketSession {
         let Some(message) = delivery.run.run().message(delivery.from) else { return };
         let shown = Shown::of(message.properties, message.body, self.options.bounds());
         let key = exchange.key;
-        let Some(state) = self.rare().exchanges.get_mut(&key) else { return };
+        let Some(state) = self.cold().exchanges.get_mut(&key) else { return };
         state.received_last |= exchange.last;
         let (namespace, call) = (state.namespace, state.call);
         if call.is_some() || (state.received_last && state.sent_last) {
@@ -297,7 +297,7 @@ impl SocketSession {
             sent_last: false,
             received_last,
         };
-        self.rare().exchanges.insert(key, state);
+        self.cold().exchanges.insert(key, state);
         let shown = Shown::of(message.properties, message.body, self.options.bounds());
         let attachments = shown.attachments();
         let name = self.namespaces.name(namespace);
@@ -321,7 +321,7 @@ impl SocketSession {
         close: &Close,
         output: &mut Output<'_>,
     ) {
-        let Some(state) = self.rare.is_some().then(|| self.forget_exchange(key)).flatten() else {
+        let Some(state) = self.cold.is_some().then(|| self.forget_exchange(key)).flatten() else {
             return;
         };
         if state.call.is_some() {
@@ -339,8 +339,8 @@ impl SocketSession {
 
     /// Ends all exchanges of a namespace.
     pub(super) fn hang_up_all(&mut self, namespace: u8, context: &mut Context<'_>) {
-        let Some(rare) = &self.rare else { return };
-        let keys: Vec<ExchangeKey> = rare
+        let Some(cold) = &self.cold else { return };
+        let keys: Vec<ExchangeKey> = cold
             .exchanges
             .iter()
             .filter(|(_, state)| state.namespace == namespace)

@@ -106,7 +106,7 @@ impl SocketSession {
         let asked = self.ask(namespace, ack, event, what).and_then(|token| {
             let asked = self.ask_to_listen(key, token, None, context);
             if asked.is_err() {
-                self.rare().waiting.remove(&token);
+                self.cold().waiting.remove(&token);
             }
             asked
         });
@@ -124,9 +124,9 @@ impl SocketSession {
         since: Option<Position>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        if let Some(rare) = &mut self.rare {
+        if let Some(cold) = &mut self.cold {
             // Of one that had the key before.
-            rare.bases.remove(key);
+            cold.bases.remove(key);
         }
         let Some(known) = self.subscriptions.get(key) else { return Ok(()) };
         let exact = |kind, path| Target::Exact(Destination { kind, path });
@@ -190,11 +190,11 @@ impl SocketSession {
             None => None,
         };
         self.subscriptions.remove(key);
-        let rare = self.rare();
-        rare.bases.remove(key);
-        rare.asked.retain(|_, asked| !asked.is_of(&[key]));
+        let cold = self.cold();
+        cold.bases.remove(key);
+        cold.asked.retain(|_, asked| !asked.is_of(&[key]));
         // One that was never confirmed is answered by its end.
-        rare.waiting.retain(|_, waiting| waiting.what != What::Listen(key));
+        cold.waiting.retain(|_, waiting| waiting.what != What::Listen(key));
         context.commands.push(Command::Unsubscribe { key, confirm });
         Ok(())
     }

@@ -44,7 +44,7 @@ impl SocketSession {
         let operation = Operation::read(given, &reading)?;
         let reads =
             matches!(operation, Operation::Fetch(_) | Operation::History(_) | Operation::Views);
-        if reads && self.rare().large_answers.len() >= LARGE_ANSWERS_MAX {
+        if reads && self.cold().large_answers.len() >= LARGE_ANSWERS_MAX {
             let reason = format!(
                 "{LARGE_ANSWERS_MAX} operations that read wait for their answers; wait for one"
             );
@@ -52,7 +52,7 @@ impl SocketSession {
         }
         let token = self.ask(event.namespace, event.ack, "operate", What::Plain)?;
         if reads {
-            self.rare().large_answers.push(token);
+            self.cold().large_answers.push(token);
         }
         context.commands.push(Command::Operate { token, operation: Box::new(operation) });
         Ok(())
@@ -78,8 +78,8 @@ impl SocketSession {
 
     /// An operation is answered: another that reads may take its place.
     pub(super) fn is_answered(&mut self, token: Token) {
-        if let Some(rare) = &mut self.rare {
-            rare.large_answers.retain(|waiting| *waiting != token);
+        if let Some(cold) = &mut self.cold {
+            cold.large_answers.retain(|waiting| *waiting != token);
         }
     }
 

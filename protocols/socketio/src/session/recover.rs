@@ -75,19 +75,19 @@ impl SocketSession {
 
     /// Goes on with what the namespace was, if that is known; says whether it does.
     pub(super) fn resume(&mut self, number: u8, context: &mut Context<'_>) -> bool {
-        let Some(rare) = &mut self.rare else { return false };
-        let Some(resume) = rare.resumes.get_mut(&number) else { return false };
+        let Some(cold) = &mut self.cold else { return false };
+        let Some(resume) = cold.resumes.get_mut(&number) else { return false };
         let (pid, offset) = (resume.pid, resume.offset.take());
         let principal = self.principal.as_deref().unwrap_or_default();
         let table = self.options.recovery.as_ref();
         let record = table.and_then(|table| table.take(pid, principal));
         let here = self.namespaces.get_mut(number);
         let (Some(record), Some(namespace)) = (record, here) else {
-            rare.resumes.remove(&number);
+            cold.resumes.remove(&number);
             return false;
         };
         if *record.namespace != *namespace.name() {
-            rare.resumes.remove(&number);
+            cold.resumes.remove(&number);
             return false;
         }
         namespace.sid = record.sid;
@@ -101,7 +101,7 @@ impl SocketSession {
                 trail.position.advance(*home, *sequence);
             }
         }
-        if let Some(resume) = self.rare().resumes.get_mut(&number) {
+        if let Some(resume) = self.cold().resumes.get_mut(&number) {
             resume.left = record.subscriptions.len();
         }
         for (key, mut subscription) in record.subscriptions {
@@ -115,9 +115,9 @@ impl SocketSession {
                 event: "connect",
                 what: What::Restore(key),
             };
-            self.rare().waiting.insert(token, waiting);
+            self.cold().waiting.insert(token, waiting);
             if self.ask_to_listen(key, token, since, context).is_err() {
-                self.rare().waiting.remove(&token);
+                self.cold().waiting.remove(&token);
                 self.subscriptions.remove(key);
                 self.restored(number, false, context);
             }
@@ -127,9 +127,9 @@ impl SocketSession {
 
     /// What a subscription missed is on its way, all of it or not.
     pub(super) fn recovered(&mut self, token: Token, complete: bool) {
-        let Some(rare) = &mut self.rare else { return };
-        if let Some(waiting) = rare.waiting.get(&token)
-            && let Some(resume) = rare.resumes.get_mut(&waiting.namespace)
+        let Some(cold) = &mut self.cold else { return };
+        if let Some(waiting) = cold.waiting.get(&token)
+            && let Some(resume) = cold.resumes.get_mut(&waiting.namespace)
         {
             resume.complete &= complete;
         }
@@ -137,15 +137,15 @@ impl SocketSession {
 
     /// One subscription of a namespace is made again, or could not be.
     pub(super) fn restored(&mut self, number: u8, made: bool, context: &mut Context<'_>) {
-        let Some(rare) = &mut self.rare else { return };
-        let Some(resume) = rare.resumes.get_mut(&number) else { return };
+        let Some(cold) = &mut self.cold else { return };
+        let Some(resume) = cold.resumes.get_mut(&number) else { return };
         resume.complete &= made;
         resume.left = resume.left.saturating_sub(1);
         if resume.left > 0 {
             return;
         }
-        let complete = resume.complete && !rare.held.overflowed();
-        rare.resumes.remove(&number);
+        let complete = resume.complete && !cold.held.overflowed();
+        cold.resumes.remove(&number);
         if complete {
             return self.connected(number, context);
         }

@@ -69,10 +69,10 @@ impl StompSession {
                     && open.outcome == outcome
                     && open.confirm.is_none()
             };
-            if !self.rare().settle.as_ref().is_some_and(fits) {
+            if !self.cold().settle.as_ref().is_some_and(fits) {
                 self.flush(context.commands);
             }
-            let open = self.rare().settle.get_or_insert_with(|| Settle {
+            let open = self.cold().settle.get_or_insert_with(|| Settle {
                 key,
                 home,
                 ranges: Vec::new(),

@@ -59,7 +59,7 @@ impl StompSession {
         let lines = subscription.lines();
         let form = Form { prefix: &lines, ..form };
         if !is_auto {
-            let first = self.rare.as_ref().map_or(0, |rare| rare.tags) + 1;
+            let first = self.cold.as_ref().map_or(0, |cold| cold.tags) + 1;
             let tags = write_tagged(&form, delivery, first, output);
             self.remember(delivery, tags);
             return;
@@ -98,9 +98,9 @@ impl StompSession {
     /// Notes what the client will have to acknowledge.
     fn remember(&mut self, delivery: &Delivery<'_>, tags: u64) {
         let run = delivery.run.run();
-        let rare = self.rare();
-        let first = rare.tags + 1;
-        rare.tags += tags;
+        let cold = self.cold();
+        let first = cold.tags + 1;
+        cold.tags += tags;
         let Some(subscription) = self.subscriptions.get_mut(delivery.key) else {
             return;
         };

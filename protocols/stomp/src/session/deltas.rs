@@ -61,7 +61,7 @@ impl StompSession {
         output: &mut Output<'_>,
     ) {
         let run = delivery.run.run();
-        let is_next = self.rare().bases.get_or_insert_default().advance(delivery);
+        let is_next = self.cold().bases.get_or_insert_default().advance(delivery);
         let options = self.options.clone();
         let Some(subscription) = self.subscription(delivery.key) else { return };
         let Some(codec) = options.deltas.numbered(subscription.codec.into()) else { return };

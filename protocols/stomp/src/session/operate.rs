@@ -13,7 +13,7 @@ use tiderace_wire::{
 
 use super::StompSession;
 use super::number;
-use super::send::{Publication, RareHeaders, Wishes};
+use super::send::{ColdHeaders, Publication, Wishes};
 use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, shown, unreadable};
 
@@ -71,10 +71,10 @@ impl StompSession {
         publication: &Publication<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let rare = publication.rare;
-        check_company(rare)?;
-        let condition = rare.wishes.condition()?;
-        let change = rare.wishes.change(publication.body)?;
+        let cold = publication.cold;
+        check_company(cold)?;
+        let condition = cold.wishes.condition()?;
+        let change = cold.wishes.change(publication.body)?;
         let destination = self.one_topic(spelling, publication)?;
         let (mut properties, mut flags) = (None, publication.meta.flags);
         // The value keeps its properties when a part of it is changed.
@@ -122,22 +122,22 @@ impl StompSession {
         result: &OperationResult,
         context: &mut Context<'_>,
     ) {
-        let Some(rare) = self.rare.as_mut().filter(|_| token != UNTOLD) else { return };
+        let Some(cold) = self.cold.as_mut().filter(|_| token != UNTOLD) else { return };
         if let OperationResult::Updated { version } = result {
-            rare.receipts.say_more(token, format!("\nversion:{version}").as_bytes());
+            cold.receipts.say_more(token, format!("\nversion:{version}").as_bytes());
         }
-        rare.receipts.confirm(Confirm::one(token));
+        cold.receipts.confirm(Confirm::one(token));
         self.write_receipts(context);
     }
 }
 
 /// Refuses what cannot be asked for at the same time.
-fn check_company(rare: &RareHeaders<'_>) -> Result<(), Close> {
+fn check_company(cold: &ColdHeaders<'_>) -> Result<(), Close> {
     let given = [
-        ("transaction", rare.transaction.is_some()),
-        ("expires", rare.expires.is_some()),
-        ("ttl", rare.ttl.is_some()),
-        ("retain:remove", rare.retain == Some(b"remove")),
+        ("transaction", cold.transaction.is_some()),
+        ("expires", cold.expires.is_some()),
+        ("ttl", cold.ttl.is_some()),
+        ("retain:remove", cold.retain == Some(b"remove")),
     ];
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),

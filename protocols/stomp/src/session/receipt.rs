@@ -141,10 +141,10 @@ impl StompSession {
         if text.contains(&b'\\') || text.contains(&b'\r') {
             headers.decode(text).map_err(|why| unreadable(command, why))?;
         }
-        let rare = self.rare();
-        let first = rare.tokens.wrapping_add(1);
-        rare.tokens = rare.tokens.wrapping_add(actions);
-        rare.receipts.owe(text, first, actions);
+        let cold = self.cold();
+        let first = cold.tokens.wrapping_add(1);
+        cold.tokens = cold.tokens.wrapping_add(actions);
+        cold.receipts.owe(text, first, actions);
         Ok(first)
     }
 
@@ -163,17 +163,17 @@ impl StompSession {
 
     /// Takes note of what was done, and writes the receipts that are due by that.
     pub(super) fn confirmed(&mut self, confirm: Confirm, context: &mut Context<'_>) {
-        if let Some(rare) = &mut self.rare {
-            rare.receipts.confirm(confirm);
+        if let Some(cold) = &mut self.cold {
+            cold.receipts.confirm(confirm);
         }
         self.write_receipts(context);
     }
 
     /// Writes the receipts that are due.
     pub(super) fn write_receipts(&mut self, context: &mut Context<'_>) {
-        let Some(rare) = &mut self.rare else { return };
-        rare.receipts.settle(|text| server_frame::receipt(text, &mut context.output));
-        if rare.receipts.is_empty() && self.state == super::State::Leaving {
+        let Some(cold) = &mut self.cold else { return };
+        cold.receipts.settle(|text| server_frame::receipt(text, &mut context.output));
+        if cold.receipts.is_empty() && self.state == super::State::Leaving {
             context.finish(tiderace_base::CloseCode::Done);
         }
     }

@@ -20,7 +20,7 @@ struct SendHeaders<'a> {
     destination: Option<&'a [u8]>,
     content_length: Option<&'a [u8]>,
     receipt: Option<&'a [u8]>,
-    rare: RareHeaders<'a>,
+    cold: ColdHeaders<'a>,
     /// Whether there is more than destination, length and receipt.
     has_more: bool,
     /// Whether a line has no colon.
@@ -28,7 +28,7 @@ struct SendHeaders<'a> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct RareHeaders<'a> {
+pub(super) struct ColdHeaders<'a> {
     pub(super) transaction: Option<&'a [u8]>,
     pub(super) expires: Option<&'a [u8]>,
     pub(super) ttl: Option<&'a [u8]>,
@@ -64,7 +64,7 @@ pub(super) struct Publication<'a> {
     count: usize,
     /// Whether any header becomes a property.
     has_properties: bool,
-    pub(super) rare: &'a RareHeaders<'a>,
+    pub(super) cold: &'a ColdHeaders<'a>,
     pub(super) receipt: Option<&'a [u8]>,
     pub(super) meta: Meta,
     /// The expiry date that a `ttl` comes to; receivers are told the date.
@@ -105,14 +105,14 @@ impl<'a> SendHeaders<'a> {
             b"receipt" => &mut self.receipt,
             _ => {
                 self.has_more = true;
-                return self.rare.visit(line, name, value);
+                return self.cold.visit(line, name, value);
             }
         };
         place.get_or_insert(value);
     }
 }
 
-impl<'a> RareHeaders<'a> {
+impl<'a> ColdHeaders<'a> {
     #[inline]
     fn visit(&mut self, line: &'a [u8], name: &[u8], value: &'a [u8]) {
         let place = match name {
@@ -198,7 +198,7 @@ impl StompSession {
             headers,
             count,
             has_properties: send.has_more,
-            rare: &send.rare,
+            cold: &send.cold,
             receipt: send.receipt,
             meta: Meta { flags: Flags::CHECKED, expires_ms: None },
             expires_by_ttl: None,
@@ -206,16 +206,16 @@ impl StompSession {
         };
         if send.has_more {
             publication.read(now)?;
-            if !send.rare.wishes.is_empty() {
+            if !send.cold.wishes.is_empty() {
                 return self.send_operation(spelling, &publication, context);
             }
         }
-        if send.rare.transaction.is_none()
-            && let Some(rare) = &mut self.rare
-            && let Some(last) = rare.last.take_if(|last| *last.spelling == *spelling)
+        if send.cold.transaction.is_none()
+            && let Some(cold) = &mut self.cold
+            && let Some(last) = cold.last.take_if(|last| *last.spelling == *spelling)
         {
             let result = self.publish_one(&last.destination, &publication, context.commands);
-            self.rare().last = Some(last);
+            self.cold().last = Some(last);
             return result;
         }
         self.publish_elsewhere(spelling, &publication, context)
@@ -266,19 +266,19 @@ impl StompSession {
         publication: &Publication<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let (headers, rare) = (publication.headers, publication.rare);
+        let (headers, cold) = (publication.headers, publication.cold);
         let text = headers.decode(spelling).map_err(|why| unreadable("SEND", why))?;
         let destinations = parse_destinations(&text, &self.temporary).map_err(|error| {
             let text = format_args!("`{}`: {error}", shown(spelling));
             fault(CloseCode::BadDestination, "SEND", text)
         })?;
-        if rare.transaction.is_none()
+        if cold.transaction.is_none()
             && let [destination] = &*destinations
         {
             self.publish_one(destination, publication, context.commands)?;
             let destination = destination.clone();
             let last = LastDestination { spelling: spelling.into(), destination };
-            self.rare().last = Some(Box::new(last));
+            self.cold().last = Some(Box::new(last));
             return Ok(());
         }
         let mut data = Vec::new();
@@ -289,7 +289,7 @@ impl StompSession {
         if publication.append_properties(&self.temporary, &mut data)? {
             meta.flags = meta.flags | Flags::ESCAPED;
         }
-        if let Some(name) = rare.transaction {
+        if let Some(name) = cold.transaction {
             let name = headers.decode(name).map_err(|why| unreadable("SEND", why))?;
             self.stage_send(&name, destinations, data, publication.body, meta)?;
             return self.done("SEND", headers, context);
@@ -317,7 +317,7 @@ impl Publication<'_> {
         if let Some(date) = self.expires_by_ttl {
             tiderace_wire::properties::append(out, "expires", &date.to_string());
         }
-        if let Some(lines) = self.rare.kept()
+        if let Some(lines) = self.cold.kept()
             && properties::is_neutral(self.headers, self.count)
         {
             for line in lines {
@@ -331,11 +331,11 @@ impl Publication<'_> {
 
     /// Reads what the rarer headers ask for.
     fn read(&mut self, now: Now) -> Result<(), Close> {
-        let rare = self.rare;
-        if rare.persistent == Some(b"true") {
+        let cold = self.cold;
+        if cold.persistent == Some(b"true") {
             self.meta.flags = self.meta.flags | Flags::PERSISTENT;
         }
-        match rare.retain {
+        match cold.retain {
             None => {}
             Some(b"set" | b"true") => self.meta.flags = self.meta.flags | Flags::RETAIN,
             Some(b"remove") => self.meta.flags = self.meta.flags | Flags::RETAIN_REMOVE,
@@ -347,10 +347,10 @@ impl Publication<'_> {
                 return Err(bad_header("SEND", text));
             }
         }
-        let expires = milliseconds("expires", rare.expires)?;
-        let ttl = milliseconds("ttl", rare.ttl)?.map(|ttl| now.wall_ms.saturating_add(ttl));
+        let expires = milliseconds("expires", cold.expires)?;
+        let ttl = milliseconds("ttl", cold.ttl)?.map(|ttl| now.wall_ms.saturating_add(ttl));
         self.meta.expires_ms = expires.or(ttl);
-        self.expires_by_ttl = ttl.filter(|_| rare.expires.is_none());
+        self.expires_by_ttl = ttl.filter(|_| cold.expires.is_none());
         Ok(())
     }
 }

@@ -92,7 +92,7 @@ impl StompSession {
         };
         let confirm = self.owe(request.command, request.headers, 1)?;
         self.subscriptions.remove(key);
-        if let Some(bases) = self.rare.as_mut().and_then(|rare| rare.bases.as_mut()) {
+        if let Some(bases) = self.cold.as_mut().and_then(|cold| cold.bases.as_mut()) {
             bases.remove(key);
         }
         self.flush(context.commands);

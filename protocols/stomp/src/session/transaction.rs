@@ -63,7 +63,7 @@ impl StompSession {
         let name = request.require("transaction")?;
         let (count_max, bytes_max) =
             (self.options.transactions_max, self.options.transaction_bytes_max);
-        let transactions = &mut self.rare().transactions;
+        let transactions = &mut self.cold().transactions;
         if transactions.open.contains_key(&*name) {
             let text = format_args!(
                 "the transaction `{}` is open already. Choose another name.",
@@ -141,7 +141,7 @@ impl StompSession {
     ) -> Result<(), Close> {
         let bytes_max = self.options.transaction_bytes_max;
         let size = data.len() + body.len() + destinations.len() * STAGED_OVERHEAD_BYTES;
-        let transaction = self.rare().transactions.stage("SEND", name, size, bytes_max)?;
+        let transaction = self.cold().transactions.stage("SEND", name, size, bytes_max)?;
         let properties = data.len();
         data.extend_from_slice(body);
         let data = data.into();
@@ -159,7 +159,7 @@ impl StompSession {
         outcome: Outcome,
     ) -> Result<(), Close> {
         let bytes_max = self.options.transaction_bytes_max;
-        let transactions = &mut self.rare().transactions;
+        let transactions = &mut self.cold().transactions;
         transactions.stage(request.command, name, STAGED_OVERHEAD_BYTES, bytes_max)?;
         transactions.actions = transactions.actions.wrapping_add(1);
         let hold = Hold::Action(transactions.actions);
@@ -170,7 +170,7 @@ impl StompSession {
         let from = if cumulative { unacked.floor + 1 } else { to };
         unacked.take(at, cumulative, hold);
         let staged = Staged { key, from, to, hold, outcome };
-        if let Some(transaction) = self.rare().transactions.open.get_mut(name) {
+        if let Some(transaction) = self.cold().transactions.open.get_mut(name) {
             transaction.actions.push(Action::Settle(staged));
         }
         Ok(())
@@ -178,7 +178,7 @@ impl StompSession {
 
     fn close_transaction(&mut self, request: &Request<'_>) -> Result<Transaction, Close> {
         let name = request.require("transaction")?;
-        let transactions = &mut self.rare().transactions;
+        let transactions = &mut self.cold().transactions;
         let Some(transaction) = transactions.open.remove(&*name) else {
             return Err(unknown_transaction(request.command, &name));
         };

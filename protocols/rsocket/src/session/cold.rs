@@ -29,7 +29,7 @@ pub(super) enum Waiting {
 
 /// Kept apart from the session, and given back when it is idle.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct ColdState {
     /// Of the session's ticket, until the login is done.
     pub(super) secret: u128,
     /// Frames that came before the login was done, behind their lengths.
@@ -62,10 +62,10 @@ pub(super) struct Rare {
     pub(super) deferred: Vec<Command>,
 }
 
-impl Rare {
+impl ColdState {
     /// For the beginning of a session.
-    pub(super) fn new(secret: u128) -> Rare {
-        Rare { secret, ..Rare::default() }
+    pub(super) fn new(secret: u128) -> ColdState {
+        ColdState { secret, ..ColdState::default() }
     }
 
     /// Whether there is nothing to remember.

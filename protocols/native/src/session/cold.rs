@@ -11,7 +11,7 @@ use crate::codec::{begin_message, end_message, kind};
 
 /// Kept apart from the session, and given back when it is idle.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct ColdState {
     /// The node's, until it is told.
     pub(super) epoch: u64,
     /// What came before the login was done.
@@ -36,10 +36,10 @@ pub(super) struct Rare {
     reached: Vec<(u16, u64)>,
 }
 
-impl Rare {
+impl ColdState {
     /// For the beginning of a session.
-    pub(super) fn new(epoch: u64) -> Rare {
-        Rare { epoch, ..Rare::default() }
+    pub(super) fn new(epoch: u64) -> ColdState {
+        ColdState { epoch, ..ColdState::default() }
     }
 
     /// Whether there is nothing to remember.
