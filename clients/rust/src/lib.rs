@@ -35,5 +35,5 @@ pub use tiderace_native::codec::{
     Auth, CallMessage, ClientMessage, Content, Destination, ExchangeMessage, Publish, Queued,
     QueuedEntry, ResultMessage, Welcome, flag,
 };
-pub use tiderace_wire::{Kind, Position, Replay, Window};
+pub use tiderace_wire::{Kind, Position, Prefetch, Replay};
 pub use wish::Wish;

@@ -1,7 +1,7 @@
 //! What a subscription is to be: kept, so that it can be made again on a new connection.
 
 use tiderace_native::codec::{SubscribeMessage, subscribe};
-use tiderace_wire::{Kind, Replay, Window};
+use tiderace_wire::{Kind, Prefetch, Replay};
 
 /// A subscription to be.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub struct Wish {
     pub(crate) path: String,
     pub(crate) flags: u64,
     pub(crate) selector: Option<String>,
-    pub(crate) window: Option<Window>,
+    pub(crate) prefetch: Option<Prefetch>,
     pub(crate) replay: Option<Replay>,
     pub(crate) interval_ms: Option<u64>,
 }
@@ -22,7 +22,7 @@ impl Wish {
             path: path.to_owned(),
             flags,
             selector: None,
-            window: None,
+            prefetch: None,
             replay: None,
             interval_ms: None,
         }
@@ -81,8 +81,8 @@ impl Wish {
 
     /// What may be under way: messages of queues, exchanges of services.
     #[must_use]
-    pub fn window(self, window: Window) -> Wish {
-        Wish { window: Some(window), ..self }
+    pub fn prefetch(self, prefetch: Prefetch) -> Wish {
+        Wish { prefetch: Some(prefetch), ..self }
     }
 
     /// Begin with what the topics keep from there on, instead of with their values. After a break
@@ -133,7 +133,7 @@ impl Wish {
             kind: self.kind,
             path: &self.path,
             selector: self.selector.as_deref(),
-            window: self.window,
+            prefetch: self.prefetch,
             position: resume.then_some(b""),
             replay: self.replay.filter(|_| !resume),
             interval_ms: self.interval_ms,

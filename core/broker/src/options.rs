@@ -190,7 +190,7 @@ impl Default for BrokerOptions {
             queue_policies: Vec::new(),
             queue_default: QueueOptions {
                 bytes_max: 64 << 20,
-                window: tiderace_wire::Window { messages: 0, bytes: 640 << 10 },
+                window: tiderace_wire::Prefetch { messages: 0, bytes: 640 << 10 },
                 redeliveries_max: 20,
                 dead_letter: "dlq/{queue}".to_owned(),
                 idle: Span::from_secs(30),

@@ -8,7 +8,7 @@ use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
 use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
-    Confirm, Destination, Kind, Reply, Subscribe, SubscriptionKey, Target, Token, Window,
+    Confirm, Destination, Kind, Prefetch, Reply, Subscribe, SubscriptionKey, Target, Token,
 };
 
 use crate::access::Caller;
@@ -326,7 +326,7 @@ impl Broker {
                     key: subscribe.key,
                     target: target.clone(),
                     selector: subscribe.selector.clone(),
-                    window: subscribe.window.unwrap_or(Window { messages: 0, bytes: 0 }),
+                    window: subscribe.prefetch.unwrap_or(Prefetch { messages: 0, bytes: 0 }),
                     exclusive: subscribe.exclusive,
                     explicit: subscribe.explicit,
                     credit: subscribe.credit,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::support::{Outgoing, Wish, World, for_seeds};
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::{BrokerOptions, SlowConsumer, TopicSpec};
-use tiderace_wire::{Outcome, Window};
+use tiderace_wire::{Outcome, Prefetch};
 
 fn options(shards: usize) -> BrokerOptions {
     let mut options = BrokerOptions::default();
@@ -249,7 +249,7 @@ fn a_queue_keeps_what_there_is_no_credit_for() {
 fn a_consumer_of_many_queues_never_gets_more_than_its_credit() {
     for_seeds(0..400, |seed| {
         let mut options = options(1 + (seed % 4) as usize);
-        options.queue_default.window = Window { messages: 4, bytes: 0 };
+        options.queue_default.window = Prefetch { messages: 4, bytes: 0 };
         let mut world = World::new(seed, options);
         let shards = world.brokers.len();
         let writer = world.connect(0, "w");

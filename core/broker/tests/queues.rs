@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::support::{Outgoing, Received, Wish, World, for_seeds, names, property};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::BrokerOptions;
-use tiderace_wire::{Outcome, Window};
+use tiderace_wire::{Outcome, Prefetch};
 
 const QUEUES: [&str; 4] = ["jobs/a", "jobs/b", "jobs/c", "jobs/d"];
 const KEYS: u32 = 2;
@@ -92,7 +92,7 @@ impl Run {
         options.shards = 1 + (seed % 4) as usize;
         options.queue_default.bytes_max = 600;
         options.queue_default.redeliveries_max = REDELIVERIES_MAX;
-        options.queue_default.window = Window { messages: 5, bytes: 0 };
+        options.queue_default.window = Prefetch { messages: 5, bytes: 0 };
         if seed.is_multiple_of(3) {
             // Of it most goes to the queues and consumers themselves.
             options.messages_bytes_max = 22_000;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tiderace_base::{Key, SessionId};
 use tiderace_filter::Selector;
 use tiderace_topics::Pattern;
-use tiderace_wire::{SubscriptionKey, Target, Window};
+use tiderace_wire::{Prefetch, SubscriptionKey, Target};
 
 use crate::Segment;
 
@@ -21,7 +21,7 @@ pub struct Consume {
     /// Only messages that match.
     pub selector: Option<Selector>,
     /// How much may be under way.
-    pub window: Window,
+    pub window: Prefetch,
     /// Whether it wants the queues for itself.
     pub exclusive: bool,
     /// Whether its client settles; if not, messages are accepted as they are sent.
@@ -101,7 +101,7 @@ pub(crate) struct Consumer {
     pub(crate) session: SessionId,
     pub(crate) key: SubscriptionKey,
     pub(crate) selector: Option<Selector>,
-    pub(crate) window: Window,
+    pub(crate) window: Prefetch,
     pub(crate) exclusive: bool,
     pub(crate) explicit: bool,
     pub(crate) credit: Option<u64>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tiderace_base::limits::PATH_BYTES_MAX;
 use tiderace_base::{Span, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Flags, Window};
+use tiderace_wire::{Flags, Prefetch};
 
 use crate::Segment;
 use crate::lines::Lines;
@@ -16,7 +16,7 @@ pub struct QueueOptions {
     /// Bytes of messages, ready and in flight, at which publishers are asked to wait.
     pub bytes_max: usize,
     /// The window of consumers that name none.
-    pub window: Window,
+    pub window: Prefetch,
     /// A message that was rejected, or lost together with its consumer, more often than this goes to
     /// the dead-letter queue; 0 for never.
     pub redeliveries_max: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
     pub(crate) redeliveries_max: u32,
     pub(crate) dead_letter: Option<Path>,
     pub(crate) idle: Span,
-    pub(crate) window: Window,
+    pub(crate) window: Prefetch,
     /// By the number of the first message of each.
     pub(crate) ready: BTreeMap<u64, Segment>,
     pub(crate) ready_messages: usize,

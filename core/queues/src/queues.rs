@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tiderace_base::{Key, Memory, MemoryUse, Now, SessionId, Slab, Time};
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Run, SubscriptionKey, Target, Window, is_temporary};
+use tiderace_wire::{Prefetch, Run, SubscriptionKey, Target, is_temporary};
 
 use crate::consumer::{Consumer, Flight, Place};
 use crate::dispatch::Dispatch;
@@ -370,7 +370,7 @@ impl Queues {
         if consumer.queues.contains_key(&queue_key) {
             return;
         }
-        if consumer.window == (Window { messages: 0, bytes: 0 }) {
+        if consumer.window == (Prefetch { messages: 0, bytes: 0 }) {
             consumer.window = queue.window;
         }
         let place = queue.lines.attach(consumer_key, consumer);

@@ -15,7 +15,7 @@ use tiderace_base::{Now, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_queues::{Consume, Effect, Ending, QueueOptions, Settlement};
 use tiderace_topics::Path;
-use tiderace_wire::{Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
+use tiderace_wire::{Meta, Prefetch, Run, RunBuilder, SubscriptionKey, Target};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -199,7 +199,7 @@ proptest! {
                         key,
                         target: Target::Exact(destination()),
                         selector: selective.then(|| Selector::parse("colour = 'red'").unwrap()),
-                        window: Window { messages, bytes },
+                        window: Prefetch { messages, bytes },
                         exclusive: false,
                         explicit: messages % 2 == 0,
                         credit,
@@ -260,7 +260,7 @@ proptest! {
             key,
             target: Target::Exact(destination()),
             selector: None,
-            window: Window { messages: 0, bytes: u32::MAX },
+            window: Prefetch { messages: 0, bytes: u32::MAX },
             exclusive: false,
             explicit: true,
             credit: None,

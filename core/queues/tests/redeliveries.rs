@@ -5,11 +5,11 @@
 use crate::support::{REDELIVERIES_MAX, consumer, new_queues, options, run, session};
 use tiderace_base::Now;
 use tiderace_queues::{Consume, Effect, Ending, Settlement};
-use tiderace_wire::{SubscriptionKey, Window};
+use tiderace_wire::{Prefetch, SubscriptionKey};
 
 /// A consumer whose window is its session's.
 fn wide(number: u8) -> Consume {
-    Consume { window: Window { messages: 0, bytes: u32::MAX }, ..consumer(number, 0) }
+    Consume { window: Prefetch { messages: 0, bytes: u32::MAX }, ..consumer(number, 0) }
 }
 
 /// Which messages were given to somebody, and how often they count as redelivered.

@@ -7,14 +7,14 @@ use tiderace_base::{Memory, Now, SessionId, ShardId, Span, Time};
 use tiderace_filter::Selector;
 use tiderace_queues::{Consume, Effect, QueueOptions, Queues};
 use tiderace_topics::Path;
-use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
+use tiderace_wire::{Destination, Kind, Meta, Prefetch, Run, RunBuilder, SubscriptionKey, Target};
 
 pub const REDELIVERIES_MAX: u32 = 3;
 
 pub fn options(_: &Path) -> QueueOptions {
     QueueOptions {
         bytes_max: 2_000,
-        window: Window { messages: 5, bytes: 0 },
+        window: Prefetch { messages: 5, bytes: 0 },
         redeliveries_max: REDELIVERIES_MAX,
         dead_letter: "dlq/{queue}".into(),
         idle: Span::from_secs(30),
@@ -58,7 +58,7 @@ pub fn consumer(number: impl Into<u32>, messages: u32) -> Consume {
         key: SubscriptionKey(0),
         target: Target::Exact(destination()),
         selector: None,
-        window: Window { messages, bytes: 0 },
+        window: Prefetch { messages, bytes: 0 },
         exclusive: false,
         explicit: true,
         credit: None,

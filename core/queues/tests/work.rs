@@ -11,7 +11,7 @@ use crate::support::{
 use tiderace_base::{Memory, Now, ShardId, Time};
 use tiderace_queues::{Consume, Ending, Queues};
 use tiderace_topics::{Path, Pattern};
-use tiderace_wire::{Destination, Kind, Meta, Run, RunBuilder, SubscriptionKey, Target, Window};
+use tiderace_wire::{Destination, Kind, Meta, Prefetch, Run, RunBuilder, SubscriptionKey, Target};
 
 fn at(turn: u64) -> Now {
     Now { time: Time::from_nanos(turn), wall_ms: 0 }
@@ -124,7 +124,7 @@ fn a_pattern_finds_many_queues_in_slices() {
     }
     let consume = Consume {
         target: Target::Pattern(Kind::Queue, Pattern::parse("many/**").unwrap()),
-        window: Window { messages: 0, bytes: u32::MAX },
+        window: Prefetch { messages: 0, bytes: u32::MAX },
         ..consumer(0u8, 1)
     };
     queues.consume(at(1), &consume, options, &mut effects);
@@ -178,7 +178,7 @@ fn a_message_does_not_cost_more_for_selectors_whose_consumers_have_no_room() {
     let mut effects = Vec::new();
     for number in 0..1_000u32 {
         let mine = selective(number, &format!("colour = 'red' OR colour = 'x{number}'"));
-        let window = Window { messages: 1, bytes: 0 };
+        let window = Prefetch { messages: 1, bytes: 0 };
         queues.consume(at(1), &Consume { window, ..mine }, options, &mut effects);
     }
     // Each gets one, and then none of them has room.

@@ -71,7 +71,7 @@ impl Target {
 /// How much may be under way to a consumer before it has to acknowledge. Zero bytes or messages
 /// mean "this one does not count".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct Prefetch {
     /// Messages.
     pub messages: u32,
     /// Bytes of properties and bodies.
@@ -91,7 +91,7 @@ pub struct Subscribe {
     /// consumed when it goes into the connection's write block.
     pub explicit: bool,
     /// What may be under way; the server's default if absent.
-    pub window: Option<Window>,
+    pub prefetch: Option<Prefetch>,
     /// Only this consumer gets messages of its queues while it lives.
     pub exclusive: bool,
     /// Answered by [`crate::Reply::Confirmed`] once every message published from then on will come.
@@ -133,7 +133,7 @@ impl Subscribe {
             targets,
             selector: None,
             explicit: false,
-            window: None,
+            prefetch: None,
             exclusive: false,
             confirm: None,
             retained: true,
@@ -191,7 +191,7 @@ pub enum Command {
     },
     /// Acknowledges.
     Settle(Settle),
-    /// Subscribes; on a [`Kind::Service`] it begins to serve, with at most the window's messages
+    /// Subscribes; on a [`Kind::Service`] it begins to serve, with at most the prefetch's messages
     /// as open exchanges.
     Subscribe(Box<Subscribe>),
     /// Begins an exchange with whoever serves.

@@ -8,7 +8,7 @@ use tiderace_native::codec::{
     SettleMessage, SpeakMessage, SubscribeMessage, Update, Updates, Version, Welcome, flag,
     subscribe,
 };
-use tiderace_wire::{Kind, Replay, Window};
+use tiderace_wire::{Kind, Prefetch, Replay};
 
 /// Values that messages borrow.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             kind,
             path: a,
             selector: bits[0].then_some(b.as_str()),
-            window: bits[1].then_some(Window { messages: one, bytes: three }),
+            prefetch: bits[1].then_some(Prefetch { messages: one, bytes: three }),
             position: bits[2].then_some(x.as_slice()),
             replay: [
                 None,

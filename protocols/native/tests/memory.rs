@@ -51,7 +51,7 @@ fn idle_bytes(subscription: u32) -> isize {
         kind: Kind::Topic,
         path: "load/1",
         selector: None,
-        window: None,
+        prefetch: None,
         position: None,
         replay: None,
         interval_ms: None,

@@ -13,8 +13,8 @@ use tiderace_native::codec::{
     SubscribeMessage, flag, subscribe as flags,
 };
 use tiderace_wire::{
-    Command, Confirm, Exchange, ExchangeKey, Framing, Kind, Outcome, Position, Reply, SharedRun,
-    Target, Window,
+    Command, Confirm, Exchange, ExchangeKey, Framing, Kind, Outcome, Position, Prefetch, Reply,
+    SharedRun, Target,
 };
 
 fn publish(request: u32, path: &'static str, body: &'static [u8]) -> ClientMessage<'static> {
@@ -155,7 +155,7 @@ fn subscribe_says_what_it_means() {
         kind: Kind::Queue,
         flags: flags::EXPLICIT | flags::EXCLUSIVE | flags::PATTERN | flags::RECOVERABLE,
         selector: Some("x > 1"),
-        window: Some(Window { messages: 5, bytes: 6 }),
+        prefetch: Some(Prefetch { messages: 5, bytes: 6 }),
         position: Some(&position),
         ..subscribe(1, 3, 0, "~/jobs/*")
     }));
@@ -163,7 +163,7 @@ fn subscribe_says_what_it_means() {
     assert!(wish.explicit && wish.exclusive && wish.recoverable);
     assert!(!wish.retained && !wish.deltas && wish.selector.is_some());
     assert_eq!((wish.key.0, wish.confirm), (3, Some(1)));
-    assert_eq!(wish.window, Some(Window { messages: 5, bytes: 6 }));
+    assert_eq!(wish.prefetch, Some(Prefetch { messages: 5, bytes: 6 }));
     assert_eq!(wish.since, Some(Position::new(7)));
     let [Target::Pattern(Kind::Queue, pattern)] = &wish.targets[..] else { panic!() };
     assert_eq!(pattern.as_str(), "user/ann/jobs/*");

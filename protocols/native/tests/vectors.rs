@@ -50,9 +50,9 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
                 flags |= subscribe::SELECTOR;
                 more["selector"] = json!(selector);
             }
-            if let Some(window) = message.window {
+            if let Some(prefetch) = message.prefetch {
                 flags |= subscribe::WINDOW;
-                more["window"] = json!([window.messages, window.bytes]);
+                more["window"] = json!([prefetch.messages, prefetch.bytes]);
             }
             if let Some(position) = message.position {
                 flags |= subscribe::RESUME;

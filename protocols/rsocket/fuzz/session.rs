@@ -10,8 +10,8 @@ use tiderace_rsocket::{EchoOptions, RSocketOptions, protocol};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Command, Commands, Confirm, Context, Delivery, Destination, Exchange, ExchangeKey, Framing,
-    Kind, Meta, Opening, OperationResult, OutQueue, Output, Reply, Run, Session, SessionAction,
-    SharedRun, SubscriptionKey, Target, Window,
+    Kind, Meta, Opening, OperationResult, OutQueue, Output, Prefetch, Reply, Run, Session,
+    SessionAction, SharedRun, SubscriptionKey, Target,
 };
 
 const FRAMES_BYTES_MAX: usize = 1 << 20;
@@ -170,7 +170,7 @@ impl Player {
                     wish.targets[..],
                     [Target::Exact(Destination { kind: Kind::Service, .. })]
                 );
-                assert_eq!(serves, matches!(wish.window, Some(Window { messages: 1.., .. })));
+                assert_eq!(serves, matches!(wish.prefetch, Some(Prefetch { messages: 1.., .. })));
                 self.subscriptions.push((wish.key, wish.targets, serves));
                 self.reply(Reply::Confirmed(Confirm::one(wish.confirm.unwrap())));
                 if serves {

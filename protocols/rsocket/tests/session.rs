@@ -137,7 +137,7 @@ fn services_are_called_and_served() {
 
     rig.request(Interaction::Stream, 3, 10, Some(&route("serve:sum")), b"");
     let subscribe = subscribed(&mut rig);
-    assert_eq!(subscribe.window.unwrap().messages, 10);
+    assert_eq!(subscribe.prefetch.unwrap().messages, 10);
     rig.confirm(subscribe.confirm.unwrap());
     assert_eq!(rig.heard(), ["3 PAYLOAD N"]);
     let exchange =

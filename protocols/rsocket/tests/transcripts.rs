@@ -225,9 +225,9 @@ fn broker(command: &Command) -> (String, Option<u32>) {
                 Target::Pattern(of, pattern) => format!("{} {}", kind(*of), pattern.as_str()),
             };
             let credit = wish.credit.map_or(String::new(), |credit| format!(" credit {credit}"));
-            let window = wish.window.map(|window| format!(" window {}", window.messages));
-            let window = window.unwrap_or_default();
-            (format!("subscribe {} {target}{credit}{window}", wish.key.0), wish.confirm)
+            let prefetch = wish.prefetch.map(|it| format!(" window {}", it.messages));
+            let prefetch = prefetch.unwrap_or_default();
+            (format!("subscribe {} {target}{credit}{prefetch}", wish.key.0), wish.confirm)
         }
         Command::Credit { key, messages } => (format!("credit {} {messages}", key.0), None),
         Command::Unsubscribe { key, .. } => (format!("unsubscribe {}", key.0), None),

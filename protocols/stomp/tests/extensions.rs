@@ -62,7 +62,7 @@ fn credit_becomes_a_window() {
         "SUBSCRIBE\nid:1\nack:client\ndestination:/queue/a\ncredit:5,1000\nexclusive:true\n\n\0",
     );
     let command = &rig.commands[0];
-    assert!(command.contains("Window { messages: 5, bytes: 1000 }"), "{command}");
+    assert!(command.contains("Prefetch { messages: 5, bytes: 1000 }"), "{command}");
     assert!(command.contains("exclusive: true"), "{command}");
     for bad in ["", "x", "1,", "1,2,3", "4294967296"] {
         let refused = subscribe_refused(&format!("destination:/queue/a\ncredit:{bad}\n"));

@@ -26,7 +26,7 @@ use tiderace_stomp::StompOptions;
 use tiderace_tls::Settings;
 use tiderace_topics::Path;
 use tiderace_websocket::handshake::{OriginPattern, OriginPolicy};
-use tiderace_wire::{Kind, Window};
+use tiderace_wire::{Kind, Prefetch};
 
 use crate::specs;
 
@@ -425,7 +425,7 @@ fn queue_options(queues: &QueuesConfig, rule: Option<&QueueConfig>) -> QueueOpti
     let window = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     QueueOptions {
         bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
-        window: Window {
+        window: Prefetch {
             messages: window(pick(|rule| rule.prefetch_count, queues.prefetch_count)),
             bytes: window(pick(|rule| rule.prefetch_bytes, queues.prefetch_bytes)),
         },

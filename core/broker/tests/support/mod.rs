@@ -23,7 +23,7 @@ use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
     Command, Commands, Credentials, Destination, ExchangeKey, Kind, Meta, OperationResult, Outcome,
-    Position, Reply, Settle, Subscribe, SubscriptionKey, Target, Token, Window, properties,
+    Position, Prefetch, Reply, Settle, Subscribe, SubscriptionKey, Target, Token, properties,
 };
 
 pub use heard::{Heard, Notice, Received};
@@ -192,7 +192,7 @@ impl World {
         let subscribe = Subscribe {
             selector: wish.selector.map(|text| Selector::parse(text).unwrap()),
             explicit: wish.explicit,
-            window: wish.window.map(|messages| Window { messages, bytes: 0 }),
+            prefetch: wish.window.map(|messages| Prefetch { messages, bytes: 0 }),
             exclusive: wish.exclusive,
             retained: !wish.unretained,
             confirm_values: wish.confirm_values,

@@ -1,6 +1,6 @@
 //! What clients send.
 
-use tiderace_wire::{Kind, Replay, Window, write_varint};
+use tiderace_wire::{Kind, Prefetch, Replay, write_varint};
 
 use super::fields::{kind_byte, write_numbers};
 use super::operate::{read_replay, write_replay};
@@ -56,7 +56,7 @@ pub struct SubscribeMessage<'a> {
     /// Only messages that match.
     pub selector: Option<&'a str>,
     /// What may be under way.
-    pub window: Option<Window>,
+    pub prefetch: Option<Prefetch>,
     /// Where to go on; empty for that of HELLO.
     pub position: Option<&'a [u8]>,
     /// Where to begin in what topics keep.
@@ -337,8 +337,8 @@ impl<'a> SubscribeMessage<'a> {
             kind,
             path,
             selector: has(subscribe::SELECTOR).then(|| from.text()).transpose()?,
-            window: has(subscribe::WINDOW)
-                .then(|| Ok(Window { messages: from.number()?, bytes: from.number()? }))
+            prefetch: has(subscribe::WINDOW)
+                .then(|| Ok(Prefetch { messages: from.number()?, bytes: from.number()? }))
                 .transpose()?,
             position: has(subscribe::RESUME).then(|| from.bytes()).transpose()?,
             replay: has(subscribe::REPLAY).then(|| read_replay(from)).transpose()?,
@@ -352,7 +352,7 @@ impl<'a> SubscribeMessage<'a> {
         write_varint(out, u64::from(self.subscription));
         let flags = self.flags & !FIELDS
             | bit(subscribe::SELECTOR, self.selector.is_some())
-            | bit(subscribe::WINDOW, self.window.is_some())
+            | bit(subscribe::WINDOW, self.prefetch.is_some())
             | bit(subscribe::RESUME, self.position.is_some())
             | bit(subscribe::REPLAY, self.replay.is_some())
             | bit(subscribe::INTERVAL, self.interval_ms.is_some());
@@ -362,9 +362,9 @@ impl<'a> SubscribeMessage<'a> {
         if let Some(selector) = self.selector {
             write_bytes(out, selector.as_bytes());
         }
-        if let Some(window) = self.window {
-            write_varint(out, u64::from(window.messages));
-            write_varint(out, u64::from(window.bytes));
+        if let Some(prefetch) = self.prefetch {
+            write_varint(out, u64::from(prefetch.messages));
+            write_varint(out, u64::from(prefetch.bytes));
         }
         if let Some(position) = self.position {
             write_bytes(out, position);

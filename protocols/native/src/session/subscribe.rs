@@ -72,7 +72,7 @@ impl NativeSession {
         Ok(Subscribe {
             selector,
             explicit: has(subscribe::EXPLICIT),
-            window: message.window,
+            prefetch: message.prefetch,
             exclusive: has(subscribe::EXCLUSIVE),
             retained: has(subscribe::SNAPSHOT),
             recoverable: has(subscribe::RECOVERABLE),

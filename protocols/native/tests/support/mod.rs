@@ -272,7 +272,7 @@ pub fn subscribe(request: u32, key: u32, flags: u64, path: &str) -> SubscribeMes
         kind: Kind::Topic,
         path,
         selector: None,
-        window: None,
+        prefetch: None,
         position: None,
         replay: None,
         interval_ms: None,

@@ -11,8 +11,8 @@
 
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{
-    Command, Context, Delivery, Destination, Exchange, Kind, Output, Subscribe, SubscriptionKey,
-    Target, Window, properties,
+    Command, Context, Delivery, Destination, Exchange, Kind, Output, Prefetch, Subscribe,
+    SubscriptionKey, Target, properties,
 };
 
 use super::RSocketSession;
@@ -51,7 +51,7 @@ impl RSocketSession {
         let target = Target::Exact(Destination { kind: Kind::Service, path });
         let messages = request.credit.min(WINDOW_MAX);
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
-            window: Some(Window { messages, bytes: 0 }),
+            prefetch: Some(Prefetch { messages, bytes: 0 }),
             confirm: Some(token),
             retained: false,
             ..Subscribe::new(key, vec![target])

@@ -7,7 +7,7 @@
 use tiderace_base::{Close, CloseCode};
 use tiderace_filter::Selector;
 use tiderace_topics as topics;
-use tiderace_wire::{Command, Context, Kind, Subscribe, SubscriptionKey, Target, Window};
+use tiderace_wire::{Command, Context, Kind, Prefetch, Subscribe, SubscriptionKey, Target};
 
 use super::RSocketSession;
 use super::cold::Waiting;
@@ -63,8 +63,8 @@ impl RSocketSession {
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
             selector,
             explicit,
-            // The client's demand is the only window: whoever asks for a thousand gets a thousand.
-            window: explicit.then_some(Window { messages: 0, bytes: 0 }),
+            // The client's demand is the only limit: whoever asks for a thousand gets a thousand.
+            prefetch: explicit.then_some(Prefetch { messages: 0, bytes: 0 }),
             confirm: Some(token),
             retained: wishes.snapshot,
             deltas,

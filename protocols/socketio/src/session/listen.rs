@@ -7,8 +7,8 @@ use tiderace_base::{Close, CloseCode, Span};
 use tiderace_filter::Selector;
 use tiderace_value::Json;
 use tiderace_wire::{
-    Command, Context, Destination, Kind, Position, Subscribe, SubscriptionKey, Target, Token,
-    Window, shown,
+    Command, Context, Destination, Kind, Position, Prefetch, Subscribe, SubscriptionKey, Target,
+    Token, shown,
 };
 
 use super::SocketSession;
@@ -148,11 +148,11 @@ impl SocketSession {
             ),
         };
         let prefetch = choices.and_then(|choices| choices.prefetch);
-        let window = prefetch.map(|messages| Window { messages, bytes: 0 });
+        let prefetch = prefetch.map(|messages| Prefetch { messages, bytes: 0 });
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
             selector,
             explicit: known.explicit,
-            window,
+            prefetch,
             confirm: Some(token),
             retained: known.snapshot,
             recoverable: known.recoverable,

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_filter::Selector;
-use tiderace_wire::{Command, Context, Kind, Replay, Subscribe, SubscriptionKey, Target, Window};
+use tiderace_wire::{Command, Context, Kind, Prefetch, Replay, Subscribe, SubscriptionKey, Target};
 
 use super::subscription::{AckMode, Name, Subscription};
 use super::{Request, StompSession, number};
@@ -45,8 +45,8 @@ impl StompSession {
         })?;
         let codec = self.delta_codec(request, mode, &targets)?;
         let selector = selector(request)?;
-        let window = credit(request)?;
-        let credit = topic_credit(request, window, mode, &targets)?;
+        let prefetch = credit(request)?;
+        let credit = topic_credit(request, prefetch, mode, &targets)?;
         let (replay, interval) = pace(request, &targets)?;
         let exclusive = request.headers.find_raw("exclusive") == Some(b"true");
         let confirm = self.owe(request.command, request.headers, 1)?;
@@ -62,7 +62,7 @@ impl StompSession {
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
             selector,
             explicit: mode != AckMode::Auto,
-            window,
+            prefetch,
             credit,
             exclusive,
             confirm,
@@ -204,29 +204,29 @@ pub(super) fn is_topic(target: &Target) -> bool {
 }
 
 /// How many messages that are not acknowledged may be under way of topics. (Of queues, their home sees
-/// to the window.) What comes of a topic meanwhile is conflated.
+/// to the prefetch.) What comes of a topic meanwhile is conflated.
 fn topic_credit(
     request: &Request<'_>,
-    window: Option<Window>,
+    prefetch: Option<Prefetch>,
     mode: AckMode,
     targets: &[Target],
 ) -> Result<Option<u64>, Close> {
-    let Some(window) = window.filter(|_| targets.iter().any(is_topic)) else { return Ok(None) };
-    match window {
+    let Some(prefetch) = prefetch.filter(|_| targets.iter().any(is_topic)) else { return Ok(None) };
+    match prefetch {
         // What is acknowledged by being sent is never under way unacknowledged.
         _ if mode == AckMode::Auto => Ok(None),
-        Window { messages: 0, bytes: 0 } => Ok(None),
-        Window { messages: 0, .. } => {
+        Prefetch { messages: 0, bytes: 0 } => Ok(None),
+        Prefetch { messages: 0, .. } => {
             let text = "on a topic `credit` counts messages; bytes count on queues alone. \
                         Say a number of messages above zero.";
             Err(bad_header(request.command, text))
         }
-        Window { messages, .. } => Ok(Some(u64::from(messages))),
+        Prefetch { messages, .. } => Ok(Some(u64::from(messages))),
     }
 }
 
 /// `credit:messages[,bytes]`; zero means that this one does not count.
-fn credit(request: &Request<'_>) -> Result<Option<Window>, Close> {
+fn credit(request: &Request<'_>) -> Result<Option<Prefetch>, Close> {
     let Some(text) = request.headers.find_raw("credit") else {
         return Ok(None);
     };
@@ -246,5 +246,5 @@ fn credit(request: &Request<'_>) -> Result<Option<Window>, Close> {
     if numbers.next().is_some() {
         return Err(bad());
     }
-    Ok(Some(Window { messages, bytes }))
+    Ok(Some(Prefetch { messages, bytes }))
 }
