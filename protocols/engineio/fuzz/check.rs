@@ -126,7 +126,7 @@ impl Player {
         }
         if let Some(socket) = self.socket {
             // Judges that everything written is whole messages.
-            self.node.heard(socket);
+            self.node.received(socket);
         }
     }
 

@@ -7,7 +7,7 @@
 mod beat;
 mod polling;
 mod requests;
-mod speak;
+mod send;
 mod takeover;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use support::{Heard, Node, body, field, polling, text};
+use support::{Node, Received, body, field, polling, text};
 use tiderace_base::{CloseCode, Span};
 use tiderace_engineio::{CookieOptions, EngineOptions};
 
@@ -11,14 +11,14 @@ use tiderace_engineio::{CookieOptions, EngineOptions};
 fn the_end_of_what_is_inside_is_told() {
     let mut node = Node::new();
     let socket = node.connect("EIO=4&transport=websocket").unwrap();
-    node.heard(socket);
+    node.received(socket);
     node.send(socket, "4leave");
-    assert_eq!(node.heard(socket), [text("4left"), text("1")]);
+    assert_eq!(node.received(socket), [text("4left"), text("1")]);
     assert_eq!(node.closed(socket), Some(CloseCode::Done));
     let socket = node.connect("EIO=4&transport=websocket").unwrap();
-    node.heard(socket);
+    node.received(socket);
     node.send(socket, "4fail");
-    assert_eq!(node.heard(socket), [text("4bye login-failed"), text("1")]);
+    assert_eq!(node.received(socket), [text("4bye login-failed"), text("1")]);
     assert_eq!(node.closed(socket), Some(CloseCode::LoginFailed));
     let (query, sid) = polling(&mut node, "EIO=4");
     let poll = node.poll(&query);
@@ -28,9 +28,9 @@ fn the_end_of_what_is_inside_is_told() {
     let (_, sid) = polling(&mut node, "EIO=4");
     node.end(&sid, CloseCode::ShuttingDown);
     let socket = node.connect("EIO=4&transport=websocket&b64=1").unwrap();
-    node.heard(socket);
+    node.received(socket);
     node.send(socket, "4leave");
-    assert_eq!(node.heard(socket), [text("4left"), text("1")]);
+    assert_eq!(node.received(socket), [text("4left"), text("1")]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_is_inside_is_woken() {
     let socket = node.connect("EIO=4&transport=websocket").unwrap();
     node.send(socket, "4wake");
     node.wait(Span::from_secs(1));
-    assert_eq!(node.heard(socket)[1], text("4awake"));
+    assert_eq!(node.received(socket)[1], text("4awake"));
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn deliveries_and_answers_share_a_poll() {
     node.post(&query, "4second");
     assert_eq!(body(&node.get(&query)), "4second\x1e4first");
     let socket = node.connect("EIO=4&transport=websocket").unwrap();
-    node.heard(socket);
+    node.received(socket);
     node.send_binary(socket, &[]);
-    assert_eq!(node.heard(socket), [Heard::Binary(Vec::new())]);
+    assert_eq!(node.received(socket), [Received::Binary(Vec::new())]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use support::{Heard, Node, body, field, polling, sid, text};
+use support::{Node, Received, body, field, polling, sid, text};
 use tiderace_base::{CloseCode, Span};
 use tiderace_engineio::EngineOptions;
 use tiderace_engineio::payload::jsonp;
@@ -29,7 +29,7 @@ fn the_handshake_is_an_open_packet() {
         assert!(body(&node.get(query)).ends_with("}2:40"));
     }
     let socket = node.connect("EIO=3&transport=websocket&greet=0").unwrap();
-    assert_eq!(node.heard(socket)[1], text("40"));
+    assert_eq!(node.received(socket)[1], text("40"));
 }
 
 // "Anatomy", 3: "Server must respond to periodic `ping` packets sent by the client with `pong`
@@ -38,13 +38,13 @@ fn the_handshake_is_an_open_packet() {
 fn the_server_pongs() {
     let mut node = Node::new();
     let socket = node.connect("EIO=3&transport=websocket").unwrap();
-    node.heard(socket);
+    node.received(socket);
     let (query, _) = polling(&mut node, "EIO=3&b64=1");
     for _ in 0..3 {
         node.wait(Span::from_secs(44));
         node.send(socket, "2");
         node.send(socket, "2probe");
-        assert_eq!(node.heard(socket), [text("3"), text("3probe")]);
+        assert_eq!(node.received(socket), [text("3"), text("3probe")]);
         assert_eq!(node.post(&query, "1:22:2x").status, 200);
         assert_eq!(body(&node.get(&query)), "1:32:3x");
     }
@@ -97,9 +97,9 @@ fn clients_without_xhr2_get_base64() {
     assert_eq!(body(&node.answer(poll).unwrap()), "6:b4/wEC");
     // It stays so on WebSockets, whose clients say so as well.
     let socket = node.connect("EIO=3&transport=websocket&b64=1").unwrap();
-    node.heard(socket);
+    node.received(socket);
     node.send(socket, "b4AQIDBA==");
-    assert_eq!(node.heard(socket), [text("b4AQIDBA==")]);
+    assert_eq!(node.received(socket), [text("b4AQIDBA==")]);
 }
 
 // "Payload": "When XHR2 is supported, a similar principle is used, but everything is encoded directly
@@ -133,10 +133,10 @@ fn clients_with_xhr2_get_binary() {
 fn frames_carry_one_packet() {
     let mut node = Node::new();
     let socket = node.connect("EIO=3&transport=websocket").unwrap();
-    node.heard(socket);
+    node.received(socket);
     node.send(socket, "4hello");
     node.send_binary(socket, &[4, 1, 2, 3, 4]);
-    assert_eq!(node.heard(socket), [text("4hello"), Heard::Binary(vec![4, 1, 2, 3, 4])]);
+    assert_eq!(node.received(socket), [text("4hello"), Received::Binary(vec![4, 1, 2, 3, 4])]);
     node.send_binary(socket, b"4");
     assert_eq!(node.closed(socket), Some(CloseCode::BadFrame));
 }
@@ -210,7 +210,7 @@ fn scripts_are_answered_with_a_call() {
     node.deliver(&sid, &[0xff]);
     node.send(socket, "5");
     let expected = ["3probe", "4one", "4two", "4three", "b4/w=="].map(text);
-    assert_eq!(node.heard(socket), expected);
+    assert_eq!(node.received(socket), expected);
 }
 
 // "Posting data": "`\n` gets escaped as `\\n` prior to being POSTd".

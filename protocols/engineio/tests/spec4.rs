@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use support::{Heard, Node, body, field, polling, sid, text};
+use support::{Node, Received, body, field, polling, sid, text};
 use tiderace_base::{CloseCode, Span};
 use tiderace_engineio::EngineOptions;
 
@@ -133,7 +133,7 @@ fn a_second_web_socket_is_closed() {
     let fourth = node.connect(&query).unwrap();
     assert!(node.closed(fourth).is_some());
     node.send(first, "4hello");
-    assert_eq!(node.heard(first), [text("3probe"), text("4hello")]);
+    assert_eq!(node.received(first), [text("3probe"), text("4hello")]);
     assert!(node.ended(&sid).is_none());
 }
 
@@ -148,14 +148,14 @@ fn the_handshake_is_an_open_packet() {
     assert_eq!(body(&response), format!(r#"0{{"sid":"{sid}","upgrades":["websocket"],{tail}"#));
     assert!(field(&response, "Set-Cookie").is_none());
     let socket = node.connect("EIO=4&transport=websocket").unwrap();
-    let heard = node.heard(socket);
-    let [Heard::Text(open)] = &heard[..] else { panic!("{heard:?}") };
+    let received = node.received(socket);
+    let [Received::Text(open)] = &received[..] else { panic!("{received:?}") };
     assert!(open.contains(r#""upgrades":[]"#) && open.ends_with(tail), "{open}");
     // What the protocol inside says first comes with it.
     let response = node.get("EIO=4&transport=polling&greet=welcome");
     assert!(body(&response).ends_with("}\x1e4welcome"), "{response:?}");
     let socket = node.connect("EIO=4&transport=websocket&greet=welcome").unwrap();
-    assert_eq!(node.heard(socket)[1], text("4welcome"));
+    assert_eq!(node.received(socket)[1], text("4welcome"));
 }
 
 // "Handshake": "To establish a connection, the client MUST send an HTTP `GET` request to the server".
@@ -177,12 +177,12 @@ fn the_handshake_is_a_get() {
 fn the_server_pings() {
     let mut node = Node::new();
     let socket = node.connect("EIO=4&transport=websocket").unwrap();
-    node.heard(socket);
+    node.received(socket);
     for _ in 0..3 {
         node.wait(Span::from_millis(24_999));
-        assert_eq!(node.heard(socket), []);
+        assert_eq!(node.received(socket), []);
         node.wait(Span::from_millis(1));
-        assert_eq!(node.heard(socket), [text("2")]);
+        assert_eq!(node.received(socket), [text("2")]);
         node.wait(Span::from_secs(19));
         node.send(socket, "3");
     }
@@ -206,8 +206,11 @@ fn silence_ends_the_session() {
     assert_eq!(node.closed(socket), None);
     node.wait(Span::from_millis(1_000));
     assert_eq!(node.closed(socket), Some(CloseCode::HeartBeatTimeout));
-    let heard = node.heard(socket);
-    assert_eq!(heard[1..], [text("2"), text("4hello"), text("4bye heart-beat-timeout"), text("1")]);
+    let received = node.received(socket);
+    assert_eq!(
+        received[1..],
+        [text("2"), text("4hello"), text("4bye heart-beat-timeout"), text("1")]
+    );
     let (query, _) = polling(&mut node, "EIO=4");
     node.wait(Span::from_secs(45));
     assert_eq!(node.get(&query).status, 400);
@@ -235,7 +238,7 @@ fn an_upgrade_ends_polls() {
     let socket = node.connect(&query.replace("polling", "websocket")).unwrap();
     assert!(node.answer(poll).is_none());
     node.send(socket, "2probe");
-    assert_eq!(node.heard(socket), [text("3probe")]);
+    assert_eq!(node.received(socket), [text("3probe")]);
     assert_eq!(body(&node.answer(poll).unwrap()), "6");
     assert_eq!(body(&node.get(&query)), "6");
     // Until the client has gone over, packets go out as before.
@@ -247,8 +250,8 @@ fn an_upgrade_ends_polls() {
     node.deliver(&sid, b"news");
     node.send(socket, "5");
     node.send(socket, "4hello");
-    let binary = Heard::Binary(vec![1, 2, 3]);
-    assert_eq!(node.heard(socket), [text("4waits"), binary, text("4news"), text("4hello")]);
+    let binary = Received::Binary(vec![1, 2, 3]);
+    assert_eq!(node.received(socket), [text("4waits"), binary, text("4news"), text("4hello")]);
     let response = node.get(&query);
     assert_eq!(response.status, 400);
     assert!(body(&response).starts_with(r#"{"code":3,"message":"Bad request""#));
@@ -294,7 +297,7 @@ fn an_upgrade_that_fails_changes_nothing() {
     node.send(socket, "2probe");
     node.send(socket, "5");
     node.send(socket, "4hello");
-    assert_eq!(node.heard(socket), [text("3probe"), text("4hello")]);
+    assert_eq!(node.received(socket), [text("3probe"), text("4hello")]);
     assert!(node.ended(&sid).is_none());
 }
 
@@ -333,18 +336,18 @@ fn payloads_carry_text_and_base64() {
 fn frames_carry_one_packet() {
     let mut node = Node::new();
     let socket = node.connect("EIO=4&transport=websocket").unwrap();
-    node.heard(socket);
+    node.received(socket);
     node.send(socket, "4three");
     node.send_binary(socket, &[1, 2, 3, 4]);
     assert_eq!(
-        node.heard(socket),
-        [text("4one"), text("4two"), text("4three"), Heard::Binary(vec![1, 2, 3, 4])]
+        node.received(socket),
+        [text("4one"), text("4two"), text("4three"), Received::Binary(vec![1, 2, 3, 4])]
     );
     // Clients without binary WebSockets say so, and get and send base64.
     let socket = node.connect("EIO=4&transport=websocket&b64=1").unwrap();
-    node.heard(socket);
+    node.received(socket);
     node.send(socket, "bAQIDBA==");
-    assert_eq!(node.heard(socket), [text("bAQIDBA==")]);
+    assert_eq!(node.received(socket), [text("bAQIDBA==")]);
 }
 
 // Reference behaviour: a packet that is none ends the session.

@@ -9,7 +9,7 @@
 
 use crate::support;
 
-use support::{Asked, Heard, Node, Socket};
+use support::{Asked, Node, Received, Socket};
 use tiderace_base::Span;
 
 #[test]
@@ -108,9 +108,9 @@ impl Stage {
             said.push(format!("{} {body}", response.status));
         }
         for socket in self.sockets.clone() {
-            said.extend(self.node.heard(socket).into_iter().map(|heard| match heard {
-                Heard::Text(text) => format!("TEXT {text}"),
-                Heard::Binary(bytes) => format!("HEX {}", hex(&bytes)),
+            said.extend(self.node.received(socket).into_iter().map(|received| match received {
+                Received::Text(text) => format!("TEXT {text}"),
+                Received::Binary(bytes) => format!("HEX {}", hex(&bytes)),
             }));
             if let Some(code) = self.node.closed(socket) {
                 said.push(format!("END {}", code.slug()));

@@ -27,7 +27,7 @@ fn a_bare_speak_is_no_message() {
     let exchange = Exchange { key: ExchangeKey::caller(4), first: false, last: true, bare: true };
     rig.deliver_exchange(0, &said, exchange);
     rig.flush();
-    assert!(rig.heard()[0].starts_with("Exchange(ExchangeMessage { flags: 136, number: 4,"));
+    assert!(rig.received()[0].starts_with("Exchange(ExchangeMessage { flags: 136, number: 4,"));
     for wrong in [
         speak(flag::BARE, b"", b""),
         speak(bare | 1, b"", b""),

@@ -52,7 +52,7 @@ fn operations_are_asked_and_answered() {
     let close = Close::new(CloseCode::NotAuthorised, "no");
     rig.reply(Reply::Refused { token: Some(3), close });
     assert_eq!(
-        rig.heard(),
+        rig.received(),
         [
             "Result(ResultMessage { request: 2, result: \"{\\\"version\\\":7}\", entries: [] })",
             "Error { request: 3, code: 401, slug: \"not-authorised\", sentence: \"no\" }",
@@ -89,7 +89,7 @@ fn large_values_come_whole_on_any_transport() {
         let run = Arc::new(run(Kind::Topic, "a", 1, version, &[b"before", body]));
         Event { run, place: 1, version, time_ms: 9, author: None, amends: None }
     };
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for framing in [&MESSAGES, &ARMOURED] {
         let mut rig = Rig::with(NativeOptions::default(), Framing::Messages(framing));
         rig.send(&operate(1, r#"{"do":"history","path":"a"}"#, None));
@@ -103,9 +103,9 @@ fn large_values_come_whole_on_any_transport() {
         };
         let bodies: Vec<_> = result.values().map(|value| value.unwrap().body).collect();
         assert_eq!(bodies, [&large[..], b"small", &large]);
-        heard.push(frames.concat());
+        received.push(frames.concat());
     }
-    assert_eq!(heard[0], heard[1]);
+    assert_eq!(received[0], received[1]);
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn what_is_not_understood_costs_the_request_alone() {
     rig.send(&operate(2, r#"{"do":"creat","path":"a"}"#, None));
     rig.send(&operate(3, r#"{"do":"create","path":"a//b"}"#, None));
     assert!(rig.commands.is_empty() && rig.end.is_none());
-    let heard = rig.heard();
+    let received = rig.received();
     for (at, part) in [(0, "bad-operation"), (1, "`do` is one of"), (2, "bad-destination")] {
-        assert!(heard[at].contains(part), "{heard:?}");
+        assert!(received[at].contains(part), "{received:?}");
     }
     // It is always answered, so it always has an id.
     rig.send(&operate(0, "{}", None));
@@ -134,10 +134,10 @@ fn so_many_that_read_are_under_way_at_a_time() {
         rig.send(&operate(request, r#"{"do":"fetch","selector":"a"}"#, None));
     }
     assert_eq!(asked(&mut rig).len(), 16);
-    let heard = rig.heard();
+    let received = rig.received();
     assert!(
-        heard[0].contains("request: 17") && heard[0].contains("too-many-receipts"),
-        "{heard:?}"
+        received[0].contains("request: 17") && received[0].contains("too-many-receipts"),
+        "{received:?}"
     );
     rig.reply(Reply::Operated {
         token: 3,
@@ -188,8 +188,8 @@ fn topics_join_and_leave() {
     let (key, path) = (SubscriptionKey(0), Path::parse("a/b").unwrap());
     rig.reply(Reply::Joined { key, path: path.clone(), spec: Arc::default() });
     rig.reply(Reply::Left { key, path, reason: LeaveReason::Removed });
-    let heard = rig.heard();
+    let received = rig.received();
     let joined = "Joined { subscription: 0, path: \"a/b\", spec: \"{\\\"type\\\":\\\"any\\\"";
-    assert!(heard[0].starts_with(joined), "{heard:?}");
-    assert_eq!(heard[1], "Left { subscription: 0, path: \"a/b\", reason: \"removed\" }");
+    assert!(received[0].starts_with(joined), "{received:?}");
+    assert_eq!(received[1], "Left { subscription: 0, path: \"a/b\", reason: \"removed\" }");
 }

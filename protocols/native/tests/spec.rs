@@ -38,7 +38,7 @@ fn hello_comes_first_and_once() {
     let mut rig = Rig::fresh(NativeOptions::default());
     rig.send(&ClientMessage::Bye);
     assert_eq!(code(&rig), Some(CloseCode::UnexpectedFrame));
-    assert!(rig.heard()[0].starts_with("Close { code: 323, slug: \"unexpected-frame\""));
+    assert!(rig.received()[0].starts_with("Close { code: 323, slug: \"unexpected-frame\""));
     let mut rig = Rig::new();
     rig.send(&hello());
     assert_eq!(code(&rig), Some(CloseCode::UnexpectedFrame));
@@ -57,7 +57,7 @@ fn what_follows_hello_waits_for_the_login() {
     assert!(!rig.session.is_established());
     rig.reply(Reply::LoggedIn { name: "ann".into() });
     assert_eq!(rig.commands.len(), 3);
-    let welcome = &rig.heard()[0];
+    let welcome = &rig.received()[0];
     assert!(welcome.contains("name: \"ann\", epoch: [172, 2]"), "{welcome}");
     assert!(welcome.contains("codecs: [1]"), "{welcome}");
     assert!(rig.session.is_established());
@@ -73,7 +73,7 @@ fn a_refused_login_ends_the_connection() {
     let mut rig = Rig::fresh(NativeOptions::default());
     rig.send(&hello());
     rig.reply(Reply::Refused { token: None, close: CloseCode::LoginFailed.into() });
-    assert!(rig.heard()[0].contains("Close { code: 400, slug: \"login-failed\""));
+    assert!(rig.received()[0].contains("Close { code: 400, slug: \"login-failed\""));
     let mut rig = Rig::fresh(NativeOptions::default());
     let deadline = rig.session.deadline();
     rig.now.time = deadline;
@@ -91,7 +91,7 @@ fn a_session_can_log_in_again() {
     );
     rig.reply(Reply::Refused { token: None, close: Close::new(CloseCode::LoginFailed, "no") });
     assert_eq!(
-        rig.heard(),
+        rig.received(),
         ["Error { request: 1, code: 400, slug: \"login-failed\", sentence: \"no\" }"]
     );
     rig.send(&ClientMessage::Login {
@@ -99,7 +99,7 @@ fn a_session_can_log_in_again() {
         auth: Auth::Password { user: "bob", password: "p" },
     });
     rig.reply(Reply::LoggedIn { name: "bob".into() });
-    assert_eq!(rig.heard(), ["LoggedIn { request: 2, name: \"bob\" }"]);
+    assert_eq!(rig.received(), ["LoggedIn { request: 2, name: \"bob\" }"]);
     rig.commands.clear();
     rig.send(&publish(0, "~/inbox", b""));
     let [Command::Publish { run, .. }] = &rig.commands[..] else { panic!() };
@@ -135,7 +135,7 @@ fn request_ids_rise_by_one() {
     rig.send(&publish(1, "a", b""));
     rig.send(&publish(2, "a", b""));
     rig.reply(Reply::Confirmed(Confirm { from: 1, to: 2 }));
-    assert_eq!(rig.heard(), ["Ok { first: 1, last: 2 }"]);
+    assert_eq!(rig.received(), ["Ok { first: 1, last: 2 }"]);
     rig.send(&publish(4, "a", b""));
     assert_eq!(code(&rig), Some(CloseCode::BadHeader));
     let mut rig = Rig::new();
@@ -190,7 +190,7 @@ fn topic_selectors_are_sets_and_expressions_too() {
     rig.deliver(0, &topic("a/b", 1, 1, &[b"one"]));
     rig.flush();
     let announced = "Topic { topic: 0, subscription: 0, path: \"a/b\" }";
-    assert_eq!(rig.heard(), [announced, "Updates 8:0 Full(1) one"]);
+    assert_eq!(rig.received(), [announced, "Updates 8:0 Full(1) one"]);
     let long = format!("?{}", "(".repeat(60_000));
     for (request, text, flags) in [
         (3, "?fx/(a", flags::PATTERN),
@@ -201,10 +201,10 @@ fn topic_selectors_are_sets_and_expressions_too() {
     ] {
         rig.send(&ClientMessage::Subscribe(subscribe(request, 9, flags, text)));
         assert!(rig.commands.is_empty(), "{text}");
-        let heard = rig.heard().concat();
+        let received = rig.received().concat();
         let expected = format!("request: {request}");
-        assert!(heard.contains(&expected) && heard.contains("bad-destination"), "{heard}");
-        assert!(heard.len() < 600, "{} bytes", heard.len());
+        assert!(received.contains(&expected) && received.contains("bad-destination"), "{received}");
+        assert!(received.len() < 600, "{} bytes", received.len());
     }
 }
 
@@ -220,10 +220,10 @@ fn a_late_refusal_is_not_held_against_the_next_of_that_number() {
     rig.confirm(2);
     rig.confirm(3);
     rig.send(&ClientMessage::Subscribe(subscribe(4, 0, 0, "c")));
-    let heard = rig.heard().join("\n");
+    let received = rig.received().join("\n");
     assert!(
-        heard.contains("not-authorised") && heard.contains("duplicate-subscription"),
-        "{heard}"
+        received.contains("not-authorised") && received.contains("duplicate-subscription"),
+        "{received}"
     );
 }
 
@@ -242,8 +242,8 @@ fn refused_requests_cost_no_more_than_themselves() {
     let mut selector = subscribe(8, 1, 0, "b");
     selector.selector = Some("x >");
     rig.send(&ClientMessage::Subscribe(selector));
-    let heard = rig.heard();
-    let slugs: Vec<&str> = heard.iter().map(|line| line.split('"').nth(1).unwrap()).collect();
+    let received = rig.received();
+    let slugs: Vec<&str> = received.iter().map(|line| line.split('"').nth(1).unwrap()).collect();
     assert_eq!(
         slugs,
         [
@@ -270,12 +270,12 @@ fn updates_of_one_path_use_the_subscription_id() {
     rig.deliver(5, &topic("a", 4, 65, &[b"four"]));
     rig.flush();
     assert_eq!(
-        rig.heard(),
+        rig.received(),
         ["Updates 0:5 Full(62) one, 0:5 Low(63) two, 0:5 Low(64) three, 0:5 Low(65) four"]
     );
     rig.deliver(9, &topic("a", 5, 66, &[b"not mine"]));
     rig.flush();
-    assert_eq!(rig.heard(), [""; 0]);
+    assert_eq!(rig.received(), [""; 0]);
 }
 
 // Section 5: "TOPIC comes before the first message that uses the id."
@@ -288,7 +288,7 @@ fn topics_of_patterns_are_announced() {
     rig.deliver(0, &topic("fx/a", 3, 2, &[b"three"]));
     rig.flush();
     assert_eq!(
-        rig.heard(),
+        rig.received(),
         [
             "Topic { topic: 0, subscription: 0, path: \"fx/a\" }",
             "Updates 8:0 Full(1) one",
@@ -307,14 +307,14 @@ fn queue_messages_are_settled_by_number() {
         ..subscribe(1, 2, flags::EXPLICIT, "jobs")
     }));
     rig.confirm(1);
-    rig.heard();
+    rig.received();
     rig.commands.clear();
     let jobs = SharedRun::new(Arc::new(run(Kind::Queue, "jobs", 7, 0, &[b"a", b"b", b"c"])));
     rig.deliver_part(2, &jobs, 1, 3);
     rig.deliver_part(2, &jobs, 0, 1);
     rig.flush();
     assert_eq!(
-        rig.heard(),
+        rig.received(),
         ["Queued 0:2 home 1 from 8 again 0: b, c", "Queued 0:2 home 1 from 7 again 0: a"]
     );
     rig.send(&ClientMessage::Settle(SettleMessage {
@@ -363,7 +363,7 @@ fn publishing_to_declared_and_spelled_paths() {
         properties: b"",
         body: b"",
     }));
-    assert!(rig.heard()[0].contains("bad-destination"));
+    assert!(rig.received()[0].contains("bad-destination"));
     rig.send(&ClientMessage::Publish(Publish {
         request: 0,
         flags: 0,
@@ -382,11 +382,11 @@ fn positions_are_told_behind_what_they_cover() {
     rig.subscribe(1, 0, 0, "a");
     rig.deliver(0, &topic("a", 7, 1, &[b"x"]));
     rig.flush();
-    assert_eq!(rig.heard(), ["Updates 0:0 Full(1) x"]);
+    assert_eq!(rig.received(), ["Updates 0:0 Full(1) x"]);
     rig.subscribe(2, 1, flags::RECOVERABLE, "b");
     rig.deliver(1, &topic("b", 8, 1, &[b"y", b"z"]));
     rig.flush();
-    assert_eq!(rig.heard(), ["Updates 0:1 Full(1) y, 0:1 Low(2) z", "Position([(1, 9)])"]);
+    assert_eq!(rig.received(), ["Updates 0:1 Full(1) y, 0:1 Low(2) z", "Position([(1, 9)])"]);
 }
 
 #[test]
@@ -408,17 +408,17 @@ fn a_client_comes_back_to_its_position() {
         let Command::Subscribe(wish) = command else { panic!() };
         assert_eq!(wish.since, Some(Position::new(300)));
     }
-    rig.heard();
+    rig.received();
     rig.reply(Reply::Recovered { token: 1, complete: false, continues: true });
     rig.confirm(1);
-    assert_eq!(rig.heard()[0], "Recovered { request: 1, complete: false, continues: true }");
+    assert_eq!(rig.received()[0], "Recovered { request: 1, complete: false, continues: true }");
     // A newer message that overtakes an older one does not move the position past that.
     rig.deliver_reaching(0, &topic("a", 9, 1, &[b"x"]), 0, 1, 5);
     rig.deliver_reaching(1, &topic("b", 8, 1, &[b"y"]), 0, 1, 9);
     rig.flush();
-    assert_eq!(rig.heard(), ["Updates 0:0 Full(1) x, 0:1 Full(1) y", "Position([(1, 9)])"]);
+    assert_eq!(rig.received(), ["Updates 0:0 Full(1) x, 0:1 Full(1) y", "Position([(1, 9)])"]);
     rig.reply(Reply::Reached { home: ShardId(0), sequence: 3 });
-    assert_eq!(rig.heard(), ["Position([(0, 3)])"]);
+    assert_eq!(rig.received(), ["Position([(0, 3)])"]);
 }
 
 // Section 9.
@@ -461,7 +461,7 @@ fn exchanges_have_two_sides() {
         close: Close::new(CloseCode::PeerGone, "gone"),
     });
     assert_eq!(
-        rig.heard(),
+        rig.received(),
         [
             "Exchange(ExchangeMessage { flags: 48, number: 9, id: Some(3), properties: [], body: [104, 105] })",
             "Exchange(ExchangeMessage { flags: 8, number: 4, id: None, properties: [], body: [104, 105] })",
@@ -476,7 +476,7 @@ fn exchanges_have_two_sides() {
         properties: b"",
         body: b"",
     }));
-    assert!(rig.heard()[0].starts_with("Ended { responder: false, number: 5, code: 500"));
+    assert!(rig.received()[0].starts_with("Ended { responder: false, number: 5, code: 500"));
 }
 
 // Section 4: CREDIT.
@@ -503,7 +503,7 @@ fn credit_is_spent_by_what_is_sent() {
 fn unknown_things_are_skipped_or_refused() {
     let mut rig = Rig::new();
     rig.send_bytes(b"\x90\x03abc\x0c\x02hi");
-    assert_eq!(rig.heard(), ["Pong([104, 105])"]);
+    assert_eq!(rig.received(), ["Pong([104, 105])"]);
     // Bytes behind the last known field.
     rig.send_bytes(b"\x0b\x03\x05xx");
     assert_eq!(rig.end, None);
@@ -532,10 +532,10 @@ fn unknown_things_are_skipped_or_refused() {
 fn ends_say_whether_to_come_back() {
     let mut rig = Rig::new();
     rig.send(&ClientMessage::Bye);
-    assert_eq!((code(&rig), rig.heard().len()), (Some(CloseCode::Done), 0));
+    assert_eq!((code(&rig), rig.received().len()), (Some(CloseCode::Done), 0));
     let mut rig = Rig::new();
     rig.call(|_, _, _| Err(CloseCode::ShuttingDown.into()));
-    assert!(rig.heard()[0].ends_with("reconnect: true, jitter_ms: 5000 }"));
+    assert!(rig.received()[0].ends_with("reconnect: true, jitter_ms: 5000 }"));
 }
 
 #[test]

@@ -185,24 +185,24 @@ fn the_ok_stands_behind_the_values_if_that_is_asked_for() {
     rig.send(&tiderace_native::codec::ClientMessage::Subscribe(support::subscribe(
         1, 0, wish, "fx/*",
     )));
-    rig.heard();
+    rig.received();
     let mut value = run(Kind::Topic, "fx/a", 1, 1, &[b"x"]);
     value.set_values();
     rig.reply(Reply::Confirmed(Confirm::one(1)));
-    assert!(rig.heard().is_empty(), "its values may still wait");
+    assert!(rig.received().is_empty(), "its values may still wait");
     assert!(rig.session.wants_write());
     rig.deliver(0, &SharedRun::new(Arc::new(value)));
     rig.deliver(0, &topic("fx/b", 2, 1, &[b"no value, only a message"]));
     rig.flush();
     rig.poll_write();
-    let heard = rig.heard();
+    let received = rig.received();
     assert!(!rig.session.wants_write());
-    let ok = heard.iter().position(|said| said.starts_with("Ok")).unwrap();
-    assert_eq!(ok, heard.len() - 1, "{heard:?}");
+    let ok = received.iter().position(|said| said.starts_with("Ok")).unwrap();
+    assert_eq!(ok, received.len() - 1, "{received:?}");
     // VALUE says which of them is a current value.
-    let updates: Vec<_> = heard.iter().filter(|said| said.starts_with("Updates")).collect();
+    let updates: Vec<_> = received.iter().filter(|said| said.starts_with("Updates")).collect();
     assert!(
         updates[0].starts_with("Updates 88:0") && updates[1].starts_with("Updates 8:1"),
-        "{heard:?}"
+        "{received:?}"
     );
 }

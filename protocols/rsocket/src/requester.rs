@@ -48,7 +48,7 @@ pub struct Requester {
     /// The same for the server.
     given: (Time, u32),
     /// When something came last.
-    heard: Time,
+    last_received: Time,
     /// When the next sign of life is due.
     due: Time,
 }
@@ -110,7 +110,7 @@ impl Requester {
             assembled: None,
             lease: (Time::ZERO, 0),
             given: (Time::ZERO, 0),
-            heard: Time::ZERO,
+            last_received: Time::ZERO,
             due: Time::NEVER,
         }
     }
@@ -205,12 +205,12 @@ impl Requester {
     }
 
     fn alive(&mut self, now: Time) {
-        self.heard = now;
+        self.last_received = now;
         self.due = now + millis(self.options.interval_ms);
     }
 
     fn silence(&self) -> Time {
-        self.heard + millis(self.options.lifetime_ms)
+        self.last_received + millis(self.options.lifetime_ms)
     }
 }
 

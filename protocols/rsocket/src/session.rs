@@ -107,7 +107,7 @@ pub(crate) struct RSocketSession {
     /// Who the client is, once that is known.
     name: Option<Arc<str>>,
     /// When a frame came last; before the login, when that has to be done.
-    heard: Time,
+    last_received: Time,
     /// When echo streams tick next.
     tick: Time,
     keepalives: RateLimiter,
@@ -134,7 +134,7 @@ impl RSocketSession {
         let mut marks = Marks::default();
         marks.set(Marks::UNKNOWN, opening.unknown);
         RSocketSession {
-            heard: opening.now.time + options.login_timeout,
+            last_received: opening.now.time + options.login_timeout,
             writer: Writer { options, kept: None, shard: opening.shard },
             streams: Streams::default(),
             cold: Some(Box::new(ColdState::new(opening.ticket.secret))),
@@ -241,7 +241,7 @@ impl RSocketSession {
                 return Err(Close::new(CloseCode::SlowConsumer, reason));
             }
             self.unread = waiting;
-            self.heard = now.time;
+            self.last_received = now.time;
             return Ok(());
         }
         self.unread = 0;
@@ -269,13 +269,13 @@ impl RSocketSession {
     /// When silence is too long.
     fn silent_at(&self) -> Time {
         match self.state {
-            State::Fresh | State::LoggingIn | State::HandingOver => self.heard,
+            State::Fresh | State::LoggingIn | State::HandingOver => self.last_received,
             State::Leaving => Time::NEVER,
             State::Established if self.is_detached() => Time::NEVER,
             State::Established => {
                 let probes = self.marks.has(Marks::PROBES) && !self.marks.has(Marks::PROBED);
                 let lifetime = self.lifetime();
-                self.heard + if probes { lifetime / 2 } else { lifetime }
+                self.last_received + if probes { lifetime / 2 } else { lifetime }
             }
         }
     }
@@ -349,7 +349,7 @@ impl Session for RSocketSession {
         if takeover != Takeover::Done || self.writer.kept.is_none() {
             return Err(CloseCode::UnexpectedFrame.into());
         }
-        self.heard = now.time;
+        self.last_received = now.time;
         self.marks.set(Marks::AWAITS_RESUME, true);
         Ok(())
     }

@@ -25,8 +25,8 @@ struct Pair {
     out: Vec<u8>,
     /// To the client.
     back: Vec<u8>,
-    /// What the client's application has heard.
-    heard: Vec<String>,
+    /// What the client's application has received.
+    received: Vec<String>,
 }
 
 impl Pair {
@@ -36,7 +36,7 @@ impl Pair {
             server: Rig::fresh(server),
             out: Vec::new(),
             back: Vec::new(),
-            heard: Vec::new(),
+            received: Vec::new(),
         };
         pair.client.begin(Time::ZERO, &mut pair.out);
         pair.turn();
@@ -77,7 +77,7 @@ impl Pair {
                 let (done, frame) = given.unwrap();
                 from += done;
                 match frame {
-                    Some(frame) => self.heard.push(spell(&frame)),
+                    Some(frame) => self.received.push(spell(&frame)),
                     None => break,
                 }
             }
@@ -91,9 +91,9 @@ impl Pair {
         self.turn();
     }
 
-    fn heard(&mut self) -> Vec<String> {
+    fn received(&mut self) -> Vec<String> {
         self.turn();
-        std::mem::take(&mut self.heard)
+        std::mem::take(&mut self.received)
     }
 }
 
@@ -107,24 +107,28 @@ fn every_interaction_is_echoed() {
     let now = pair.time();
     pair.client.fire_and_forget(now, data(b"forgotten"), &mut pair.out).unwrap();
     let response = pair.client.request_response(now, data(b"one"), &mut pair.out).unwrap();
-    assert_eq!(pair.heard(), [format!("{response} PAYLOAD CN one")]);
+    assert_eq!(pair.received(), [format!("{response} PAYLOAD CN one")]);
     let stream = pair.client.request_stream(now, 2, data(b"two"), &mut pair.out).unwrap();
     pair.turn();
     (0..4).for_each(|_| pair.wait(Span::from_secs(1)));
-    assert_eq!(pair.heard(), vec![format!("{stream} PAYLOAD N two"); 2], "there is demand for two");
+    assert_eq!(
+        pair.received(),
+        vec![format!("{stream} PAYLOAD N two"); 2],
+        "there is demand for two"
+    );
     pair.client.request_n(stream, NUMBER_MAX, &mut pair.out).unwrap();
     pair.turn();
     (0..3).for_each(|_| pair.wait(Span::from_secs(1)));
-    assert_eq!(pair.heard().len(), 3);
+    assert_eq!(pair.received().len(), 3);
     pair.client.cancel(stream, &mut pair.out).unwrap();
     pair.turn();
     pair.wait(Span::from_secs(5));
-    assert!(pair.heard().is_empty());
+    assert!(pair.received().is_empty());
     let channel = pair.client.request_channel(now, 10, data(b"a"), false, &mut pair.out).unwrap();
-    assert!(pair.heard().contains(&format!("{channel} PAYLOAD N a")));
+    assert!(pair.received().contains(&format!("{channel} PAYLOAD N a")));
     pair.client.send(channel, data(b"b"), true, &mut pair.out).unwrap();
     let end = [format!("{channel} PAYLOAD N b"), format!("{channel} PAYLOAD C")];
-    assert_eq!(pair.heard(), end);
+    assert_eq!(pair.received(), end);
     assert_eq!(pair.client.streams(), 0);
 }
 
@@ -139,11 +143,11 @@ fn large_payloads_cross_in_fragments_both_ways() {
     let payload = Payload::new(&metadata, &body);
     pair.client.request_response(now, payload, &mut pair.out).unwrap();
     let expected = format!("1 PAYLOAD CN {}", body.escape_ascii());
-    assert_eq!(pair.heard(), [expected]);
+    assert_eq!(pair.received(), [expected]);
     let channel = pair.client.request_channel(now, 9, data(&body), false, &mut pair.out).unwrap();
     pair.turn();
     pair.client.send(channel, data(&body), true, &mut pair.out).unwrap();
-    let items = pair.heard().into_iter().filter(|words| words.contains("PAYLOAD N"));
+    let items = pair.received().into_iter().filter(|words| words.contains("PAYLOAD N"));
     assert_eq!(items.count(), 2, "fragments count as one item");
 }
 
@@ -153,7 +157,7 @@ fn leases_last_for_an_honest_client() {
     let client = RequesterOptions { lease: true, ..RequesterOptions::default() };
     let server = RSocketOptions { lease, ..RSocketOptions::default() };
     let mut pair = Pair::echoing(client, server);
-    assert_eq!(pair.heard(), ["0 LEASE 10000 3"]);
+    assert_eq!(pair.received(), ["0 LEASE 10000 3"]);
     for _ in 0..3 {
         for _ in 0..3 {
             let now = pair.time();
@@ -161,9 +165,9 @@ fn leases_last_for_an_honest_client() {
         }
         let now = pair.time();
         assert!(pair.client.request_response(now, data(b"x"), &mut pair.out).is_err());
-        assert_eq!(pair.heard().len(), 3);
+        assert_eq!(pair.received().len(), 3);
         pair.wait(Span::from_secs(5));
-        assert_eq!(pair.heard(), ["0 LEASE 10000 3"], "the next comes before the last one ends");
+        assert_eq!(pair.received(), ["0 LEASE 10000 3"], "the next comes before the last one ends");
     }
 }
 
@@ -174,13 +178,13 @@ fn both_say_that_they_live() {
     let mut pair = Pair::echoing(client, RSocketOptions::default());
     for _ in 0..20 {
         pair.wait(Span::from_millis(1000));
-        assert_eq!(pair.heard(), ["0 KEEPALIVE - 0"]);
+        assert_eq!(pair.received(), ["0 KEEPALIVE - 0"]);
     }
     assert!(pair.server.end.is_none());
     pair.server.wait(Span::from_secs(4));
     let end = pair.server.end.as_ref().map(|close| close.code);
     assert_eq!(end, Some(tiderace_base::CloseCode::HeartBeatTimeout));
-    assert!(pair.heard()[0].starts_with("0 ERROR CONNECTION_ERROR"));
+    assert!(pair.received()[0].starts_with("0 ERROR CONNECTION_ERROR"));
     assert_eq!(pair.client.phase(), Phase::Closed);
 }
 
@@ -194,12 +198,15 @@ fn a_client_serves_what_another_calls() {
     pair.turn();
     let Some(Command::Subscribe(subscribe)) = pair.server.asked().pop() else { panic!() };
     pair.server.confirm(subscribe.confirm.unwrap());
-    assert_eq!(pair.heard(), [format!("{stream} PAYLOAD N")]);
+    assert_eq!(pair.received(), [format!("{stream} PAYLOAD N")]);
     let exchange =
         Exchange { key: ExchangeKey::responder(1), first: true, last: true, bare: false };
     pair.server.deliver_exchange(0, &rig::run(Kind::Service, "sum", 1, &[b"1+2"]), exchange);
-    let heard = pair.heard();
-    assert!(heard[0].starts_with("2 REQUEST response") && heard[0].ends_with("1+2"), "{heard:?}");
+    let received = pair.received();
+    assert!(
+        received[0].starts_with("2 REQUEST response") && received[0].ends_with("1+2"),
+        "{received:?}"
+    );
     pair.client.send(2, data(b"3"), true, &mut pair.out).unwrap();
     pair.turn();
     let [Command::Speak(speak)] = &pair.server.asked()[..] else { panic!() };
@@ -228,15 +235,15 @@ fn a_lost_connection_loses_nothing() {
     pair.client.request_response(now, data(b"three"), &mut pair.out).unwrap();
     // The connection is lost, and with it all that was on its way.
     (pair.out, pair.back) = (Vec::new(), Vec::new());
-    assert_eq!(std::mem::take(&mut pair.heard), ["1 PAYLOAD CN one"]);
+    assert_eq!(std::mem::take(&mut pair.received), ["1 PAYLOAD CN one"]);
     assert!(pair.server.session.detach(pair.server.now));
     pair.client.resume(now, Framing::Stream, &mut pair.out);
     assert!(pair.server.session.admits(pair.server.now, &pair.out));
     pair.server.input.clear();
     pair.server.call(|session, now, context| session.takeover(now, Takeover::Done, context));
-    let heard = pair.heard();
-    assert!(heard[0].contains("ResumeOk"), "{heard:?}");
-    assert_eq!(heard[1..], ["3 PAYLOAD CN two", "5 PAYLOAD CN three"]);
+    let received = pair.received();
+    assert!(received[0].contains("ResumeOk"), "{received:?}");
+    assert_eq!(received[1..], ["3 PAYLOAD CN two", "5 PAYLOAD CN three"]);
     assert_eq!(pair.client.streams(), 0);
 }
 
@@ -279,7 +286,7 @@ proptest! {
         pair.turn();
         prop_assert!(pair.server.end.is_none());
         let mut got: BTreeMap<String, u32> = BTreeMap::new();
-        for words in &pair.heard {
+        for words in &pair.received {
             prop_assert!(!words.contains("ERROR"), "{}", words);
             if let Some((stream, _)) = words.split_once(" PAYLOAD N") {
                 *got.entry(stream.to_owned()).or_default() += 1;
@@ -296,8 +303,8 @@ fn a_session_that_ends_says_so() {
     let mut pair = Pair::echoing(RequesterOptions::default(), RSocketOptions::default());
     let frame = Frame::connection(Body::ResumeOk(7));
     frame.write(Framing::Stream, &mut pair.out);
-    let heard = pair.heard();
-    assert_eq!(heard, ["0 ERROR CONNECTION_ERROR unexpected-frame"]);
+    let received = pair.received();
+    assert_eq!(received, ["0 ERROR CONNECTION_ERROR unexpected-frame"]);
     assert_eq!(pair.client.phase(), Phase::Closed);
 }
 
@@ -333,5 +340,5 @@ fn tracing_is_handed_on() {
     write_entry(Mime::TRACING, b"\xac12", &mut metadata);
     let payload = Payload::new(&metadata, b"1");
     pair.client.request_response(now, payload, &mut pair.out).unwrap();
-    assert_eq!(pair.heard().last().unwrap(), "5 ERROR INVALID bad-header");
+    assert_eq!(pair.received().last().unwrap(), "5 ERROR INVALID bad-header");
 }

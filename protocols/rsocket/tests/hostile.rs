@@ -133,7 +133,7 @@ fn ids_in_use_change_nothing_and_end_the_connection() {
     });
     assert_eq!((outcome.end, outcome.said), (None, 0), "{outcome:?}");
     rig.wait(Span::from_millis(1100));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N the first"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N the first"]);
     let outcome = attack(&mut rig, 10, |_, out| {
         write(begin(1, Interaction::Stream, false, Payload::data(b"another")), out);
     });
@@ -169,7 +169,7 @@ fn demand_without_end_does_not_overflow() {
     let outcome = attack(&mut rig, 100_000, |_, out| write(Frame::request_n(1, 0x7fff_ffff), out));
     assert!(outcome.end.is_none() && outcome.said == 0 && outcome.held < 4096, "{outcome:?}");
     rig.wait(Span::from_millis(1100));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N x"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N x"]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn echoing() -> RSocketOptions {
 /// Bytes that each of so many streams adds to a session.
 fn each(streams: u32, options: RSocketOptions, open: impl Fn(&mut Rig, u32)) -> isize {
     let mut rig = Rig::with(options);
-    rig.heard();
+    rig.received();
     let settle = |rig: &mut Rig| {
         rig.commands = Vec::new();
         rig.input = Vec::new();

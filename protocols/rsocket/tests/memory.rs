@@ -98,12 +98,12 @@ fn a_stream_of_a_client_takes_little() {
         Frame::item(2 * stream + 1, Payload::data(b"y"), false).write(Framing::Stream, &mut items);
     }
     let allocated = own_calls(|| {
-        let (mut rest, mut heard) = (&items[..], 0);
+        let (mut rest, mut received) = (&items[..], 0);
         while let (done, Some(_)) = client.next(Time::ZERO, rest, &mut out).unwrap() {
             rest = &rest[done..];
-            heard += 1;
+            received += 1;
         }
-        assert_eq!(heard, STREAMS);
+        assert_eq!(received, STREAMS);
     });
     assert_eq!(allocated, 0);
     assert!(size_of::<Requester>() <= 256, "{}", size_of::<Requester>());

@@ -20,9 +20,9 @@ struct ExchangeState {
 }
 
 /// What the application hears, in a form that can be kept.
-type Heard = (u32, String);
+type Received = (u32, String);
 
-fn text(frame: &Frame<'_>) -> Heard {
+fn text(frame: &Frame<'_>) -> Received {
     let shown = |payload: &Payload<'_>| {
         let metadata = payload.metadata.map(|bytes| format!("[{}]", bytes.escape_ascii()));
         format!("{}{}", metadata.unwrap_or_default(), payload.data.escape_ascii())
@@ -73,7 +73,7 @@ impl ExchangeState {
     }
 
     /// What the client has said since.
-    fn said(&mut self) -> Vec<Heard> {
+    fn said(&mut self) -> Vec<Received> {
         let bytes = std::mem::take(&mut self.out);
         let (mut rest, mut said) = (&bytes[..], Vec::new());
         while let Ok(Split::Frame(frame)) = split(rest, 1 << 24) {
@@ -85,22 +85,22 @@ impl ExchangeState {
     }
 
     /// The server says this, in pieces of a byte; what the application hears of it.
-    fn hear(&mut self, frames: &[Frame<'_>]) -> Result<Vec<Heard>, RequesterError> {
+    fn hear(&mut self, frames: &[Frame<'_>]) -> Result<Vec<Received>, RequesterError> {
         let mut bytes = Vec::new();
         frames.iter().for_each(|frame| frame.write(Framing::Stream, &mut bytes));
-        let (mut heard, mut from) = (Vec::new(), 0);
+        let (mut received, mut from) = (Vec::new(), 0);
         for to in 1..=bytes.len() {
             loop {
                 let (done, frame) = self.client.next(self.now, &bytes[from..to], &mut self.out)?;
                 from += done;
                 match frame {
-                    Some(frame) => heard.push(text(&frame)),
+                    Some(frame) => received.push(text(&frame)),
                     None => break,
                 }
             }
         }
         assert_eq!(from, bytes.len());
-        Ok(heard)
+        Ok(received)
     }
 
     fn later(&mut self, millis: u64) {
@@ -112,7 +112,7 @@ fn data(bytes: &[u8]) -> Payload<'_> {
     Payload::data(bytes)
 }
 
-fn heard(stream: u32, words: &str) -> Heard {
+fn received(stream: u32, words: &str) -> Received {
     (stream, words.to_owned())
 }
 
@@ -122,9 +122,9 @@ fn a_request_has_one_answer_whether_it_says_so_or_not() {
     for (stream, complete) in [(1, true), (3, false)] {
         let id = state.client.request_response(state.now, data(b"?"), &mut state.out).unwrap();
         assert_eq!(id, stream);
-        assert_eq!(state.said(), [heard(stream, "response 0 ?")]);
+        assert_eq!(state.said(), [received(stream, "response 0 ?")]);
         let answer = Frame::item(stream, data(b"!"), complete);
-        assert_eq!(state.hear(&[answer]).unwrap(), [heard(stream, "next complete !")]);
+        assert_eq!(state.hear(&[answer]).unwrap(), [received(stream, "next complete !")]);
         assert!(!state.client.is_open(stream));
         assert_eq!(state.hear(&[answer]).unwrap(), [], "the stream is over");
     }
@@ -137,7 +137,7 @@ fn a_stream_gives_what_was_asked_for() {
     let one = Frame::item(id, data(b"x"), false);
     assert_eq!(state.hear(&[one, one]).unwrap().len(), 2);
     state.client.request_n(id, 1, &mut state.out).unwrap();
-    assert_eq!(state.said(), [heard(1, "stream 2 all"), heard(1, "n 1")]);
+    assert_eq!(state.said(), [received(1, "stream 2 all"), received(1, "n 1")]);
     assert_eq!(state.hear(&[one]).unwrap().len(), 1);
     assert_eq!(state.hear(&[one]), Err(RequesterError::Overflow(1)));
     assert_eq!(state.client.phase(), Phase::Closed);
@@ -167,19 +167,19 @@ fn a_channel_waits_for_credit_and_ends_when_both_have() {
     let id = state.client.request_channel(state.now, 5, data(b"1"), false, &mut state.out).unwrap();
     let early = state.client.send(id, data(b"2"), false, &mut state.out);
     assert_eq!(early, Err(Refused::NoCredit(id)));
-    assert_eq!(state.hear(&[Frame::request_n(id, 2)]).unwrap(), [heard(1, "n 2")]);
+    assert_eq!(state.hear(&[Frame::request_n(id, 2)]).unwrap(), [received(1, "n 2")]);
     assert_eq!(state.client.credit(id), 2);
     state.client.send(id, data(b"2"), false, &mut state.out).unwrap();
     state.client.send(id, data(b"3"), true, &mut state.out).unwrap();
     assert_eq!(
         state.said(),
-        [heard(1, "channel 5 1"), heard(1, "next 2"), heard(1, "next complete 3")]
+        [received(1, "channel 5 1"), received(1, "next 2"), received(1, "next complete 3")]
     );
     let more = state.client.send(id, data(b"4"), false, &mut state.out);
     assert_eq!(more, Err(Refused::NoSuchStream(id)));
     assert!(state.client.is_open(id));
     let answers = [Frame::item(id, data(b"a"), false), Frame::complete(id)];
-    assert_eq!(state.hear(&answers).unwrap(), [heard(1, "next a"), heard(1, "complete")]);
+    assert_eq!(state.hear(&answers).unwrap(), [received(1, "next a"), received(1, "complete")]);
     assert!(!state.client.is_open(id));
 }
 
@@ -193,7 +193,7 @@ fn whoever_does_not_want_more_says_so() {
     // The server does not want the items of a channel, and goes on with its own.
     let channel =
         state.client.request_channel(state.now, 1, data(b""), false, &mut state.out).unwrap();
-    assert_eq!(state.hear(&[Frame::cancel(channel)]).unwrap(), [heard(channel, "cancel")]);
+    assert_eq!(state.hear(&[Frame::cancel(channel)]).unwrap(), [received(channel, "cancel")]);
     assert!(state.client.is_open(channel));
     assert_eq!(state.hear(&[Frame::item(channel, data(b"x"), true)]).unwrap().len(), 1);
     assert!(!state.client.is_open(channel));
@@ -204,7 +204,7 @@ fn errors_end_their_stream_and_unknown_ones_mean_nothing() {
     let mut state = ExchangeState::begun(RequesterOptions::default());
     let id = state.client.request_stream(state.now, 1, data(b""), &mut state.out).unwrap();
     let error = Frame::error(id, ErrorCode::APPLICATION_ERROR, "no");
-    assert_eq!(state.hear(&[error]).unwrap(), [heard(id, "APPLICATION_ERROR no")]);
+    assert_eq!(state.hear(&[error]).unwrap(), [received(id, "APPLICATION_ERROR no")]);
     let others = [error, Frame::cancel(99), Frame::request_n(99, 1), Frame::complete(99)];
     assert_eq!(state.hear(&others).unwrap(), []);
 }
@@ -229,10 +229,10 @@ fn the_server_asks_and_is_answered() {
     assert_eq!(
         state.hear(&questions).unwrap(),
         [
-            heard(2, "response 0 ?"),
-            heard(4, "stream 2 ?"),
-            heard(6, "channel 1 ?"),
-            heard(8, "fnf 0 ?")
+            received(2, "response 0 ?"),
+            received(4, "stream 2 ?"),
+            received(6, "channel 1 ?"),
+            received(8, "fnf 0 ?")
         ]
     );
     let client = &mut state.client;
@@ -247,17 +247,17 @@ fn the_server_asks_and_is_answered() {
     assert_eq!(
         state.said(),
         [
-            heard(2, "next complete !"),
-            heard(4, "next a"),
-            heard(4, "next b"),
-            heard(4, "complete"),
-            heard(6, "n 7"),
-            heard(6, "0x301 broken")
+            received(2, "next complete !"),
+            received(4, "next a"),
+            received(4, "next b"),
+            received(4, "complete"),
+            received(6, "n 7"),
+            received(6, "0x301 broken")
         ]
     );
     // A requester that gives up.
     state.hear(&[asked(10, Interaction::Stream, 2)]).unwrap();
-    assert_eq!(state.hear(&[Frame::cancel(10)]).unwrap(), [heard(10, "cancel")]);
+    assert_eq!(state.hear(&[Frame::cancel(10)]).unwrap(), [received(10, "cancel")]);
     assert_eq!(state.client.streams(), 0);
 }
 
@@ -272,7 +272,7 @@ fn the_server_may_not_ask_without_limit() {
         Frame { stream, body }
     };
     assert_eq!(state.hear(&[request(2), request(4), request(6)]).unwrap().len(), 2);
-    assert_eq!(state.said(), [heard(6, "REJECTED too many requests are open")]);
+    assert_eq!(state.said(), [received(6, "REJECTED too many requests are open")]);
     state.client.send(2, data(b""), true, &mut state.out).unwrap();
     assert_eq!(state.hear(&[request(8)]).unwrap().len(), 1);
 }
@@ -281,7 +281,7 @@ fn the_server_may_not_ask_without_limit() {
 fn leases_are_honoured_both_ways() {
     let mut state = ExchangeState::fresh(RequesterOptions { lease: true, ..Default::default() });
     state.client.begin(state.now, &mut state.out);
-    assert_eq!(state.said(), [heard(0, "setup lease true token false")]);
+    assert_eq!(state.said(), [received(0, "setup lease true token false")]);
     let ask = |state: &mut ExchangeState| {
         state.client.fire_and_forget(state.now, data(b""), &mut state.out)
     };
@@ -289,7 +289,7 @@ fn leases_are_honoured_both_ways() {
     let lease = |ttl_ms, requests| {
         Frame::connection(Body::Lease(Lease { ttl_ms, requests, metadata: None }))
     };
-    assert_eq!(state.hear(&[lease(1000, 2)]).unwrap(), [heard(0, "lease 1000 2")]);
+    assert_eq!(state.hear(&[lease(1000, 2)]).unwrap(), [received(0, "lease 1000 2")]);
     assert!(ask(&mut state).is_ok() && ask(&mut state).is_ok());
     assert_eq!(ask(&mut state), Err(Refused::NoLease));
     state.hear(&[lease(1000, 5)]).unwrap();
@@ -306,10 +306,10 @@ fn leases_are_honoured_both_ways() {
         Frame { stream, body }
     };
     assert_eq!(state.hear(&[asked(2)]).unwrap(), []);
-    assert_eq!(state.said(), [heard(2, "REJECTED no lease")]);
+    assert_eq!(state.said(), [received(2, "REJECTED no lease")]);
     state.client.lease(state.now, 500, 1, &mut state.out).unwrap();
-    assert_eq!(state.hear(&[asked(4), asked(6)]).unwrap(), [heard(4, "response 0 ?")]);
-    assert_eq!(state.said(), [heard(0, "lease 500 1"), heard(6, "REJECTED no lease")]);
+    assert_eq!(state.hear(&[asked(4), asked(6)]).unwrap(), [received(4, "response 0 ?")]);
+    assert_eq!(state.said(), [received(0, "lease 500 1"), received(6, "REJECTED no lease")]);
 }
 
 #[test]
@@ -319,13 +319,13 @@ fn signs_of_life_are_given_and_answered() {
     assert_eq!(state.client.deadline(), Time::ZERO + Span::from_millis(100));
     state.later(100);
     state.client.expire(state.now, &mut state.out).unwrap();
-    assert_eq!(state.said(), [heard(0, "alive true 0")].map(|(id, words)| (id, words + " ")));
+    assert_eq!(state.said(), [received(0, "alive true 0")].map(|(id, words)| (id, words + " ")));
     let sign = |respond, bytes| {
         Frame::connection(Body::KeepAlive(KeepAlive { respond, position: 0, data: bytes }))
     };
     assert_eq!(state.hear(&[sign(true, b"xy")]).unwrap(), []);
-    assert_eq!(state.said(), [heard(0, "alive false 0 xy")]);
-    assert_eq!(state.hear(&[sign(false, b"z")]).unwrap(), [heard(0, "alive false 0 z")]);
+    assert_eq!(state.said(), [received(0, "alive false 0 xy")]);
+    assert_eq!(state.hear(&[sign(false, b"z")]).unwrap(), [received(0, "alive false 0 z")]);
     state.later(249);
     state.client.expire(state.now, &mut state.out).unwrap();
     state.later(1);
@@ -335,7 +335,7 @@ fn signs_of_life_are_given_and_answered() {
 }
 
 #[test]
-fn messages_in_fragments_are_heard_whole() {
+fn messages_in_fragments_are_received_whole() {
     let mut state =
         ExchangeState::begun(RequesterOptions { fragment_bytes_max: 64, ..Default::default() });
     let (metadata, body) = (vec![b'm'; 100], vec![b'd'; 150]);
@@ -364,12 +364,12 @@ fn a_lost_connection_is_resumed_where_it_was() {
     assert_eq!(state.hear(&[item]).unwrap().len(), 1);
     state.out.clear();
     state.client.resume(state.now, Framing::Stream, &mut state.out);
-    assert_eq!(state.said(), [heard(0, "resume 9 0")]);
+    assert_eq!(state.said(), [received(0, "resume 9 0")]);
     let early = state.client.fire_and_forget(state.now, data(b""), &mut state.out);
     assert_eq!(early, Err(Refused::NotOpen));
     let resumed = Frame::connection(Body::ResumeOk(13));
-    assert_eq!(state.hear(&[resumed]).unwrap(), [heard(0, "resumed 13")]);
-    assert_eq!(state.said(), [heard(second, "stream 9 two")]);
+    assert_eq!(state.hear(&[resumed]).unwrap(), [received(0, "resumed 13")]);
+    assert_eq!(state.said(), [received(second, "stream 9 two")]);
     assert_eq!(state.hear(&[Frame::item(second, data(b"x"), false)]).unwrap().len(), 1);
     assert_eq!(state.client.position(), 16);
     // What the server has is forgotten.
@@ -377,7 +377,7 @@ fn a_lost_connection_is_resumed_where_it_was() {
     state.hear(&[Frame::connection(Body::KeepAlive(sign))]).unwrap();
     state.out.clear();
     state.client.resume(state.now, Framing::Stream, &mut state.out);
-    assert_eq!(state.said(), [heard(0, "resume 16 26")]);
+    assert_eq!(state.said(), [received(0, "resume 16 26")]);
     let wrong = state.hear(&[resumed]);
     assert_eq!(wrong, Err(RequesterError::NotRetained { received: 13, first: 26 }));
 }
@@ -387,12 +387,12 @@ fn the_end_may_leave_time_for_what_is_open() {
     let mut state = ExchangeState::begun(RequesterOptions::default());
     let id = state.client.request_stream(state.now, 1, data(b""), &mut state.out).unwrap();
     let close = Frame::error(0, ErrorCode::CONNECTION_CLOSE, "later");
-    assert_eq!(state.hear(&[close]).unwrap(), [heard(0, "CONNECTION_CLOSE later")]);
+    assert_eq!(state.hear(&[close]).unwrap(), [received(0, "CONNECTION_CLOSE later")]);
     assert_eq!(state.client.phase(), Phase::Closing);
     let more = state.client.request_response(state.now, data(b""), &mut state.out);
     assert_eq!(more, Err(Refused::NotOpen));
     state.client.request_n(id, 1, &mut state.out).unwrap();
-    assert_eq!(state.hear(&[Frame::complete(id)]).unwrap(), [heard(id, "complete")]);
+    assert_eq!(state.hear(&[Frame::complete(id)]).unwrap(), [received(id, "complete")]);
     let error = Frame::error(0, ErrorCode::CONNECTION_ERROR, "now");
     assert_eq!(state.hear(&[error]).unwrap().len(), 1);
     assert_eq!(state.client.phase(), Phase::Closed);
@@ -408,7 +408,7 @@ fn what_a_server_does_not_say_ends_the_conversation_or_means_nothing() {
     ];
     assert_eq!(state.hear(&harmless).unwrap(), []);
     let push = Frame::connection(Body::MetadataPush(b"hello"));
-    assert_eq!(state.hear(&[push]).unwrap(), [heard(0, "push hello")]);
+    assert_eq!(state.hear(&[push]).unwrap(), [received(0, "push hello")]);
     let resumed = Frame::connection(Body::ResumeOk(0));
     assert_eq!(state.hear(&[resumed]), Err(RequesterError::Unexpected(0x0e)));
     let mut state =

@@ -35,7 +35,7 @@ fn streaming() -> (Rig, u64) {
     let metadata = route("fx");
     rig.request(Interaction::Stream, 1, NUMBER_MAX, Some(&metadata), b"");
     rig.deliver(0, &run(Kind::Topic, "fx", 1, &[b"item 1", b"item 2", b"item 3"]));
-    assert_eq!(rig.heard().len(), 3);
+    assert_eq!(rig.received().len(), 3);
     rig.asked();
     (rig, 6 + 4 + 3 + metadata.len() as u64)
 }
@@ -58,9 +58,9 @@ fn what_was_missed_comes_again() {
     assert!(!rig.session.wants_deliveries());
     rig.wait(Span::from_secs(50));
     assert!(come_back(&mut rig, &resume(12, sent)));
-    let heard = rig.heard();
+    let received = rig.received();
     assert_eq!(
-        heard,
+        received,
         [
             format!("0 ResumeOk({sent})"),
             "1 PAYLOAD N item 2".to_owned(),
@@ -70,7 +70,7 @@ fn what_was_missed_comes_again() {
     assert_eq!(rig.session.kept_bytes(), 2 * (12 + 3), "what has been received is forgotten");
     assert!(rig.session.wants_deliveries());
     rig.deliver(0, &run(Kind::Topic, "fx", 4, &[b"item 4"]));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N item 4"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N item 4"]);
     rig.send(&Frame::cancel(1));
     assert!(matches!(rig.asked()[..], [Command::Unsubscribe { .. }]));
     assert!(rig.end.is_none());
@@ -80,7 +80,7 @@ fn what_was_missed_comes_again() {
 fn a_client_may_come_back_before_its_connection_is_known_to_be_gone() {
     let (mut rig, sent) = streaming();
     assert!(come_back(&mut rig, &resume(36, sent)));
-    assert_eq!(rig.heard(), [format!("0 ResumeOk({sent})")]);
+    assert_eq!(rig.received(), [format!("0 ResumeOk({sent})")]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn positions_that_do_not_fit_change_nothing() {
     }
     assert!(!rig.session.admits(rig.now, b"\0\0\x06\0\0\0\0\x24\0"), "no RESUME at all");
     assert!(come_back(&mut rig, &resume(24, 0)), "it may offer more than is missing");
-    assert_eq!(rig.heard().len(), 2);
+    assert_eq!(rig.received().len(), 2);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn keepalives_say_what_has_been_received() {
     let (mut rig, sent) = streaming();
     let sign = KeepAlive { respond: true, position: 24, data: b"" };
     rig.send(&Frame::connection(Body::KeepAlive(sign)));
-    assert_eq!(rig.heard(), [format!("0 KEEPALIVE - {sent} ").trim_end()]);
+    assert_eq!(rig.received(), [format!("0 KEEPALIVE - {sent} ").trim_end()]);
     assert_eq!(rig.session.kept_bytes(), 12 + 3);
     assert!(rig.session.detach(rig.now));
     assert!(!rig.session.admits(rig.now, &resume(12, sent)), "that is forgotten");
@@ -133,7 +133,7 @@ fn tokens_that_are_taken_reject_the_setup() {
     let mut rig = Rig::set_up(RSocketOptions::default(), &Setup { token: Some(TOKEN), ..setup() });
     let taken = Err(CloseCode::AliasTaken.into());
     rig.call(|session, now, context| session.client_session_id_decided(now, taken, context));
-    assert_eq!(rig.heard(), ["0 ERROR REJECTED_SETUP alias-taken"]);
+    assert_eq!(rig.received(), ["0 ERROR REJECTED_SETUP alias-taken"]);
     assert!(!rig.session.detach(rig.now));
 }
 
@@ -150,10 +150,10 @@ fn a_connection_may_be_lost_before_the_token_is_confirmed() {
 fn sessions_that_are_not_there_cannot_be_resumed() {
     let mut rig = Rig::unknown(RSocketOptions::default());
     rig.send_bytes(&resume(0, 0));
-    assert_eq!(rig.heard(), ["0 ERROR REJECTED_RESUME resume-timeout"]);
+    assert_eq!(rig.received(), ["0 ERROR REJECTED_RESUME resume-timeout"]);
     let mut rig = Rig::fresh(RSocketOptions { resume: None, ..RSocketOptions::default() });
     rig.send_bytes(&resume(0, 0));
-    assert_eq!(rig.heard(), ["0 ERROR REJECTED_RESUME resume-timeout"]);
+    assert_eq!(rig.received(), ["0 ERROR REJECTED_RESUME resume-timeout"]);
 }
 
 #[test]

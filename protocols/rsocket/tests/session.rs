@@ -30,20 +30,20 @@ fn subscribed(rig: &mut Rig) -> Box<Subscribe> {
 fn payloads_come_back() {
     let mut rig = Rig::with(echoing(Span::from_secs(1)));
     rig.request(Interaction::Response, 1, 0, None, b"one");
-    assert_eq!(rig.heard(), ["1 PAYLOAD CN one"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD CN one"]);
     rig.request(Interaction::Stream, 3, 2, Some(b""), b"two");
     rig.request(Interaction::Stream, 5, 9, Some(&route("echo")), b"three");
-    assert!(rig.heard().is_empty());
+    assert!(rig.received().is_empty());
     rig.wait(Span::from_millis(1010));
-    let mut heard = rig.heard();
-    heard.sort();
-    assert_eq!(heard, ["3 PAYLOAD N [] two", "5 PAYLOAD N three"]);
+    let mut received = rig.received();
+    received.sort();
+    assert_eq!(received, ["3 PAYLOAD N [] two", "5 PAYLOAD N three"]);
     rig.send(&Frame::cancel(5));
     rig.wait(Span::from_millis(5000));
-    assert_eq!(rig.heard(), ["3 PAYLOAD N [] two"], "there is demand for no more");
+    assert_eq!(rig.received(), ["3 PAYLOAD N [] two"], "there is demand for no more");
     rig.send(&Frame::request_n(3, 1));
     rig.wait(Span::from_millis(1000));
-    assert_eq!(rig.heard(), ["3 PAYLOAD N [] two"]);
+    assert_eq!(rig.received(), ["3 PAYLOAD N [] two"]);
     rig.send(&Frame::cancel(3));
     rig.wait(Span::from_secs(1));
     assert!(rig.session.deadline() > rig.now.time + Span::from_secs(60), "nothing ticks");
@@ -53,13 +53,13 @@ fn payloads_come_back() {
 fn channels_echo_as_far_as_there_is_demand() {
     let mut rig = Rig::with(echoing(Span::from_secs(1)));
     rig.request(Interaction::Channel, 1, 3, None, b"a");
-    assert_eq!(rig.heard(), ["1 PAYLOAD N a", "1 REQUEST_N 2"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N a", "1 REQUEST_N 2"]);
     let item = |data: &'static [u8], complete| Frame::item(1, Payload::data(data), complete);
     rig.send(&item(b"b", false));
     rig.send(&Frame::request_n(1, 4));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N b", "1 REQUEST_N 4"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N b", "1 REQUEST_N 4"]);
     rig.send(&item(b"c", true));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N c", "1 PAYLOAD C"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N c", "1 PAYLOAD C"]);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_stream_of_a_topic_has_the_credit_that_is_asked_for() {
     assert!(subscribe.retained && !subscribe.explicit);
     rig.confirm(subscribe.confirm.unwrap());
     rig.deliver(0, &run(Kind::Topic, "fx/EUR", 7, &[b"1.08", b"1.09"]));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N 1.08", "1 PAYLOAD N 1.09"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N 1.08", "1 PAYLOAD N 1.09"]);
     rig.send(&Frame::request_n(1, NUMBER_MAX));
     assert!(matches!(
         rig.asked()[..],
@@ -80,7 +80,7 @@ fn a_stream_of_a_topic_has_the_credit_that_is_asked_for() {
     rig.send(&Frame::cancel(1));
     assert!(matches!(rig.asked()[..], [Command::Unsubscribe { key: SubscriptionKey(0), .. }]));
     rig.deliver(0, &run(Kind::Topic, "fx/EUR", 9, &[b"late"]));
-    assert!(rig.heard().is_empty());
+    assert!(rig.received().is_empty());
 }
 
 #[test]
@@ -89,8 +89,11 @@ fn patterns_say_which_topic_it_was() {
     rig.request(Interaction::Stream, 1, NUMBER_MAX, Some(&route("fx/*")), b"");
     assert_eq!(subscribed(&mut rig).credit, None);
     rig.deliver(0, &run(Kind::Topic, "fx/EUR", 7, &[b"1.08"]));
-    let heard = rig.heard().concat();
-    assert!(heard.contains("path:fx/EUR\\nversion:7\\n") && heard.ends_with("] 1.08"), "{heard}");
+    let received = rig.received().concat();
+    assert!(
+        received.contains("path:fx/EUR\\nversion:7\\n") && received.ends_with("] 1.08"),
+        "{received}"
+    );
 }
 
 #[test]
@@ -103,7 +106,7 @@ fn publishing_is_acknowledged() {
     assert_eq!(message.properties, b"content-type:application/json\na:b\n");
     assert_eq!((message.body, confirm.from), (&b"1.08"[..], confirm.to));
     rig.confirm(confirm.from);
-    assert_eq!(rig.heard(), ["1 PAYLOAD CN"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD CN"]);
     rig.request(Interaction::FireAndForget, 3, 0, Some(&route("queue:jobs")), b"x");
     let [Command::Publish { run, confirm: None, .. }] = &rig.asked()[..] else { panic!() };
     assert_eq!(run.destination().kind, Kind::Queue);
@@ -116,7 +119,7 @@ fn demand_settles_what_queues_gave() {
     let subscribe = subscribed(&mut rig);
     assert!(subscribe.explicit && subscribe.credit == Some(2));
     rig.deliver(0, &run(Kind::Queue, "jobs", 40, &[b"a", b"b"]));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N a", "1 PAYLOAD N b"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N a", "1 PAYLOAD N b"]);
     rig.send(&Frame::request_n(1, 1));
     let asked = rig.asked();
     let [Command::Settle(settle), Command::Credit { messages: 1, .. }] = &asked[..] else {
@@ -133,18 +136,21 @@ fn services_are_called_and_served() {
     assert!((call.number, call.last) == (1, true) && call.body == b"[1,2]");
     let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last: true, bare: false };
     rig.deliver_exchange(u32::MAX, &run(Kind::Service, "sum", 1, &[b"3"]), exchange);
-    assert_eq!(rig.heard(), ["1 PAYLOAD CN 3"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD CN 3"]);
 
     rig.request(Interaction::Stream, 3, 10, Some(&route("serve:sum")), b"");
     let subscribe = subscribed(&mut rig);
     assert_eq!(subscribe.prefetch.unwrap().messages, 10);
     rig.confirm(subscribe.confirm.unwrap());
-    assert_eq!(rig.heard(), ["3 PAYLOAD N"]);
+    assert_eq!(rig.received(), ["3 PAYLOAD N"]);
     let exchange =
         Exchange { key: ExchangeKey::responder(7), first: true, last: true, bare: false };
     rig.deliver_exchange(0, &run(Kind::Service, "sum", 1, &[b"[3,4]"]), exchange);
-    let heard = rig.heard().concat();
-    assert!(heard.starts_with("2 REQUEST response 0 [") && heard.ends_with("[3,4]"), "{heard}");
+    let received = rig.received().concat();
+    assert!(
+        received.starts_with("2 REQUEST response 0 [") && received.ends_with("[3,4]"),
+        "{received}"
+    );
     rig.send(&Frame::item(2, Payload::data(b"7"), true));
     let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
     assert!(speak.last && speak.body == b"7" && speak.exchange == ExchangeKey::responder(7));
@@ -154,7 +160,7 @@ fn services_are_called_and_served() {
 fn conversations_go_both_ways() {
     let mut rig = Rig::new();
     rig.request(Interaction::Channel, 1, 1, Some(&route("service:chat")), b"hello");
-    assert_eq!(rig.heard(), ["1 REQUEST_N 64"]);
+    assert_eq!(rig.received(), ["1 REQUEST_N 64"]);
     let [Command::Call(call)] = &rig.asked()[..] else { panic!() };
     assert!(!call.last);
     let say = |rig: &mut Rig, body: &[u8], last| {
@@ -164,15 +170,15 @@ fn conversations_go_both_ways() {
     };
     say(&mut rig, b"a", false);
     say(&mut rig, b"b", false);
-    assert_eq!(rig.heard(), ["1 PAYLOAD N a"], "there is demand for one");
+    assert_eq!(rig.received(), ["1 PAYLOAD N a"], "there is demand for one");
     rig.send(&Frame::request_n(1, 5));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N b"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N b"]);
     rig.send(&Frame::complete(1));
     let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
     assert!(speak.last && speak.bare && speak.body.is_empty());
     assert!(speak.properties.is_empty(), "nothing has no type");
     say(&mut rig, b"", true);
-    assert_eq!(rig.heard(), ["1 PAYLOAD C"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD C"]);
 }
 
 /// Says something in the exchange of the client's request 1: items, a bare end for `None`.
@@ -204,10 +210,10 @@ fn a_bare_complete_is_no_item_and_an_empty_item_is_one() {
         let [Command::Speak(item), Command::Speak(end)] = &asked[..] else { panic!("{asked:?}") };
         assert_eq!((item.last, item.bare, end.last, end.bare), (false, false, true, true));
         assert!(end.properties.is_empty(), "{data_mime}");
-        rig.heard();
+        rig.received();
         say(&mut rig, Some(b""), false);
         say(&mut rig, None, true);
-        assert_eq!(rig.heard(), ["1 PAYLOAD N", "1 PAYLOAD C"]);
+        assert_eq!(rig.received(), ["1 PAYLOAD N", "1 PAYLOAD C"]);
         // An empty last item is an item; a call may be answered by nothing.
         rig.request(Interaction::Stream, 3, 9, Some(&route("service:s")), b"x");
         rig.request(Interaction::Response, 5, 0, Some(&route("service:s")), b"x");
@@ -216,7 +222,7 @@ fn a_bare_complete_is_no_item_and_an_empty_item_is_one() {
                 Exchange { key: ExchangeKey::caller(number), first: false, last: true, bare };
             rig.deliver_exchange(u32::MAX, &run(Kind::Service, "s", 1, &[b""]), exchange);
         }
-        assert_eq!(rig.heard(), ["3 PAYLOAD CN", "5 PAYLOAD C"]);
+        assert_eq!(rig.received(), ["3 PAYLOAD CN", "5 PAYLOAD C"]);
     }
 }
 
@@ -228,9 +234,9 @@ fn an_end_needs_no_demand() {
         say(&mut rig, Some(item), false);
     }
     say(&mut rig, None, true);
-    assert_eq!(rig.heard(), ["1 PAYLOAD N 1", "1 PAYLOAD N 2"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N 1", "1 PAYLOAD N 2"]);
     rig.send(&Frame::request_n(1, 2));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N 3", "1 PAYLOAD N 4", "1 PAYLOAD C"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N 3", "1 PAYLOAD N 4", "1 PAYLOAD C"]);
     // At once if nothing waits; behind it if something does.
     for (stream, credit) in [(3, 1), (5, 2)] {
         rig.request(Interaction::Stream, stream, credit, Some(&route("service:s")), b"x");
@@ -242,7 +248,7 @@ fn an_end_needs_no_demand() {
             rig.deliver_exchange(u32::MAX, &run(Kind::Service, "s", 1, &[body]), exchange);
         }
     }
-    assert_eq!(rig.heard(), ["3 PAYLOAD N 1", "5 PAYLOAD N 1", "5 PAYLOAD N 2", "5 PAYLOAD C"]);
+    assert_eq!(rig.received(), ["3 PAYLOAD N 1", "5 PAYLOAD N 1", "5 PAYLOAD N 2", "5 PAYLOAD C"]);
 }
 
 #[test]
@@ -254,17 +260,17 @@ fn an_error_comes_behind_the_items_that_wait_for_demand() {
     }
     let key = ExchangeKey::caller(1);
     rig.reply(Reply::ExchangeEnded { exchange: key, close: CloseCode::CallFailed.into() });
-    assert_eq!(rig.heard(), ["1 REQUEST_N 64", "1 PAYLOAD N 1"]);
+    assert_eq!(rig.received(), ["1 REQUEST_N 64", "1 PAYLOAD N 1"]);
     // What the client may still send is for nobody, and no fault.
     rig.asked();
     rig.send(&Frame::item(1, Payload::data(b"late"), false));
-    assert!(rig.asked().is_empty() && rig.heard().is_empty());
+    assert!(rig.asked().is_empty() && rig.received().is_empty());
     rig.send(&Frame::request_n(1, 1));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N 2"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N 2"]);
     rig.send(&Frame::request_n(1, 1));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N 3", "1 ERROR APPLICATION_ERROR call-failed"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N 3", "1 ERROR APPLICATION_ERROR call-failed"]);
     rig.send(&Frame::item(1, Payload::data(b"late"), false));
-    assert!(rig.heard().is_empty() && rig.end.is_none());
+    assert!(rig.received().is_empty() && rig.end.is_none());
     // Nothing is left of one whose client gives up instead.
     rig.request(Interaction::Stream, 3, 1, Some(&route("service:s")), b"x");
     let key = ExchangeKey::caller(3);
@@ -275,7 +281,7 @@ fn an_error_comes_behind_the_items_that_wait_for_demand() {
     rig.reply(Reply::ExchangeEnded { exchange: key, close: CloseCode::CallFailed.into() });
     rig.send(&Frame::cancel(3));
     rig.send(&Frame::request_n(3, 1));
-    assert_eq!(rig.heard(), ["3 PAYLOAD N 1"]);
+    assert_eq!(rig.received(), ["3 PAYLOAD N 1"]);
 }
 
 #[test]
@@ -288,7 +294,7 @@ fn what_is_refused_costs_its_request_alone() {
     let close = tiderace_base::CloseCode::NotAuthorised.into();
     rig.reply(Reply::Refused { token: Some(token), close });
     assert_eq!(
-        rig.heard(),
+        rig.received(),
         [
             "1 ERROR INVALID bad-destination",
             "3 ERROR INVALID bad-destination",
@@ -313,7 +319,7 @@ fn fragments_are_put_together_and_made() {
         }),
     };
     for fragment in tiderace_rsocket::fragment::Fragments::new(whole, 80) {
-        assert!(rig.heard().is_empty());
+        assert!(rig.received().is_empty());
         rig.send(&fragment);
     }
     let mut got = Vec::new();
@@ -353,19 +359,19 @@ fn fragments_of_all_connections_have_a_limit() {
     };
     one.send(&request(1, true));
     one.send(&rest(true));
-    assert!(one.heard().is_empty());
+    assert!(one.received().is_empty());
     other.send(&request(1, true));
-    assert!(other.heard()[0].ends_with(" memory-full"), "enough of them wait");
+    assert!(other.received()[0].ends_with(" memory-full"), "enough of them wait");
     other.send(&rest(false));
     other.send(&request(3, false));
-    assert!(other.heard()[0].starts_with("3 PAYLOAD CN xx"), "whole ones are taken");
+    assert!(other.received()[0].starts_with("3 PAYLOAD CN xx"), "whole ones are taken");
     one.send(&Frame::cancel(1));
     other.send(&request(5, true));
-    assert!(other.heard().is_empty(), "there is room again");
+    assert!(other.received().is_empty(), "there is room again");
     drop(other);
     one.send(&request(3, true));
     one.send(&Frame { stream: 3, ..rest(false) });
-    assert!(one.heard()[0].starts_with("3 PAYLOAD CN xx"));
+    assert!(one.received()[0].starts_with("3 PAYLOAD CN xx"));
 }
 
 #[test]

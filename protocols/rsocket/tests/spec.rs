@@ -23,7 +23,7 @@ fn echoing() -> RSocketOptions {
 fn first(options: RSocketOptions, frame: &Frame<'_>) -> (Vec<String>, Option<CloseCode>) {
     let mut rig = Rig::fresh(options);
     rig.send(frame);
-    (rig.heard(), rig.end.map(|close| close.code))
+    (rig.received(), rig.end.map(|close| close.code))
 }
 
 fn first_setup(setup: Setup<'_>) -> Vec<String> {
@@ -41,8 +41,8 @@ fn the_first_frame_is_setup_or_resume_on_stream_0() {
         Frame::connection(Body::KeepAlive(KeepAlive { respond: true, position: 0, data: b"" })),
         Frame::connection(Body::MetadataPush(b"x")),
     ] {
-        let (heard, end) = first(RSocketOptions::default(), &frame);
-        assert_eq!(heard, ["0 ERROR INVALID_SETUP unexpected-frame"], "{frame:?}");
+        let (received, end) = first(RSocketOptions::default(), &frame);
+        assert_eq!(received, ["0 ERROR INVALID_SETUP unexpected-frame"], "{frame:?}");
         assert_eq!(end, Some(CloseCode::UnexpectedFrame));
     }
 }
@@ -50,8 +50,8 @@ fn the_first_frame_is_setup_or_resume_on_stream_0() {
 /// "UNSUPPORTED_SETUP: Some (or all) of the parameters specified by the client are unsupported".
 #[test]
 fn another_major_version_is_not_supported() {
-    let heard = first_setup(Setup { version: (2, 0), ..setup() });
-    assert_eq!(heard, ["0 ERROR UNSUPPORTED_SETUP unsupported-version"]);
+    let received = first_setup(Setup { version: (2, 0), ..setup() });
+    assert_eq!(received, ["0 ERROR UNSUPPORTED_SETUP unsupported-version"]);
     assert!(first_setup(Setup { version: (1, 9), ..setup() }).is_empty());
 }
 
@@ -72,7 +72,7 @@ fn a_keepalive_interval_below_the_limit_is_refused() {
         rig.send(&Frame::connection(Body::Setup(Setup { interval_ms, ..setup() })));
         assert_eq!(rig.end.is_none(), allowed, "{interval_ms}");
         if !allowed {
-            assert_eq!(rig.heard(), ["0 ERROR REJECTED_SETUP too-many-signs"]);
+            assert_eq!(rig.received(), ["0 ERROR REJECTED_SETUP too-many-signs"]);
         }
     }
 }
@@ -83,11 +83,11 @@ fn logins_that_fail_reject_the_setup() {
     let mut rig = Rig::fresh(RSocketOptions::default());
     rig.send(&Frame::connection(Body::Setup(setup())));
     rig.reply(Reply::Refused { token: None, close: CloseCode::LoginFailed.into() });
-    assert_eq!(rig.heard(), ["0 ERROR REJECTED_SETUP login-failed"]);
+    assert_eq!(rig.received(), ["0 ERROR REJECTED_SETUP login-failed"]);
     let options = RSocketOptions { resume: None, ..RSocketOptions::default() };
     let token = Setup { token: Some(b"0123456789abcdef"), ..setup() };
-    let (heard, _) = first(options, &Frame::connection(Body::Setup(token)));
-    assert_eq!(heard, ["0 ERROR REJECTED_SETUP too-many-detached"], "resume is not supported");
+    let (received, _) = first(options, &Frame::connection(Body::Setup(token)));
+    assert_eq!(received, ["0 ERROR REJECTED_SETUP too-many-detached"], "resume is not supported");
 }
 
 #[test]
@@ -134,11 +134,11 @@ fn other_credentials_of_a_request_are_refused() {
     Authentication::Bearer("admin").write(&mut bytes);
     write_entry(Mime::AUTHENTICATION, &bytes, &mut metadata);
     rig.request(Interaction::Response, 1, 0, Some(&metadata), b"x");
-    assert_eq!(rig.heard(), ["1 ERROR APPLICATION_ERROR login-failed"]);
+    assert_eq!(rig.received(), ["1 ERROR APPLICATION_ERROR login-failed"]);
     let payload = Payload::new(&metadata, b"");
     let mut rig = Rig::set_up(echoing(), &Setup { payload, ..setup() });
     rig.request(Interaction::Response, 1, 0, Some(&metadata), b"x");
-    assert_eq!(rig.heard().len(), 1, "what SETUP said may be said again");
+    assert_eq!(rig.received().len(), 1, "what SETUP said may be said again");
 }
 
 /// "the Requester … can immediately send requests if it wishes after sending the SETUP".
@@ -156,9 +156,9 @@ fn requests_may_follow_setup_at_once() {
     });
     Frame { stream: 1, body }.write(tiderace_wire::Framing::Stream, &mut bytes);
     rig.send_bytes(&bytes);
-    assert!(rig.heard().is_empty() && rig.input.len() == 14, "they wait for the login");
+    assert!(rig.received().is_empty() && rig.input.len() == 14, "they wait for the login");
     rig.reply(Reply::LoggedIn { name: "ann".into() });
-    assert_eq!(rig.heard(), ["1 PAYLOAD CN early"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD CN early"]);
 }
 
 /// "If a SETUP frame is received after the first … MUST be ignored"; RESUME is an error.
@@ -168,13 +168,13 @@ fn a_second_setup_is_ignored() {
     let again = Frame::connection(Body::Setup(setup()));
     rig.send(&again);
     rig.send(&again);
-    assert!(rig.heard().is_empty() && rig.end.is_none());
+    assert!(rig.received().is_empty() && rig.end.is_none());
     rig.send(&again);
-    assert_eq!(rig.heard(), ["0 ERROR CONNECTION_ERROR too-many-faults"]);
+    assert_eq!(rig.received(), ["0 ERROR CONNECTION_ERROR too-many-faults"]);
     let mut rig = Rig::new();
     let resume = Resume { version: (1, 0), token: b"x", received: 0, available: 0 };
     rig.send(&Frame::connection(Body::Resume(resume)));
-    assert_eq!(rig.heard(), ["0 ERROR CONNECTION_ERROR unexpected-frame"]);
+    assert_eq!(rig.received(), ["0 ERROR CONNECTION_ERROR unexpected-frame"]);
 }
 
 /// "(R)espond with KEEPALIVE … Data attached to a keepalive … MUST be echoed".
@@ -184,7 +184,7 @@ fn keepalives_are_answered_with_their_data() {
     let sign = |respond, data| KeepAlive { respond, position: 0, data };
     rig.send(&Frame::connection(Body::KeepAlive(sign(true, b"hello"))));
     rig.send(&Frame::connection(Body::KeepAlive(sign(false, b"hello"))));
-    assert_eq!(rig.heard(), ["0 KEEPALIVE - 0 hello"]);
+    assert_eq!(rig.received(), ["0 KEEPALIVE - 0 hello"]);
 }
 
 /// "the server MUST … if no KEEPALIVE within Max Lifetime assume the client is dead".
@@ -196,7 +196,7 @@ fn a_client_that_is_silent_for_its_lifetime_is_gone() {
     rig.wait(Span::from_secs(80));
     assert!(rig.end.is_none(), "any frame is a sign of life");
     rig.wait(Span::from_secs(11));
-    assert_eq!(rig.heard(), ["0 ERROR CONNECTION_ERROR heart-beat-timeout"]);
+    assert_eq!(rig.received(), ["0 ERROR CONNECTION_ERROR heart-beat-timeout"]);
 }
 
 #[test]
@@ -206,11 +206,11 @@ fn lifetimes_are_clamped_and_clients_asked() {
         &Setup { lifetime_ms: NUMBER_MAX, interval_ms: NUMBER_MAX, ..setup() },
     );
     rig.wait(Span::from_secs(151));
-    assert_eq!(rig.heard(), ["0 KEEPALIVE R 0"]);
+    assert_eq!(rig.received(), ["0 KEEPALIVE R 0"]);
     let sign = KeepAlive { respond: false, position: 0, data: b"" };
     rig.send(&Frame::connection(Body::KeepAlive(sign)));
     rig.wait(Span::from_secs(299));
-    assert_eq!(rig.heard(), ["0 KEEPALIVE R 0"]);
+    assert_eq!(rig.received(), ["0 KEEPALIVE R 0"]);
     assert!(rig.end.is_none());
     rig.wait(Span::from_secs(2));
     assert_eq!(rig.end.unwrap().code, CloseCode::HeartBeatTimeout);
@@ -227,9 +227,9 @@ fn ids_of_requests_are_odd_and_free() {
     for stream in [1, 2, 0] {
         rig.request(Interaction::Stream, stream, 1, None, b"not taken");
     }
-    assert!(rig.heard().is_empty());
+    assert!(rig.received().is_empty());
     rig.wait(Span::from_secs(1));
-    assert_eq!(rig.heard(), ["1 PAYLOAD N kept"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N kept"]);
 }
 
 /// "Initial Request N … Value MUST be > 0", "Request N … Value MUST be > 0".
@@ -237,9 +237,9 @@ fn ids_of_requests_are_odd_and_free() {
 fn demand_of_zero_is_no_demand() {
     let mut rig = Rig::with(RSocketOptions { faults_max: 1, ..echoing() });
     rig.request(Interaction::Stream, 1, 0, None, b"x");
-    assert_eq!(rig.heard(), ["1 ERROR INVALID bad-frame"]);
+    assert_eq!(rig.received(), ["1 ERROR INVALID bad-frame"]);
     rig.send(&Frame::request_n(1, 0));
-    assert_eq!(rig.heard(), ["0 ERROR CONNECTION_ERROR too-many-faults"]);
+    assert_eq!(rig.received(), ["0 ERROR CONNECTION_ERROR too-many-faults"]);
 }
 
 /// "REQUEST_N … credits are additive"; 2³¹-1 twice is not an overflow.
@@ -251,7 +251,7 @@ fn demand_adds_up_beyond_31_bits() {
         rig.send(&Frame::request_n(1, NUMBER_MAX));
     }
     rig.wait(Span::from_secs(3));
-    assert_eq!(rig.heard().len(), 3);
+    assert_eq!(rig.received().len(), 3);
 }
 
 /// "CANCEL, ERROR, PAYLOAD … on an unknown stream: MUST be ignored".
@@ -259,11 +259,11 @@ fn demand_adds_up_beyond_31_bits() {
 fn frames_for_streams_that_are_over_are_ignored() {
     let mut rig = Rig::with(echoing());
     rig.request(Interaction::Response, 7, 0, None, b"x");
-    rig.heard();
+    rig.received();
     rig.send(&Frame::cancel(7));
     rig.send(&Frame::request_n(5, 1));
     rig.send(&Frame::error(3, tiderace_rsocket::frame::ErrorCode::APPLICATION_ERROR, "x"));
-    assert!(rig.heard().is_empty() && rig.end.is_none());
+    assert!(rig.received().is_empty() && rig.end.is_none());
 }
 
 /// "Request-channel: … Responder … ERROR … if it gets more than it asked for" (here: and the stream ends).
@@ -271,11 +271,11 @@ fn frames_for_streams_that_are_over_are_ignored() {
 fn items_beyond_the_demand_end_the_stream() {
     let mut rig = Rig::with(RSocketOptions { faults_max: 10, ..echoing() });
     rig.request(Interaction::Channel, 1, 2, None, b"a");
-    assert_eq!(rig.heard(), ["1 PAYLOAD N a", "1 REQUEST_N 1"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N a", "1 REQUEST_N 1"]);
     let item = Frame::item(1, Payload::data(b"b"), false);
     rig.send(&item);
     rig.send(&item);
-    assert_eq!(rig.heard(), ["1 PAYLOAD N b", "1 ERROR INVALID unexpected-frame"]);
+    assert_eq!(rig.received(), ["1 PAYLOAD N b", "1 ERROR INVALID unexpected-frame"]);
     for _ in 0..40 {
         rig.send(&item);
     }
@@ -288,15 +288,15 @@ fn leases_are_given_honoured_and_renewed() {
     let lease = Lease { requests: 2, ttl: Span::from_secs(10) };
     let options = RSocketOptions { lease, ..echoing() };
     let mut rig = Rig::set_up(options, &Setup { lease: true, ..setup() });
-    assert_eq!(rig.heard(), ["0 LEASE 10000 2"]);
+    assert_eq!(rig.received(), ["0 LEASE 10000 2"]);
     for stream in [1, 3, 5] {
         rig.request(Interaction::Response, stream, 0, None, b"x");
     }
-    assert_eq!(rig.heard()[2], "5 ERROR REJECTED too-many-calls");
+    assert_eq!(rig.received()[2], "5 ERROR REJECTED too-many-calls");
     rig.wait(Span::from_secs(5));
-    assert_eq!(rig.heard(), ["0 LEASE 10000 2"]);
+    assert_eq!(rig.received(), ["0 LEASE 10000 2"]);
     rig.request(Interaction::Response, 7, 0, None, b"x");
-    assert_eq!(rig.heard(), ["7 PAYLOAD CN x"]);
+    assert_eq!(rig.received(), ["7 PAYLOAD CN x"]);
 }
 
 /// "Lease … both ways": a client that serves is asked no more than it leased.
@@ -304,7 +304,7 @@ fn leases_are_given_honoured_and_renewed() {
 fn the_servers_requests_need_leases_too() {
     let mut rig = Rig::set_up(RSocketOptions::default(), &Setup { lease: true, ..setup() });
     rig.request(Interaction::Stream, 1, 9, Some(&route("serve:sum")), b"");
-    rig.heard();
+    rig.received();
     rig.asked();
     let call = |rig: &mut Rig, number| {
         let key = ExchangeKey::responder(number);
@@ -314,12 +314,12 @@ fn the_servers_requests_need_leases_too() {
         rig.asked().len()
     };
     assert_eq!(call(&mut rig, 1), 1, "it is hung up");
-    assert!(rig.heard().is_empty());
+    assert!(rig.received().is_empty());
     let lease = LeaseFrame { ttl_ms: 1000, requests: 1, metadata: None };
     rig.send(&Frame::connection(Body::Lease(lease)));
     assert_eq!(call(&mut rig, 2), 0);
     assert_eq!(call(&mut rig, 3), 1);
-    assert_eq!(rig.heard().len(), 1);
+    assert_eq!(rig.received().len(), 1);
     let lease = LeaseFrame { ttl_ms: 1000, requests: 5, metadata: None };
     rig.send(&Frame::connection(Body::Lease(lease)));
     rig.wait(Span::from_secs(2));
@@ -336,7 +336,7 @@ fn metadata_pushes_are_taken_at_a_rate() {
     }
     assert!(rig.end.is_none());
     rig.send(&push);
-    assert_eq!(rig.heard(), ["0 ERROR CONNECTION_ERROR too-many-signs"]);
+    assert_eq!(rig.received(), ["0 ERROR CONNECTION_ERROR too-many-signs"]);
 }
 
 /// "EXT … (I)gnore: if the extension is not understood".
@@ -371,7 +371,7 @@ fn metadata_that_is_longer_than_its_frame_ends_the_connection() {
     let mut rig = Rig::new();
     let head = (u16::from(kind::REQUEST_RESPONSE) << 10 | flag::METADATA).to_be_bytes();
     rig.send_bytes(&[&[0, 0, 10, 0, 0, 0, 1][..], &head, &[0xff, 0xff, 0xff, b'x']].concat());
-    assert_eq!(rig.heard(), ["0 ERROR CONNECTION_ERROR bad-frame"]);
+    assert_eq!(rig.received(), ["0 ERROR CONNECTION_ERROR bad-frame"]);
 }
 
 /// "CONNECTION_CLOSE … the connection is being terminated", said when the server stops.
@@ -379,7 +379,7 @@ fn metadata_that_is_longer_than_its_frame_ends_the_connection() {
 fn a_server_that_stops_says_so() {
     let mut rig = Rig::new();
     rig.call(|_, _, _| Err(CloseCode::ShuttingDown.into()));
-    assert_eq!(rig.heard(), ["0 ERROR CONNECTION_CLOSE shutting-down"]);
+    assert_eq!(rig.received(), ["0 ERROR CONNECTION_CLOSE shutting-down"]);
 }
 
 /// "ERROR on stream 0 … closes the connection".
@@ -397,17 +397,17 @@ fn too_many_requests_are_rejected() {
     for stream in [1, 3, 5] {
         rig.request(Interaction::Stream, stream, 1, None, b"x");
     }
-    assert_eq!(rig.heard(), ["5 ERROR REJECTED too-many-calls"]);
+    assert_eq!(rig.received(), ["5 ERROR REJECTED too-many-calls"]);
     rig.send(&Frame::cancel(1));
     rig.request(Interaction::Stream, 7, 1, None, b"x");
-    assert!(rig.heard().is_empty());
+    assert!(rig.received().is_empty());
 }
 
 #[test]
 fn whoever_does_not_log_in_in_time_is_told() {
     let mut rig = Rig::fresh(RSocketOptions::default());
     rig.wait(Span::from_secs(6));
-    assert_eq!(rig.heard(), ["0 ERROR INVALID_SETUP login-timeout"]);
+    assert_eq!(rig.received(), ["0 ERROR INVALID_SETUP login-timeout"]);
 }
 
 #[test]

@@ -78,8 +78,8 @@ fn no_name_of_an_event_is_special_inside() {
     let mut node = Node::new();
     let ann = node.connected();
     for name in ["error", "__proto__", "constructor", "toString", "", "\\u0000", "message"] {
-        let heard = node.say(ann, &format!(r#"2["{name}",1]"#));
-        assert!(heard[0].starts_with(r#"2["problem","#), "{name}");
+        let received = node.say(ann, &format!(r#"2["{name}",1]"#));
+        assert!(received[0].starts_with(r#"2["problem","#), "{name}");
     }
     node.say(ann, "0/app");
     for name in ["error", "__proto__", "constructor"] {
@@ -118,10 +118,10 @@ fn what_one_publishes_does_no_harm_to_another() {
         r#"2["publish","io/app",1,{"headers":{"event":"disconnect","arguments":"list"}}]"#,
     );
     node.say(bob, r#"2["publish","io/app",{"_placeholder":true,"num":5}]"#);
-    let heard = node.heard(ann);
-    assert!(heard.contains(&r#"2/app,["message",1]"#.to_owned()), "{heard:?}");
+    let received = node.received(ann);
+    assert!(received.contains(&r#"2/app,["message",1]"#.to_owned()), "{received:?}");
     // Not a binary packet, so its reader takes it for the object it is.
-    assert!(heard.iter().all(|packet| packet.starts_with('2')), "{heard:?}");
+    assert!(received.iter().all(|packet| packet.starts_with('2')), "{received:?}");
     node.broker.publish(
         tiderace_wire::Kind::Topic,
         "io/app",
@@ -129,13 +129,17 @@ fn what_one_publishes_does_no_harm_to_another() {
         b"\x1e{\"_placeholder\":true,\"num\":9}\x01x",
     );
     node.run();
-    assert!(node.heard(ann)[0].starts_with(r#"51-/app,["message",{"_placeholder":true,"num":0}]"#));
+    assert!(
+        node.received(ann)[0].starts_with(r#"51-/app,["message",{"_placeholder":true,"num":0}]"#)
+    );
     // More attachments than readers take in one packet.
     let body = [&b"\x011"[..], &[0; 11]].concat();
     let properties = "content-type:application/vnd.tiderace.attachments\n";
     node.broker.publish(tiderace_wire::Kind::Topic, "io/app", properties, &body);
     node.run();
-    assert!(node.heard(ann)[0].starts_with(r#"51-/app,["message",{"_placeholder":true,"num":0}]"#));
+    assert!(
+        node.received(ann)[0].starts_with(r#"51-/app,["message",{"_placeholder":true,"num":0}]"#)
+    );
 }
 
 /// An answer may hold a mebibyte, and is asked for with a few bytes.
@@ -150,8 +154,8 @@ fn large_answers_are_asked_for_a_few_at_a_time() {
         assert!(node.say(ann, &fetch(ack)).is_empty(), "{ack}");
     }
     for ack in 16..100 {
-        let heard = node.say(ann, &fetch(ack)).concat();
-        assert!(heard.contains("too-many-receipts"), "{heard}");
+        let received = node.say(ann, &fetch(ack)).concat();
+        assert!(received.contains("too-many-receipts"), "{received}");
     }
     assert!(node.say(ann, r#"2100["operate",{"do":"update","path":"a","value":1}]"#).is_empty());
     let tokens = node.broker.unanswered.replace(Vec::new()).unwrap();
@@ -160,8 +164,8 @@ fn large_answers_are_asked_for_a_few_at_a_time() {
     node.reply(ann, tiderace_wire::Reply::Operated { token: tokens[0], result });
     let close = CloseCode::NotAuthorised.into();
     node.reply(ann, tiderace_wire::Reply::Refused { token: Some(tokens[1]), close });
-    assert_eq!(node.heard(ann).len(), 2);
-    for (ack, heard) in [(101, 0), (102, 0), (103, 1)] {
-        assert_eq!(node.say(ann, &fetch(ack)).len(), heard, "two were answered");
+    assert_eq!(node.received(ann).len(), 2);
+    for (ack, received) in [(101, 0), (102, 0), (103, 1)] {
+        assert_eq!(node.say(ann, &fetch(ack)).len(), received, "two were answered");
     }
 }

@@ -9,7 +9,7 @@ use tiderace_socketio::SocketOptions;
 use tiderace_wire::{Command, ExchangeKey, Kind, Outcome, Speak};
 
 #[test]
-fn what_is_published_is_heard_by_subscribers() {
+fn what_is_published_is_received_by_subscribers() {
     let mut node = Node::new();
     let (ann, bob) = (node.connected(), node.connected());
     assert_eq!(node.say(ann, r#"20["subscribe","fx/*"]"#), [r#"30[{"ok":true,"id":0}]"#]);
@@ -18,11 +18,11 @@ fn what_is_published_is_heard_by_subscribers() {
         [r#"37[{"ok":true}]"#]
     );
     assert_eq!(
-        node.heard(ann),
+        node.received(ann),
         [r#"2["message","fx/eur",{"bid":1.5},{"version":1,"who":"a\"b","n":"1"}]"#]
     );
     node.say(bob, r#"2["publish","fx/eur","text"]"#);
-    assert_eq!(node.heard(ann), [r#"2["message","fx/eur","text",{"version":2}]"#]);
+    assert_eq!(node.received(ann), [r#"2["message","fx/eur","text",{"version":2}]"#]);
     for name in ["[fx/*, ?fx/[A-Z]{3}-.*, news]", "?fx/[a-z]+"] {
         let answer = node.say(ann, &format!(r#"21["subscribe","{name}"]"#)).concat();
         assert!(answer.contains(r#"{"ok":true,"#), "{answer}");
@@ -36,7 +36,7 @@ fn what_is_published_is_heard_by_subscribers() {
     );
     assert_eq!(node.say(ann, r#"21["unsubscribe","fx/*"]"#), [r#"31[{"ok":true}]"#]);
     node.say(bob, r#"2["publish","fx/eur",1]"#);
-    assert!(node.heard(ann).is_empty());
+    assert!(node.received(ann).is_empty());
 }
 
 #[test]
@@ -80,11 +80,14 @@ fn a_removal_is_no_empty_value() {
     let (ann, bob) = (node.connected(), node.connected());
     node.say(ann, r#"20["subscribe","a"]"#);
     node.say(bob, r#"2["publish","a","",{"retain":true,"headers":{"removed":"x"}}]"#);
-    let heard = node.heard(ann).concat();
-    assert!(heard.starts_with(r#"2["message","a","","#) && !heard.contains("removed"), "{heard}");
+    let received = node.received(ann).concat();
+    assert!(
+        received.starts_with(r#"2["message","a","","#) && !received.contains("removed"),
+        "{received}"
+    );
     node.say(bob, r#"2["publish","a",null,{"retain":"remove"}]"#);
-    let heard = node.heard(ann).concat();
-    assert!(heard.contains(r#","removed":true"#), "{heard}");
+    let received = node.received(ann).concat();
+    assert!(received.contains(r#","removed":true"#), "{received}");
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn buffers_travel_as_attachments() {
     node.send(bob, true, br#"51-["publish","a",{"_placeholder":true,"num":0}]"#);
     node.send(bob, false, b"\x00\xff");
     assert!(node.broker.log.last().unwrap().contains("application/octet-stream"));
-    let whole = node.heard(ann);
+    let whole = node.received(ann);
     assert_eq!(whole[0], r#"51-["message","a",{"_placeholder":true,"num":0},{"version":1}]"#);
     assert_eq!(whole[1], "#\u{0}\u{fffd}");
     node.send(
@@ -106,7 +109,7 @@ fn buffers_travel_as_attachments() {
     node.send(bob, false, b"one");
     node.send(bob, false, b"two");
     assert_eq!(
-        node.heard(ann),
+        node.received(ann),
         [
             r#"52-["message","a",[{"_placeholder":true,"num":1},{"_placeholder":true,"num":0}],{"version":2}]"#,
             "#one",
@@ -123,7 +126,7 @@ fn bodies_of_other_protocols_are_shown_as_what_they_are() {
     let mut shown = |properties: &str, body: &[u8]| {
         node.broker.publish(Kind::Topic, "a", properties, body);
         node.run();
-        node.heard(ann)
+        node.received(ann)
     };
     assert_eq!(
         shown("content-type:text/plain\n", b"42"),
@@ -155,7 +158,7 @@ fn jobs_are_settled_by_answers() {
         [r#"30[{"ok":true,"id":0}]"#]
     );
     node.say(bob, r#"2["send","jobs",{"n":1},{"headers":{"k":"v"}}]"#);
-    assert_eq!(node.heard(ann), [r#"20["job","jobs",{"n":1},{"redelivered":false,"k":"v"}]"#]);
+    assert_eq!(node.received(ann), [r#"20["job","jobs",{"n":1},{"redelivered":false,"k":"v"}]"#]);
     assert_eq!(
         node.say(ann, r#"30[{"reject":true}]"#),
         [r#"21["job","jobs",{"n":1},{"redelivered":true,"redeliveries":1,"k":"v"}]"#]
@@ -169,7 +172,7 @@ fn jobs_are_settled_by_answers() {
     assert_eq!(node.say(ann, r#"21["cancel","jobs"]"#), [r#"31[{"ok":true}]"#]);
     node.say(ann, r#"2["receive","jobs",{"acks":false}]"#);
     node.say(bob, r#"2["send","jobs",2]"#);
-    assert_eq!(node.heard(ann), [r#"2["job","jobs",2,{"redelivered":false}]"#]);
+    assert_eq!(node.received(ann), [r#"2["job","jobs",2,{"redelivered":false}]"#]);
     assert_eq!(node.end(ann), None);
 }
 
@@ -186,17 +189,17 @@ fn calls_are_answered_by_whoever_serves() {
         node.say(ann, r#"21["call","sum",[1,2],{"timeout":5000,"headers":{"h":"v"}}]"#).is_empty()
     );
     assert!(node.broker.log.last().unwrap().ends_with("call sum 5s"));
-    assert_eq!(node.heard(bob), [r#"20["request","sum",[1,2],{"id":3,"last":true,"h":"v"}]"#]);
+    assert_eq!(node.received(bob), [r#"20["request","sum",[1,2],{"id":3,"last":true,"h":"v"}]"#]);
     node.say(bob, "30[3]");
-    assert_eq!(node.heard(ann), [r#"31[{"ok":true,"value":3}]"#]);
+    assert_eq!(node.received(ann), [r#"31[{"ok":true,"value":3}]"#]);
     // Buffers both ways.
     node.send(ann, true, br#"51-2["call","sum",{"_placeholder":true,"num":0}]"#);
     node.send(ann, false, b"in");
-    assert_eq!(node.heard(bob)[1], "#in");
+    assert_eq!(node.received(bob)[1], "#in");
     node.send(bob, true, br#"61-1[{"_placeholder":true,"num":0}]"#);
     node.send(bob, false, b"out");
     assert_eq!(
-        node.heard(ann),
+        node.received(ann),
         [r#"61-2[{"ok":true,"value":{"_placeholder":true,"num":0}}]"#, "#out"]
     );
     assert!(
@@ -211,19 +214,22 @@ fn conversations_go_both_ways_until_both_said_the_last() {
     let (ann, bob) = (node.connected(), node.connected());
     node.say(bob, r#"20["serve","chat"]"#);
     assert_eq!(node.say(ann, r#"20["open","chat","hi"]"#), [r#"30[{"ok":true,"id":2}]"#]);
-    assert_eq!(node.heard(bob), [r#"20["request","chat","hi",{"id":3,"last":false}]"#]);
+    assert_eq!(node.received(bob), [r#"20["request","chat","hi",{"id":3,"last":false}]"#]);
     assert_eq!(node.say(bob, r#"21["say",3,"hello"]"#), [r#"31[{"ok":true}]"#]);
-    assert_eq!(node.heard(ann), [r#"2["said",2,"hello",{"last":false}]"#]);
+    assert_eq!(node.received(ann), [r#"2["said",2,"hello",{"last":false}]"#]);
     node.say(ann, r#"2["say",2,{"a":1},{"last":true}]"#);
-    assert_eq!(node.heard(bob), [r#"2["said",3,{"a":1},{"last":true}]"#]);
+    assert_eq!(node.received(bob), [r#"2["said",3,{"a":1},{"last":true}]"#]);
     assert!(node.say(ann, r#"21["say",2,1]"#)[0].contains(r#""ok":false"#));
     node.say(bob, "30[\"bye\"]");
-    assert_eq!(node.heard(ann), [r#"2["said",2,"bye",{"last":true}]"#]);
+    assert_eq!(node.received(ann), [r#"2["said",2,"bye",{"last":true}]"#]);
     assert!(node.say(bob, r#"21["say",3,1]"#)[0].contains(r#""ok":false"#), "it is over");
     node.say(ann, r#"20["open","chat",1]"#);
-    node.heard(bob);
+    node.received(bob);
     assert_eq!(node.say(bob, r#"22["end",5,"enough"]"#), [r#"32[{"ok":true}]"#]);
-    assert_eq!(node.heard(ann), [r#"2["ended",4,{"ok":false,"code":"done","message":"enough"}]"#]);
+    assert_eq!(
+        node.received(ann),
+        [r#"2["ended",4,{"ok":false,"code":"done","message":"enough"}]"#]
+    );
 }
 
 /// Other protocols can say that they are done without a last value.
@@ -241,12 +247,12 @@ fn a_bare_end_is_no_value() {
     };
     node.say(ann, r#"20["open","chat","hi"]"#);
     finish(&mut node, 1);
-    assert_eq!(node.heard(ann), [r#"2["ended",2,{"ok":true}]"#]);
+    assert_eq!(node.received(ann), [r#"2["ended",2,{"ok":true}]"#]);
     assert_eq!(node.say(ann, r#"21["say",2,"still",{"last":true}]"#), [r#"31[{"ok":true}]"#]);
     assert!(node.say(ann, r#"22["say",2,1]"#)[0].contains(r#""ok":false"#), "it is over");
     node.say(ann, r#"23["call","chat",1]"#);
     finish(&mut node, 2);
-    assert_eq!(node.heard(ann), [r#"33[{"ok":true,"value":null}]"#]);
+    assert_eq!(node.received(ann), [r#"33[{"ok":true,"value":null}]"#]);
 }
 
 #[test]
@@ -277,14 +283,14 @@ fn trouble_is_told_in_the_answer_or_by_an_event() {
         (r#"["login",{}]"#, "bad-frame"),
     ];
     for (event, code) in rows {
-        let heard = node.say(ann, &format!("29{event}"));
+        let received = node.say(ann, &format!("29{event}"));
         assert!(
-            heard[0].starts_with(&format!(r#"39[{{"ok":false,"code":"{code}","message":""#)),
-            "{event}: {heard:?}"
+            received[0].starts_with(&format!(r#"39[{{"ok":false,"code":"{code}","message":""#)),
+            "{event}: {received:?}"
         );
-        let heard = node.say(ann, &format!("2{event}"));
-        assert!(heard[0].starts_with(r#"2["problem",{"event":""#), "{event}: {heard:?}");
-        assert!(heard[0].contains(code), "{event}: {heard:?}");
+        let received = node.say(ann, &format!("2{event}"));
+        assert!(received[0].starts_with(r#"2["problem",{"event":""#), "{event}: {received:?}");
+        assert!(received[0].contains(code), "{event}: {received:?}");
     }
     assert_eq!(node.end(ann), None);
     node.say(ann, r#"20["subscribe","a"]"#);
@@ -341,12 +347,12 @@ fn a_client_that_should_not_come_back_is_told_why() {
     let mut node = Node::new();
     let ann = node.connected();
     node.close(ann, CloseCode::LoginFailed.into());
-    let heard = node.heard(ann);
-    assert!(heard[0].starts_with(r#"2["problem",{"event":"disconnect","code":"login-failed""#));
-    assert_eq!(heard[1], "1");
+    let received = node.received(ann);
+    assert!(received[0].starts_with(r#"2["problem",{"event":"disconnect","code":"login-failed""#));
+    assert_eq!(received[1], "1");
     let bob = node.connected();
     node.close(bob, CloseCode::ShuttingDown.into());
-    assert!(node.heard(bob).is_empty(), "it would not come back by itself");
+    assert!(node.received(bob).is_empty(), "it would not come back by itself");
     node.wait(Span::from_secs(100_000));
 }
 
@@ -369,22 +375,22 @@ fn values_as_differences_are_bytes_throughout() {
     for at in 1..4 {
         let body = format!(r#"{{"bid":1.0842{at},"ask":1.0848,"name":"euro against dollar"}}"#);
         node.say(bob, &format!(r#"2["publish","fx/eur",{body}]"#));
-        let heard = node.heard(ann);
+        let received = node.received(ann);
         let delta = if at > 1 { r#","delta":"tiderace""# } else { "" };
         let event = r#"51-["message","fx/eur",{"_placeholder":true,"num":0},{"version":"#;
         let rest = r#","content-type":"application/json"}]"#;
-        assert_eq!(heard[0], format!("{event}{at}{delta}{rest}"));
-        old = value(&heard[0], &heard[1], &old);
+        assert_eq!(received[0], format!("{event}{at}{delta}{rest}"));
+        old = value(&received[0], &received[1], &old);
         assert_eq!(old, body.as_bytes());
-        assert_eq!(heard[1].len() < 12, at > 1, "{}", heard[1]);
-        assert_eq!(node.heard(cem)[0].contains(r#""delta":"vcdiff""#), at > 1);
+        assert_eq!(received[1].len() < 12, at > 1, "{}", received[1]);
+        assert_eq!(node.received(cem)[0].contains(r#""delta":"vcdiff""#), at > 1);
     }
     // Another subscription under the same number begins with a whole value.
     node.say(ann, r#"2["unsubscribe","fx/*"]"#);
     node.say(ann, r#"2["subscribe","fx/eur",{"deltas":"tiderace"}]"#);
-    node.heard(ann);
+    node.received(ann);
     node.say(bob, r#"2["publish","fx/eur",[1,2,3,4,5,6,7,8,9]]"#);
-    assert_eq!(node.heard(ann)[1], "#[1,2,3,4,5,6,7,8,9]");
+    assert_eq!(node.received(ann)[1], "#[1,2,3,4,5,6,7,8,9]");
     let wrong = node.say(ann, r#"20["subscribe","b",{"deltas":true}]"#);
     assert!(wrong[0].contains("`deltas` is one of `tiderace`, `vcdiff`"), "{wrong:?}");
 }

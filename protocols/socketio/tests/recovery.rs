@@ -23,9 +23,9 @@ fn offset(event: &str) -> String {
 fn subscribed(node: &mut Node, token: &str, topic: &str) -> (usize, String) {
     let client = node.open("EIO=4");
     let hello = node.say(client, &format!("0{{\"token\":\"{token}\"}}"))[0].clone();
-    let heard =
+    let received =
         node.say(client, &format!("20[\"subscribe\",\"{topic}\",{{\"recoverable\":true}}]"));
-    assert_eq!(heard, [r#"30[{"ok":true,"id":0}]"#]);
+    assert_eq!(received, [r#"30[{"ok":true,"id":0}]"#]);
     (client, hello)
 }
 
@@ -42,28 +42,28 @@ fn a_client_comes_back_to_what_it_missed() {
         let (ann, hello) = subscribed(&mut node, "ann", "a/*");
         publish(&mut node, "a/b", "1");
         publish(&mut node, "a/c", "2");
-        let heard = node.heard(ann);
-        assert!(heard[0].starts_with(r#"2["message","a/b",1,{"version":1},""#), "{heard:?}");
-        let offset = offset(&heard[1]);
+        let received = node.received(ann);
+        assert!(received[0].starts_with(r#"2["message","a/b",1,{"version":1},""#), "{received:?}");
+        let offset = offset(&received[1]);
         node.cut(ann);
         for (topic, body) in [("a/b", "3"), ("a/c", "4"), ("x", "5"), ("a/d", "6")] {
             publish(&mut node, topic, body);
         }
         let pid = field(&hello, "pid");
         let again = node.open("EIO=4");
-        let heard = node.say(
+        let received = node.say(
             again,
             &format!("0{{\"token\":\"ann\",\"pid\":\"{pid}\",\"offset\":\"{offset}\"}}"),
         );
-        assert_eq!(heard[0], hello, "the same sid and pid");
+        assert_eq!(received[0], hello, "the same sid and pid");
         let rest: Vec<&str> =
-            heard[1..].iter().map(|event| event.split(",{").next().unwrap()).collect();
+            received[1..].iter().map(|event| event.split(",{").next().unwrap()).collect();
         assert_eq!(
             rest,
             [r#"2["message","a/b",3"#, r#"2["message","a/c",4"#, r#"2["message","a/d",6"#]
         );
         publish(&mut node, "a/b", "7");
-        assert!(node.heard(again)[0].starts_with(r#"2["message","a/b",7"#));
+        assert!(node.received(again)[0].starts_with(r#"2["message","a/b",7"#));
         assert!(node.say(again, r#"20["unsubscribe",0]"#)[0].contains("true"), "ids are kept");
     }
 }
@@ -76,18 +76,18 @@ fn a_quiet_client_comes_back_without_an_offset() {
     node.cut(ann);
     publish(&mut node, "a", "1");
     let again = node.open("EIO=4");
-    let heard =
+    let received =
         node.say(again, &format!("0{{\"token\":\"ann\",\"pid\":\"{}\"}}", field(&hello, "pid")));
-    assert_eq!(heard[0], hello);
-    assert_eq!(heard.len(), 2, "what was published before it came is not for it: {heard:?}");
-    assert!(heard[1].starts_with(r#"2["message","a",1,"#));
+    assert_eq!(received[0], hello);
+    assert_eq!(received.len(), 2, "what was published before it came is not for it: {received:?}");
+    assert!(received[1].starts_with(r#"2["message","a",1,"#));
     // Once more, still without a single offset from before.
     node.cut(again);
     publish(&mut node, "a", "2");
     let third = node.open("EIO=4");
-    let heard =
+    let received =
         node.say(third, &format!("0{{\"token\":\"ann\",\"pid\":\"{}\"}}", field(&hello, "pid")));
-    assert_eq!(heard.len(), 3);
+    assert_eq!(received.len(), 3);
 }
 
 #[test]
@@ -99,16 +99,16 @@ fn a_topic_subscribed_to_after_the_last_event_is_not_forgotten() {
         publish(&mut node, &format!("t/{number}"), "0");
     }
     publish(&mut node, "a", "1");
-    let offset = offset(&node.heard(ann)[0]);
+    let offset = offset(&node.received(ann)[0]);
     node.say(ann, r#"20["subscribe","t/*",{"recoverable":true}]"#);
     node.cut(ann);
     publish(&mut node, "t/1", "9");
     let again = node.open("EIO=4");
     let pid = field(&hello, "pid");
-    let heard = node
+    let received = node
         .say(again, &format!("0{{\"token\":\"ann\",\"pid\":\"{pid}\",\"offset\":\"{offset}\"}}"));
-    assert_eq!(heard.len(), 2, "{heard:?}");
-    assert!(heard[1].starts_with(r#"2["message","t/1",9,"#));
+    assert_eq!(received.len(), 2, "{received:?}");
+    assert!(received[1].starts_with(r#"2["message","t/1",9,"#));
 }
 
 #[test]
@@ -119,13 +119,13 @@ fn what_cannot_be_completed_begins_anew() {
     assert_eq!(table.len(), 1);
     node.broker.forgetful = true;
     let again = node.open("EIO=4");
-    let heard =
+    let received =
         node.say(again, &format!("0{{\"token\":\"ann\",\"pid\":\"{}\"}}", field(&hello, "pid")));
-    assert_eq!(heard.len(), 1);
-    assert_ne!(field(&heard[0], "sid"), field(&hello, "sid"));
-    assert_ne!(field(&heard[0], "pid"), field(&hello, "pid"));
+    assert_eq!(received.len(), 1);
+    assert_ne!(field(&received[0], "sid"), field(&hello, "sid"));
+    assert_ne!(field(&received[0], "pid"), field(&hello, "pid"));
     publish(&mut node, "a", "1");
-    assert!(node.heard(again).is_empty(), "it has no subscriptions");
+    assert!(node.received(again).is_empty(), "it has no subscriptions");
     assert_eq!(table.len(), 0);
 }
 
@@ -134,8 +134,8 @@ fn only_the_owner_comes_back_in_time_and_after_an_accident() {
     let (mut node, table) = Node::remembering();
     let resume = |node: &mut Node, token: &str, pid: &str| {
         let client = node.open("EIO=4");
-        let heard = node.say(client, &format!("0{{\"token\":\"{token}\",\"pid\":\"{pid}\"}}"));
-        field(&heard[0], "pid") == pid
+        let received = node.say(client, &format!("0{{\"token\":\"{token}\",\"pid\":\"{pid}\"}}"));
+        field(&received[0], "pid") == pid
     };
     // A stranger with the id.
     let (ann, hello) = subscribed(&mut node, "ann", "a");
@@ -178,11 +178,11 @@ fn subscribers_of_one_home_share_their_offsets() {
     let (ann, _) = subscribed(&mut node, "ann", "a");
     let (bob, _) = subscribed(&mut node, "bob", "a");
     publish(&mut node, "a", "1");
-    assert_eq!(node.heard(ann), node.heard(bob));
+    assert_eq!(node.received(ann), node.received(bob));
     let plain = node.connected();
     node.say(plain, r#"20["subscribe","a"]"#);
     publish(&mut node, "a", "2");
-    assert_eq!(node.heard(plain), [r#"2["message","a",2,{"version":2}]"#], "no offsets unasked");
+    assert_eq!(node.received(plain), [r#"2["message","a",2,{"version":2}]"#], "no offsets unasked");
 }
 
 #[test]
@@ -198,21 +198,21 @@ fn rooms_are_recovered_where_that_is_chosen() {
     node.say(ann, r#"2/app,["join","r"]"#);
     node.broker.publish(Kind::Topic, "io/app/r", "event:e\n", b"x");
     node.run();
-    let heard = node.heard(ann);
-    assert!(heard[0].starts_with(r#"2/app,["e","x",""#), "{heard:?}");
-    let offset = offset(&heard[0]);
+    let received = node.received(ann);
+    assert!(received[0].starts_with(r#"2/app,["e","x",""#), "{received:?}");
+    let offset = offset(&received[0]);
     node.cut(ann);
     node.broker.publish(Kind::Topic, "io/app/r", "event:e\n", b"y");
     node.broker.publish(Kind::Topic, "io/app", "event:e\n", b"z");
     node.run();
     let again = node.open("EIO=4");
     let pid = field(&hello, "pid");
-    let heard = node.say(
+    let received = node.say(
         again,
         &format!("0/app,{{\"token\":\"ann\",\"pid\":\"{pid}\",\"offset\":\"{offset}\"}}"),
     );
-    assert_eq!(heard[0], hello);
-    let mut events: Vec<&str> = heard[1..].iter().map(|event| &event[..15]).collect();
+    assert_eq!(received[0], hello);
+    let mut events: Vec<&str> = received[1..].iter().map(|event| &event[..15]).collect();
     events.sort_unstable();
     assert_eq!(events, [r#"2/app,["e","y","#, r#"2/app,["e","z","#]);
 }

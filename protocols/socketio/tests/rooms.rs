@@ -12,8 +12,8 @@ fn two(options: SocketOptions) -> (Node, usize, usize) {
     let mut node = Node::with(options);
     let (ann, bob) = (node.open("EIO=4"), node.open("EIO=4"));
     for client in [ann, bob] {
-        let heard = node.say(client, r#"0/app,{"token":"t"}"#);
-        assert!(heard[0].starts_with("0/app,{\"sid\":"), "{heard:?}");
+        let received = node.say(client, r#"0/app,{"token":"t"}"#);
+        assert!(received[0].starts_with("0/app,{\"sid\":"), "{received:?}");
     }
     (node, ann, bob)
 }
@@ -22,7 +22,7 @@ fn two(options: SocketOptions) -> (Node, usize, usize) {
 fn what_one_emits_the_others_get() {
     let (mut node, ann, bob) = two(SocketOptions::default());
     assert_eq!(node.say(ann, r#"2/app,0["chat","hi",{"n":1}]"#), [r#"3/app,0[{"ok":true}]"#]);
-    assert_eq!(node.heard(bob), [r#"2/app,["chat","hi",{"n":1}]"#]);
+    assert_eq!(node.received(bob), [r#"2/app,["chat","hi",{"n":1}]"#]);
     for (sent, body) in [
         (r#"["chat",{"n":1}]"#, r#"{"n":1}"#),
         (r#"["chat"]"#, "[]"),
@@ -30,7 +30,7 @@ fn what_one_emits_the_others_get() {
         (r#"["chat",[],[]]"#, "[[],[]]"),
     ] {
         assert!(node.say(ann, &format!("2/app,{sent}")).is_empty(), "not to oneself");
-        assert_eq!(node.heard(bob), [format!("2/app,{sent}")]);
+        assert_eq!(node.received(bob), [format!("2/app,{sent}")]);
         let log = node.broker.log.last().unwrap();
         assert!(
             log.starts_with("publish topic io/app [content-type:application/json|event:chat|"),
@@ -52,10 +52,10 @@ fn rooms_are_topics() {
     let (mut node, ann, bob) = two(SocketOptions::default());
     assert_eq!(node.say(bob, r#"2/app,0["join","lobby"]"#), [r#"3/app,0[{"ok":true,"id":1}]"#]);
     node.say(ann, r#"2/app,["to","lobby","chat","a","b"]"#);
-    assert_eq!(node.heard(bob), [r#"2/app,["chat","a","b"]"#]);
+    assert_eq!(node.received(bob), [r#"2/app,["chat","a","b"]"#]);
     assert!(node.broker.log.last().unwrap().starts_with("publish topic io/app/lobby "));
     // A back end publishes into the room, in the plainest form and in the fullest.
-    for (properties, body, heard) in [
+    for (properties, body, received) in [
         ("event:news\n", "hello", r#"2/app,["news","hello"]"#),
         ("event:news\ncontent-type:application/json\n", "[1,2]", r#"2/app,["news",[1,2]]"#),
         (
@@ -69,11 +69,11 @@ fn rooms_are_topics() {
     ] {
         node.broker.publish(Kind::Topic, "io/app/lobby", properties, body.as_bytes());
         node.run();
-        assert_eq!(node.heard(bob), [heard]);
+        assert_eq!(node.received(bob), [received]);
     }
     assert_eq!(node.say(bob, r#"2/app,1["leave","lobby"]"#), [r#"3/app,1[{"ok":true}]"#]);
     node.say(ann, r#"2/app,["to","lobby","chat"]"#);
-    assert!(node.heard(bob).is_empty());
+    assert!(node.received(bob).is_empty());
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn buffers_pass_through_rooms() {
         for part in 0..parts {
             node.send(ann, false, format!("part {part}").as_bytes());
         }
-        let heard = node.heard(bob);
-        assert_eq!(heard[0], head);
-        assert_eq!(heard.len(), parts + 1);
+        let received = node.received(bob);
+        assert_eq!(received[0], head);
+        assert_eq!(received.len(), parts + 1);
     }
 }
 

@@ -14,17 +14,17 @@ use tiderace_socketio::SocketOptions;
 fn a_client_connects_and_is_answered() {
     let mut node = Node::new();
     let ann = node.open("EIO=4");
-    assert!(node.heard(ann).is_empty(), "the server does not begin");
-    let heard = node.say(ann, "0");
+    assert!(node.received(ann).is_empty(), "the server does not begin");
+    let received = node.say(ann, "0");
     assert!(
-        heard[0].starts_with("0{\"sid\":\"") && heard[0].len() == 22 && heard.len() == 1,
-        "{heard:?}"
+        received[0].starts_with("0{\"sid\":\"") && received[0].len() == 22 && received.len() == 1,
+        "{received:?}"
     );
     assert!(node.is_established(ann));
     let bob = node.open("EIO=4");
-    let heard = node.say(bob, r#"0{"token":"wrong"}"#);
+    let received = node.say(bob, r#"0{"token":"wrong"}"#);
     assert_eq!(
-        heard,
+        received,
         [
             r#"4{"message":"Name, password or token was not accepted.","data":{"code":"login-failed"}}"#
         ]
@@ -83,8 +83,8 @@ fn unknown_namespaces_are_refused_and_the_connection_stays() {
 fn namespaces_are_apart() {
     let mut node = Node::new();
     let ann = node.connected();
-    let heard = node.say(ann, "0/app,");
-    assert!(heard[0].starts_with(r#"0/app,{"sid":""#), "{heard:?}");
+    let received = node.say(ann, "0/app,");
+    assert!(received[0].starts_with(r#"0/app,{"sid":""#), "{received:?}");
     node.say(ann, r#"20["subscribe","a"]"#);
     assert!(node.say(ann, "1").is_empty());
     assert!(node.broker.log.last().unwrap().starts_with("unsubscribe "));
@@ -151,7 +151,7 @@ fn names_of_events_may_be_numbers() {
     node.say(ann, "0/app");
     node.say(bob, "0/app");
     node.say(bob, "2/app,[5,\"x\"]");
-    assert_eq!(node.heard(ann), [r#"2/app,["5","x"]"#]);
+    assert_eq!(node.received(ann), [r#"2/app,["5","x"]"#]);
 }
 
 /// Protocol 4: "The server connects the client to the namespace `/` at once."
@@ -159,14 +159,14 @@ fn names_of_events_may_be_numbers() {
 fn in_protocol_4_the_main_namespace_is_connected_at_once() {
     let mut node = Node::new();
     let ann = node.open("EIO=3");
-    assert_eq!(node.heard(ann), ["0"]);
+    assert_eq!(node.received(ann), ["0"]);
     assert!(node.say(ann, "0").is_empty(), "once more does no harm");
     assert_eq!(node.say(ann, "0/app?token=x"), ["0/app,"]);
     assert_eq!(node.say(ann, "0/random?a=b"), [r#"4/random,"Invalid namespace""#]);
     assert_eq!(node.say(ann, r#"20["subscribe","a"]"#), [r#"30[{"ok":true,"id":1}]"#]);
     node.say(ann, r#"2["publish","a",{"x":"é"}]"#);
     let bad = node.open("EIO=3&token=wrong");
-    assert_eq!(node.heard(bad), [r#"4"Name, password or token was not accepted.""#]);
+    assert_eq!(node.received(bad), [r#"4"Name, password or token was not accepted.""#]);
     node.wait(Span::from_secs(46));
     assert_eq!(node.end(bad), Some(CloseCode::LoginTimeout));
 }
@@ -231,7 +231,7 @@ fn events_of_many_subscribers_are_encoded_alike_over_all_framings() {
     }
     node.broker.publish(tiderace_wire::Kind::Topic, "a", "", b"\xff\xfe");
     node.run();
-    let heard: Vec<Vec<String>> = clients.iter().map(|client| node.heard(*client)).collect();
-    assert_eq!(heard[0].len(), 2);
-    assert!(heard.iter().all(|messages| *messages == heard[0]), "{heard:?}");
+    let received: Vec<Vec<String>> = clients.iter().map(|client| node.received(*client)).collect();
+    assert_eq!(received[0].len(), 2);
+    assert!(received.iter().all(|messages| *messages == received[0]), "{received:?}");
 }

@@ -2,7 +2,7 @@
 //!
 //! A line `ann opens EIO=4` begins a client; `ann: text` is what it sends, `    ann hears: text` what it
 //! hears then; `#` at the beginning of a message says that it is binary, `--` begins a comment.
-//! `ann ends: code` is the end. With `BLESS=1` in the environment what is heard is written anew.
+//! `ann ends: code` is the end. With `BLESS=1` in the environment what is received is written anew.
 // Whether to bless is asked of the environment, as test runners do.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -52,8 +52,8 @@ fn play(script: &str) -> String {
             }
         }
         for (name, client) in &names {
-            for heard in node.heard(*client) {
-                played += &format!("    {name} hears: {heard}\n");
+            for received in node.received(*client) {
+                played += &format!("    {name} hears: {received}\n");
             }
             if let Some(code) = node.end(*client) {
                 played += &format!("{name} ends: {}\n", code.slug());

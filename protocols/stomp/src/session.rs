@@ -337,7 +337,7 @@ impl Session for StompSession {
         let (mut pending, left) =
             partial.as_ref().map_or((Pending::Unknown, 0), |known| (known.pending, known.left));
         if input.len() > left as usize {
-            self.heart_beat.heard(now.time);
+            self.heart_beat.received(now.time);
         }
         let result = self.read(now, input, &mut pending, context);
         self.flush(context.commands);
@@ -362,7 +362,7 @@ impl Session for StompSession {
                     self.confirmed(confirm, context);
                 }
                 if context.output.queue.len() > before {
-                    self.heart_beat.said(now.time);
+                    self.heart_beat.sent(now.time);
                 }
             }
             // It neither calls, nor serves, nor comes back for what it missed.
@@ -387,7 +387,7 @@ impl Session for StompSession {
         let before = output.queue.len();
         self.write_messages(delivery, output);
         if output.queue.len() > before {
-            self.heart_beat.said(now.time);
+            self.heart_beat.sent(now.time);
         }
     }
 

@@ -97,7 +97,7 @@ fn there_are_no_heart_beats_in_1_0() {
     let said = rig.say("CONNECT\nheart-beat:1000,1000\n\n\0");
     assert!(said.starts_with("CONNECTED\n") && !said.contains("heart-beat"), "{said}");
     rig.wait(tiderace_base::Span::from_secs(1_000));
-    assert!(rig.end.is_none() && rig.heard().is_empty());
+    assert!(rig.end.is_none() && rig.received().is_empty());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn unread_receipts_slow_the_client_instead_of_filling_memory() {
     let published: usize = rig.commands.iter().map(|row| row.lines().count()).sum();
     assert_eq!(published, 10_000);
     rig.release();
-    assert_eq!(rig.heard().matches("RECEIPT\n").count(), 12_000);
+    assert_eq!(rig.received().matches("RECEIPT\n").count(), 12_000);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn websocket_messages_hold_one_frame_each_and_binary_bodies_are_binary() {
     rig.connect("1.2");
     rig.say("SUBSCRIBE\nid:1\ndestination:/topic/a\n\n\0");
     rig.send(b"SEND\ndestination:/topic/a\n\nab\0SEND\ndestination:/topic/a\n\n\xff\0");
-    let said = rig.heard();
+    let said = rig.received();
     let frames: Vec<&str> = said.split_inclusive('\0').collect();
     assert_eq!(frames.len(), 2);
     for (frame, kind) in frames.iter().zip(["text", "binary"]) {

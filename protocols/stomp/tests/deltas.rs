@@ -18,12 +18,12 @@ fn send(rig: &mut Rig, path: &str, at: usize) {
 }
 
 /// One MESSAGE: its headers and its body.
-struct Heard {
+struct Received {
     headers: String,
     body: Vec<u8>,
 }
 
-impl Heard {
+impl Received {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
     }
@@ -38,17 +38,17 @@ impl Heard {
 }
 
 /// The MESSAGE frames that came, by their lengths.
-fn heard(rig: &mut Rig) -> Vec<Heard> {
-    let bytes = rig.heard_bytes();
+fn received(rig: &mut Rig) -> Vec<Received> {
+    let bytes = rig.received_bytes();
     let mut rest = &bytes[..];
     let mut found = Vec::new();
     while !rest.is_empty() {
         let end = rest.windows(2).position(|pair| pair == b"\n\n").unwrap();
         let headers = String::from_utf8(rest[..end].to_vec()).unwrap();
         assert!(headers.contains("MESSAGE\n"), "{headers}");
-        let head = Heard { headers, body: Vec::new() };
+        let head = Received { headers, body: Vec::new() };
         let len: usize = head.header("content-length").unwrap().parse().unwrap();
-        found.push(Heard { body: rest[end + 2..end + 2 + len].to_vec(), ..head });
+        found.push(Received { body: rest[end + 2..end + 2 + len].to_vec(), ..head });
         assert_eq!(rest[end + 2 + len], 0);
         rest = &rest[end + 3 + len..];
     }
@@ -66,7 +66,7 @@ fn values_after_the_first_come_as_differences() {
             for at in 0..4 {
                 send(&mut rig, "fx/a", at);
                 send(&mut rig, "fx/b", 10 + at);
-                let found = heard(&mut rig);
+                let found = received(&mut rig);
                 let [first, second] = &found[..] else { panic!("two messages") };
                 for (message, value, at) in [(first, &mut a, at), (second, &mut b, 10 + at)] {
                     let named = message.header("delta");
@@ -94,7 +94,7 @@ fn runs_of_several_messages_are_as_exact() {
     let mut value = Vec::new();
     for from in [0, 3] {
         rig.send(frames(from).as_bytes());
-        let found = heard(&mut rig);
+        let found = received(&mut rig);
         for (at, message) in (from..).zip(&found) {
             value = message.whole(&value);
             assert_eq!(value, body(at).as_bytes());
@@ -116,9 +116,9 @@ fn a_new_subscription_begins_with_a_whole_value() {
     send(&mut rig, "a", 1);
     rig.say("UNSUBSCRIBE\nid:1\n\n\0");
     rig.say(subscribe);
-    heard(&mut rig);
+    received(&mut rig);
     send(&mut rig, "a", 2);
-    let found = heard(&mut rig);
+    let found = received(&mut rig);
     assert_eq!((found[0].header("delta"), found[0].header("version")), (None, Some("3")));
     assert_eq!(found[0].body, body(2).as_bytes());
 }
@@ -131,7 +131,7 @@ fn what_is_not_offered_is_sent_whole() {
     rig.say("SUBSCRIBE\nid:1\ndestination:/topic/a\ndeltas:vcdiff\n\n\0");
     send(&mut rig, "a", 0);
     send(&mut rig, "a", 1);
-    let found = heard(&mut rig);
+    let found = received(&mut rig);
     assert!(found.iter().all(|message| message.header("version").is_none()));
     assert_eq!(found[1].body, body(1).as_bytes());
 }

@@ -85,7 +85,7 @@ fn played(
         rest = tail;
     }
     let end = rig.end.as_ref().map(|close| close.to_string());
-    (rig.commands.join("\n"), rig.heard_bytes(), end)
+    (rig.commands.join("\n"), rig.received_bytes(), end)
 }
 
 proptest! {
@@ -134,7 +134,7 @@ proptest! {
         let escaped = value.replace('\\', "\\\\").replace('\n', "\\n").replace(':', "\\c");
         let head = format!("SEND\ndestination:/topic/a\n{name}:{escaped}\ncontent-length:{}\n\n", body.len());
         rig.send(&[head.as_bytes(), &body, b"\0"].concat());
-        let heard = rig.heard_bytes();
+        let received = rig.received_bytes();
         let head = format!(
             "MESSAGE\nsubscription:1\ndestination:/topic/a\nmessage-id:0-1\n{name}:{escaped}\ncontent-length:{}\n\n",
             body.len()
@@ -142,6 +142,6 @@ proptest! {
         let frame = [head.as_bytes(), &body, b"\0"].concat();
         let kind = if std::str::from_utf8(&frame).is_ok() { "text" } else { "binary" };
         let header = if messages { format!("<{kind} {}>", frame.len()) } else { String::new() };
-        prop_assert_eq!(heard, [header.as_bytes(), &frame].concat());
+        prop_assert_eq!(received, [header.as_bytes(), &frame].concat());
     }
 }

@@ -273,7 +273,7 @@ fn no_heart_beat_unless_both_want_it() {
         let mut rig = Rig::new();
         rig.say(&format!("CONNECT\naccept-version:1.2\nhost:a\n{header}\n\0"));
         rig.wait(Span::from_secs(3_600));
-        assert_eq!(rig.heard(), "");
+        assert_eq!(rig.received(), "");
         assert!(rig.end.is_none());
     }
     for bad in ["1", "a,b", "1,2,3", "-1,0", ""] {
@@ -295,9 +295,9 @@ fn what_is_not_sent_is_no_heart_beat() {
     );
     rig.wait(Span::from_secs(6));
     rig.reply(tiderace_wire::Reply::Confirmed(tiderace_wire::Confirm::one(2)));
-    assert_eq!(rig.heard(), "");
+    assert_eq!(rig.received(), "");
     rig.wait(Span::from_secs(3));
-    assert_eq!(rig.heard(), "\n");
+    assert_eq!(rig.received(), "\n");
 }
 
 // Silence is no fault while the server itself has stopped reading.
@@ -512,7 +512,7 @@ fn disconnect_answers_last() {
     assert_eq!(said, "");
     assert!(rig.end.is_none());
     rig.release();
-    assert_eq!(rig.heard(), "RECEIPT\nreceipt-id:s\n\n\0RECEIPT\nreceipt-id:d\n\n\0");
+    assert_eq!(rig.received(), "RECEIPT\nreceipt-id:s\n\n\0RECEIPT\nreceipt-id:d\n\n\0");
     ends_with(&rig, CloseCode::Done);
     // One message, and that the client says goodbye.
     assert_eq!(rig.commands.len(), 2);
@@ -570,7 +570,7 @@ fn refusals_of_the_broker_name_the_frame() {
     rig.say("SEND\ndestination:/topic/a\nreceipt:one\n\n\0SEND\ndestination:/topic/a\nreceipt:two\n\n\0");
     let close = CloseCode::NotAuthorised.into();
     rig.reply(tiderace_wire::Reply::Refused { token: Some(2), close });
-    let said = rig.heard();
+    let said = rig.received();
     assert!(
         said.contains("\nreceipt-id:two\n") && said.contains("\ncode:not-authorised\n"),
         "{said}"

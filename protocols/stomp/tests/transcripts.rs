@@ -82,7 +82,7 @@ fn spoken(line: &str, who: &str) -> Option<String> {
 /// What was said since the last call, and once how it ended.
 fn said(rig: &mut Rig, ended: &mut bool) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut rest = rig.heard();
+    let mut rest = rig.received();
     while !rest.is_empty() {
         if let Some(tail) = rest.strip_prefix('\n') {
             lines.push("S: <eol>".to_owned());

@@ -50,6 +50,7 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: PROTOCOLS, word: "asking", now: "outbound" },
     Replaced { folder: "protocols/events/src/", word: "natural", now: "rest_operations" },
     Replaced { folder: PROTOCOLS, word: "rare", now: "cold, ColdState" },
+    Replaced { folder: PROTOCOLS, word: "heard", now: "received, last_received" },
     Replaced { folder: "core/wire/", word: "window", now: "Prefetch" },
     Replaced { folder: "protocols/native/src/session/", word: "window", now: "prefetch" },
 ];

@@ -6,7 +6,7 @@
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Context, Takeover};
 
-use super::speak::write_anew;
+use super::send::write_anew;
 use super::{Carrier, EngineSession};
 use crate::Revision;
 

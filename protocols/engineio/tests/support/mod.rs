@@ -31,13 +31,13 @@ fn header(kind: u8, len: usize, out: &mut Vec<u8>) {
 
 /// A message as a test sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     Text(String),
     Binary(Vec<u8>),
 }
 
-pub fn text(message: &str) -> Heard {
-    Heard::Text(message.to_owned())
+pub fn text(message: &str) -> Received {
+    Received::Text(message.to_owned())
 }
 
 /// The server.
@@ -268,23 +268,23 @@ impl Node {
     }
 
     /// What a WebSocket's client has received since the last call.
-    pub fn heard(&mut self, socket: Socket) -> Vec<Heard> {
+    pub fn received(&mut self, socket: Socket) -> Vec<Received> {
         let record = self.records.values_mut().find(|record| record.socket == Some(socket.0));
         let wire = std::mem::take(&mut record.unwrap().wire);
         let mut rest = &wire[..];
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while let [kind, a, b, c, d, tail @ ..] = rest {
             let len = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
             let (message, tail) = tail.split_at(len);
-            heard.push(match kind {
-                b't' => Heard::Text(String::from_utf8(message.to_vec()).unwrap()),
-                b'b' => Heard::Binary(message.to_vec()),
+            received.push(match kind {
+                b't' => Received::Text(String::from_utf8(message.to_vec()).unwrap()),
+                b'b' => Received::Binary(message.to_vec()),
                 other => panic!("no WebSocket message begins with {other}"),
             });
             rest = tail;
         }
         assert!(rest.is_empty(), "bytes that are no message: {rest:?}");
-        heard
+        received
     }
 
     /// How a WebSocket ended, if it did.

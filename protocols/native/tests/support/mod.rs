@@ -84,7 +84,7 @@ impl Rig {
         let mut rig = Rig::framed(options, framing);
         rig.send(&hello_with(codecs));
         rig.reply(Reply::LoggedIn { name: "ann".into() });
-        assert_eq!(rig.heard().len(), 1);
+        assert_eq!(rig.received().len(), 1);
         rig.commands.clear();
         rig
     }
@@ -126,7 +126,7 @@ impl Rig {
     pub fn subscribe(&mut self, request: u32, key: u32, flags: u64, path: &str) {
         self.send(&ClientMessage::Subscribe(subscribe(request, key, flags, path)));
         self.confirm(request);
-        self.heard();
+        self.received();
         self.commands.clear();
     }
 
@@ -210,13 +210,13 @@ impl Rig {
     }
 
     /// What the session has said since the last call, message by message, as text.
-    pub fn heard(&mut self) -> Vec<String> {
-        let mut heard = Vec::new();
+    pub fn received(&mut self) -> Vec<String> {
+        let mut received = Vec::new();
         for frame in self.frames() {
             for message in Messages::new(&frame) {
                 let (kind, payload) = message.unwrap();
                 let message = ServerMessage::read(kind, payload).unwrap();
-                heard.push(match &message {
+                received.push(match &message {
                     ServerMessage::Updates(entries) => {
                         let entries: Vec<String> = ServerMessage::updates(entries)
                             .map(|entry| {
@@ -246,7 +246,7 @@ impl Rig {
                 });
             }
         }
-        heard
+        received
     }
 }
 

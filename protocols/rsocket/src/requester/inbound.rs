@@ -15,7 +15,7 @@ use crate::frame::{
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum Inbound {
     /// It was seen to, or means nothing.
     Nothing,
     /// The application hears of it.
@@ -44,9 +44,9 @@ impl Requester {
         {
             done += PREFIX_BYTES + bytes.len();
             match self.frame(now, bytes, out)? {
-                (Heard::Nothing, _) => {}
-                (heard, Some(frame)) => return Ok((done, Some(told(frame, heard)))),
-                (heard, None) => return Ok((done, self.put_together(heard))),
+                (Inbound::Nothing, _) => {}
+                (inbound, Some(frame)) => return Ok((done, Some(told(frame, inbound)))),
+                (inbound, None) => return Ok((done, self.put_together(inbound))),
             }
         }
         Ok((done, None))
@@ -68,9 +68,9 @@ impl Requester {
             false => Ok(()),
         })?;
         Ok(match self.frame(now, bytes, out)? {
-            (Heard::Nothing, _) => None,
-            (heard, Some(frame)) => Some(told(frame, heard)),
-            (heard, None) => self.put_together(heard),
+            (Inbound::Nothing, _) => None,
+            (inbound, Some(frame)) => Some(told(frame, inbound)),
+            (inbound, None) => self.put_together(inbound),
         })
     }
 
@@ -84,8 +84,8 @@ impl Requester {
         })
     }
 
-    fn put_together(&mut self, heard: Heard) -> Option<Frame<'_>> {
-        self.assembled.as_deref().map(|message| told(message.frame(), heard))
+    fn put_together(&mut self, inbound: Inbound) -> Option<Frame<'_>> {
+        self.assembled.as_deref().map(|message| told(message.frame(), inbound))
     }
 
     /// What a frame means, and itself, if it is not one that was put together.
@@ -94,7 +94,7 @@ impl Requester {
         now: Time,
         bytes: &'a [u8],
         out: &mut Vec<u8>,
-    ) -> Result<(Heard, Option<Frame<'a>>), RequesterError> {
+    ) -> Result<(Inbound, Option<Frame<'a>>), RequesterError> {
         self.assembled = None;
         let read = self.read(now, bytes, out);
         if read.is_err() {
@@ -108,8 +108,8 @@ impl Requester {
         now: Time,
         bytes: &'a [u8],
         out: &mut Vec<u8>,
-    ) -> Result<(Heard, Option<Frame<'a>>), RequesterError> {
-        self.heard = now;
+    ) -> Result<(Inbound, Option<Frame<'a>>), RequesterError> {
+        self.last_received = now;
         let (header, rest) = Header::read(bytes)?;
         self.received.count(header, bytes.len());
         let frame = Frame::read_body(header, rest)?;
@@ -119,15 +119,15 @@ impl Requester {
             _ => true,
         };
         if !known {
-            return Ok((Heard::Nothing, None));
+            return Ok((Inbound::Nothing, None));
         }
         match self.assemblies.take(now, &frame, &self.options.fragments)? {
             Taken::Whole => Ok((self.judge(now, &frame, out)?, Some(frame))),
-            Taken::Kept => Ok((Heard::Nothing, None)),
+            Taken::Kept => Ok((Inbound::Nothing, None)),
             Taken::Complete(message) => {
-                let heard = self.judge(now, &message.frame(), out)?;
+                let inbound = self.judge(now, &message.frame(), out)?;
                 self.assembled = Some(Box::new(message));
-                Ok((heard, None))
+                Ok((inbound, None))
             }
         }
     }
@@ -137,7 +137,7 @@ impl Requester {
         now: Time,
         frame: &Frame<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Heard, RequesterError> {
+    ) -> Result<Inbound, RequesterError> {
         let stream = frame.stream;
         match &frame.body {
             Body::Payload(item) => self.item(stream, item),
@@ -148,9 +148,9 @@ impl Requester {
             Body::KeepAlive(sign) => Ok(self.sign(sign, out)),
             Body::Lease(lease) => {
                 self.lease = (now + millis(lease.ttl_ms), lease.requests);
-                Ok(Heard::Frame)
+                Ok(Inbound::Frame)
             }
-            Body::MetadataPush(_) if stream == 0 => Ok(Heard::Frame),
+            Body::MetadataPush(_) if stream == 0 => Ok(Inbound::Frame),
             Body::ResumeOk(received) => self.resumed(*received, out),
             Body::Extension(extension) if !extension.ignore => {
                 Err(RequesterError::Unexpected(kind::EXT))
@@ -160,69 +160,69 @@ impl Requester {
             | Body::Resume(_)
             | Body::MetadataPush(_)
             | Body::Extension(_)
-            | Body::Ignored => Ok(Heard::Nothing),
+            | Body::Ignored => Ok(Inbound::Nothing),
         }
     }
 
-    fn item(&mut self, id: u32, item: &Item<'_>) -> Result<Heard, RequesterError> {
-        let Some(stream) = self.streams.find(id).filter(|stream| !stream.heard) else {
-            return Ok(Heard::Nothing);
+    fn item(&mut self, id: u32, item: &Item<'_>) -> Result<Inbound, RequesterError> {
+        let Some(stream) = self.streams.find(id).filter(|stream| !stream.received_last) else {
+            return Ok(Inbound::Nothing);
         };
         if item.next && !stream::take(&mut stream.granted) {
             return Err(RequesterError::Overflow(id));
         }
         let last = item.complete || stream.interaction == Interaction::Response;
         if last {
-            stream.heard = true;
+            stream.received_last = true;
             self.streams.remove_ended(id);
         }
         Ok(match (item.next || item.complete, last) {
-            (false, false) => Heard::Nothing,
-            (_, true) => Heard::Last,
-            (_, false) => Heard::Frame,
+            (false, false) => Inbound::Nothing,
+            (_, true) => Inbound::Last,
+            (_, false) => Inbound::Frame,
         })
     }
 
-    fn more(&mut self, id: u32, items: u32) -> Heard {
+    fn more(&mut self, id: u32, items: u32) -> Inbound {
         let Some(stream) = self.streams.find(id).filter(|stream| !stream.sent) else {
-            return Heard::Nothing;
+            return Inbound::Nothing;
         };
         if !stream.interaction.has_credit() {
-            return Heard::Nothing;
+            return Inbound::Nothing;
         }
         stream::add(&mut stream.credit, items);
-        Heard::Frame
+        Inbound::Frame
     }
 
-    fn failure(&mut self, id: u32, failure: &Failure<'_>) -> Heard {
+    fn failure(&mut self, id: u32, failure: &Failure<'_>) -> Inbound {
         if id == 0 {
             // Refusals mean nothing once the conversation goes on; that it does, requests and leases
             // show, and a client that has none of them cannot know.
             let ends = failure.code != ErrorCode::CONNECTION_CLOSE;
             self.phase = if ends { Phase::Closed } else { Phase::Closing };
-            return Heard::Frame;
+            return Inbound::Frame;
         }
-        if self.streams.remove(id) { Heard::Frame } else { Heard::Nothing }
+        if self.streams.remove(id) { Inbound::Frame } else { Inbound::Nothing }
     }
 
-    fn cancelled(&mut self, id: u32) -> Heard {
-        let Some(stream) = self.streams.find(id) else { return Heard::Nothing };
+    fn cancelled(&mut self, id: u32) -> Inbound {
+        let Some(stream) = self.streams.find(id) else { return Inbound::Nothing };
         if stream.theirs {
             self.streams.remove(id);
-            return Heard::Frame;
+            return Inbound::Frame;
         }
         if stream.sent {
-            return Heard::Nothing;
+            return Inbound::Nothing;
         }
         // Our items of a channel are not wanted any more.
         stream.sent = true;
         self.streams.remove_ended(id);
-        Heard::Frame
+        Inbound::Frame
     }
 
-    fn asked(&mut self, now: Time, id: u32, request: &Request<'_>, out: &mut Vec<u8>) -> Heard {
+    fn asked(&mut self, now: Time, id: u32, request: &Request<'_>, out: &mut Vec<u8>) -> Inbound {
         if id == 0 || id % 2 == 1 {
-            return Heard::Nothing;
+            return Inbound::Nothing;
         }
         let leased = !self.options.lease || (self.given.1 > 0 && now < self.given.0);
         if !leased || self.streams.theirs() >= self.options.requests_max {
@@ -230,7 +230,7 @@ impl Requester {
                 let text = if leased { "too many requests are open" } else { "no lease" };
                 self.outgoing.write(&Frame::error(id, ErrorCode::REJECTED, text), out);
             }
-            return Heard::Nothing;
+            return Inbound::Nothing;
         }
         if self.options.lease {
             self.given.1 -= 1;
@@ -238,27 +238,28 @@ impl Requester {
         let interaction = request.interaction;
         if interaction != Interaction::FireAndForget {
             let credit = if interaction.has_credit() { request.credit } else { 1 };
-            let heard = interaction != Interaction::Channel || request.complete;
+            let received_last = interaction != Interaction::Channel || request.complete;
             let (granted, theirs, sent) = (0, true, false);
-            self.streams.insert(id, Stream { granted, credit, interaction, theirs, sent, heard });
+            self.streams
+                .insert(id, Stream { granted, credit, interaction, theirs, sent, received_last });
         }
-        Heard::Frame
+        Inbound::Frame
     }
 
-    fn sign(&mut self, sign: &KeepAlive<'_>, out: &mut Vec<u8>) -> Heard {
+    fn sign(&mut self, sign: &KeepAlive<'_>, out: &mut Vec<u8>) -> Inbound {
         if let Some(retained) = self.outgoing.retained() {
             retained.trim(sign.position);
         }
         if !sign.respond {
-            return Heard::Frame;
+            return Inbound::Frame;
         }
         let position = if self.options.token.is_some() { self.received.position() } else { 0 };
         let answer = KeepAlive { respond: false, position, data: sign.data };
         Frame::connection(Body::KeepAlive(answer)).write(self.outgoing.framing(), out);
-        Heard::Nothing
+        Inbound::Nothing
     }
 
-    fn resumed(&mut self, received: u64, out: &mut Vec<u8>) -> Result<Heard, RequesterError> {
+    fn resumed(&mut self, received: u64, out: &mut Vec<u8>) -> Result<Inbound, RequesterError> {
         if self.phase != Phase::Resuming {
             return Err(RequesterError::Unexpected(kind::RESUME_OK));
         }
@@ -271,14 +272,14 @@ impl Requester {
         }
         self.phase = Phase::Open;
         self.outgoing.repeat(out);
-        Ok(Heard::Frame)
+        Ok(Inbound::Frame)
     }
 }
 
 /// The frame as the application sees it.
-fn told(frame: Frame<'_>, heard: Heard) -> Frame<'_> {
+fn told(frame: Frame<'_>, inbound: Inbound) -> Frame<'_> {
     match frame.body {
-        Body::Payload(item) if heard == Heard::Last => {
+        Body::Payload(item) if inbound == Inbound::Last => {
             Frame { stream: frame.stream, body: Body::Payload(Item { complete: true, ..item }) }
         }
         _ => frame,

@@ -117,9 +117,11 @@ impl Requester {
         self.outgoing.write(&Frame { stream: id, body: Body::Request(request) }, out);
         if interaction != Interaction::FireAndForget {
             let granted = if interaction.has_credit() { credit } else { 1 };
-            let (theirs, sent, heard) = (false, complete, false);
-            self.streams
-                .insert(id, Stream { granted, credit: 0, interaction, theirs, sent, heard });
+            let (theirs, sent, received_last) = (false, complete, false);
+            self.streams.insert(
+                id,
+                Stream { granted, credit: 0, interaction, theirs, sent, received_last },
+            );
         }
         Ok(id)
     }
@@ -131,7 +133,7 @@ impl Requester {
     pub fn request_n(&mut self, id: u32, items: u32, out: &mut Vec<u8>) -> Result<(), Refused> {
         self.open()?;
         let stream = self.streams.find(id).filter(|stream| {
-            !stream.heard && (stream.interaction == Interaction::Channel || !stream.theirs)
+            !stream.received_last && (stream.interaction == Interaction::Channel || !stream.theirs)
         });
         let stream = stream.filter(|stream| stream.interaction.has_credit());
         let stream = stream.ok_or(Refused::NoSuchStream(id))?;
@@ -150,10 +152,10 @@ impl Requester {
         let stream = self.streams.find(id).ok_or(Refused::NoSuchStream(id))?;
         if stream.theirs {
             // Of a channel that the server has begun, its items alone are not wanted.
-            if stream.interaction != Interaction::Channel || stream.heard {
+            if stream.interaction != Interaction::Channel || stream.received_last {
                 return Err(Refused::NoSuchStream(id));
             }
-            stream.heard = true;
+            stream.received_last = true;
             self.streams.remove_ended(id);
         } else {
             self.streams.remove(id);

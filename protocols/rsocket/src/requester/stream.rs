@@ -21,7 +21,7 @@ pub(super) struct Stream {
     /// Whether we may not send any more.
     pub(super) sent: bool,
     /// Whether nothing comes any more.
-    pub(super) heard: bool,
+    pub(super) received_last: bool,
 }
 
 /// Credit of so many items or more is never used up.
@@ -90,7 +90,7 @@ impl Streams {
 
     /// Removes a stream if both sides are done.
     pub(super) fn remove_ended(&mut self, id: u32) {
-        if self.table.get(&id).is_some_and(|stream| stream.sent && stream.heard) {
+        if self.table.get(&id).is_some_and(|stream| stream.sent && stream.received_last) {
             self.remove(id);
         }
     }
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
 
     fn stream() -> Stream {
-        let (granted, credit, theirs, sent, heard) = (1, 0, false, true, false);
-        Stream { granted, credit, interaction: Interaction::Response, theirs, sent, heard }
+        let (granted, credit, theirs, sent, received_last) = (1, 0, false, true, false);
+        Stream { granted, credit, interaction: Interaction::Response, theirs, sent, received_last }
     }
 
     #[test]

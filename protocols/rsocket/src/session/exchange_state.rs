@@ -71,8 +71,8 @@ impl ExchangeState {
     }
 
     /// The same in which a side has said all, or not.
-    pub(super) fn with_last(self, said: bool, heard: bool) -> ExchangeState {
-        ExchangeState { sent_last: said, received_last: heard, ..self }
+    pub(super) fn with_last(self, sent: bool, received: bool) -> ExchangeState {
+        ExchangeState { sent_last: sent, received_last: received, ..self }
     }
 
     /// Whether an item may come from the client.

@@ -31,7 +31,7 @@ impl RSocketSession {
         if self.state != State::Established {
             return Ok(());
         }
-        self.heard = now.time;
+        self.last_received = now.time;
         self.marks.set(Marks::PROBED, false);
         if let Some(kept) = &mut self.writer.kept {
             kept.received.count(header, frame.len());

@@ -100,7 +100,7 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         self.marks.set(Marks::AWAITS_RESUME, false);
-        self.heard = now.time;
+        self.last_received = now.time;
         let body = Frame::read_body(header, rest)?.body;
         let (Body::Resume(resume), Some(kept)) = (body, &mut self.writer.kept) else {
             return Err(Close::new(CloseCode::UnexpectedFrame, "RESUME has to come first"));

@@ -156,7 +156,7 @@ impl RSocketSession {
         }
         self.name = Some(name);
         self.state = State::Established;
-        self.heard = now.time;
+        self.last_received = now.time;
         self.writer.count(|counters| counters.opened.add(1));
         let cold = self.cold();
         let secret = cold.secret;

@@ -218,7 +218,7 @@ impl Rig {
     }
 
     /// What the session has said since the last call, frame by frame, as text.
-    pub fn heard(&mut self) -> Vec<String> {
+    pub fn received(&mut self) -> Vec<String> {
         self.frames().iter().map(|frame| spell(&Frame::read(frame).unwrap())).collect()
     }
 

@@ -109,18 +109,18 @@ impl Node {
         client
     }
 
-    /// A client in `/`; what it heard is forgotten.
+    /// A client in `/`; what it received is forgotten.
     pub fn connected(&mut self) -> usize {
         let client = self.open("EIO=4");
-        let heard = self.say(client, "0");
-        assert!(heard[0].starts_with("0{\"sid\":"), "{heard:?}");
+        let received = self.say(client, "0");
+        assert!(received[0].starts_with("0{\"sid\":"), "{received:?}");
         client
     }
 
     /// Sends text, gives what the client hears.
     pub fn say(&mut self, client: usize, text: &str) -> Vec<String> {
         self.send(client, true, text.as_bytes());
-        self.heard(client)
+        self.received(client)
     }
 
     pub fn send(&mut self, client: usize, text: bool, bytes: &[u8]) {
@@ -130,12 +130,12 @@ impl Node {
         self.run();
     }
 
-    /// What the client has heard since the last call; binary messages begin with `#`.
-    pub fn heard(&mut self, client: usize) -> Vec<String> {
+    /// What the client has received since the last call; binary messages begin with `#`.
+    pub fn received(&mut self, client: usize) -> Vec<String> {
         let Some(client) = &mut self.clients[client] else { return Vec::new() };
         let output = std::mem::take(&mut client.output);
         let mut rest = &output[..];
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while !rest.is_empty() {
             let colon = rest.iter().position(|byte| *byte == b':').unwrap();
             let len: usize = std::str::from_utf8(&rest[1..colon]).unwrap().parse().unwrap();
@@ -144,10 +144,10 @@ impl Node {
             if rest[0] == b't' {
                 assert!(std::str::from_utf8(message).is_ok());
             }
-            heard.push(format!("{mark}{}", String::from_utf8_lossy(message)));
+            received.push(format!("{mark}{}", String::from_utf8_lossy(message)));
             rest = &rest[colon + 1 + len..];
         }
-        heard
+        received
     }
 
     /// The connection breaks: nobody says good-bye.

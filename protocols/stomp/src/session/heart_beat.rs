@@ -9,12 +9,12 @@ use tiderace_wire::Context;
 use super::{State, StompSession};
 use crate::server_frame;
 
-/// When this side has to speak and by when the other has to be heard.
+/// When this side has to send and by when it has to receive something.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeartBeat {
-    /// Never before the login, whose deadline is then kept in `heard`.
-    said: Time,
-    heard: Time,
+    /// Never before the login, whose deadline is then kept in `last_received`.
+    last_sent: Time,
+    last_received: Time,
     /// Milliseconds between what is sent; zero for no promise.
     send_ms: u32,
     /// Milliseconds between what is received; zero for no promise.
@@ -24,12 +24,12 @@ pub(super) struct HeartBeat {
 impl HeartBeat {
     /// Before the login there is a deadline and no heart-beat.
     pub(super) fn until_login(deadline: Time) -> HeartBeat {
-        HeartBeat { said: Time::NEVER, heard: deadline, send_ms: 0, receive_ms: 0 }
+        HeartBeat { last_sent: Time::NEVER, last_received: deadline, send_ms: 0, receive_ms: 0 }
     }
 
     /// The login's deadline is over: the server is to blame for what takes time now.
     pub(super) fn login_pending(&mut self) {
-        self.heard = Time::NEVER;
+        self.last_received = Time::NEVER;
     }
 
     /// Keeps what was negotiated, until [`HeartBeat::begin`].
@@ -45,43 +45,43 @@ impl HeartBeat {
 
     /// The login succeeded.
     pub(super) fn begin(&mut self, now: Time) {
-        self.said = now;
-        self.heard = now;
+        self.last_sent = now;
+        self.last_received = now;
     }
 
-    pub(super) fn said(&mut self, now: Time) {
-        self.said = now;
+    pub(super) fn sent(&mut self, now: Time) {
+        self.last_sent = now;
     }
 
-    pub(super) fn heard(&mut self, now: Time) {
+    pub(super) fn received(&mut self, now: Time) {
         if !self.is_fresh() {
-            self.heard = now;
+            self.last_received = now;
         }
     }
 
     pub(super) fn deadline(&self, grace: u32) -> Time {
         if self.is_fresh() {
-            return self.heard;
+            return self.last_received;
         }
         self.next_beat().min(self.silence_ends(grace))
     }
 
     fn is_fresh(&self) -> bool {
-        self.said == Time::NEVER
+        self.last_sent == Time::NEVER
     }
 
     /// A fifth of the interval is kept for timers that fire late and networks that deliver late.
     fn next_beat(&self) -> Time {
         match self.send_ms {
             0 => Time::NEVER,
-            ms => self.said + Span::from_millis(u64::from(ms)) * 4 / 5,
+            ms => self.last_sent + Span::from_millis(u64::from(ms)) * 4 / 5,
         }
     }
 
     fn silence_ends(&self, grace: u32) -> Time {
         match self.receive_ms {
             0 => Time::NEVER,
-            ms => self.heard + Span::from_millis(u64::from(ms)) * grace.max(1),
+            ms => self.last_received + Span::from_millis(u64::from(ms)) * grace.max(1),
         }
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn interval(can: u64, wants: u64) -> u32 {
 
 impl StompSession {
     pub(super) fn expire_login(&mut self, now: Now) -> Result<(), Close> {
-        if self.state == State::Fresh && now.time >= self.heart_beat.heard {
+        if self.state == State::Fresh && now.time >= self.heart_beat.last_received {
             return Err(CloseCode::LoginTimeout.into());
         }
         Ok(())
@@ -103,7 +103,7 @@ impl StompSession {
     pub(super) fn beat(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
         if context.reading_paused {
             // What the client sent cannot be known, so its silence is no fault.
-            self.heart_beat.heard(now.time);
+            self.heart_beat.received(now.time);
         }
         if now.time >= self.heart_beat.silence_ends(self.options.heart_beat_grace) {
             let promised = self.heart_beat.receive_ms;
@@ -112,13 +112,13 @@ impl StompSession {
                 format!(
                     "nothing was received for {} ms. The client promised to send something every \
                      {promised} ms; an EOL is enough.",
-                    now.time.since(self.heart_beat.heard).as_millis(),
+                    now.time.since(self.heart_beat.last_received).as_millis(),
                 ),
             ));
         }
         if now.time >= self.heart_beat.next_beat() {
             server_frame::heart_beat(&mut context.output);
-            self.heart_beat.said(now.time);
+            self.heart_beat.sent(now.time);
         }
         Ok(())
     }
@@ -141,12 +141,12 @@ mod tests {
     fn speaks_before_the_promise_is_broken_and_waits_longer_than_promised() {
         let mut heart_beat = HeartBeat::until_login(Time::from_nanos(7));
         assert_eq!(heart_beat.deadline(2), Time::from_nanos(7));
-        heart_beat.heard(Time::from_nanos(9));
+        heart_beat.received(Time::from_nanos(9));
         assert_eq!(heart_beat.deadline(2), Time::from_nanos(7));
         heart_beat.agree(1000, 300);
         heart_beat.begin(Time::ZERO);
         assert_eq!(heart_beat.deadline(2), Time::ZERO + Span::from_millis(600));
-        heart_beat.heard(Time::ZERO + Span::from_millis(500));
+        heart_beat.received(Time::ZERO + Span::from_millis(500));
         assert_eq!(heart_beat.deadline(2), Time::ZERO + Span::from_millis(800));
         heart_beat.agree(0, 0);
         assert_eq!(heart_beat.deadline(2), Time::NEVER);

@@ -83,15 +83,15 @@ impl Rig {
     /// Sends text, gives what the session answers.
     pub fn say(&mut self, text: &str) -> String {
         self.send(text.as_bytes());
-        self.heard()
+        self.received()
     }
 
     /// What the session has said since the last call.
-    pub fn heard(&mut self) -> String {
+    pub fn received(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.output)).into_owned()
     }
 
-    pub fn heard_bytes(&mut self) -> Vec<u8> {
+    pub fn received_bytes(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
