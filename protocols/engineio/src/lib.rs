@@ -19,6 +19,7 @@
 
 mod answer;
 mod framing;
+mod limits;
 mod options;
 mod packet;
 pub mod payload;

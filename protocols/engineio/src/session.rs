@@ -1,10 +1,16 @@
 //! One Engine.IO session: packets on the outside, the session of the protocol inside.
 //!
+//! ```text
+//!            open packet                         probe, upgrade
+//!   Fresh ──────────────▶ WebSocket, Base64 ◀──────────────────── Polling ◀─ handshake by a request
+//!                            │ no pong, close                        │ no poll, close
+//!                            └─▶ end                                 └─▶ end
+//! ```
 //! The session inside is called with an output of its own: the connection's queue with the framing of
 //! message packets where they can go out, or a queue kept aside while no request is held. Invariant:
 //! bytes are in the connection's queue only if they are in the form of what carries the session now.
 
-mod beat;
+mod heart_beat;
 mod polling;
 mod requests;
 mod send;

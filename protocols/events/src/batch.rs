@@ -16,7 +16,8 @@ use tiderace_wire::{Flags, Kind, properties};
 
 use crate::answer::Fault;
 use crate::content::{CONTENT_TYPE, is_field_value};
-use crate::options::{EventsOptions, JSON_DEPTH_MAX, PROPERTIES_MAX};
+use crate::limits::{JSON_DEPTH_MAX, PROPERTIES_MAX};
+use crate::options::EventsOptions;
 use crate::publication::Publication;
 
 /// One message of a batch, or what is wrong with it.

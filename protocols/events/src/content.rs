@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use tiderace_value::Json;
 use tiderace_wire::{Message, properties};
 
-use crate::options::JSON_DEPTH_MAX;
+use crate::limits::FIELD_BYTES_MAX;
+use crate::limits::JSON_DEPTH_MAX;
 
 /// A body, understood.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,9 +75,6 @@ pub(crate) fn is_field_value(text: &str) -> bool {
 pub(crate) fn essence(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }
-
-/// Longer than every content type and origin in use.
-const FIELD_BYTES_MAX: usize = 255;
 
 #[cfg(test)]
 mod tests {

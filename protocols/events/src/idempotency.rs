@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::limits::ANSWER_BYTES_MAX;
 use bytes::Bytes;
 use tiderace_base::{Span, Time};
 use tiderace_wire::Response;
@@ -128,8 +129,6 @@ fn bytes_of(answer: &Response) -> usize {
 
 /// What an entry costs besides its texts: places in the map and in the order.
 const ENTRY_BYTES: usize = 192;
-/// Larger answers are not kept.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,7 @@ mod content;
 mod credentials;
 mod encode;
 mod idempotency;
+mod limits;
 mod options;
 mod parameters;
 mod publication;

@@ -1,6 +1,6 @@
 //! What the server's owner can set, shared by all sessions.
 //!
-//! Invariant: everything a client can make grow has a field here or a constant in this file.
+//! Invariant: everything a client can make grow has a field here or a constant in `limits.rs`.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use tiderace_base::Span;
 
 use crate::budget::ListBudget;
 use crate::idempotency::Idempotency;
+use crate::limits::LISTS_BYTES_MAX;
 
 /// Whether a page of that origin, the first argument, may ask the host that is the second.
 pub type OriginRule = dyn Fn(&[u8], &[u8]) -> bool + Send + Sync;
@@ -68,16 +69,3 @@ impl std::fmt::Debug for EventsOptions {
         f.debug_struct("EventsOptions").field("base_path", &self.base_path).finish_non_exhaustive()
     }
 }
-
-/// Bytes of all values of one list.
-pub(crate) const LIST_BYTES_MAX: usize = 4 << 20;
-/// Bytes of all lists of a node that are being made or sent.
-pub(crate) const LISTS_BYTES_MAX: usize = 64 << 20;
-/// Bytes of an idempotency key; the specification's examples have 36.
-pub(crate) const KEY_BYTES_MAX: usize = 255;
-/// Properties that one request may set.
-pub(crate) const PROPERTIES_MAX: usize = 64;
-/// How deep JSON may be nested.
-pub(crate) const JSON_DEPTH_MAX: usize = 64;
-/// How long a service may take if the caller does not say.
-pub(crate) const CALL_TIMEOUT: Span = Span::from_secs(10);

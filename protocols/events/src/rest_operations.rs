@@ -13,7 +13,8 @@ use tiderace_wire::{Request, properties};
 
 use crate::answer::Fault;
 use crate::content::essence;
-use crate::options::JSON_DEPTH_MAX;
+use crate::limits::JSON_DEPTH_MAX;
+use crate::limits::TAGS_MAX;
 use crate::parameters::undecodable;
 use crate::uri::values;
 
@@ -194,9 +195,6 @@ pub(crate) fn is_wanted(tags: &str, epoch: u64, version: u64) -> bool {
     let mut tags = tags.split(',').map(str::trim);
     tags.any(|tag| tag == "*" || version_of(tag, epoch) == Some(version))
 }
-
-/// Entity tags in one condition.
-const TAGS_MAX: usize = 16;
 
 /// `PUT /topics/NAME?create`, with a specification as its body.
 pub(crate) fn create(name: &str, request: &Request<'_>) -> Result<Operating, Fault> {

@@ -1,9 +1,16 @@
 //! The session of one request: login, the work it asks for, one answer or a stream.
 //!
+//! ```text
+//!           request               LoggedIn             Confirmed, delivered
+//!   Fresh ─────────▶ LoggingIn ───────────▶ Working ───────────────────────▶ Over
+//!     │ head           ▲  │ Refused           │ a stream was allowed
+//!     ▼                │  └─▶ 401, Over       └─▶ Streaming ─▶ end
+//!   Judging ─▶ Admitted ─ request
+//! ```
 //! Relies on `request` for what is asked. Invariants: `respond` or `answer` speaks once and then the
 //! session only waits for its end; a claimed idempotency key is settled whatever happens after.
 
-mod begin;
+mod start;
 mod stream;
 mod value;
 

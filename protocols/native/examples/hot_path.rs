@@ -100,7 +100,7 @@ fn session(flags: u64) -> Box<dyn Session> {
             kind: Kind::Topic,
             path: "load/1",
             selector: None,
-            window: None,
+            prefetch: None,
             position: None,
             replay: None,
             interval_ms: None,

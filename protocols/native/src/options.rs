@@ -1,6 +1,6 @@
 //! What the server's owner can set, shared by all sessions.
 //!
-//! Invariant: everything a client can make grow has a field here or a constant in this file.
+//! Invariant: everything a client can make grow has a field here or a constant in `limits.rs`.
 
 use tiderace_base::Span;
 use tiderace_delta::Offer;
@@ -46,9 +46,3 @@ impl Default for NativeOptions {
         }
     }
 }
-
-/// Messages of one transport message, without publications that are taken: what they ask for is only
-/// done, and their answers are only written, when the last of them has been read.
-pub(crate) const REQUESTS_MAX: usize = 16_384;
-/// Bytes of a batch, so that the usual length of a frame's header does.
-pub(crate) const BATCH_BYTES_MAX: usize = 60_000;

@@ -1,15 +1,21 @@
 //! The session: one client's conversation, from HELLO to the last word.
 //!
+//! ```text
+//!           HELLO              LoggedIn                BYE
+//!   Fresh ────────▶ LoggingIn ──────────▶ Established ─────▶ Leaving ─▶ end
+//!     │ deadline       │ Refused              │ a broken rule
+//!     └─▶ end          └─▶ ERROR, end         └─▶ ERROR of the connection, end
+//! ```
 //! Relies on `codec` for the bytes and on the modules below for what messages mean. Invariants: nothing
 //! but a login is asked of the broker before the login is answered; what is rarely used costs eight
 //! bytes; whatever is said ends the open batch first.
 
 mod batch;
 mod cold;
+mod connect;
 mod deliver;
 mod deltas;
 mod exchange;
-mod login;
 mod operate;
 mod publish;
 mod subscribe;
@@ -27,7 +33,8 @@ use tiderace_wire::{
 };
 
 use crate::codec::{ClientMessage, CodecError, Messages, ServerMessage, kind};
-use crate::options::{NativeOptions, REQUESTS_MAX};
+use crate::limits::REQUESTS_MAX;
+use crate::options::NativeOptions;
 use batch::Batch;
 use cold::ColdState;
 use subscriptions::Subscriptions;

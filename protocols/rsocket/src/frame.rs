@@ -10,6 +10,7 @@ mod read;
 mod split;
 mod write;
 
+pub use crate::limits::{FRAME_BYTES_MAX, NUMBER_MAX, POSITION_MAX};
 pub use code::ErrorCode;
 pub use error::FrameError;
 pub use split::{PREFIX_BYTES, Split, detect, split};
@@ -18,12 +19,6 @@ pub use split::{PREFIX_BYTES, Split, detect, split};
 pub const VERSION: (u16, u16) = (1, 0);
 /// Bytes of the head of every frame: the stream, the type and the flags.
 pub const HEADER_BYTES: usize = 6;
-/// Bytes of one frame without its prefix, on any transport: what 24 bits can say.
-pub const FRAME_BYTES_MAX: usize = 0xff_ffff;
-/// The largest number of 31 bits: streams, credits, times.
-pub const NUMBER_MAX: u32 = 0x7fff_ffff;
-/// The largest position, of 63 bits.
-pub const POSITION_MAX: u64 = u64::MAX >> 1;
 
 /// Types of frames.
 pub mod kind {

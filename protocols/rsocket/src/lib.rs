@@ -11,6 +11,7 @@
 
 pub mod fragment;
 pub mod frame;
+mod limits;
 pub mod metadata;
 mod metrics;
 mod options;

@@ -1,6 +1,6 @@
 //! What the server's owner can set, shared by all sessions.
 //!
-//! Invariant: everything a client can make grow has a field here or a constant in this file.
+//! Invariant: everything a client can make grow has a field here or a constant in `limits.rs`.
 
 use std::sync::Arc;
 
@@ -137,6 +137,3 @@ impl Default for RSocketOptions {
         }
     }
 }
-
-/// So many bytes that wait are a sign that the client does not read: echo streams leave a tick out.
-pub(crate) const ECHO_BLOCK_BYTES: usize = 64 << 10;

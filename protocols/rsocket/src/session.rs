@@ -14,6 +14,7 @@
 mod channel;
 mod channel_items;
 mod cold;
+mod connect;
 mod consume;
 mod consumer;
 mod deliver;
@@ -31,7 +32,6 @@ mod request;
 mod resume;
 mod route;
 mod serve;
-mod setup;
 mod streams;
 mod subscribe;
 mod writer;

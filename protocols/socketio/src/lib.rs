@@ -14,6 +14,7 @@
 
 mod body;
 mod ids;
+mod limits;
 mod options;
 mod packet;
 mod query;

@@ -1,7 +1,7 @@
-//! What the server's owner can set, shared by all sessions, and the limits that are no options.
+//! What the server's owner can set, shared by all sessions.
 //!
 //! Relies on `tiderace-base` for spans. Invariant: everything a client can make grow has a field
-//! here or a constant in this file.
+//! here or a constant in `limits.rs`.
 
 use std::sync::Arc;
 
@@ -75,13 +75,3 @@ impl std::fmt::Debug for SocketOptions {
         f.debug_struct("SocketOptions").finish_non_exhaustive()
     }
 }
-
-/// Bytes of a namespace's name, query included.
-pub(crate) const NAMESPACE_BYTES_MAX: usize = 255;
-/// The largest ack id: what JavaScript counts exactly.
-pub(crate) const ACK_MAX: u64 = (1 << 53) - 1;
-/// Headers of one published message.
-pub(crate) const HEADERS_MAX: usize = 64;
-/// Bytes of messages kept back until it is known whether a client that came back missed anything
-/// beyond them; a client that missed more begins anew.
-pub(crate) const HELD_BYTES_MAX: usize = 1 << 20;

@@ -6,7 +6,8 @@
 use tiderace_base::{Close, CloseCode};
 use tiderace_value::{Json, JsonKind};
 
-use crate::options::{ACK_MAX, NAMESPACE_BYTES_MAX, SocketOptions};
+use crate::limits::{ACK_MAX, NAMESPACE_BYTES_MAX};
+use crate::options::SocketOptions;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,13 @@
 //! The session: one client's conversation over one connection, in one or several namespaces.
 //!
+//! ```text
+//!              CONNECT                  LoggedIn             subscribed to its topic
+//!   namespace ────────▶ Asked ─────────────────────▶ Joining ───────────────────────▶ Connected
+//!                         │ Refused                     │ not allowed                    │ DISCONNECT
+//!                         └─▶ CONNECT_ERROR             └─▶ CONNECT_ERROR                └─▶ gone
+//!
+//!   login of the session: None ─ first CONNECT ─▶ Pending ─ LoggedIn ─▶ Done
+//! ```
 //! Relies on `packet` for what may come and on the modules below for what it means. Invariants:
 //! attachments follow their packet with nothing in between; an answer goes to the event that asked
 //! for it; what is rarely used costs eight bytes.
@@ -12,12 +20,12 @@ mod deltas;
 mod event;
 mod exchange;
 mod held;
-mod listen;
 mod namespace;
 mod operate;
 mod publish;
 mod recover;
 mod room;
+mod subscribe;
 mod subscriptions;
 
 use std::collections::{BTreeMap, VecDeque};

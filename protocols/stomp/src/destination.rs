@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use tiderace_topics::{Path, PathError, Pattern};
 use tiderace_wire::{Destination, Kind, Target, TemporaryName};
 
-use crate::options::COMPOSITE_MAX;
+use crate::limits::COMPOSITE_MAX;
 
 /// Why a text names no destination.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,6 +10,7 @@ use memchr::memchr;
 use tiderace_wire::{Flags, Framing, Message, properties};
 
 use crate::header::append_value;
+use crate::limits::FIXED_BYTES_MAX;
 use crate::properties::is_reserved;
 use crate::version::Version;
 
@@ -187,9 +188,6 @@ fn spelled_properties(version: Version, block: &[u8]) -> Vec<u8> {
     }
     out
 }
-
-/// The most that a frame has besides the lines and the body: names, numbers, NUL.
-const FIXED_BYTES_MAX: usize = 192;
 
 #[cfg(test)]
 mod tests {

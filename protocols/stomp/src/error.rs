@@ -7,6 +7,7 @@
 use tiderace_base::{Close, CloseCode};
 
 use crate::header::Unreadable;
+use crate::limits::SHOWN_CHARS_MAX;
 
 /// An end because of a header.
 pub(crate) fn bad_header(command: &str, what: impl std::fmt::Display) -> Close {
@@ -46,9 +47,6 @@ pub(crate) fn shown(text: &[u8]) -> String {
     }
     shown
 }
-
-/// Long enough to recognise a command, a name or a destination by.
-const SHOWN_CHARS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {

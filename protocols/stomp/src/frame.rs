@@ -9,7 +9,7 @@ use tiderace_base::{Close, CloseCode};
 
 use crate::error::{fault, shown};
 use crate::header::strip_carriage_return;
-use crate::options::COMMAND_BYTES_MAX;
+use crate::limits::COMMAND_BYTES_MAX;
 
 /// Sizes a frame must keep to.
 #[derive(Clone, Copy, Debug)]

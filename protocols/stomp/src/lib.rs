@@ -18,6 +18,7 @@ mod encode;
 mod error;
 mod frame;
 mod header;
+mod limits;
 mod options;
 mod properties;
 mod server_frame;

@@ -1,7 +1,7 @@
 //! What the server's owner can set, shared by all sessions.
 //!
 //! Relies on `tiderace-base` for spans. Invariant: everything a client can make grow has a field
-//! here or a constant in this file.
+//! here or a constant in `limits.rs`.
 
 use tiderace_base::Span;
 use tiderace_delta::Offer;
@@ -61,15 +61,3 @@ impl Default for StompOptions {
         }
     }
 }
-
-/// Receipts that may wait before the session stops consuming input; it goes on as soon as the
-/// broker has confirmed some, so no client is refused for being fast.
-pub(crate) const RECEIPTS_WAITING_MAX: usize = 10_000;
-/// Bytes of the texts of waiting receipts, to the same effect.
-pub(crate) const RECEIPT_BYTES_MAX: usize = 1 << 20;
-/// Destinations of one composite header: more is a mistake or an attack by amplification.
-pub(crate) const COMPOSITE_MAX: usize = 64;
-/// What a frame held by a transaction counts besides its bytes: about what its record costs.
-pub(crate) const STAGED_OVERHEAD_BYTES: usize = 64;
-/// Bytes of the longest first line that may yet become a command; the longest command has 11.
-pub(crate) const COMMAND_BYTES_MAX: usize = 64;

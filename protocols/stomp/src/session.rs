@@ -1,5 +1,11 @@
 //! The session: one client's conversation, from CONNECT to the last word.
 //!
+//! ```text
+//!           CONNECT             LoggedIn               DISCONNECT
+//!   Fresh ─────────▶ LoggingIn ──────────▶ Established ───────────▶ Leaving ─▶ last receipts, end
+//!     │ deadline        │ Refused              │ a fault, silence
+//!     └─▶ end           └─▶ ERROR, end         └─▶ ERROR, end
+//! ```
 //! Relies on `frame` for the bytes and on the modules below for what frames mean. Invariants: input
 //! behind a CONNECT waits until the login is answered; every fault carries the receipt of the frame
 //! to blame; what is rarely used costs eight bytes.
@@ -10,8 +16,8 @@ mod deliver;
 mod deltas;
 mod heart_beat;
 mod operate;
+mod publish;
 mod receipt;
-mod send;
 mod subscribe;
 mod subscription;
 mod subscriptions;

@@ -4,6 +4,7 @@
 //! trees; `tests/house.rs` runs all of them over the real one. Relies on the file system alone and
 //! changes nothing but the pages of [`generated::PAGES`].
 
+pub mod anatomy;
 pub mod circles;
 pub mod dependencies;
 pub mod discipline;

@@ -1,8 +1,8 @@
 //! Runs every check over the real tree. A failure says what is wrong, where, and what to do.
 
 use xtask::{
-    Finding, Tree, circles, dependencies, discipline, fuzzing, generated, imports, links, lints,
-    purity, rooms, shape, verdict, vocabulary, wording,
+    Finding, Tree, anatomy, circles, dependencies, discipline, fuzzing, generated, imports, links,
+    lints, purity, rooms, shape, verdict, vocabulary, wording,
 };
 
 fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
@@ -37,6 +37,7 @@ house! {
     modules_say_what_they_are => shape::check_openings;
     no_machine_is_named => wording::check;
     nothing_is_skipped_or_put_off => discipline::check;
+    protocols_have_one_anatomy => anatomy::check;
     pure_code_is_pure => purity::check;
     rooms_have_walls => rooms::check;
     words_are_those_of_the_field => vocabulary::check;

@@ -7,6 +7,7 @@
 //! The length stands in decimal, one byte from 0 to 9 for each digit.
 
 use super::part::Part;
+use crate::limits::DIGITS_MAX;
 use crate::packet::{PacketError, PacketType};
 
 /// Appends what precedes a message of so many bytes.
@@ -44,5 +45,3 @@ pub(super) fn part(bytes: &[u8]) -> Result<Part<'_>, PacketError> {
 
 /// Ends a length.
 const END: u8 = 0xff;
-/// Digits of a length: nine always fit a machine word, and no body is that long.
-const DIGITS_MAX: usize = 9;

@@ -8,6 +8,7 @@
 
 use super::part::Part;
 use super::text4::{armour_base64, encoded_len};
+use crate::limits::DIGITS_MAX;
 use crate::packet::{PacketError, PacketType};
 
 /// Turns the message that stands at the end of the block into a packet.
@@ -74,6 +75,3 @@ fn end_of(text: &[u8], length: usize) -> Option<usize> {
     }
     (left == 0).then_some(text.len())
 }
-
-/// Digits of a length: nine always fit a machine word, and no body is that long.
-const DIGITS_MAX: usize = 9;

@@ -6,6 +6,7 @@ use tiderace_wire::{Context, OutQueue, Output};
 
 use super::{Carrier, EngineSession, text_form};
 use crate::Revision;
+use crate::limits::UNFETCHED_BYTES_MAX;
 use crate::packet::{BASE64, Data, Packet, PacketType};
 use crate::payload::Form;
 
@@ -70,6 +71,3 @@ fn write_packet(revision: Revision, packet: &Packet<'_>, base64: bool, output: &
         }
     }
 }
-
-/// Bytes that may wait for a poll besides one large answer.
-const UNFETCHED_BYTES_MAX: usize = 1 << 20;

@@ -13,13 +13,11 @@ use tiderace_wire::{Context, Delivery, EncodingKey, Output, Position, Response};
 use super::{EventsSession, Job, Stage};
 use crate::answer::share;
 use crate::encode::{self, Form};
+use crate::limits::EARLY_BYTES_MAX;
 use crate::options::EventsOptions;
 
 /// The protocol's letter in encoding keys.
 const LETTER: u8 = b'E';
-/// What may be said before the subscription is made: less than the broker tells of topics at once, for it
-/// waits then until that is taken.
-const EARLY_BYTES_MAX: usize = 32 << 10;
 
 /// One client's stream.
 #[derive(Debug)]

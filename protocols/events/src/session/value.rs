@@ -15,7 +15,7 @@ use crate::answer::{Fault, json};
 use crate::budget::{Charge, ListBudget};
 use crate::content::{CONTENT_TYPE, sent_type};
 use crate::encode::object;
-use crate::options::LIST_BYTES_MAX;
+use crate::limits::LIST_BYTES_MAX;
 use crate::rest_operations::{is_wanted, tag};
 
 /// A retained value that is looked for.

@@ -8,6 +8,7 @@ use super::{
     CodecError, OperateMessage, Reader, begin_message, check_properties, end_message, flag, kind,
     subscribe, write_bytes,
 };
+use crate::limits::PING_BYTES_MAX;
 
 /// Who a client says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -522,5 +523,3 @@ const FIELDS: u64 = subscribe::SELECTOR
     | subscribe::RESUME
     | subscribe::REPLAY
     | subscribe::INTERVAL;
-/// So that an answer is never larger than a control frame.
-const PING_BYTES_MAX: usize = 125;

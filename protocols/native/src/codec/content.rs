@@ -3,6 +3,7 @@
 use tiderace_wire::properties;
 
 use super::{CodecError, flag};
+use crate::limits::PROPERTIES_BYTES_MAX;
 
 /// What a message's flags say of its body; stands for the property `content-type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,9 +92,6 @@ pub fn check_properties(block: &[u8]) -> Result<bool, CodecError> {
     }
     Ok(escaped)
 }
-
-/// Of one message.
-const PROPERTIES_BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

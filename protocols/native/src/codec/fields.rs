@@ -1,5 +1,6 @@
 //! Fields and the frame around messages: type, length, payload.
 
+use crate::limits::VARINT_BYTES_MAX;
 use tiderace_wire::{Kind, read_varint, write_varint};
 
 /// Why bytes are no message.
@@ -242,6 +243,3 @@ pub(crate) fn kind_byte(kind: Kind) -> u8 {
         Kind::Service => 2,
     }
 }
-
-/// Of a number of 64 bits.
-const VARINT_BYTES_MAX: usize = 10;

@@ -8,7 +8,8 @@
 use bytes::Bytes;
 use tiderace_wire::{Output, write_varint};
 
-use crate::options::BATCH_BYTES_MAX;
+use crate::limits::BATCH_BYTES_MAX;
+use crate::limits::HEAD_BYTES_MAX;
 
 /// The frame and the message that are open, by where their bytes begin in the write block.
 #[derive(Debug)]
@@ -126,5 +127,3 @@ impl Batch {
 const NOWHERE: u32 = u32::MAX;
 /// Type and padded length.
 const HEAD_BYTES: usize = 4;
-/// Type and the longest length.
-const HEAD_BYTES_MAX: usize = 11;

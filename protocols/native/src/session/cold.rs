@@ -8,6 +8,7 @@ use super::batch::Batch;
 use super::subscriptions::Unanswered;
 use super::topics::Topics;
 use crate::codec::{begin_message, end_message, kind};
+use crate::limits::ROW_BYTES_MAX;
 
 /// Kept apart from the session, and given back when it is idle.
 #[derive(Default)]
@@ -101,6 +102,3 @@ impl ColdState {
         end_message(start, out);
     }
 }
-
-/// A home and a number.
-const ROW_BYTES_MAX: usize = 3 + 10;

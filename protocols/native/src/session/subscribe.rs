@@ -9,7 +9,7 @@ use tiderace_wire::{
     Target, parse_selector,
 };
 
-use super::login::position;
+use super::connect::position;
 use super::subscriptions::Mark;
 use super::{NativeSession, error};
 use crate::codec::{SettleMessage, SubscribeMessage, subscribe};

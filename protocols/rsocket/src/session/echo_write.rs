@@ -11,7 +11,8 @@ use tiderace_wire::Output;
 use super::streams::{Stream, Streams};
 use super::writer::Writer;
 use crate::frame::Frame;
-use crate::options::{ECHO_BLOCK_BYTES, EchoOptions};
+use crate::limits::ECHO_BLOCK_BYTES;
+use crate::options::EchoOptions;
 
 /// Sends what is due; says when to tick again.
 pub(super) fn tick(

@@ -12,6 +12,7 @@ use tiderace_wire::{Context, HandOver};
 
 use super::{Marks, RSocketSession, State};
 use crate::frame::{Body, Frame, Header, Resume, VERSION};
+use crate::limits::SCRATCH_BYTES_MAX;
 use crate::position::{Received, Retained};
 
 /// What is kept for a client that may come back.
@@ -186,6 +187,3 @@ pub(super) fn check_version((major, minor): (u16, u16)) -> Result<(), Close> {
     );
     Err(Close::new(CloseCode::UnsupportedVersion, reason))
 }
-
-/// What the buffer for a frame keeps when it is idle.
-const SCRATCH_BYTES_MAX: usize = 4 << 10;

@@ -18,10 +18,11 @@ use tiderace_wire::{
 use super::RSocketSession;
 use super::cold::Waiting;
 use super::describe::{PROPERTIES_MIME, TRACING};
-use super::exchange::ExchangeState;
+use super::exchange_state::ExchangeState;
 use super::request::Begin;
 use super::streams::{Form, Stream};
 use crate::frame::{Body, Frame, Interaction, Payload, Request};
+use crate::limits::{TAG_BYTES_MAX, WINDOW_MAX};
 use crate::metadata::{Mime, Tracing, write_entry, write_tag};
 use crate::metrics::Role;
 
@@ -137,9 +138,5 @@ impl RSocketSession {
     }
 }
 
-/// Exchanges that a client may have open at a time.
-const WINDOW_MAX: u32 = 100_000;
-/// Bytes of a tag of routing metadata.
-const TAG_BYTES_MAX: usize = 255;
 /// What entries have besides their content.
 const ENTRIES_BYTES: usize = 48;

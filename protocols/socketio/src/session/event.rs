@@ -14,6 +14,7 @@ use super::SocketSession;
 use super::connect::LoginFor;
 use super::namespace::Namespace;
 use super::subscriptions::Listening;
+use crate::limits::LOGINS_MAX;
 use crate::query;
 
 /// One event of a client.
@@ -171,6 +172,3 @@ impl SocketSession {
         Ok(Target::of(Kind::Topic, selector))
     }
 }
-
-/// Logins of one session that may be under way.
-const LOGINS_MAX: usize = 4;

@@ -19,6 +19,7 @@ use super::SocketSession;
 use super::event::Event;
 use super::publish::append_headers;
 use crate::body::{Shown, body_of};
+use crate::limits::{CALL_MILLIS_MAX, REASON_CHARS_MAX};
 use crate::write::Text;
 
 /// One open exchange.
@@ -363,8 +364,3 @@ fn parse(id: u64) -> Option<ExchangeKey> {
     let number = u32::try_from(id >> 1).ok()?;
     Some(if id & 1 == 1 { ExchangeKey::responder(number) } else { ExchangeKey::caller(number) })
 }
-
-/// The longest a caller may be willing to wait: an hour.
-const CALL_MILLIS_MAX: u64 = 3_600_000;
-/// Characters of the reason that one side gives the other.
-const REASON_CHARS_MAX: usize = 256;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tiderace_wire::{Delivery, Exchange, Run, SharedRun, SubscriptionKey};
 
-use crate::options::HELD_BYTES_MAX;
+use crate::limits::HELD_BYTES_MAX;
 
 /// One delivery, kept.
 #[derive(Debug)]

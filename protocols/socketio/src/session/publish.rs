@@ -11,7 +11,7 @@ use super::SocketSession;
 use super::answer::What;
 use super::event::Event;
 use crate::body::body_of;
-use crate::options::HEADERS_MAX;
+use crate::limits::HEADERS_MAX;
 
 impl SocketSession {
     /// `publish(topic, value, {retain, headers, ttl}?, ack?)`, `send(queue, value, …)`.

@@ -13,7 +13,7 @@ use tiderace_wire::{
 
 use super::StompSession;
 use super::number;
-use super::send::{ColdHeaders, Publication, Wishes};
+use super::publish::{ColdHeaders, Publication, Wishes};
 use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, shown, unreadable};
 

@@ -12,7 +12,7 @@ use tiderace_wire::{Confirm, Context, Token};
 use super::StompSession;
 use crate::error::unreadable;
 use crate::header::Headers;
-use crate::options::{RECEIPT_BYTES_MAX, RECEIPTS_WAITING_MAX};
+use crate::limits::{RECEIPT_BYTES_MAX, RECEIPTS_WAITING_MAX};
 use crate::server_frame;
 
 /// Receipts that are owed, first asked for first.

@@ -13,7 +13,7 @@ use super::acknowledge::{Ranges, grouped};
 use super::subscription::{AckMode, Hold};
 use super::{Request, StompSession};
 use crate::error::{fault, shown};
-use crate::options::STAGED_OVERHEAD_BYTES;
+use crate::limits::STAGED_OVERHEAD_BYTES;
 
 /// The open transactions of one session.
 #[derive(Debug, Default)]

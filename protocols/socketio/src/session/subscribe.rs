@@ -16,6 +16,7 @@ use super::answer::What;
 use super::event::Event;
 use super::operate::{interval, replay};
 use super::subscriptions::{Choices, Listening, Subscription};
+use crate::limits::PREFETCH_MAX;
 
 impl SocketSession {
     /// `subscribe(name, {snapshot, selector, recoverable, deltas, replay, interval, notices}?, ack?)`.
@@ -199,6 +200,3 @@ impl SocketSession {
         Ok(())
     }
 }
-
-/// Unsettled messages that a client may ask to have under way.
-const PREFETCH_MAX: u64 = 10_000;

@@ -1,0 +1,20 @@
+//! The limits of the native protocol that are no options.
+//!
+//! What the server's owner can set is in `options.rs`; what protocols share is in `tiderace_base::limits`.
+//! Invariant: every constant that bounds what a client can make grow is here, with its reason.
+
+/// Bytes of a PING, so that its answer is never larger than a control frame.
+pub(crate) const PING_BYTES_MAX: usize = 125;
+/// Bytes of the properties of one message: they are walked for every selector and copied for deliveries.
+pub(crate) const PROPERTIES_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the longest varint: a number of 64 bits, seven at a time.
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
+/// Messages of one transport message, without publications that are taken: what they ask for is only
+/// done, and their answers are only written, when the last of them has been read.
+pub(crate) const REQUESTS_MAX: usize = 16_384;
+/// Bytes of a batch, so that the usual length of a frame's header does.
+pub(crate) const BATCH_BYTES_MAX: usize = 60_000;
+/// Bytes of the head of a message of a batch: its type and the longest length.
+pub(crate) const HEAD_BYTES_MAX: usize = 11;
+/// Bytes of one row of a position: a home and a number.
+pub(crate) const ROW_BYTES_MAX: usize = 3 + 10;
