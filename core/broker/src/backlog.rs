@@ -18,7 +18,7 @@ use crate::collections::Map;
 use crate::conflate::conflated;
 use crate::marks::Marks;
 
-pub(crate) use self::removal::{For, Together};
+pub(crate) use self::removal::For;
 pub use crate::pending::Pending;
 pub(crate) use crate::pending::Source;
 

@@ -11,7 +11,7 @@ use tiderace_queues::{Ending, Queues};
 use tiderace_topics::Path;
 use tiderace_wire::{Command, Commands, Destination, Reply, Token, home_of};
 
-use crate::backlog::{For, Together};
+use crate::backlog::For;
 use crate::collections::{Map, Set};
 use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
@@ -37,6 +37,7 @@ use crate::session::Session;
 use crate::snapshot::Snapshots;
 use crate::spares::Spares;
 use crate::specs::Specs;
+use crate::together::{CommandsTogether, note_ended};
 use crate::topic::{Topic, price_of_topic};
 use crate::topic_directory::Names;
 use crate::views::Views;
@@ -89,11 +90,6 @@ pub struct Broker {
     pub(crate) next_sequence: u64,
     /// The epoch of the next subscription; see [`crate::SubscribeRequestId`].
     pub(crate) next_epoch: u32,
-    /// Whether recoverable subscriptions began in the present call of [`Broker::handle`]: those that
-    /// begin together count as one, so that no position passes what another of them has missed.
-    pub(crate) recoveries_begun: bool,
-    /// Where among the replies the first of them was confirmed.
-    pub(crate) confirmed_at: Option<usize>,
     pub(crate) spares: Spares,
     pub(crate) backlog_bytes: usize,
     /// What is kept here in all, and whether there is room for more.
@@ -118,8 +114,6 @@ pub struct Broker {
     pub(crate) notices: Box<Notices>,
     pub(crate) owners: Box<Owners>,
     pub(crate) work: Work,
-    /// What ends in the present call, if that is several and much waits for them.
-    pub(crate) ending: Option<Box<Together>>,
     /// Empty between calls: the stretches of a run that a subscriber wants.
     pub(crate) stretches: Vec<(u32, u32)>,
     queues_due: Time,
@@ -155,8 +149,6 @@ impl Broker {
             selecting: Selecting::default(),
             next_sequence: 1,
             next_epoch: 0,
-            recoveries_begun: false,
-            confirmed_at: None,
             spares: Spares::default(),
             backlog_bytes: 0,
             memory: memory.clone(),
@@ -174,7 +166,6 @@ impl Broker {
             notices: Box::default(),
             owners: Box::default(),
             work: Work::default(),
-            ending: None,
             stretches: Vec::new(),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
@@ -206,17 +197,18 @@ impl Broker {
     ) {
         debug_assert!(self.is_direct(self.shard), "a call has left messages in the loop-back list");
         let mut commands = commands.drain();
+        let mut together = CommandsTogether::default();
         for turn in 0usize.. {
             if turn.is_multiple_of(AHEAD) && commands.len() > 1 {
                 self.expect_commands(commands.as_slice());
             }
             let Some(command) = commands.next() else { break };
-            self.command(now, session, command, commands.as_slice(), effects);
+            self.command(now, session, command, commands.as_slice(), &mut together, effects);
             self.take_loopback(now, effects);
         }
         drop(commands);
-        self.finish_ending();
-        self.end_beginning(session, effects);
+        self.finish_ending(together.ending);
+        self.end_recoveries(session, together.recoveries, effects);
         self.end_call(now, effects);
     }
 
@@ -358,6 +350,7 @@ impl Broker {
         session: SessionId,
         command: Command,
         rest: &[Command],
+        together: &mut CommandsTogether,
         effects: &mut Effects,
     ) {
         let Some(record) = self.session(session) else {
@@ -378,22 +371,27 @@ impl Broker {
             Command::Speak(speak) => self.speak(now, session, *speak, effects),
             Command::HangUp { exchange, close } => {
                 let end = For::Exchange(exchange);
-                self.begin_ending(session, end, rest);
-                self.hang_up(now, session, exchange, close, effects);
-                self.note_ended(end);
+                let ending = &mut together.ending;
+                self.begin_ending(session, end, rest, ending);
+                self.hang_up(now, session, exchange, close, ending, effects);
+                note_ended(ending, end);
             }
             Command::Operate { token, operation } => {
                 self.operate(session, token, *operation, effects);
             }
-            Command::Subscribe(subscribe) => self.subscribe(now, session, *subscribe, effects),
+            Command::Subscribe(subscribe) => {
+                self.subscribe(now, session, *subscribe, &mut together.recoveries, effects);
+            }
             Command::Credit { key, messages } => {
                 self.add_credit(now, session, key, messages, effects);
             }
             Command::Unsubscribe { key, confirm } => {
                 let end = For::Subscription(key);
-                self.begin_ending(session, end, rest);
-                self.unsubscribe(now, session, key, Ending::Orderly, confirm, effects);
-                self.note_ended(end);
+                let ending = &mut together.ending;
+                self.begin_ending(session, end, rest, ending);
+                let how = Ending::Orderly;
+                self.unsubscribe(now, session, key, how, confirm, ending, effects);
+                note_ended(ending, end);
             }
             Command::Goodbye => self.take_leave(session),
         }

@@ -11,14 +11,14 @@ use tiderace_base::{Now, SessionId};
 use tiderace_queues::Ending;
 use tiderace_wire::{Command, SubscriptionKey};
 
-use crate::backlog::{For, Pending, Source, Together};
+use crate::backlog::{For, Pending, Source};
 use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::Effects;
 use crate::exchange::Other;
 use crate::places::key_of;
 use crate::price::BACKLOG_LOOK;
-use crate::withdrawn_calls::FEW;
+use crate::together::{EndingTogether, FEW};
 
 impl Broker {
     /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
@@ -35,12 +35,12 @@ impl Broker {
         // All at once, and not for each subscription.
         self.close_windows(key_of(session), None);
         self.take_back(session, |pending| pending.source == Source::Topic);
-        self.begin_ending_all(session, &keys);
+        let mut together = self.begin_ending_all(session, &keys);
         for key in keys {
-            self.unsubscribe(now, session, key, ending, None, effects);
+            self.unsubscribe(now, session, key, ending, None, &mut together, effects);
             self.take_loopback(now, effects);
         }
-        self.finish_ending();
+        self.finish_ending(together);
         if let Some(exchanges) = exchanges {
             self.end_exchanges(now, &exchanges, effects);
         }
@@ -67,26 +67,36 @@ impl Broker {
 
     /// A command ends something of a session, and so may others behind it.
     #[cold]
-    pub(crate) fn begin_ending(&mut self, session: SessionId, first: For, rest: &[Command]) {
-        if self.ending.is_none() && self.waits_much(session) {
+    pub(crate) fn begin_ending(
+        &self,
+        session: SessionId,
+        first: For,
+        rest: &[Command],
+        together: &mut Option<Box<EndingTogether>>,
+    ) {
+        if together.is_none() && self.waits_much(session) {
             let mut ends: Map<For, u32> = Map::default();
             for what in std::iter::once(first).chain(rest.iter().filter_map(For::ended_by)) {
                 *ends.entry(what).or_default() += 1;
             }
-            self.end_together(session, ends);
+            *together = Some(self.end_together(session, ends));
         }
     }
 
     /// All subscriptions of a session end.
-    pub(crate) fn begin_ending_all(&mut self, session: SessionId, keys: &[SubscriptionKey]) {
-        if self.waits_much(session) {
+    fn begin_ending_all(
+        &self,
+        session: SessionId,
+        keys: &[SubscriptionKey],
+    ) -> Option<Box<EndingTogether>> {
+        self.waits_much(session).then(|| {
             let ends = keys.iter().map(|key| (For::Subscription(*key), 1)).collect();
-            self.end_together(session, ends);
-        }
+            self.end_together(session, ends)
+        })
     }
 
-    /// Notes what ends in the present call, with the exchanges of the services among them.
-    fn end_together(&mut self, session: SessionId, mut ends: Map<For, u32>) {
+    /// What ends in a call, with the exchanges of the services among them.
+    fn end_together(&self, session: SessionId, mut ends: Map<For, u32>) -> Box<EndingTogether> {
         let record = self.session(session);
         let open = record.and_then(|record| record.rare.as_ref()?.exchanges.as_ref());
         for key in open.into_iter().flat_map(|open| open.keys()) {
@@ -98,7 +108,7 @@ impl Broker {
             }
         }
         let session = key_of(session);
-        self.ending = Some(Box::new(Together { session, ends, taken: Map::default() }));
+        Box::new(EndingTogether { session, ends, taken: Map::default() })
     }
 
     fn waits_much(&self, session: SessionId) -> bool {
@@ -106,21 +116,10 @@ impl Broker {
         backlog.is_some_and(|backlog| backlog.entries() > FEW)
     }
 
-    /// A command has ended something.
-    pub(crate) fn note_ended(&mut self, what: For) {
-        let Some(ending) = &mut self.ending else { return };
-        if let Some(times) = ending.ends.get_mut(&what) {
-            *times -= 1;
-            if *times == 0 {
-                ending.ends.remove(&what);
-            }
-        }
-    }
-
     /// The call is over.
-    pub(crate) fn finish_ending(&mut self) {
-        let Some(ending) = self.ending.take() else { return };
-        let record = self.sessions.get_mut(ending.session);
+    pub(crate) fn finish_ending(&mut self, together: Option<Box<EndingTogether>>) {
+        let Some(together) = together else { return };
+        let record = self.sessions.get_mut(together.session);
         if let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) {
             backlog.forget_looked();
         }
@@ -128,19 +127,23 @@ impl Broker {
 
     /// Takes out of a session's backlog what is for something that ends; returns it, and how many bytes
     /// are left.
-    pub(crate) fn take_ended(&mut self, session: SessionId, what: For) -> (Vec<Pending>, usize) {
-        let together = |it: &Together| it.session == key_of(session) && it.ends.contains_key(&what);
-        let Some(mut ending) = self.ending.take_if(|it| together(it)) else {
+    pub(crate) fn take_ended(
+        &mut self,
+        session: SessionId,
+        what: For,
+        together: &mut Option<Box<EndingTogether>>,
+    ) -> (Vec<Pending>, usize) {
+        let known = together.as_deref_mut();
+        let Some(EndingTogether { ends, taken, .. }) =
+            known.filter(|it| it.session == key_of(session) && it.ends.contains_key(&what))
+        else {
             return self.take_back(session, |pending| For::of(pending) == what);
         };
-        let Together { ends, taken, .. } = &mut *ending;
         let (found, left) = self.take_newer(session, |it| ends.contains_key(&For::of(it)));
         for pending in found {
             taken.entry(For::of(&pending)).or_default().push(pending);
         }
-        let its = taken.remove(&what).unwrap_or_default();
-        self.ending = Some(ending);
-        (its, left)
+        (taken.remove(&what).unwrap_or_default(), left)
     }
 
     /// Takes out of a session's backlog what is for nobody any more; returns it, and how many bytes

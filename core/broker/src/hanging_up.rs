@@ -24,7 +24,7 @@ use crate::effects::Effects;
 use crate::exchange::{Open, Other, Said};
 use crate::messages::ServiceMail;
 use crate::places::key_of;
-use crate::withdrawn_calls::FEW;
+use crate::together::{EndingTogether, FEW};
 
 /// Who is told that an exchange is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,6 @@ pub(crate) enum Tell {
     Own,
     /// The other side; the session knows, or is gone.
     Other,
-    /// Both, and what waits for the session is dropped: it wants no more.
-    BothAtOnce,
 }
 
 impl Broker {
@@ -47,12 +45,13 @@ impl Broker {
         session: SessionId,
         exchange: ExchangeKey,
         close: Close,
+        together: &mut Option<Box<EndingTogether>>,
         effects: &mut Effects,
     ) {
         let Some(key) = self.exchange_of(session, exchange) else {
             return;
         };
-        self.forget_messages(session, exchange, effects);
+        self.forget_messages(session, exchange, together, effects);
         let code = close.code;
         if let Some(Other::Unknown { ended, .. }) =
             self.exchanges.get_mut(key).map(|end| &mut end.other)
@@ -95,9 +94,9 @@ impl Broker {
     /// Ends the exchanges of a subscription that no longer serves.
     pub(crate) fn end_served(
         &mut self,
-        now: Now,
         session: SessionId,
         key: SubscriptionKey,
+        together: &mut Option<Box<EndingTogether>>,
         effects: &mut Effects,
     ) {
         let Some(open) = self.open_mut(session) else {
@@ -110,7 +109,7 @@ impl Broker {
             });
             if served {
                 let close = CloseCode::ResponderGone.into();
-                self.end_exchange(now, end, close, Tell::BothAtOnce, effects);
+                self.end_at_once(end, close, together, effects);
             }
         }
     }
@@ -122,6 +121,7 @@ impl Broker {
         }
     }
 
+    /// Ends an exchange. Its session, if it is told, hears of that behind what waits for it.
     pub(crate) fn end_exchange(
         &mut self,
         now: Now,
@@ -130,9 +130,39 @@ impl Broker {
         tell: Tell,
         effects: &mut Effects,
     ) {
+        if self.close_end(key, close, tell, effects) {
+            match tell {
+                Tell::Other => self.forget_end(key),
+                Tell::Both | Tell::Own => self.tell_end(now, key, effects),
+            }
+        }
+    }
+
+    /// Ends an exchange, and tells both at once: the session wants no more, and what waits for it is dropped.
+    fn end_at_once(
+        &mut self,
+        key: Key,
+        close: Close,
+        together: &mut Option<Box<EndingTogether>>,
+        effects: &mut Effects,
+    ) {
+        if !self.close_end(key, close, Tell::Both, effects) {
+            return;
+        }
+        let Some(end) = self.exchanges.get(key) else { return };
+        let (session, exchange) = (self.id_of(end.session), end.key);
+        // What has not begun need not end.
+        if self.forget_messages(session, exchange, together, effects) {
+            return self.forget_end(key);
+        }
+        self.reply_end(key, effects);
+    }
+
+    /// Ends an exchange but for what its session is told; whether that is left to do.
+    fn close_end(&mut self, key: Key, close: Close, tell: Tell, effects: &mut Effects) -> bool {
         self.exchanges.disarm(key);
         let Some(end) = self.exchanges.get_mut(key) else {
-            return;
+            return false;
         };
         let exchange = end.key;
         let other = std::mem::replace(&mut end.other, Other::Over(close.clone()));
@@ -142,7 +172,8 @@ impl Broker {
                 self.detach(key, bytes);
                 let unheard = ended.is_none();
                 let reason = ended.unwrap_or(close);
-                return self.end_untaken(key, (kept, reason, unheard), tell, effects);
+                self.end_untaken(key, (kept, reason, unheard), tell, effects);
+                return false;
             }
             Other::Responder(at) | Other::Caller { at, .. } if tell_other => {
                 let mail = ServiceMail::Ended { to: at.key, close: close.clone() };
@@ -150,7 +181,7 @@ impl Broker {
             }
             Other::Over(_) | Other::Forgone { .. } => {
                 self.forget_end(key);
-                return;
+                return false;
             }
             Other::Responder(_) | Other::Caller { .. } => {}
         }
@@ -158,11 +189,7 @@ impl Broker {
         if exchange.side == Side::Caller {
             self.count_end(close.code);
         }
-        match tell {
-            Tell::Other => self.forget_end(key),
-            Tell::Both | Tell::Own => self.tell_end(now, key, false, effects),
-            Tell::BothAtOnce => self.tell_end(now, key, true, effects),
-        }
+        true
     }
 
     /// Nobody has answered the call yet, and so nothing waits for its session.
@@ -193,9 +220,8 @@ impl Broker {
         }
     }
 
-    /// Tells a session of an end: behind what waits for it of exchanges, or at once if nothing does or
-    /// is to be dropped.
-    fn tell_end(&mut self, now: Now, key: Key, at_once: bool, effects: &mut Effects) {
+    /// Tells a session of an end: behind what waits for it of exchanges, or at once if nothing does.
+    fn tell_end(&mut self, now: Now, key: Key, effects: &mut Effects) {
         let Some(end) = self.exchanges.get(key) else { return };
         let Other::Over(close) = &end.other else { return };
         let (at, exchange, code) = (end.session, end.key, close.code);
@@ -203,18 +229,18 @@ impl Broker {
         let backlog = self.sessions.get(at).and_then(|record| record.backlog.as_ref());
         let waits = backlog.is_some_and(|backlog| backlog.exchange_bytes() > 0);
         let may_withdraw = waits && exchange.side == Side::Responder && withdraws(code);
-        if may_withdraw && !at_once && backlog.is_some_and(|backlog| backlog.entries() > FEW) {
+        if may_withdraw && backlog.is_some_and(|backlog| backlog.entries() > FEW) {
             return self.exchanges.withdraw(key);
         }
         let begins = |pending: &Pending| {
             pending.exchange().is_some_and(|known| known.first && known.key == exchange)
         };
         let withdrawn = may_withdraw && backlog.is_some_and(|backlog| backlog.iter().any(begins));
-        if !at_once && !withdrawn {
+        if !withdrawn {
             return self.end_behind_what_waits(now, key, effects);
         }
         // What is no longer wanted is not begun, and what has not begun need not end.
-        if self.forget_messages(session, exchange, effects) {
+        if self.forget_messages(session, exchange, &mut None, effects) {
             return self.forget_end(key);
         }
         self.reply_end(key, effects);
@@ -277,13 +303,14 @@ impl Broker {
         &mut self,
         session: SessionId,
         exchange: ExchangeKey,
+        together: &mut Option<Box<EndingTogether>>,
         effects: &mut Effects,
     ) -> bool {
         let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
-        if self.ending.is_none() && backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
+        if together.is_none() && backlog.is_none_or(|backlog| backlog.exchange_bytes() == 0) {
             return false;
         }
-        let (taken, left) = self.take_ended(session, For::Exchange(exchange));
+        let (taken, left) = self.take_ended(session, For::Exchange(exchange), together);
         if !taken.is_empty() && (left == 0 || left < self.options.backlog_bytes_low) {
             self.relax(key_of(session), effects);
         }

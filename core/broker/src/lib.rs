@@ -86,6 +86,7 @@ mod subscriber_list;
 mod subscriptions;
 mod taking;
 mod temporary;
+mod together;
 mod topic;
 mod topic_directory;
 mod topic_pages;

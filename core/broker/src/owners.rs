@@ -249,8 +249,9 @@ impl Broker {
         let Some(asked) = self.owners.asked.remove(&id) else { return };
         if owned {
             self.owners.owned.insert(id, ());
-            self.begin_subscription(now, request.session, asked.subscribe, effects);
-            return self.end_beginning(request.session, effects);
+            let (session, mut recoveries) = (request.session, None);
+            self.begin_subscription(now, session, asked.subscribe, &mut recoveries, effects);
+            return self.end_recoveries(session, recoveries, effects);
         }
         self.metrics.denied += 1;
         let token = asked.subscribe.confirm;

@@ -27,6 +27,7 @@ use crate::runs::last_of;
 use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberFlags;
 use crate::topic::Topic;
+use crate::together::RecoveriesTogether;
 
 /// A subscription that waits until all homes have said what was missed.
 #[derive(Debug)]
@@ -469,15 +470,17 @@ impl Broker {
     /// The commands of a call have been handled: recoverable subscriptions that began in it count as one
     /// no more. Where the session stands is told before the first of them is confirmed, since its client
     /// may come back with what it knows by then.
-    pub(crate) fn end_beginning(&mut self, session: SessionId, effects: &mut Effects) {
-        if !std::mem::take(&mut self.recoveries_begun) {
-            return;
-        }
+    pub(crate) fn end_recoveries(
+        &mut self,
+        session: SessionId,
+        together: Option<RecoveriesTogether>,
+        effects: &mut Effects,
+    ) {
+        let Some(together) = together else { return };
         let before = effects.replies.len();
         self.end_recovering(session, effects);
         let told = effects.replies.len() - before;
-        let confirmed_at = self.confirmed_at.take();
-        if let Some(since) = confirmed_at.and_then(|at| effects.replies.get_mut(at..)) {
+        if let Some(since) = effects.replies.get_mut(together.replies_before..) {
             since.rotate_right(told);
         }
     }

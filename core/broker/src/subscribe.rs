@@ -23,6 +23,7 @@ use crate::session::{Listening, Subscription, Targets};
 use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberFlags;
 use crate::subscriptions::{Entry, Plain};
+use crate::together::{EndingTogether, RecoveriesTogether};
 
 impl Broker {
     pub(crate) fn subscribe(
@@ -30,6 +31,7 @@ impl Broker {
         now: Now,
         session: SessionId,
         subscribe: Subscribe,
+        recoveries: &mut Option<RecoveriesTogether>,
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_subscribe(session, &subscribe) {
@@ -46,7 +48,7 @@ impl Broker {
             let reply = Reply::Refused { token: subscribe.confirm, close };
             return self.reply(session, reply, effects);
         }
-        self.begin_subscription(now, session, subscribe, effects);
+        self.begin_subscription(now, session, subscribe, recoveries, effects);
     }
 
     /// The same, of one that may be.
@@ -55,6 +57,7 @@ impl Broker {
         now: Now,
         session: SessionId,
         mut subscribe: Subscribe,
+        recoveries: &mut Option<RecoveriesTogether>,
         effects: &mut Effects,
     ) {
         widen(&mut subscribe);
@@ -103,7 +106,9 @@ impl Broker {
             rare.leaving = false;
         }
         if subscription.recovering {
-            let first = !std::mem::replace(&mut self.recoveries_begun, true);
+            let first = recoveries.is_none();
+            let replies_before = effects.replies.len();
+            recoveries.get_or_insert(RecoveriesTogether { replies_before });
             record.rare.get_or_insert_default().recovering += 1 + u32::from(first);
         }
         let entry = Entry::Full(Box::new(subscription));
@@ -146,6 +151,7 @@ impl Broker {
         key: SubscriptionKey,
         ending: Ending,
         confirm: Option<Token>,
+        together: &mut Option<Box<EndingTogether>>,
         effects: &mut Effects,
     ) {
         self.forget_asked(session, key, effects);
@@ -158,7 +164,7 @@ impl Broker {
         self.memory.refund(MemoryUse::Names, subscription.bytes());
         self.close_windows_of(key_of(session), key, &subscription);
         // What is said in exchanges ends with them, which may be later.
-        let (unsent, _) = self.take_ended(session, For::Subscription(key));
+        let (unsent, _) = self.take_ended(session, For::Subscription(key), together);
         self.metrics.subscriptions -= 1;
         let unheard = self.end_notices(session, key, effects);
         if let Entry::Full(subscription) = &mut subscription {
@@ -213,7 +219,7 @@ impl Broker {
             }
         };
         if serves {
-            self.end_served(now, session, key, effects);
+            self.end_served(session, key, together, effects);
         }
         self.ask_for_pages(session, effects);
         let after = self.session(session).map_or(0, |record| record.backlog_bytes());
@@ -425,9 +431,6 @@ impl Broker {
             self.end_recovering(request.session, effects);
         }
         if let Some(token) = confirm {
-            if self.recoveries_begun {
-                self.confirmed_at.get_or_insert(effects.replies.len());
-            }
             self.reply(request.session, Reply::Confirmed(Confirm::one(token)), effects);
         }
         self.ask_for_pages(request.session, effects);

@@ -14,9 +14,6 @@ use crate::effects::Effects;
 use crate::exchange::Other;
 use crate::price::BACKLOG_LOOK;
 
-/// Entries of a backlog up to which looking through it for each call costs less.
-pub(crate) const FEW: usize = 64;
-
 impl Broker {
     /// Ends the calls that were withdrawn since this was done last.
     pub(crate) fn end_withdrawn(&mut self, now: Now, effects: &mut Effects) {

@@ -8,8 +8,8 @@ use crate::lexis::{code, without_tests};
 use crate::{Finding, Tree};
 
 /// Fields of the broker, and those of them that other files see.
-const FIELDS: usize = 47;
-const VISIBLE: usize = 44;
+const FIELDS: usize = 44;
+const VISIBLE: usize = 41;
 
 const BROKER: &str = "core/broker/src/broker.rs";
 /// The only file that knows how a message goes to another room.

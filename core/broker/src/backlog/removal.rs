@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
-use tiderace_base::Key;
 use tiderace_wire::{Command, ExchangeKey, SubscriptionKey};
 
-use super::{Backlog, Map, Pending, Ranked};
+use super::{Backlog, Pending, Ranked};
 
 /// What something in a backlog is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,16 +25,6 @@ impl For {
             _ => None,
         }
     }
-}
-
-/// What ends in the present call.
-#[derive(Debug)]
-pub(crate) struct Together {
-    pub(crate) session: Key,
-    /// What has yet to end, and how often it will: keys are used again.
-    pub(crate) ends: Map<For, u32>,
-    /// What has been taken out for it.
-    pub(crate) taken: Map<For, Vec<Pending>>,
 }
 
 impl Backlog {
