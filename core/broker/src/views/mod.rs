@@ -116,8 +116,6 @@ pub(crate) struct Views {
     jobs: VecDeque<Job>,
     turn: Time,
     left: u32,
-    /// How many views there are between a client and what is published at the moment.
-    hops: u8,
     changed: Map<Key, Changed>,
     /// What the views have made of topics whose home this is: by rank, in buckets.
     made: Map<u32, Vec<Map<Key, Made>>>,
@@ -143,7 +141,6 @@ impl Default for Views {
             jobs: VecDeque::new(),
             turn: Time::ZERO,
             left: TURN_WORK,
-            hops: 0,
             changed: Map::default(),
             made: Map::default(),
             watches: Map::default(),

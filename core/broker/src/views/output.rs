@@ -456,11 +456,8 @@ impl Broker {
         let mut run = Run::single(destination, now.time, properties, body, meta);
         run.number(self.shard, self.next_sequence);
         self.next_sequence += 1;
-        let hops = self.views.outputs.hops_of(key);
-        let before = std::mem::replace(&mut self.views.hops, hops);
         let result =
             self.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);
-        self.views.hops = before;
         let is_taken = result.is_ok();
         if let Err(close) = result {
             self.view_problem(rank, format!("{path}: {}", close.reason));
@@ -492,13 +489,10 @@ impl Broker {
 
     /// Nobody gives to an output any more: it is a topic like others, and gone.
     fn end_output(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let outputs = &mut self.views.outputs;
-        let hops = outputs.hops_of(key);
-        let held = outputs.output(key).map_or(0, |output| {
+        let held = self.views.outputs.output(key).map_or(0, |output| {
             output.given.iter().filter_map(|given| given.value.as_ref()).map(|v| v.len()).sum()
         });
         self.memory.refund(MemoryUse::Views, held);
-        outputs.remove(key);
         if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             if let Some(guard) = home.guard_mut() {
                 guard.read_only = false;
@@ -507,9 +501,9 @@ impl Broker {
             rare.guard.take_if(|guard| guard.claimed.is_none() && guard.fence.is_none());
             home.tidy();
         }
-        let before = std::mem::replace(&mut self.views.hops, hops);
         self.remove_topic(now, key, effects);
-        self.views.hops = before;
+        // Not before: those that follow the topic hear how many views there are between a client and it.
+        self.views.outputs.remove(key);
     }
 
     /// A view is gone: takes what it has given to the outputs of one bucket back.

@@ -61,7 +61,7 @@ impl Broker {
         if self.views.known.is_empty() || !self.is_followed(key) {
             return;
         }
-        let hops = self.views.hops;
+        let hops = self.views.outputs.hops_of(key);
         if self.views.changed.insert(key, Changed { run, hops }).is_none() {
             self.views.jobs.push_back(Job::Changed(key));
         }

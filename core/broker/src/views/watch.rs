@@ -149,7 +149,7 @@ impl Broker {
         if watchers == 0 {
             return;
         }
-        let (path, hops) = (topic.path.clone(), self.views.hops);
+        let (path, hops) = (topic.path.clone(), self.views.outputs.hops_of(key));
         let value = fresh(home.retained.as_ref(), now);
         for shard in members(watchers & !bit(self.shard)) {
             let mail = ViewMail::Watched { path: path.clone(), value: value.clone(), hops };
