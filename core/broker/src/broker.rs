@@ -1,6 +1,6 @@
 //! The broker of one shard: its state, and where calls and mail go.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use tiderace_base::{
 };
 use tiderace_queues::{Ending, Queues};
 use tiderace_topics::Path;
-use tiderace_wire::{Command, Commands, Destination, Reply, Token, home_of};
+use tiderace_wire::{Command, Commands, Reply, home_of};
 
-use crate::backlog::For;
-use crate::collections::{Map, Set};
+use crate::collections::Map;
+use crate::delivery::Deliveries;
+use crate::delivery::backlog::For;
 use crate::displaced::Displaced;
 use crate::durable::{Durability, first_kept};
 use crate::effects::{Effects, Loopback, Mail};
@@ -28,20 +29,16 @@ use crate::pattern_interest::PatternInterest;
 use crate::pattern_subscribers::PatternSubscribers;
 use crate::places::key_of;
 use crate::presence::Presence;
-use crate::pressure::{Holding, SlowSessions};
 use crate::remove::Removal;
-use crate::scatter_gather::ScatterGather;
-use crate::selectors::Selecting;
 use crate::service::Services;
 use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::snapshot::Snapshots;
-use crate::spares::Spares;
 use crate::specs::Specs;
 use crate::together::{CommandsTogether, note_ended};
 use crate::topic::{Topic, price_of_topic};
 use crate::topic_directory::Names;
 use crate::views::Views;
-use crate::windows::Windows;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
@@ -58,9 +55,7 @@ const SWEEP_SLOTS: u32 = 4096;
 pub struct Broker {
     pub(crate) shard: ShardId,
     pub(crate) options: Arc<BrokerOptions>,
-    pub(crate) sessions: Slab<Session>,
-    /// Whoever the sessions are, each identity once.
-    pub(crate) principals: Set<Rc<Principal>>,
+    pub(crate) sessions: Sessions,
     pub(crate) topics: Slab<Topic>,
     pub(crate) names: Names,
     pub(crate) patterns: PatternSubscribers,
@@ -79,27 +74,17 @@ pub struct Broker {
     pub(crate) loopback: Loopback,
     /// As a home: shards told to hold back publishers of a full queue.
     pub(crate) full_queues: Map<Path, u64>,
-    /// Destinations whose publishers here wait, and who waits.
-    pub(crate) held: Map<Destination, Holding>,
-    pub(crate) slow: SlowSessions,
+    pub(crate) delivery: Deliveries,
     /// As a home.
     pub(crate) graces: Graces,
-    pub(crate) windows: Windows,
-    pub(crate) selecting: Selecting,
     /// The number of the next message whose home this is.
     pub(crate) next_sequence: u64,
-    /// The epoch of the next subscription; see [`crate::SubscribeRequestId`].
-    pub(crate) next_epoch: u32,
-    pub(crate) spares: Spares,
-    pub(crate) backlog_bytes: usize,
     /// What is kept here in all, and whether there is room for more.
     pub(crate) memory: Rc<Memory>,
     /// Large values that were replaced while somebody still had them.
     pub(crate) displaced: Displaced,
     pub(crate) metrics: BrokerMetrics,
     pub(crate) specs: Specs,
-    /// Operations that several homes have a part in.
-    pub(crate) scatter_gathers: BTreeMap<(SessionId, Token), ScatterGather>,
     /// As a home: removals under way.
     pub(crate) removals: VecDeque<Removal>,
     /// As a home.
@@ -114,8 +99,6 @@ pub struct Broker {
     pub(crate) notices: Box<Notices>,
     pub(crate) owners: Box<Owners>,
     pub(crate) work: Work,
-    /// Empty between calls: the stretches of a run that a subscriber wants.
-    pub(crate) stretches: Vec<(u32, u32)>,
     queues_due: Time,
     sweep_due: Time,
     /// The slot at which the sweep of topics goes on; zero between two of them.
@@ -128,8 +111,7 @@ impl Broker {
         let memory = Rc::new(Memory::new(options.messages_bytes_max));
         Broker {
             shard,
-            sessions: Slab::new(),
-            principals: Set::default(),
+            sessions: Sessions::default(),
             topics: Slab::new(),
             names: Names::default(),
             patterns: PatternSubscribers::default(),
@@ -142,20 +124,13 @@ impl Broker {
             exchanges: Exchanges::new(memory.clone()),
             loopback: Loopback::default(),
             full_queues: Map::default(),
-            held: Map::default(),
-            slow: SlowSessions::default(),
+            delivery: Deliveries::default(),
             graces: Graces::default(),
-            windows: Windows::default(),
-            selecting: Selecting::default(),
             next_sequence: 1,
-            next_epoch: 0,
-            spares: Spares::default(),
-            backlog_bytes: 0,
             memory: memory.clone(),
             displaced: Displaced::default(),
             metrics: BrokerMetrics::default(),
             specs: Specs::new(options.temporary_spec(), memory.clone()),
-            scatter_gathers: BTreeMap::new(),
             removals: VecDeque::new(),
             locks: Locks::default(),
             views: Box::new(Views::new(&options.views, options.message_bytes_max)),
@@ -166,7 +141,6 @@ impl Broker {
             notices: Box::default(),
             owners: Box::default(),
             work: Work::default(),
-            stretches: Vec::new(),
             queues_due: Time::ZERO,
             sweep_due: Time::ZERO,
             sweep_at: 0,
@@ -265,7 +239,9 @@ impl Broker {
                 self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
             }
             Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
-            Mail::Pause { destination, hold } => self.hold(now, destination, hold, effects),
+            Mail::Pause { destination, hold } => {
+                self.sessions.pause(now, destination, hold, effects)
+            }
             Mail::Wait { session, destination } => self.wait_for(session, destination, effects),
             Mail::Deferred { session, on } => self.pause_for_work(session, on, effects),
             Mail::View(mail) => self.view_mail(now, from, *mail, effects),
@@ -292,13 +268,13 @@ impl Broker {
     /// Housekeeping; to be called about every 50 ms.
     pub fn tick(&mut self, now: Now, effects: &mut Effects) {
         self.end_graces(now, effects);
-        self.end_windows(now, effects);
+        self.end_throttles(now, effects);
         self.end_overdue(now, effects);
         self.end_waiting(now, effects);
         self.view_tick(now, effects);
         self.retry_store(now);
         self.work.unblock();
-        self.spares.tick();
+        self.delivery.tick();
         self.displaced.sweep(&self.memory);
         if now.time >= self.queues_due {
             self.queues_due = now.time + QUEUE_TICK;
@@ -328,8 +304,8 @@ impl Broker {
         metrics.exchanges_served = self.exchanges.responders() as u64;
         metrics.queue_messages = queue_messages as u64;
         metrics.queue_bytes = queue_bytes as u64;
-        metrics.windows = self.windows.len() as u64;
-        metrics.backlog_bytes = self.backlog_bytes as u64;
+        metrics.windows = self.delivery.throttles() as u64;
+        metrics.backlog_bytes = self.delivery.waiting_bytes() as u64;
         metrics.retained_bytes = self.memory.used_for(MemoryUse::Values) as u64;
         let (views, outputs) = self.views.counts();
         metrics.views = views as u64;
@@ -475,7 +451,7 @@ mod tests {
     use super::*;
     use crate::subscriptions::{Entry, Plain};
     use proptest::prelude::*;
-    use tiderace_wire::{Credentials, Kind, Subscribe, SubscriptionKey, Target};
+    use tiderace_wire::{Credentials, Destination, Kind, Subscribe, SubscriptionKey, Target};
 
     fn broker() -> Broker {
         Broker::new(ShardId(0), Arc::new(BrokerOptions::default()))
@@ -507,15 +483,15 @@ mod tests {
         let mut broker = broker();
         let (first, second) = (log_in(&mut broker, "ann"), log_in(&mut broker, "ann"));
         let other = log_in(&mut broker, "");
-        assert_eq!(broker.principals.len(), 2);
+        assert_eq!(broker.sessions.principals().len(), 2);
         for (session, left) in [(first, 2), (second, 1), (other, 0)] {
             broker.close(Now::default(), session, &mut Effects::default());
-            assert_eq!(broker.principals.len(), left);
+            assert_eq!(broker.sessions.principals().len(), left);
         }
         let session = log_in(&mut broker, "ann");
         let again = Credentials { login: Some("bob".to_owned()), ..Credentials::default() };
         run(&mut broker, session, Command::Login(again));
-        let names: Vec<&str> = broker.principals.iter().map(|known| &*known.name).collect();
+        let names: Vec<&str> = broker.sessions.principals().map(|known| &*known.name).collect();
         assert_eq!(names, ["bob"]);
     }
 

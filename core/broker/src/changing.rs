@@ -49,11 +49,11 @@ impl Broker {
             if moves {
                 backlog.move_topic(&path, priority);
             }
-            let window = backlog.window(subscription, &path).filter(|_| ends);
-            if let Some(window) = window
+            let throttle = backlog.throttle(subscription, &path).filter(|_| ends);
+            if let Some(throttle) = throttle
                 && self.interval(key, session, subscription).is_zero()
             {
-                self.end_window(now, window, effects);
+                self.end_throttle(now, throttle, effects);
             }
         }
     }

@@ -15,9 +15,9 @@ use tiderace_wire::{
     Speak, SubscriptionKey,
 };
 
-use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
-use crate::deliver::OVERSHOOT;
+use crate::delivery::backlog::{Pending, Source};
+use crate::delivery::offer::OVERSHOOT;
 use crate::effects::Effects;
 use crate::exchange::{END_BYTES, End, Open, Other, Said};
 use crate::hanging_up::Tell;

@@ -188,14 +188,14 @@ impl Broker {
     pub(crate) fn pause_for_work(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         if on {
-            record.blocked_by += 1;
-            if record.blocked_by == 1 {
+            record.backpressured_by += 1;
+            if record.backpressured_by == 1 {
                 self.metrics.publishers_paused += 1;
                 effects.pause.push((record.link, session));
             }
         } else {
-            record.blocked_by = record.blocked_by.saturating_sub(1);
-            if record.blocked_by == 0 {
+            record.backpressured_by = record.backpressured_by.saturating_sub(1);
+            if record.backpressured_by == 0 {
                 effects.resume.push((record.link, session));
             }
         }

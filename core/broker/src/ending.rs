@@ -11,9 +11,9 @@ use tiderace_base::{Now, SessionId};
 use tiderace_queues::Ending;
 use tiderace_wire::{Command, SubscriptionKey};
 
-use crate::backlog::{For, Pending, Source};
 use crate::broker::Broker;
 use crate::collections::Map;
+use crate::delivery::backlog::{For, Pending, Source};
 use crate::effects::Effects;
 use crate::exchange::Other;
 use crate::places::key_of;
@@ -33,7 +33,7 @@ impl Broker {
         let ending = if leaving { Ending::Orderly } else { Ending::Lost };
         let keys = record.subscriptions.keys();
         // All at once, and not for each subscription.
-        self.close_windows(key_of(session), None);
+        self.close_throttles(key_of(session), None);
         self.take_back(session, |pending| pending.source == Source::Topic);
         let mut together = self.begin_ending_all(session, &keys);
         for key in keys {
@@ -50,16 +50,14 @@ impl Broker {
         }
         self.give_back(session, effects);
         self.end_temporary(session, effects);
-        self.forget_scatter_gathers(session);
+        self.sessions.forget_gathers(session);
         self.forget_all_asked(session);
         self.end_listing(session);
         self.hide_session(now, session, effects);
-        self.relax(key_of(session), effects);
-        self.wait_no_more(session);
-        if let Some(mut record) = self.sessions.remove(key_of(session)) {
-            let principal = record.principal.take();
-            self.forget_principal(principal);
-            self.backlog_bytes = self.backlog_bytes.saturating_sub(record.waiting_bytes());
+        self.caught_up(key_of(session), effects);
+        self.sessions.wait_no_more(session);
+        if let Some(record) = self.sessions.remove(key_of(session)) {
+            self.delivery.count(record.waiting_bytes(), 0);
             self.metrics.sessions -= 1;
         }
         self.end_call(now, effects);
@@ -181,7 +179,7 @@ impl Broker {
         }
         record.tidy_backlog();
         let after = record.backlog_bytes();
-        self.backlog_bytes = self.backlog_bytes.saturating_sub(before - after);
+        self.delivery.count(before, after);
         self.work.charge(BACKLOG_LOOK * looked as u64);
         (taken, after)
     }

@@ -17,9 +17,9 @@ use std::rc::Rc;
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Priority, Reply, SharedRun, Side, SubscriptionKey};
 
-use crate::backlog::{For, Pending, Source};
 use crate::broker::Broker;
 use crate::conversation::{NO_SUBSCRIPTION, message};
+use crate::delivery::backlog::{For, Pending, Source};
 use crate::effects::Effects;
 use crate::exchange::{Open, Other, Said};
 use crate::messages::ServiceMail;
@@ -312,7 +312,7 @@ impl Broker {
         }
         let (taken, left) = self.take_ended(session, For::Exchange(exchange), together);
         if !taken.is_empty() && (left == 0 || left < self.options.backlog_bytes_low) {
-            self.relax(key_of(session), effects);
+            self.caught_up(key_of(session), effects);
         }
         taken.iter().filter_map(Pending::exchange).any(|known| known.first)
     }

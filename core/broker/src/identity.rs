@@ -4,8 +4,6 @@
 //! lives (a token is renewed) goes on as what it is now: what it may no longer listen to does not
 //! outlive the login. A login that fails changes nothing.
 
-use std::rc::Rc;
-
 use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
@@ -45,10 +43,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let name = principal.name.clone();
-        let principal = match self.principals.get(&principal) {
-            Some(known) => known.clone(),
-            None => Rc::new(principal),
-        };
+        let principal = self.sessions.shared(principal);
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
@@ -58,33 +53,24 @@ impl Broker {
             if let Some(rare) = &mut record.rare {
                 rare.may_publish = None;
             }
-            self.principals.insert(principal.clone());
+            self.sessions.keep_principal(principal.clone());
             let changed = before != principal;
             let mut told = Ok(());
             if changed {
                 told = self.notice_login(session, &before, &principal, effects);
                 self.show_again(now, session, &principal, effects);
             }
-            self.forget_principal(Some(before));
+            self.sessions.forget_principal(Some(before));
             if changed && let Err(close) = told.and_then(|()| self.review(session, &principal)) {
                 self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
                 effects.close.push((link, session, close));
                 return;
             }
         } else {
-            self.principals.insert(principal.clone());
+            self.sessions.keep_principal(principal.clone());
             self.show_session(now, session, &principal, effects);
         }
         self.reply(session, Reply::LoggedIn { name }, effects);
-    }
-
-    /// A session no longer is that identity; the last one to be it takes the record along.
-    pub(crate) fn forget_principal(&mut self, principal: Option<Rc<Principal>>) {
-        if let Some(principal) = principal
-            && Rc::strong_count(&principal) <= 2
-        {
-            self.principals.remove(&principal);
-        }
     }
 
     /// Whether the identity may have all that the session listens to. What patterns of topics show

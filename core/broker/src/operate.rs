@@ -116,7 +116,7 @@ impl Broker {
             sessions: None,
             refused: None,
         };
-        self.scatter_gathers.insert((operator.session, operator.token), gather);
+        self.sessions.begin_gather(operator.session, operator.token, gather);
         for shard in 0..shards {
             let home = ShardId(shard as u16);
             self.send_operation(home, operator.clone(), operation.clone(), effects);
@@ -229,7 +229,7 @@ impl Broker {
         result: Operated,
         effects: &mut Effects,
     ) {
-        let Some(gather) = self.scatter_gathers.get_mut(&(session, token)) else {
+        let Some(gather) = self.sessions.gather_mut(session, token) else {
             self.note_answer(session, token, &result);
             self.note_will(session, token, &result);
             return self.reply_operated(session, token, result, effects);
@@ -251,7 +251,7 @@ impl Broker {
         if gather.left > 0 {
             return;
         }
-        let Some(gathered) = self.scatter_gathers.remove(&(session, token)) else { return };
+        let Some(gathered) = self.sessions.end_gather(session, token) else { return };
         let result = match gathered {
             // At one home as at several: what was allowed is done, and how much that was is said.
             ScatterGather { refused: Some(close), removed, .. }
@@ -284,16 +284,6 @@ impl Broker {
             Err(close) => Reply::Refused { token: Some(token), close },
         };
         self.reply(session, reply, effects);
-    }
-
-    /// Forgets the answers that a session which has ended would have had.
-    pub(crate) fn forget_scatter_gathers(&mut self, session: SessionId) {
-        let own = (session, Token::MIN)..=(session, Token::MAX);
-        let own: Vec<Token> =
-            self.scatter_gathers.range(own).map(|((_, token), _)| *token).collect();
-        for token in own {
-            self.scatter_gathers.remove(&(session, token));
-        }
     }
 }
 

@@ -158,8 +158,7 @@ impl Broker {
             }
         }
         let Some(path) = refused.last().cloned() else { return Some((subscribe, close)) };
-        let epoch = self.next_epoch;
-        self.next_epoch = epoch.wrapping_add(1);
+        let epoch = self.sessions.next_epoch();
         let key = subscribe.key;
         self.owners.asked.insert((session, key), Asked { subscribe, epoch, refused, close });
         self.ask_owner(SubscribeRequestId { session, key, target: 0, epoch }, name, path, effects);

@@ -5,37 +5,25 @@
 //! session that has read everything some page is under way as long as a snapshot is not complete and
 //! its subscription has credit; no position goes on before all values have been given.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tiderace_base::{Key, Now, SessionId, ShardId};
 use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
-use crate::backlog::Pending;
 use crate::broker::Broker;
+use crate::delivery::backlog::Pending;
 use crate::effects::{Effects, SnapshotPage, Specs};
 use crate::messages::SubscribeRequestId;
 use crate::places::{bit, key_of, members};
 use crate::price::BACKLOG_LOOK;
-use crate::session::{Session, Subscription};
+use crate::session::{Paging, Session, Subscription};
 
 /// Snapshots of ended subscriptions that wait besides as many as there are others.
 const ENDED_MAX: usize = 16;
 
 /// Pages of which a session may have so many bytes in its backlog and under way.
 const PAGES: usize = 4;
-
-/// What a session has asked of homes.
-#[derive(Debug, Default)]
-pub(crate) struct Paging {
-    /// Snapshots that have more, of which no page is under way.
-    waiting: VecDeque<(ShardId, SubscribeRequestId)>,
-    /// How many of them, at most, are of subscriptions that have ended: they are passed over.
-    ended: usize,
-    /// Bytes that may still come.
-    promised: usize,
-}
 
 impl Session {
     /// Whether a subscription is there that asked for a snapshot.
@@ -236,8 +224,8 @@ impl Broker {
         let path = &pending.run.run().destination().path;
         // With credit it may have to wait, even behind what has come of its topic already.
         let waits = bounded && {
-            let window = record.backlog.as_ref().and_then(|it| it.window(pending.key, path));
-            window.is_some() || !record.affords(pending.key, pending.len())
+            let throttle = record.backlog.as_ref().and_then(|it| it.throttle(pending.key, path));
+            throttle.is_some() || !record.affords(pending.key, pending.len())
         };
         if !waits && !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
             let known = self.find_topic(path).and_then(|key| self.topics.get(key));

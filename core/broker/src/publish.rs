@@ -44,8 +44,10 @@ impl Broker {
             return self.refuse_run(Some(session), confirm, blame, &close, effects);
         }
         self.metrics.messages_received += run.len() as u64;
-        if !self.held.is_empty() {
-            self.wait_if_held(now, session, run.destination(), effects);
+        if self.sessions.pauses_some()
+            && self.sessions.wait_if_paused(now, session, run.destination(), effects)
+        {
+            self.metrics.publishers_paused += 1;
         }
         let home = self.home(&run.destination().path);
         if self.is_direct(home) {

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use tiderace_base::{Key, Now, SessionId, ShardId};
 use tiderace_queues::reaches;
 use tiderace_topics::Pattern;
-use tiderace_wire::{Kind, Position, Reply, Run, SharedRun, Subscribe, SubscriptionKey, Token};
+use tiderace_wire::{Kind, Position, Reply, Run, SharedRun, Subscribe, SubscriptionKey};
 
 use crate::Action;
 use crate::access::Caller;
-use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
-use crate::conflate::conflated;
+use crate::delivery::backlog::{Pending, Source};
+use crate::delivery::recovery::{Recovery, What};
 use crate::effects::{Answer, Effects, First, Missed};
 use crate::messages::SubscribeRequestId;
 use crate::places::key_of;
@@ -26,108 +26,8 @@ use crate::runs::fresh;
 use crate::runs::last_of;
 use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberFlags;
-use crate::topic::Topic;
 use crate::together::RecoveriesTogether;
-
-/// A subscription that waits until all homes have said what was missed.
-#[derive(Debug)]
-pub(crate) struct Recovery {
-    token: Option<Token>,
-    /// Whether the client's position is of this life of the node or of an earlier one that is known.
-    continues: bool,
-    /// Whether nothing is missing so far.
-    complete: bool,
-    /// Whether what was missed is still held, and not given up for its size.
-    fits: bool,
-    held: Vec<Held>,
-    /// Bytes held, without what is there instead.
-    bytes: usize,
-    /// Which homes have answered, where the client left off there, and the number of the last
-    /// message before the answer.
-    answers: Vec<(ShardId, u64, u64)>,
-    /// Which homes have values instead of what was missed, and for which target.
-    open: Vec<(ShardId, SubscribeRequestId)>,
-}
-
-/// Messages that wait for the last home.
-#[derive(Debug)]
-struct Held {
-    pending: Pending,
-    what: What,
-}
-
-/// Why messages are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    /// They were missed.
-    Missed,
-    /// They stand in for what was missed, if that is too much.
-    Instead,
-    /// They came after the home's answer.
-    Live,
-}
-
-impl Recovery {
-    fn hold(&mut self, pending: Pending, what: What) {
-        if what == What::Missed && !self.fits {
-            return;
-        }
-        self.bytes += if what == What::Instead { 0 } else { pending.bytes() };
-        self.held.push(Held { pending, what });
-    }
-
-    /// Gives up what was missed.
-    fn give_up(&mut self) {
-        self.fits = false;
-        self.held.retain(|held| held.what != What::Missed);
-        let live = self.held.iter().filter(|held| held.what == What::Live);
-        self.bytes = live.map(|held| held.pending.bytes()).sum();
-    }
-
-    /// Holds a message that came after its home's answer. When that gets too much, what was missed
-    /// is given up, and then the messages of each topic are conflated; how many of these.
-    pub(crate) fn hold_live(&mut self, pending: Pending, merge: bool, bytes_max: usize) -> u64 {
-        if self.bytes + pending.bytes() > bytes_max && self.fits {
-            self.give_up();
-        }
-        if self.bytes + pending.bytes() <= bytes_max {
-            self.hold(pending, What::Live);
-            return 0;
-        }
-        self.complete = false;
-        let destination = pending.run.run().destination().clone();
-        let of_topic = |held: &mut Held| {
-            held.what == What::Live && *held.pending.run.run().destination() == destination
-        };
-        let held: Vec<Held> = self.held.extract_if(.., of_topic).collect();
-        self.bytes -= held.iter().map(|held| held.pending.bytes()).sum::<usize>();
-        let (mut last, mut given_up): (Option<Pending>, u64) = (None, 0);
-        let mut removed = None;
-        for next in held.into_iter().map(|held| held.pending).chain([pending]) {
-            let both = conflated(last.as_ref(), next, merge);
-            given_up += both.given_up;
-            removed = removed.or(both.removal);
-            last = Some(both.last);
-        }
-        for pending in removed.into_iter().chain(last) {
-            self.hold(pending, What::Live);
-        }
-        given_up
-    }
-
-    /// What is to be delivered, in the order of each home's numbers.
-    fn release(self, fits: bool) -> Vec<Pending> {
-        let unwanted = if fits { What::Instead } else { What::Missed };
-        let wanted = self.held.into_iter().filter(|held| held.what != unwanted);
-        let mut released: Vec<Pending> = wanted.map(|held| held.pending).collect();
-        // Targets with the same home have each had an answer of their own.
-        released.sort_by_key(|pending| {
-            let run = pending.run.run();
-            (run.home(), run.first() + u64::from(pending.from))
-        });
-        released
-    }
-}
+use crate::topic::Topic;
 
 impl Broker {
     /// For a subscription that comes back.

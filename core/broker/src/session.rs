@@ -1,6 +1,6 @@
 //! What the broker knows of a session.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use tiderace_base::{Key, SessionId, ShardId, Span, Time};
@@ -9,20 +9,19 @@ use tiderace_topics::Path;
 use tiderace_wire::{Kind, Priority, Run, SubscriptionKey, Target, Token};
 
 use crate::Principal;
-use crate::backlog::{Backlog, Pending};
-use crate::credit::Credit;
+use crate::collections::Set;
+use crate::delivery::backlog::{Backlog, Pending};
+use crate::delivery::credit::Credit;
+use crate::delivery::recovery::Recovery;
+use crate::delivery::selection::Unselected;
+use crate::delivery::spares::Spares;
 use crate::effects::Effects;
 use crate::exchange::Open;
 use crate::holdings::Holdings;
-use crate::paging::Paging;
-use crate::pressure::Waits;
-use crate::recover::Recovery;
-use crate::selectors::Unselected;
-use crate::spares::Spares;
+use crate::messages::SubscribeRequestId;
 use crate::subscriber_list::SubscriberFlags;
 use crate::subscriptions::{Entry, Subscriptions};
-use crate::temporary::Temporary;
-use crate::will::AskedWill;
+use crate::waits::Waits;
 
 /// One client on its shard. Kept small: there may be millions of idle ones.
 #[derive(Debug)]
@@ -30,7 +29,7 @@ pub(crate) struct Session {
     /// The reactor's name for what carries it.
     pub(crate) link: u32,
     /// How many destinations hold it back from publishing.
-    pub(crate) blocked_by: u32,
+    pub(crate) backpressured_by: u32,
     pub(crate) principal: Option<Rc<Principal>>,
     pub(crate) subscriptions: Subscriptions,
     /// What waits to be delivered; absent while nothing does.
@@ -113,12 +112,40 @@ impl Rare {
     }
 }
 
+/// What a session has asked of homes.
+#[derive(Debug, Default)]
+pub(crate) struct Paging {
+    /// Snapshots that have more, of which no page is under way.
+    pub(crate) waiting: VecDeque<(ShardId, SubscribeRequestId)>,
+    /// How many of them, at most, are of subscriptions that have ended: they are passed over.
+    pub(crate) ended: usize,
+    /// Bytes that may still come.
+    pub(crate) promised: usize,
+}
+
+/// A will that its topic's home is asked about.
+#[derive(Debug)]
+pub(crate) struct AskedWill {
+    pub(crate) token: Token,
+    pub(crate) run: Box<Run>,
+}
+
+/// What a session has below its name.
+#[derive(Debug, Default)]
+pub(crate) struct Temporary {
+    /// Its queues, and perhaps some that are gone.
+    pub(crate) queues: Set<Path>,
+    /// Bytes of what waits in them, or more: messages that have been taken are subtracted only when
+    /// there seems to be no room.
+    pub(crate) bytes: usize,
+}
+
 /// A session above the mark.
 #[derive(Debug)]
 pub(crate) struct Slow {
     pub(crate) since: Time,
     /// Whether the grace period is over, so that publishers no longer wait for it.
-    pub(crate) lagging: bool,
+    pub(crate) over_grace: bool,
     /// The topics whose publishers wait for it.
     pub(crate) topics: BTreeSet<Key>,
 }
@@ -207,7 +234,7 @@ impl Session {
     pub(crate) fn new(link: u32) -> Session {
         Session {
             link,
-            blocked_by: 0,
+            backpressured_by: 0,
             principal: None,
             subscriptions: Subscriptions::default(),
             backlog: None,

@@ -12,9 +12,9 @@ use tiderace_wire::{
 };
 
 use crate::access::Caller;
-use crate::backlog::For;
 use crate::broker::Broker;
-use crate::credit::Credit;
+use crate::delivery::backlog::For;
+use crate::delivery::credit::Credit;
 use crate::effects::{Answer, Ask, Effects, Interest, Mail};
 use crate::messages::SubscribeRequestId;
 use crate::missing_topics::widen;
@@ -82,8 +82,7 @@ impl Broker {
         };
         let key = subscribe.key;
         let recovery = self.recovery_of(&subscribe);
-        let epoch = self.next_epoch;
-        self.next_epoch = epoch.wrapping_add(1);
+        let epoch = self.sessions.next_epoch();
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
@@ -162,7 +161,7 @@ impl Broker {
             return self.confirm(session, confirm, effects);
         };
         self.memory.refund(MemoryUse::Names, subscription.bytes());
-        self.close_windows_of(key_of(session), key, &subscription);
+        self.close_throttles_of(key_of(session), key, &subscription);
         // What is said in exchanges ends with them, which may be later.
         let (unsent, _) = self.take_ended(session, For::Subscription(key), together);
         self.metrics.subscriptions -= 1;
@@ -224,7 +223,7 @@ impl Broker {
         self.ask_for_pages(session, effects);
         let after = self.session(session).map_or(0, |record| record.backlog_bytes());
         if after == 0 || after < self.options.backlog_bytes_low {
-            self.relax(key_of(session), effects);
+            self.caught_up(key_of(session), effects);
         } else {
             self.release_backpressure(key_of(session), effects);
         }
@@ -434,83 +433,6 @@ impl Broker {
             self.reply(request.session, Reply::Confirmed(Confirm::one(token)), effects);
         }
         self.ask_for_pages(request.session, effects);
-    }
-
-    /// Lets deliveries take the short way to a target of a subscription, or to all, once its homes
-    /// have answered, if there is no selector.
-    fn go_live(&mut self, request: SubscribeRequestId, all: bool) {
-        let SubscribeRequestId { session, key, epoch, .. } = request;
-        let record = self.session(session);
-        let Some(subscription) = record.and_then(|record| record.subscription(key)) else {
-            return;
-        };
-        let flags = subscription.flags;
-        let tested = subscription.selector.is_some() || self.is_owned(session, key);
-        if tested || subscription.recovery.is_some() || flags.is_throttled() {
-            return;
-        }
-        if let [Listening { topic: Some(topic), waiting, place, .. }] =
-            subscription.targets.as_slice()
-        {
-            // The ordinary one: one topic.
-            let (topic, live, place) = (*topic, *waiting == 0, *place);
-            let plain = Plain::new(topic, place);
-            if flags.has_credit() {
-                return if live {
-                    self.make_credited(request, plain)
-                };
-            }
-            let known = self.topics.get_mut(topic).filter(|_| live);
-            if let Some(entry) = known.and_then(|it| it.subscribers.get_mut(place as usize)) {
-                entry.plain = true;
-                self.make_plain(request, plain);
-            }
-            return;
-        }
-        if flags.has_credit() {
-            return;
-        }
-        let live: Vec<(u16, Target, Option<Key>, usize)> = (0..)
-            .zip(subscription.targets.as_slice())
-            .filter(|(at, listening)| listening.waiting == 0 && (all || *at == request.target))
-            .map(|(at, it)| (at, it.target.clone(), it.topic, it.place as usize))
-            .collect();
-        for (target, listening, topic, place) in live {
-            let request = SubscribeRequestId { session, key, target, epoch };
-            self.mark_plain(request, &listening, topic, place, flags);
-        }
-    }
-
-    /// Lets deliveries to a live subscription without a selector take the short way.
-    fn mark_plain(
-        &mut self,
-        request: SubscribeRequestId,
-        target: &Target,
-        topic: Option<Key>,
-        place: usize,
-        flags: SubscriberFlags,
-    ) {
-        match target {
-            Target::Exact(destination) if destination.kind == Kind::Topic => {
-                let topic = topic.and_then(|key| self.topics.get_mut(key));
-                if let Some(entry) = topic.and_then(|topic| topic.subscribers.get_mut(place)) {
-                    entry.plain = true;
-                }
-            }
-            Target::Pattern(Kind::Topic, pattern) => {
-                let entry = |plain| Subscriber {
-                    session: key_of(request.session),
-                    key: request.key,
-                    target: request.target,
-                    plain,
-                    flags,
-                };
-                if self.patterns.remove(pattern, &entry(false)) {
-                    self.patterns.insert(pattern, entry(true));
-                }
-            }
-            Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {}
-        }
     }
 
     /// Notes where in its topic's list a subscription stands, so that its end need not search.

@@ -3,14 +3,11 @@
 //! Keys are small and used again as a rule, but some are chosen by clients. Invariants: a single subscription under the first key
 //! needs no memory of its own once its homes have answered; no key holds two entries.
 
-use tiderace_base::{Key, MemoryUse, Numbered};
+use tiderace_base::{Key, Numbered};
 use tiderace_topics::Pattern;
 use tiderace_wire::{SubscriptionKey, Target};
 
-use crate::broker::Broker;
-use crate::credit::Credited;
-use crate::messages::SubscribeRequestId;
-use crate::places::key_of;
+use crate::delivery::credit::Credited;
 use crate::session::{Listening, Subscription};
 
 /// A subscription as its session keeps it.
@@ -75,31 +72,6 @@ impl Entry {
             Entry::Plain(plain) => Some(*plain),
             Entry::Credited(credited) => Some(credited.plain),
             Entry::Full(_) => None,
-        }
-    }
-}
-
-impl Broker {
-    /// A complete subscription to one topic needs to know no more than its place there.
-    pub(crate) fn make_plain(&mut self, request: SubscribeRequestId, plain: Plain) {
-        let record = self.sessions.get_mut(key_of(request.session));
-        if let Some(entry) = record.and_then(|record| record.subscriptions.get_mut(request.key)) {
-            let full = std::mem::replace(entry, Entry::Plain(plain));
-            self.memory.change(MemoryUse::Names, full.bytes(), entry.bytes());
-        }
-    }
-
-    /// The same of one with credit.
-    pub(crate) fn make_credited(&mut self, request: SubscribeRequestId, plain: Plain) {
-        let record = self.sessions.get_mut(key_of(request.session));
-        let entry = record.and_then(|record| record.subscriptions.get_mut(request.key));
-        if let Some(entry) = entry
-            && let Entry::Full(subscription) = entry
-            && let Some(credit) = subscription.credit.take()
-        {
-            let credited = Entry::Credited(Box::new(Credited { plain, credit: *credit }));
-            let full = std::mem::replace(entry, credited);
-            self.memory.change(MemoryUse::Names, full.bytes(), entry.bytes());
         }
     }
 }

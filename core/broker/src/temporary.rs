@@ -16,20 +16,9 @@ use tiderace_wire::{Destination, Flags, Kind, Run, Target, TemporaryName, is_tem
 
 use crate::access::Caller;
 use crate::broker::Broker;
-use crate::collections::Set;
 use crate::effects::Effects;
 use crate::places::key_of;
 use crate::{Action, BrokerOptions};
-
-/// What a session has below its name.
-#[derive(Debug, Default)]
-pub(crate) struct Temporary {
-    /// Its queues, and perhaps some that are gone.
-    queues: Set<Path>,
-    /// Bytes of what waits in them, or more: messages that have been taken are subtracted only when
-    /// there seems to be no room.
-    bytes: usize,
-}
 
 impl BrokerOptions {
     /// The name of a session in the paths of its temporary destinations.

@@ -6,8 +6,8 @@
 
 use tiderace_base::Key;
 
-use crate::backlog::{For, Pending};
 use crate::collections::Map;
+use crate::delivery::backlog::{For, Pending};
 
 /// Entries of a backlog up to which looking through it for each call costs less.
 pub(crate) const FEW: usize = 64;

@@ -22,9 +22,9 @@ use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Kind, Meta, Priority, Run, SharedRun, SubscriptionKey};
 
-use crate::backlog::{Pending, Source};
 use crate::broker::Broker;
 use crate::conversation::NO_SUBSCRIPTION;
+use crate::delivery::backlog::{Pending, Source};
 use crate::effects::Effects;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;

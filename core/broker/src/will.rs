@@ -13,14 +13,8 @@ use crate::effects::Effects;
 use crate::operator::Operated;
 use crate::operator::Operator;
 use crate::places::key_of;
+use crate::session::AskedWill;
 use crate::temporary::check_temporary;
-
-/// A will that its topic's home is asked about.
-#[derive(Debug)]
-pub(crate) struct AskedWill {
-    token: Token,
-    run: Box<Run>,
-}
 
 impl Broker {
     /// On its session's shard: a will is given, or taken back.

@@ -45,7 +45,7 @@ impl Broker {
             let is_gone = |key: ExchangeKey| not_begun.contains(&key);
             let (_, left) = self.take_back(id, |it| it.exchange_key().is_some_and(is_gone));
             if left == 0 || left < self.options.backlog_bytes_low {
-                self.relax(session, effects);
+                self.caught_up(session, effects);
             }
         }
         for key in ends {

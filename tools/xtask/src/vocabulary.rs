@@ -53,6 +53,9 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: PROTOCOLS, word: "heard", now: "received, last_received" },
     Replaced { folder: "core/wire/", word: "window", now: "Prefetch" },
     Replaced { folder: "protocols/native/src/session/", word: "window", now: "prefetch" },
+    Replaced { folder: BROKER, word: "relax", now: "caught_up" },
+    Replaced { folder: BROKER, word: "press", now: "apply_backpressure" },
+    Replaced { folder: BROKER, word: "lagging", now: "over_grace" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

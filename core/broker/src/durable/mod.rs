@@ -247,8 +247,10 @@ impl Broker {
     ) {
         // Without a grace, so no time counts.
         let now = Now::default();
-        self.hold(now, destination.clone(), Some(Span::ZERO), effects);
-        self.wait_if_held(now, session, &destination, effects);
+        self.sessions.pause(now, destination.clone(), Some(Span::ZERO), effects);
+        if self.sessions.wait_if_paused(now, session, &destination, effects) {
+            self.metrics.publishers_paused += 1;
+        }
     }
 
     /// Whether a topic of that specification is kept in the store.

@@ -145,3 +145,16 @@ impl Pending {
             + size_of::<Pending>()
     }
 }
+
+impl Pending {
+    /// The first so many of its messages; the rest stays.
+    pub(crate) fn split_front(&mut self, count: u32) -> Pending {
+        let at = self.from + count;
+        let run = self.run.run();
+        let last = run.first() + u64::from(at) - 1;
+        let front =
+            Pending { run: self.run.clone(), to: at, reached: self.reached.min(last), ..*self };
+        self.from = at;
+        front
+    }
+}

@@ -10,133 +10,24 @@
 //! something waits for its session's selectors waits behind it; no position vouches for what waits; what
 //! waits of one session is bounded by its mark and by [`WAITING_MAX`], beyond which it is given up.
 
-use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
-use tiderace_base::{Key, Now, ShardId, Time};
-use tiderace_filter::Selector;
+use tiderace_base::{Key, Now};
 use tiderace_wire::{SharedRun, Subscribe};
 
-use crate::backlog::{Pending, Source};
+use super::backlog::{Pending, Source};
+use super::selection::{SHARED_STEPS, SLICE_STEPS, TURN_STEPS, Unselected, WAITING_MAX, Waiting};
 use crate::broker::Broker;
-use crate::collections::Map;
 use crate::effects::Effects;
 use crate::places::bit;
 use crate::subscriber_list::Subscriber;
 
-/// Steps of about three nanoseconds that selectors may cost in one turn: about three milliseconds.
-const TURN_STEPS: u32 = 1 << 20;
-/// What one session may use of that before the next has its turn.
-const SLICE_STEPS: u32 = 1 << 17;
-/// What it costs to look at a subscription whose selector was evaluated for another.
-const SHARED_STEPS: u32 = 16;
-/// Subscriptions of one session that may wait for a run, counted once for each run.
-const WAITING_MAX: usize = 65_536;
-/// How many selectors there are at least before those that nobody uses any more are forgotten.
-const SELECTORS_MIN: usize = 64;
-
-type Stretches = Rc<[(u32, u32)]>;
-
-/// What a shard knows of selectors.
-#[derive(Debug, Default)]
-pub(crate) struct Selecting {
-    /// Each text once, and perhaps some that nobody uses any more.
-    selectors: HashSet<Selector, foldhash::fast::RandomState>,
-    swept_at: usize,
-    /// The run that was evaluated last, and what each selector selects of it.
-    run: Option<(ShardId, u64)>,
-    selected: Map<usize, (Selector, Stretches)>,
-    /// Sessions whose selectors are behind, in turns.
-    behind: VecDeque<Key>,
-    /// What is left of the budget of the turn of that time.
-    left: u32,
-    turn: Option<Time>,
-    /// How often a selector was evaluated for a message.
-    pub(crate) evaluated: u64,
-}
-
-/// What waits for a session's selectors.
-#[derive(Debug, Default)]
-pub(crate) struct Unselected {
-    runs: VecDeque<Waiting>,
-    /// Subscriptions in all of them.
-    entries: usize,
-    bytes: usize,
-    /// Whether positions wait for it.
-    recovering: bool,
-}
-
-/// A run of messages, and the subscriptions that may want some of them.
-#[derive(Debug)]
-struct Waiting {
-    topic: Key,
-    run: Rc<SharedRun>,
-    to: Vec<(Subscriber, u32)>,
-    /// How many of these have been looked at.
-    at: usize,
-}
-
-impl Unselected {
-    /// Bytes of the messages.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Selecting {
-    fn left(&mut self, now: Now) -> u32 {
-        if self.turn != Some(now.time) {
-            self.turn = Some(now.time);
-            self.left = TURN_STEPS;
-        }
-        self.left
-    }
-
-    /// What a selector selects of a run, and what it cost.
-    fn select(&mut self, now: Now, selector: &Selector, run: &SharedRun) -> (Stretches, u32) {
-        let run = run.run();
-        let of = (run.home(), run.first());
-        if self.run != Some(of) {
-            self.run = Some(of);
-            self.selected.clear();
-        }
-        if let Some((_, stretches)) = self.selected.get(&selector.id()) {
-            return (stretches.clone(), SHARED_STEPS);
-        }
-        let mut stretches: Vec<(u32, u32)> = Vec::new();
-        let mut price = SHARED_STEPS;
-        for (message, index) in run.messages().zip(0u32..) {
-            self.evaluated += 1;
-            let (selected, steps) = selector.look(&message);
-            price = price.saturating_add(steps);
-            if !selected || message.is_expired(now.wall_ms) {
-                continue;
-            }
-            match stretches.last_mut() {
-                Some((_, end)) if *end == index => *end += 1,
-                _ => stretches.push((index, index + 1)),
-            }
-        }
-        let stretches: Stretches = stretches.into();
-        self.selected.insert(selector.id(), (selector.clone(), stretches.clone()));
-        (stretches, price)
-    }
-}
-
 impl Broker {
     /// Lets a new subscription share its selector with others that have the same.
     pub(crate) fn share_selector(&mut self, subscribe: &mut Subscribe) {
-        let Some(selector) = &mut subscribe.selector else { return };
-        let selecting = &mut self.selecting;
-        if let Some(known) = selecting.selectors.get(&*selector) {
-            *selector = known.clone();
-            return;
+        if let Some(selector) = &mut subscribe.selector {
+            self.delivery.selectors.share(selector);
         }
-        if selecting.selectors.len() >= (2 * selecting.swept_at).max(SELECTORS_MIN) {
-            selecting.selectors.retain(|known| known.clones() > 1);
-            selecting.swept_at = selecting.selectors.len();
-        }
-        selecting.selectors.insert(selector.clone());
     }
 
     /// A subscription with a selector is offered a run: it gets what it wants of it, now or later.
@@ -155,12 +46,12 @@ impl Broker {
             return;
         }
         let waits = record.rare.as_ref().is_some_and(|rare| rare.unselected.is_some());
-        if waits || self.selecting.left(now) == 0 {
+        if waits || self.delivery.selectors.left(now) == 0 {
             let epoch = subscription.epoch;
             return self.select_later(topic, to, epoch, run);
         }
         let price = self.give_selected(now, topic, to, run, effects);
-        self.selecting.left = self.selecting.left.saturating_sub(price);
+        self.delivery.selectors.left = self.delivery.selectors.left.saturating_sub(price);
         self.work.charge_at(now, u64::from(price));
     }
 
@@ -178,7 +69,7 @@ impl Broker {
         let Some(selector) = subscription.and_then(|known| known.selector.as_ref()) else {
             return SHARED_STEPS;
         };
-        let (stretches, price) = self.selecting.select(now, selector, run);
+        let (stretches, price) = self.delivery.selectors.select(now, selector, run);
         for (from, end) in stretches.iter().copied() {
             let reached = run.run().first() + u64::from(end) - 1;
             let part = Pending {
@@ -215,7 +106,7 @@ impl Broker {
             let to = vec![(to, epoch)];
             waiting.runs.push_back(Waiting { topic, run: run.clone(), to, at: 0 });
             waiting.bytes += bytes;
-            self.backlog_bytes += bytes;
+            self.delivery.count(0, bytes);
         } else {
             let count = run.run().len() as u64;
             self.metrics.dropped_newest += count;
@@ -226,26 +117,26 @@ impl Broker {
             rare.recovering += 1;
         }
         if first {
-            self.selecting.behind.push_back(to.session);
+            self.delivery.selectors.behind.push_back(to.session);
         }
     }
 
     /// Whether selectors are behind.
     pub(crate) fn is_selecting(&self) -> bool {
-        !self.selecting.behind.is_empty()
+        !self.delivery.selectors.behind.is_empty()
     }
 
     /// Goes on with what waits for selectors, within a budget; to be called once a turn.
     pub(crate) fn select_more(&mut self, now: Now, effects: &mut Effects) {
-        self.selecting.left(now);
-        self.selecting.left = TURN_STEPS;
-        while self.selecting.left > 0
-            && let Some(session) = self.selecting.behind.pop_front()
+        self.delivery.selectors.left(now);
+        self.delivery.selectors.left = TURN_STEPS;
+        while self.delivery.selectors.left > 0
+            && let Some(session) = self.delivery.selectors.behind.pop_front()
         {
             let record = self.sessions.get_mut(session);
             let rare = record.and_then(|record| record.rare.as_mut());
             let Some(mut waiting) = rare.and_then(|rare| rare.unselected.take()) else { continue };
-            let mut slice = SLICE_STEPS.min(self.selecting.left);
+            let mut slice = SLICE_STEPS.min(self.delivery.selectors.left);
             let whole = slice;
             while slice > 0
                 && let Some(first) = waiting.runs.front_mut()
@@ -253,7 +144,7 @@ impl Broker {
                 let Some((to, epoch)) = first.to.get(first.at).copied() else {
                     let bytes = first.run.run().bytes();
                     waiting.bytes -= bytes;
-                    self.backlog_bytes = self.backlog_bytes.saturating_sub(bytes);
+                    self.delivery.count(bytes, 0);
                     waiting.runs.pop_front();
                     continue;
                 };
@@ -263,7 +154,8 @@ impl Broker {
                 let price = self.give_later(now, topic, (to, epoch), &run, effects);
                 slice = slice.saturating_sub(price);
             }
-            self.selecting.left = self.selecting.left.saturating_sub(whole - slice);
+            self.delivery.selectors.left =
+                self.delivery.selectors.left.saturating_sub(whole - slice);
             self.work.charge_at(now, u64::from(whole - slice));
             self.end_slice(session, waiting, effects);
         }
@@ -297,7 +189,7 @@ impl Broker {
         let rare = record.rare.get_or_insert_default();
         if !waiting.runs.is_empty() {
             rare.unselected = Some(waiting);
-            return self.selecting.behind.push_back(session);
+            return self.delivery.selectors.behind.push_back(session);
         }
         if waiting.recovering {
             self.end_recovering(self.id_of(session), effects);

@@ -71,9 +71,9 @@ fn taken(broker: &mut Broker, session: SessionId) -> Vec<(u32, u32)> {
 }
 
 fn work(broker: &mut Broker) -> u64 {
-    let before = broker.selecting.evaluated;
+    let before = broker.delivery.selectors.evaluated;
     broker.work(Now::default(), &mut Effects::default());
-    broker.selecting.evaluated - before
+    broker.delivery.selectors.evaluated - before
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn the_same_selector_is_evaluated_once_for_a_message() {
         }
     }
     publish(&mut broker, publisher, 0..40);
-    assert_eq!(broker.selecting.evaluated, 40);
+    assert_eq!(broker.delivery.selectors.evaluated, 40);
     assert!(!broker.is_selecting());
     for session in sessions {
         let got = taken(&mut broker, session);
@@ -110,7 +110,7 @@ fn thousands_of_selectors_take_turns_of_a_bounded_length() {
     subscribe(&mut broker, honest, 0, "colour = 'red'");
     publish(&mut broker, publisher, 0..100);
     publish(&mut broker, publisher, 100..200);
-    let most = broker.selecting.evaluated;
+    let most = broker.delivery.selectors.evaluated;
     assert!(most < 60_000, "{most} of 800,000 at once");
     assert!(broker.is_selecting());
     work(&mut broker);

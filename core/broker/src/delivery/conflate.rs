@@ -12,7 +12,7 @@ use tiderace_value::merge::{MergeDepth, fields};
 use tiderace_value::{Json, Limits};
 use tiderace_wire::{Flags, MergedParts, Message, Meta, Run, SharedRun};
 
-use crate::backlog::Pending;
+use crate::delivery::backlog::Pending;
 
 /// What updates were reduced to.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ fn joined_text(older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::backlog::Source;
+    use crate::delivery::backlog::Source;
     use proptest::prelude::*;
     use tiderace_base::{ShardId, Time};
     use tiderace_topics::Path;

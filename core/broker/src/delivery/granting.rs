@@ -1,8 +1,8 @@
 //! Credit: how many messages a subscription may still be given.
 //!
 //! A subscription that began with credit is charged for each message when it is put where the session
-//! takes it from. What comes of a topic while there is none is withheld in a window (`windows.rs`),
-//! conflated as the topic says; the windows wait here for credit, the longest first. Pages of snapshots
+//! takes it from. What comes of a topic while there is none is withheld in a throttle (`throttles.rs`),
+//! conflated as the topic says; the throttles wait here for credit, the longest first. Pages of snapshots
 //! are asked for only while there is credit. Messages of queues stay at their homes, which know the
 //! credit too; only where several homes know it can more of them come than there is credit for, and
 //! wait here as well. What the policies for slow consumers take out of the backlog again is given back.
@@ -11,60 +11,19 @@
 //! credit; nothing waits while credit is left, except between a refund and the next delivery; a session
 //! has at most `withheld_bytes_max` withheld.
 
-use std::collections::VecDeque;
-
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::Settlement;
-use tiderace_wire::{Kind, Priority, Subscribe, SubscriptionKey, Target};
+use tiderace_wire::{Kind, Priority, SubscriptionKey, Target};
 
+use super::backlog::Pending;
+use super::credit::Credit;
 use crate::SlowConsumer;
-use crate::backlog::Pending;
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::messages::SubscribeRequestId;
 use crate::places::{all, bit, key_of, members};
 use crate::session::{Session, Subscription};
-use crate::subscriptions::{Entry, Plain};
-
-/// What a subscription may still be given, and what waits for more.
-#[derive(Debug)]
-pub(crate) struct Credit {
-    left: u64,
-    waiting: Option<Box<Waiting>>,
-}
-
-/// What a subscription without credit left has not been given.
-#[derive(Debug, Default)]
-struct Waiting {
-    /// Windows that only wait for credit, the longest first; some may be closed by now.
-    windows: VecDeque<Key>,
-    /// Messages of queues.
-    segments: VecDeque<Pending>,
-    /// Snapshots that have more.
-    pages: Vec<(ShardId, SubscribeRequestId)>,
-}
-
-/// A subscription with credit that is nothing else but an entry in a topic's list.
-#[derive(Debug)]
-pub(crate) struct Credited {
-    pub(crate) plain: Plain,
-    pub(crate) credit: Credit,
-}
-
-const _: () = assert!(size_of::<Credited>() <= 24, "there may be a million idle streams");
-
-impl Credit {
-    /// The credit of a new subscription, if it is to have one.
-    pub(crate) fn of(subscribe: &Subscribe) -> Option<Box<Credit>> {
-        subscribe.credit.map(|left| Box::new(Credit { left, waiting: None }))
-    }
-
-    fn tidy(&mut self) {
-        self.waiting.take_if(|waiting| {
-            waiting.windows.is_empty() && waiting.segments.is_empty() && waiting.pages.is_empty()
-        });
-    }
-}
+use crate::subscriptions::Entry;
 
 impl Session {
     /// The credit of a subscription that has one.
@@ -125,19 +84,6 @@ impl Session {
         let Some(credit) = self.credit_mut(request.key) else { return false };
         credit.waiting.get_or_insert_default().pages.push((home, request));
         true
-    }
-}
-
-impl Pending {
-    /// The first so many of its messages; the rest stays.
-    pub(crate) fn split_front(&mut self, count: u32) -> Pending {
-        let at = self.from + count;
-        let run = self.run.run();
-        let last = run.first() + u64::from(at) - 1;
-        let front =
-            Pending { run: self.run.clone(), to: at, reached: self.reached.min(last), ..*self };
-        self.from = at;
-        front
     }
 }
 
@@ -208,11 +154,11 @@ impl Broker {
             };
             let Some(waiting) = &mut credit.waiting else { break };
             if let Some(segment) = waiting.segments.pop_front() {
-                self.backlog_bytes = self.backlog_bytes.saturating_sub(segment.bytes());
+                self.delivery.count(segment.bytes(), 0);
                 self.push_segment(at, segment, true, effects);
-            } else if let Some(window) = waiting.windows.pop_front() {
-                self.windows.wake(window);
-                self.end_window(now, window, effects);
+            } else if let Some(throttle) = waiting.throttles.pop_front() {
+                self.delivery.throttles.wake(throttle);
+                self.end_throttle(now, throttle, effects);
             } else {
                 break;
             }
@@ -243,11 +189,11 @@ impl Broker {
         }
     }
 
-    /// A window is over, and only lacks credit.
-    pub(crate) fn await_credit(&mut self, session: Key, key: SubscriptionKey, window: Key) {
+    /// A throttle is over, and only lacks credit.
+    pub(crate) fn await_credit(&mut self, session: Key, key: SubscriptionKey, throttle: Key) {
         let record = self.sessions.get_mut(session);
         if let Some(credit) = record.and_then(|record| record.credit_mut(key)) {
-            credit.waiting.get_or_insert_default().windows.push_back(window);
+            credit.waiting.get_or_insert_default().throttles.push_back(throttle);
         }
     }
 
@@ -265,7 +211,7 @@ impl Broker {
         let granted = record.spend(key, segment.len());
         if granted < segment.len() {
             let front = (granted > 0).then(|| segment.split_front(granted));
-            self.backlog_bytes += segment.bytes();
+            self.delivery.count(0, segment.bytes());
             if let Some(credit) = record.credit_mut(key) {
                 let segments = &mut credit.waiting.get_or_insert_default().segments;
                 match waited {
@@ -286,16 +232,16 @@ impl Broker {
         topic: Key,
         session: Key,
         key: SubscriptionKey,
-        window: Key,
+        throttle: Key,
         effects: &mut Effects,
     ) {
         let policy = self.topics.get(topic).map(|topic| topic.spec.slow_consumer);
         let Some(record) = self.sessions.get_mut(session) else { return };
         match policy.unwrap_or(SlowConsumer::DropOldest) {
             SlowConsumer::DropNewest => {
-                self.metrics.dropped_newest += self.drop_window(window);
+                self.metrics.dropped_newest += self.drop_throttle(throttle);
             }
-            SlowConsumer::DropOldest => self.drop_withheld(session, key, window),
+            SlowConsumer::DropOldest => self.drop_withheld(session, key, throttle),
             SlowConsumer::Conflate | SlowConsumer::Block | SlowConsumer::Disconnect => {
                 let most = self.options.withheld_bytes_max;
                 let reason = format!(
@@ -309,8 +255,8 @@ impl Broker {
     }
 
     /// Gives up what a subscription has waited for longest until no more is withheld than may be, at
-    /// last what a window has just withheld.
-    fn drop_withheld(&mut self, session: Key, key: SubscriptionKey, window: Key) {
+    /// last what a throttle has just withheld.
+    fn drop_withheld(&mut self, session: Key, key: SubscriptionKey, throttle: Key) {
         loop {
             let Some(record) = self.sessions.get_mut(session) else { return };
             let withheld = record.backlog.as_ref().map_or(0, |backlog| backlog.withheld_bytes());
@@ -318,8 +264,8 @@ impl Broker {
                 return;
             }
             let waiting = record.credit_mut(key).and_then(|credit| credit.waiting.as_mut());
-            let oldest = waiting.and_then(|waiting| waiting.windows.pop_front());
-            self.metrics.dropped_oldest += self.drop_window(oldest.unwrap_or(window));
+            let oldest = waiting.and_then(|waiting| waiting.throttles.pop_front());
+            self.metrics.dropped_oldest += self.drop_throttle(oldest.unwrap_or(throttle));
             if oldest.is_none() {
                 return;
             }
@@ -335,7 +281,7 @@ impl Broker {
     ) {
         let waiting = credit.and_then(|credit| credit.waiting.take());
         for segment in waiting.into_iter().flat_map(|waiting| waiting.segments) {
-            self.backlog_bytes = self.backlog_bytes.saturating_sub(segment.bytes());
+            self.delivery.count(segment.bytes(), 0);
             let run = segment.run.run();
             let (first, home) = (run.first(), run.home());
             let range = (first + u64::from(segment.from), first + u64::from(segment.to) - 1);

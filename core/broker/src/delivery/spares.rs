@@ -4,7 +4,7 @@
 //! let it grow step by step, for each round. They belong to the shard, not to a session: one that is
 //! idle has none. Invariant: what is not needed from one tick to the next is given back, half at a time.
 
-use crate::backlog::Backlog;
+use crate::delivery::backlog::Backlog;
 
 /// The spares of a shard.
 #[derive(Debug, Default)]

@@ -1,81 +1,29 @@
-//! Windows: how long a subscription gets no further update of a topic.
+//! Throttles: how long a subscription gets no further update of a topic.
 //!
 //! A subscription or a topic may have an interval; the larger counts. The first update goes at once and
-//! opens a window of that length. What comes while it is open is withheld, conflated as the topic says,
-//! and goes when it is over, which opens the next. A window that withholds nothing ends without a trace,
+//! opens a throttle of that length. What comes while it is open is withheld, conflated as the topic says,
+//! and goes when it is over, which opens the next. A throttle that withholds nothing ends without a trace,
 //! so a subscription costs nothing more while its topics rest. A subscription without credit left has
-//! its windows open until it gets some (`credit.rs`), also where there is no interval.
+//! its throttles open until it gets some (`credit.rs`), also where there is no interval.
 //!
-//! Relies on [`Broker::tick`]: windows end with the first tick at or after their time, never early.
+//! Relies on [`Broker::tick`]: throttles end with the first tick at or after their time, never early.
 //! Invariants: what is withheld goes before anything newer of its topic; no position vouches for it; a
 //! session has at most the bytes of the high mark withheld, and what is beyond that goes at once if
 //! there is credit for it.
 
-use tiderace_base::{Key, Now, Slab, Span, Wheel};
+use tiderace_base::{Key, Now, Span};
 use tiderace_topics::Path;
 use tiderace_wire::SubscriptionKey;
 
-use crate::backlog::Pending;
+use super::backlog::Pending;
+use super::throttles::Throttle;
 use crate::broker::Broker;
-use crate::conflate::{Conflated, conflated};
+use crate::delivery::conflate::{Conflated, conflated};
 use crate::effects::Effects;
 use crate::subscriptions::Entry;
 
-/// The open windows of one shard.
-#[derive(Debug, Default)]
-pub(crate) struct Windows {
-    open: Slab<Window>,
-    /// When they end; made when the first opens.
-    wheel: Option<Box<Wheel>>,
-}
-
-/// One subscription's window on one topic. Known by path, since a topic that is forgotten and comes
-/// back has another key.
-#[derive(Debug)]
-struct Window {
-    session: Key,
-    key: SubscriptionKey,
-    path: Path,
-    /// A removal before what is withheld.
-    removal: Option<Box<Pending>>,
-    /// What is withheld: one message.
-    last: Option<Pending>,
-    /// It is over, and only waits for credit.
-    is_over: bool,
-}
-
-impl Windows {
-    /// How many are open.
-    pub(crate) fn len(&self) -> usize {
-        self.open.len()
-    }
-
-    /// There is credit for what a window withholds.
-    pub(crate) fn wake(&mut self, window: Key) {
-        if let Some(open) = self.open.get_mut(window) {
-            open.is_over = false;
-        }
-    }
-
-    fn arm(&mut self, window: Key, now: Now, interval: Span) {
-        self.wheel.get_or_insert_default().arm(window, now.time + interval);
-    }
-}
-
-impl Window {
-    /// The first of what is withheld.
-    fn next(&mut self) -> Option<Pending> {
-        self.removal.take().map(|removal| *removal).or_else(|| self.last.take())
-    }
-
-    /// All that is withheld, in order.
-    fn take(&mut self) -> impl Iterator<Item = Pending> {
-        self.removal.take().map(|removal| *removal).into_iter().chain(self.last.take())
-    }
-}
-
 impl Broker {
-    /// Puts messages of a topic into a backlog, at once or when the window is over.
+    /// Puts messages of a topic into a backlog, at once or when the throttle is over.
     pub(crate) fn push_topic(
         &mut self,
         now: Now,
@@ -90,9 +38,9 @@ impl Broker {
             return self.push_now(now, topic, session, pending, effects);
         }
         let path = &pending.run.run().destination().path;
-        let window = record.backlog.as_ref().and_then(|known| known.window(pending.key, path));
-        if let Some(window) = window {
-            self.withhold(now, topic, window, pending, effects);
+        let throttle = record.backlog.as_ref().and_then(|known| known.throttle(pending.key, path));
+        if let Some(throttle) = throttle {
+            self.withhold(now, topic, throttle, pending, effects);
         } else if interval.is_zero() {
             self.push_bounded(now, topic, session, pending, effects);
         } else {
@@ -120,12 +68,12 @@ impl Broker {
             self.push_now(now, topic, session, front, effects);
         }
         let path = pending.run.run().destination().path.clone();
-        let Some(window) = self.open_window(session, key, path) else { return };
-        self.wait_for_credit(session, key, window);
-        self.withhold(now, topic, window, pending, effects);
+        let Some(throttle) = self.open_throttle(session, key, path) else { return };
+        self.wait_for_credit(session, key, throttle);
+        self.withhold(now, topic, throttle, pending, effects);
     }
 
-    /// The first update of a topic for a while goes, if there is credit, and opens a window.
+    /// The first update of a topic for a while goes, if there is credit, and opens a throttle.
     fn push_paced(
         &mut self,
         now: Now,
@@ -139,14 +87,14 @@ impl Broker {
         let (key, path) = (pending.key, pending.run.run().destination().path.clone());
         let Conflated { removal, last, given_up } = conflated(None, pending, merge);
         self.note_given_up(session, given_up, 0);
-        let Some(window) = self.open_window(session, key, path) else { return };
-        self.windows.arm(window, now, interval);
+        let Some(throttle) = self.open_throttle(session, key, path) else { return };
+        self.delivery.throttles.arm(throttle, now, interval);
         for pending in removal.into_iter().chain([last]) {
             let record = self.sessions.get_mut(session);
             if record.is_some_and(|record| record.spend(key, 1) == 1) {
                 self.push_now(now, topic, session, pending, effects);
             } else {
-                self.withhold(now, topic, window, pending, effects);
+                self.withhold(now, topic, throttle, pending, effects);
             }
         }
     }
@@ -164,35 +112,35 @@ impl Broker {
         self.topics.get(topic).is_some_and(|topic| topic.spec.conflation.merge)
     }
 
-    fn open_window(&mut self, session: Key, key: SubscriptionKey, path: Path) -> Option<Key> {
+    fn open_throttle(&mut self, session: Key, key: SubscriptionKey, path: Path) -> Option<Key> {
         let record = self.sessions.get_mut(session)?;
         let shared = path.clone();
-        let window = Window { session, key, path, removal: None, last: None, is_over: false };
-        let window = self.windows.open.insert(window);
-        record.backlog.get_or_insert_default().open_window(key, shared, window);
-        Some(window)
+        let throttle = Throttle { session, key, path, removal: None, last: None, is_over: false };
+        let throttle = self.delivery.throttles.open.insert(throttle);
+        record.backlog.get_or_insert_default().open_throttle(key, shared, throttle);
+        Some(throttle)
     }
 
-    /// A window is over but for want of credit.
-    fn wait_for_credit(&mut self, session: Key, key: SubscriptionKey, window: Key) {
-        if let Some(open) = self.windows.open.get_mut(window)
+    /// A throttle is over but for want of credit.
+    fn wait_for_credit(&mut self, session: Key, key: SubscriptionKey, throttle: Key) {
+        if let Some(open) = self.delivery.throttles.open.get_mut(throttle)
             && !std::mem::replace(&mut open.is_over, true)
         {
-            self.await_credit(session, key, window);
+            self.await_credit(session, key, throttle);
         }
     }
 
-    /// Something comes while the window is open.
+    /// Something comes while the throttle is open.
     fn withhold(
         &mut self,
         now: Now,
         topic: Key,
-        window: Key,
+        throttle: Key,
         pending: Pending,
         effects: &mut Effects,
     ) {
         let merge = self.merges(topic);
-        let Some(open) = self.windows.open.get_mut(window) else { return };
+        let Some(open) = self.delivery.throttles.open.get_mut(throttle) else { return };
         let (session, key) = (open.session, open.key);
         let Some(record) = self.sessions.get_mut(session) else { return };
         let has_credit = record.has_credit(key);
@@ -212,20 +160,20 @@ impl Broker {
             backlog.withhold(waited, false);
         }
         let after = backlog.withheld_bytes();
-        self.backlog_bytes = (self.backlog_bytes + after).saturating_sub(before);
+        self.delivery.count(before, after);
         self.note_given_up(session, given_up, 0);
         let scarce = self.memory.is_exhausted() && after > before;
         if has_credit && (after > self.options.backlog_bytes_high || scarce) {
-            self.let_go(now, topic, window, effects);
+            self.let_go(now, topic, throttle, effects);
         } else if !has_credit && (after > self.options.withheld_bytes_max || scarce) {
-            self.overfill(topic, session, key, window, effects);
+            self.overfill(topic, session, key, throttle, effects);
         }
     }
 
-    /// What a window withholds goes, as far as there is credit; whether all of it has gone.
-    fn let_go(&mut self, now: Now, topic: Key, window: Key, effects: &mut Effects) -> bool {
+    /// What a throttle withholds goes, as far as there is credit; whether all of it has gone.
+    fn let_go(&mut self, now: Now, topic: Key, throttle: Key, effects: &mut Effects) -> bool {
         loop {
-            let Some(open) = self.windows.open.get_mut(window) else { return true };
+            let Some(open) = self.delivery.throttles.open.get_mut(throttle) else { return true };
             let (session, key) = (open.session, open.key);
             if open.last.is_none() {
                 return true;
@@ -240,16 +188,16 @@ impl Broker {
         }
     }
 
-    /// What a window withholds is given up; how many messages that was.
-    pub(crate) fn drop_window(&mut self, window: Key) -> u64 {
-        let Some(open) = self.windows.open.get_mut(window) else { return 0 };
+    /// What a throttle withholds is given up; how many messages that was.
+    pub(crate) fn drop_throttle(&mut self, throttle: Key) -> u64 {
+        let Some(open) = self.delivery.throttles.open.get_mut(throttle) else { return 0 };
         let (session, over) = (open.session, open.is_over);
         let dropped: Vec<Pending> = open.take().collect();
         for pending in &dropped {
             self.no_longer_withheld(session, pending);
         }
         if over {
-            self.close_window(window);
+            self.close_throttle(throttle);
         }
         let count = dropped.len() as u64;
         self.note_given_up(session, 0, count);
@@ -261,56 +209,56 @@ impl Broker {
         if let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) {
             let before = backlog.withheld_bytes();
             backlog.withhold(pending, false);
-            let less = before - backlog.withheld_bytes();
-            self.backlog_bytes = self.backlog_bytes.saturating_sub(less);
+            let after = backlog.withheld_bytes();
+            self.delivery.count(before, after);
         }
     }
 
-    /// Ends the windows whose time is over.
-    pub(crate) fn end_windows(&mut self, now: Now, effects: &mut Effects) {
-        let Some(wheel) = &mut self.windows.wheel else { return };
+    /// Ends the throttles whose time is over.
+    pub(crate) fn end_throttles(&mut self, now: Now, effects: &mut Effects) {
+        let Some(wheel) = &mut self.delivery.throttles.wheel else { return };
         let mut due = Vec::new();
         wheel.expire(now.time, &mut due);
-        for window in due {
-            self.end_window(now, window, effects);
+        for throttle in due {
+            self.end_throttle(now, throttle, effects);
         }
     }
 
-    /// What is withheld goes, and the next window opens if that was anything. Without credit for all
-    /// of it the window stays open.
-    pub(crate) fn end_window(&mut self, now: Now, window: Key, effects: &mut Effects) {
-        let Some(open) = self.windows.open.get(window) else { return };
+    /// What is withheld goes, and the next throttle opens if that was anything. Without credit for all
+    /// of it the throttle stays open.
+    pub(crate) fn end_throttle(&mut self, now: Now, throttle: Key, effects: &mut Effects) {
+        let Some(open) = self.delivery.throttles.open.get(throttle) else { return };
         let (session, key, path) = (open.session, open.key, open.path.clone());
         if open.last.is_none() {
-            return self.close_window(window);
+            return self.close_throttle(throttle);
         }
         let topic = self.ensure_topic(now, &path);
-        if !self.let_go(now, topic, window, effects) {
-            return self.wait_for_credit(session, key, window);
+        if !self.let_go(now, topic, throttle, effects) {
+            return self.wait_for_credit(session, key, throttle);
         }
         let interval = self.interval(topic, session, key);
         if interval.is_zero() {
-            return self.close_window(window);
+            return self.close_throttle(throttle);
         }
-        self.windows.arm(window, now, interval);
+        self.delivery.throttles.arm(throttle, now, interval);
     }
 
-    /// A window ends, and what it withholds is for nobody any more.
-    fn close_window(&mut self, window: Key) {
-        let Some(mut open) = self.windows.open.remove(window) else { return };
+    /// A throttle ends, and what it withholds is for nobody any more.
+    fn close_throttle(&mut self, throttle: Key) {
+        let Some(mut open) = self.delivery.throttles.open.remove(throttle) else { return };
         let session = open.session;
         for pending in open.take() {
             self.no_longer_withheld(session, &pending);
         }
         let Some(record) = self.sessions.get_mut(session) else { return };
         if let Some(backlog) = &mut record.backlog {
-            backlog.close_window(open.key, &open.path);
+            backlog.close_throttle(open.key, &open.path);
         }
         record.tidy_backlog();
     }
 
-    /// Closes the windows of a subscription that ends.
-    pub(crate) fn close_windows_of(&mut self, session: Key, key: SubscriptionKey, entry: &Entry) {
+    /// Closes the throttles of a subscription that ends.
+    pub(crate) fn close_throttles_of(&mut self, session: Key, key: SubscriptionKey, entry: &Entry) {
         let record = self.sessions.get(session);
         let Some(backlog) = record.and_then(|record| record.backlog.as_ref()) else { return };
         let topic = match entry {
@@ -322,20 +270,20 @@ impl Broker {
             },
         };
         let Some(topic) = topic.and_then(|topic| self.topics.get(topic)) else {
-            return self.close_windows(session, Some(key));
+            return self.close_throttles(session, Some(key));
         };
-        if let Some(window) = backlog.window(key, &topic.path) {
-            self.close_window(window);
+        if let Some(throttle) = backlog.throttle(key, &topic.path) {
+            self.close_throttle(throttle);
         }
     }
 
-    /// Closes the windows of one of a session's subscriptions, or all.
-    pub(crate) fn close_windows(&mut self, session: Key, key: Option<SubscriptionKey>) {
+    /// Closes the throttles of one of a session's subscriptions, or all.
+    pub(crate) fn close_throttles(&mut self, session: Key, key: Option<SubscriptionKey>) {
         let record = self.sessions.get(session);
         let backlog = record.and_then(|record| record.backlog.as_ref());
-        let windows = backlog.map(|backlog| backlog.windows_of(key)).unwrap_or_default();
-        for window in windows {
-            self.close_window(window);
+        let throttles = backlog.map(|backlog| backlog.throttles_of(key)).unwrap_or_default();
+        for throttle in throttles {
+            self.close_throttle(throttle);
         }
     }
 }

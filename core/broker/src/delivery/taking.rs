@@ -7,8 +7,8 @@ use tiderace_base::{Now, SessionId};
 use tiderace_queues::Settlement;
 use tiderace_wire::SubscriptionKey;
 
-use crate::backlog::{Left, Pending, Source};
 use crate::broker::Broker;
+use crate::delivery::backlog::{Left, Pending, Source};
 use crate::effects::Effects;
 use crate::places::key_of;
 
@@ -59,9 +59,9 @@ impl Broker {
         let mut pending = backlog.pop()?;
         let after = backlog.bytes();
         if let Some(empty) = record.backlog.take_if(|backlog| backlog.is_idle()) {
-            self.spares.give(empty);
+            self.delivery.spares.give(empty);
         }
-        self.backlog_bytes -= before - after;
+        self.delivery.waiting_bytes -= before - after;
         if record.rare.is_some() {
             self.note_taken(now, session, &mut pending, after, effects);
         }
@@ -94,7 +94,7 @@ impl Broker {
             self.ask_for_pages(session, effects);
         }
         if relaxed {
-            self.relax(key, effects);
+            self.caught_up(key, effects);
         }
         if refunded {
             self.use_refunds(now, session, effects);

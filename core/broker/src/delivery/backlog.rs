@@ -1,10 +1,10 @@
 //! What a session has not been sent yet: references to runs, in order, within a byte budget.
 //!
 //! The mechanisms of the slow-consumer policies live here; when to use which is decided in
-//! `deliver.rs`. Messages of queues are bounded by their consumer's window and are never dropped.
+//! `pushing.rs`. Messages of queues are bounded by their consumer's window and are never dropped.
 //!
 //! There is one line of entries as long as all have the default priority, and a delivery's `reached` is
-//! known by its place there. With other priorities, or with updates that `windows.rs` withholds, the
+//! known by its place there. With other priorities, or with updates that `throttles.rs` withholds, the
 //! order is not that of the numbers, and `marks.rs` keeps account of what is still to be given.
 //! Invariant: messages of one topic for one subscription leave in the order in which they came.
 
@@ -15,14 +15,14 @@ use tiderace_topics::Path;
 use tiderace_wire::{Priority, SubscriptionKey};
 
 use crate::collections::Map;
-use crate::conflate::conflated;
-use crate::marks::Marks;
+use crate::delivery::conflate::conflated;
+use crate::delivery::marks::Marks;
 
 pub(crate) use self::removal::For;
-pub use crate::pending::Pending;
-pub(crate) use crate::pending::Source;
+pub use crate::delivery::pending::Pending;
+pub(crate) use crate::delivery::pending::Source;
 
-/// A session's backlog; allocated while something waits or a window is open.
+/// A session's backlog; allocated while something waits or a throttle is open.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     /// What has the default priority: mostly everything.
@@ -38,9 +38,9 @@ pub(crate) struct Backlog {
     newest: Option<Map<(SubscriptionKey, Key), Newest>>,
     /// What is still to be given, if that is not in the order of its numbers.
     marks: Option<Box<Marks>>,
-    /// The open windows: how long a subscription is to get no further update of a topic.
-    windows: Option<Box<Map<SubscriptionKey, Map<Path, Key>>>>,
-    /// Messages that windows withhold, and their bytes.
+    /// The open throttles: how long a subscription is to get no further update of a topic.
+    throttles: Option<Box<Map<SubscriptionKey, Map<Path, Key>>>>,
+    /// Messages that throttles withhold, and their bytes.
     withheld: usize,
     withheld_bytes: usize,
     /// Up to where the lines were looked through for what ends in the present call.
@@ -121,7 +121,7 @@ impl Backlog {
 
     /// Whether it can be forgotten.
     pub(crate) fn is_idle(&self) -> bool {
-        self.is_empty() && self.windows.is_none()
+        self.is_empty() && self.throttles.is_none()
     }
 
     /// Whether it can serve again as if it were new, and is small enough to wait for that.
@@ -556,7 +556,7 @@ fn raise<'a>(
 }
 
 mod removal;
-mod windows;
+mod throttles;
 
 #[cfg(test)]
 mod tests;

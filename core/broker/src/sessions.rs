@@ -1,0 +1,201 @@
+//! The sessions of one shard: their records, who they are, and which of them wait before they publish.
+//!
+//! Relies on homes to say which destinations' publishers are to wait. Invariants: each identity is kept once;
+//! a session that is paused waits for a destination, or has too much deferred at a home.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tiderace_base::{Key, Now, SessionId, Slab, Span};
+use tiderace_wire::{Destination, Token};
+
+use crate::Principal;
+use crate::collections::{Map, Set};
+use crate::effects::Effects;
+use crate::places::key_of;
+use crate::scatter_gather::ScatterGather;
+use crate::session::Session;
+use crate::waits::Paused;
+
+/// All sessions of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    records: Slab<Session>,
+    /// Whoever they are, each identity once.
+    principals: Set<Rc<Principal>>,
+    /// The epoch of the next subscription; see [`crate::SubscribeRequestId`].
+    next_epoch: u32,
+    /// Operations that several homes have a part in.
+    scatter_gathers: BTreeMap<(SessionId, Token), ScatterGather>,
+    /// Destinations whose publishers wait, and who waits.
+    paused: Map<Destination, Paused>,
+}
+
+impl Sessions {
+    #[inline]
+    pub(crate) fn get(&self, key: Key) -> Option<&Session> {
+        self.records.get(key)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Session> {
+        self.records.get_mut(key)
+    }
+
+    pub(crate) fn insert(&mut self, session: Session) -> Key {
+        self.records.insert(session)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Session)> {
+        self.records.iter()
+    }
+
+    /// Ends a record; the last session of an identity takes that along.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Session> {
+        let mut record = self.records.remove(key)?;
+        let principal = record.principal.take();
+        self.forget_principal(principal);
+        Some(record)
+    }
+
+    /// The identity as it is shared by its sessions. It is kept if a session is given it.
+    pub(crate) fn shared(&self, principal: Principal) -> Rc<Principal> {
+        self.principals.get(&principal).cloned().unwrap_or_else(|| Rc::new(principal))
+    }
+
+    /// A session has been given an identity.
+    pub(crate) fn keep_principal(&mut self, principal: Rc<Principal>) {
+        self.principals.insert(principal);
+    }
+
+    /// A session no longer is that identity; the last one to be it takes the record along.
+    pub(crate) fn forget_principal(&mut self, principal: Option<Rc<Principal>>) {
+        if let Some(principal) = principal
+            && Rc::strong_count(&principal) <= 2
+        {
+            self.principals.remove(&principal);
+        }
+    }
+
+    /// The identities of all sessions.
+    #[cfg(test)]
+    pub(crate) fn principals(&self) -> impl ExactSizeIterator<Item = &Rc<Principal>> {
+        self.principals.iter()
+    }
+
+    /// Tells a new subscription from earlier ones with the same key.
+    pub(crate) fn next_epoch(&mut self) -> u32 {
+        let epoch = self.next_epoch;
+        self.next_epoch = epoch.wrapping_add(1);
+        epoch
+    }
+
+    /// Several homes are about to be asked for a session.
+    pub(crate) fn begin_gather(&mut self, session: SessionId, token: Token, it: ScatterGather) {
+        self.scatter_gathers.insert((session, token), it);
+    }
+
+    /// What the homes have answered so far.
+    pub(crate) fn gather_mut(
+        &mut self,
+        session: SessionId,
+        token: Token,
+    ) -> Option<&mut ScatterGather> {
+        self.scatter_gathers.get_mut(&(session, token))
+    }
+
+    /// All homes have answered.
+    pub(crate) fn end_gather(&mut self, session: SessionId, token: Token) -> Option<ScatterGather> {
+        self.scatter_gathers.remove(&(session, token))
+    }
+
+    /// Forgets the answers that a session which has ended would have had.
+    pub(crate) fn forget_gathers(&mut self, session: SessionId) {
+        let own = (session, Token::MIN)..=(session, Token::MAX);
+        let own = self.scatter_gathers.range(own).map(|((_, token), _)| *token);
+        for token in own.collect::<Vec<Token>>() {
+            self.scatter_gathers.remove(&(session, token));
+        }
+    }
+
+    /// Publishers of a destination are to wait from their next message on, or may all go on.
+    pub(crate) fn pause(
+        &mut self,
+        now: Now,
+        destination: Destination,
+        pause: Option<Span>,
+        effects: &mut Effects,
+    ) {
+        if let Some(grace) = pause {
+            // Those who wait already were counted as it was.
+            self.paused.entry(destination).or_insert_with(|| Paused::of(grace));
+            return;
+        }
+        let paused = self.paused.remove(&destination).unwrap_or_default();
+        for session in paused.waiting {
+            let Some(record) = self.records.get_mut(key_of(session)) else {
+                continue;
+            };
+            record.backpressured_by = record.backpressured_by.saturating_sub(1);
+            let waits = record.rare.as_mut().and_then(|rare| rare.waits.as_mut());
+            if let Some(waits) = waits {
+                waits.end(now.time, &destination, paused.grace);
+            }
+            if record.backpressured_by == 0 {
+                effects.resume.push((record.link, session));
+            }
+        }
+    }
+
+    /// Whether publishers of some destination are to wait.
+    #[inline]
+    pub(crate) fn pauses_some(&self) -> bool {
+        !self.paused.is_empty()
+    }
+
+    /// Pauses a session that publishes to a destination whose publishers are to wait; whether it went on
+    /// until now.
+    pub(crate) fn wait_if_paused(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        destination: &Destination,
+        effects: &mut Effects,
+    ) -> bool {
+        let Some(paused) = self.paused.get_mut(destination) else {
+            return false;
+        };
+        if paused.waiting.contains(&session) {
+            return false;
+        }
+        let Some(record) = self.records.get_mut(key_of(session)) else {
+            return false;
+        };
+        let waits = record.rare.get_or_insert_default().waits.get_or_insert_default();
+        if !waits.begin(now.time, destination, paused.grace) {
+            return false;
+        }
+        paused.waiting.insert(session);
+        record.backpressured_by += 1;
+        let is_first = record.backpressured_by == 1;
+        if is_first {
+            effects.pause.push((record.link, session));
+        }
+        is_first
+    }
+
+    /// A session ends: nobody has to let it go any more.
+    pub(crate) fn wait_no_more(&mut self, session: SessionId) {
+        let rare = self.records.get_mut(key_of(session)).and_then(|record| record.rare.as_mut());
+        let Some(waits) = rare.and_then(|rare| rare.waits.take()) else { return };
+        for destination in waits.destinations {
+            if let Some(paused) = self.paused.get_mut(&destination) {
+                paused.waiting.remove(&session);
+            }
+        }
+    }
+}
