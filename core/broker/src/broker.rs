@@ -349,7 +349,7 @@ impl Broker {
                 let end = For::Exchange(exchange);
                 let ending = &mut together.ending;
                 self.begin_ending(session, end, rest, ending);
-                self.hang_up(now, session, exchange, close, ending, effects);
+                self.cancel_exchange(now, session, exchange, close, ending, effects);
                 note_ended(ending, end);
             }
             Command::Operate { token, operation } => {

@@ -15,7 +15,6 @@ use crate::broker::Broker;
 use crate::collections::Map;
 use crate::delivery::backlog::{For, Pending, Source};
 use crate::effects::Effects;
-use crate::exchange::Other;
 use crate::places::key_of;
 use crate::price::BACKLOG_LOOK;
 use crate::together::{EndingTogether, FEW};
@@ -97,12 +96,10 @@ impl Broker {
     fn end_together(&self, session: SessionId, mut ends: Map<For, u32>) -> Box<EndingTogether> {
         let record = self.session(session);
         let open = record.and_then(|record| record.rare.as_ref()?.exchanges.as_ref());
-        for key in open.into_iter().flat_map(|open| open.keys()) {
-            let Some(end) = self.exchanges.get(key) else { continue };
-            if let Other::Caller { subscription, .. } = end.other
-                && ends.contains_key(&For::Subscription(subscription))
-            {
-                ends.insert(For::Exchange(end.key), 1);
+        if let Some(open) = open {
+            let ended = |key| ends.contains_key(&For::Subscription(key));
+            for exchange in self.exchanges.served_by(open, ended) {
+                ends.insert(For::Exchange(exchange), 1);
             }
         }
         let session = key_of(session);

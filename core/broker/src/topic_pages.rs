@@ -23,8 +23,8 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Kind, Meta, Priority, Run, SharedRun, SubscriptionKey};
 
 use crate::broker::Broker;
-use crate::conversation::NO_SUBSCRIPTION;
 use crate::delivery::backlog::{Pending, Source};
+use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;

@@ -19,7 +19,7 @@ const LOOPBACK: &str = "core/broker/src/loopback.rs";
 /// Rooms whose state is their own: files beside theirs in the same folder may see it, others may not.
 const ROOMS: &[(&str, &str)] = &[
     ("core/broker/src/delivery/mod.rs", "Deliveries"),
-    ("core/broker/src/exchange.rs", "Exchanges"),
+    ("core/broker/src/exchange/mod.rs", "Exchanges"),
     ("core/broker/src/sessions.rs", "Sessions"),
     ("core/broker/src/views/mod.rs", "Views"),
 ];

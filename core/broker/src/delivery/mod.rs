@@ -11,7 +11,7 @@ pub(crate) mod credit;
 mod granting;
 mod marks;
 pub(crate) mod offer;
-mod pending;
+pub(crate) mod pending;
 mod pushing;
 pub(crate) mod recovery;
 pub(crate) mod selection;

@@ -7,6 +7,9 @@ use std::rc::Rc;
 
 use tiderace_wire::{Delivery, Exchange, ExchangeKey, Flags, SharedRun, Side, SubscriptionKey};
 
+/// Stands for no subscription in deliveries to callers.
+pub(crate) const NO_SUBSCRIPTION: SubscriptionKey = SubscriptionKey(u32::MAX);
+
 /// Where a delivery came from, and so what may be done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {

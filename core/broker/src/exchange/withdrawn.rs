@@ -8,10 +8,10 @@
 use tiderace_base::{Key, Now};
 use tiderace_wire::ExchangeKey;
 
+use super::Other;
 use crate::broker::Broker;
 use crate::collections::{Map, Set};
 use crate::effects::Effects;
-use crate::exchange::Other;
 use crate::price::BACKLOG_LOOK;
 
 impl Broker {

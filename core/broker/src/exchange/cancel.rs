@@ -17,29 +17,18 @@ use std::rc::Rc;
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Priority, Reply, SharedRun, Side, SubscriptionKey};
 
+use super::{Open, Other, Said, Tell, message};
 use crate::broker::Broker;
-use crate::conversation::{NO_SUBSCRIPTION, message};
 use crate::delivery::backlog::{For, Pending, Source};
+use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
-use crate::exchange::{Open, Other, Said};
 use crate::messages::ServiceMail;
 use crate::places::key_of;
 use crate::together::{EndingTogether, FEW};
 
-/// Who is told that an exchange is over.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tell {
-    /// The session and the other side.
-    Both,
-    /// The session; the other side knows.
-    Own,
-    /// The other side; the session knows, or is gone.
-    Other,
-}
-
 impl Broker {
     /// A session ends an exchange.
-    pub(crate) fn hang_up(
+    pub(crate) fn cancel_exchange(
         &mut self,
         now: Now,
         session: SessionId,
@@ -122,7 +111,7 @@ impl Broker {
     }
 
     /// Ends an exchange. Its session, if it is told, hears of that behind what waits for it.
-    pub(crate) fn end_exchange(
+    pub(super) fn end_exchange(
         &mut self,
         now: Now,
         key: Key,
@@ -247,7 +236,7 @@ impl Broker {
     }
 
     /// Tells a session of an end behind what waits for it of exchanges.
-    pub(crate) fn end_behind_what_waits(&mut self, now: Now, key: Key, effects: &mut Effects) {
+    pub(super) fn end_behind_what_waits(&mut self, now: Now, key: Key, effects: &mut Effects) {
         let Some(end) = self.exchanges.get(key) else { return };
         let at = end.session;
         let backlog = self.sessions.get(at).and_then(|record| record.backlog.as_ref());
@@ -293,7 +282,7 @@ impl Broker {
         }
     }
 
-    pub(crate) fn forget_end(&mut self, key: Key) {
+    pub(super) fn forget_end(&mut self, key: Key) {
         self.detach(key, 0);
         self.exchanges.remove(key);
     }
@@ -318,7 +307,7 @@ impl Broker {
     }
 
     /// Both sides have said their last.
-    pub(crate) fn complete(&mut self, key: Key, effects: &mut Effects) {
+    pub(super) fn complete(&mut self, key: Key, effects: &mut Effects) {
         self.detach(key, 0);
         if let Some(end) = self.exchanges.remove(key) {
             self.free_place(&end.other, effects);
@@ -333,7 +322,7 @@ impl Broker {
     }
 
     /// Takes an end from its session's list, with the bytes that nobody has taken of it.
-    pub(crate) fn detach(&mut self, key: Key, untaken_bytes: usize) {
+    pub(super) fn detach(&mut self, key: Key, untaken_bytes: usize) {
         self.memory.refund(MemoryUse::Calls, untaken_bytes);
         let Some(end) = self.exchanges.get(key) else {
             return;

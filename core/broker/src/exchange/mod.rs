@@ -1,38 +1,45 @@
-//! The ends of exchanges that a shard's sessions hold, and when their patience is over.
+//! Exchanges: the ends that a shard's sessions hold, and when their patience is over.
+//!
+//! What sessions do in them is in `conversation.rs`, how they end in `cancel.rs`. No other file sees what an end
+//! knows.
 //!
 //! Invariants: an end has its deadline in the order exactly while it is a caller's that is open; a
 //! session's list names exactly its open ends; each end counts in the memory budget, beside what was said.
+
+mod cancel;
+mod conversation;
+mod withdrawn;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, Key, Memory, MemoryUse, ShardId, Slab, Span, Time};
+use tiderace_base::{Close, Key, Memory, MemoryUse, Now, ShardId, Slab, Span, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{ExchangeKey, Run, Side, SubscriptionKey};
+use tiderace_wire::{Destination, ExchangeKey, Flags, Kind, Meta, Run, Side, SubscriptionKey};
 
 use crate::collections::Map;
 use crate::service::Address;
 
 /// One side of an exchange.
 #[derive(Debug)]
-pub(crate) struct End {
-    pub(crate) session: Key,
-    pub(crate) key: ExchangeKey,
-    pub(crate) service: Path,
-    pub(crate) other: Other,
+struct End {
+    session: Key,
+    key: ExchangeKey,
+    service: Path,
+    other: Other,
     /// Whether its session has said its last message.
-    pub(crate) said_last: bool,
+    said_last: bool,
     /// Whether the other side has.
-    pub(crate) heard_last: bool,
+    heard_last: bool,
     /// How many messages its session has said.
-    pub(crate) said: u64,
+    said: u64,
     /// Of callers.
-    pub(crate) patience: Span,
+    patience: Span,
     /// When that is over; may have been moved later than the order knows.
-    pub(crate) due: Time,
+    due: Time,
     /// Where it stands in the order of deadlines.
-    pub(crate) armed: Option<Time>,
+    armed: Option<Time>,
 }
 
 /// A message of an exchange on its way to the other side.
@@ -48,7 +55,7 @@ pub struct Said {
 
 /// What an end knows of the other side.
 #[derive(Debug)]
-pub(crate) enum Other {
+enum Other {
     /// Of a caller's end: nobody has answered yet. What its session says meanwhile is kept, and how it
     /// ended the exchange if it has: whoever answers hears all of that.
     Unknown { kept: Vec<Said>, bytes: usize, ended: Option<Close> },
@@ -73,7 +80,7 @@ pub(crate) enum Other {
 
 /// What an end takes on its shard: its record, its place in the session's list and in the order of deadlines, and
 /// what its session's protocol keeps for it.
-pub(crate) const END_BYTES: usize = size_of::<End>() + 256;
+const END_BYTES: usize = size_of::<End>() + 256;
 
 /// All ends on a shard.
 #[derive(Debug)]
@@ -95,9 +102,9 @@ pub(crate) struct Open {
     /// Of those that it has ended, the ones in which somebody has yet to hear what it said.
     left: Map<Key, ()>,
     /// How many of all these it has called.
-    pub(crate) calls: usize,
+    calls: usize,
     /// Bytes it has said that nobody has taken yet.
-    pub(crate) untaken_bytes: usize,
+    untaken_bytes: usize,
 }
 
 impl Exchanges {
@@ -107,21 +114,21 @@ impl Exchanges {
         Exchanges { ends, deadlines, callers: 0, next_number: 0, withdrawn: Vec::new(), memory }
     }
 
-    pub(crate) fn insert(&mut self, end: End) -> Key {
+    fn insert(&mut self, end: End) -> Key {
         self.memory.charge(MemoryUse::Calls, END_BYTES);
         self.callers += usize::from(end.key.side == Side::Caller);
         self.ends.insert(end)
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<&End> {
+    fn get(&self, key: Key) -> Option<&End> {
         self.ends.get(key)
     }
 
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut End> {
+    fn get_mut(&mut self, key: Key) -> Option<&mut End> {
         self.ends.get_mut(key)
     }
 
-    pub(crate) fn remove(&mut self, key: Key) -> Option<End> {
+    fn remove(&mut self, key: Key) -> Option<End> {
         self.disarm(key);
         let end = self.ends.remove(key)?;
         self.memory.refund(MemoryUse::Calls, END_BYTES);
@@ -130,7 +137,7 @@ impl Exchanges {
     }
 
     /// A caller's patience begins anew.
-    pub(crate) fn renew(&mut self, key: Key, now: Time) {
+    fn renew(&mut self, key: Key, now: Time) {
         let Some(end) = self.ends.get_mut(key) else { return };
         end.due = now + end.patience;
         if end.armed.is_none() {
@@ -140,7 +147,7 @@ impl Exchanges {
     }
 
     /// A caller is no longer waited for.
-    pub(crate) fn disarm(&mut self, key: Key) {
+    fn disarm(&mut self, key: Key) {
         let armed = self.ends.get_mut(key).and_then(|end| end.armed.take());
         if let Some(armed) = armed {
             self.deadlines.remove(&(armed, key));
@@ -148,7 +155,7 @@ impl Exchanges {
     }
 
     /// An end whose patience is over; each once.
-    pub(crate) fn overdue(&mut self, now: Time) -> Option<Key> {
+    fn overdue(&mut self, now: Time) -> Option<Key> {
         while let Some((armed, key)) = self.deadlines.first().copied().filter(|row| row.0 <= now) {
             self.deadlines.remove(&(armed, key));
             let Some(end) = self.ends.get_mut(key) else { continue };
@@ -163,7 +170,7 @@ impl Exchanges {
     }
 
     /// A call is no longer wanted: it is looked for with others of the turn.
-    pub(crate) fn withdraw(&mut self, key: Key) {
+    fn withdraw(&mut self, key: Key) {
         self.withdrawn.push(key);
     }
 
@@ -171,14 +178,28 @@ impl Exchanges {
         !self.withdrawn.is_empty()
     }
 
-    pub(crate) fn take_withdrawn(&mut self) -> Vec<Key> {
+    fn take_withdrawn(&mut self) -> Vec<Key> {
         std::mem::take(&mut self.withdrawn)
     }
 
     /// A number for a responder's end that no other on this shard is likely to have had lately.
-    pub(crate) fn number(&mut self) -> u32 {
+    fn number(&mut self) -> u32 {
         self.next_number = self.next_number.wrapping_add(1);
         self.next_number
+    }
+
+    /// Of a session's ends, those of calls to subscriptions of a kind.
+    pub(crate) fn served_by(
+        &self,
+        open: &Open,
+        is_meant: impl Fn(SubscriptionKey) -> bool,
+    ) -> Vec<ExchangeKey> {
+        let ends = open.ends.values().chain(open.left.keys()).filter_map(|key| self.get(*key));
+        let served = ends.filter(|end| match end.other {
+            Other::Caller { subscription, .. } => is_meant(subscription),
+            _ => false,
+        });
+        served.map(|end| end.key).collect()
     }
 
     /// Callers' ends.
@@ -193,16 +214,16 @@ impl Exchanges {
 }
 
 impl Open {
-    pub(crate) fn get(&self, key: ExchangeKey) -> Option<Key> {
+    fn get(&self, key: ExchangeKey) -> Option<Key> {
         self.ends.get(&key).copied()
     }
 
-    pub(crate) fn insert(&mut self, key: ExchangeKey, end: Key) {
+    fn insert(&mut self, key: ExchangeKey, end: Key) {
         self.calls += usize::from(key.side == Side::Caller);
         self.ends.insert(key, end);
     }
 
-    pub(crate) fn remove(&mut self, key: ExchangeKey, end: Key) {
+    fn remove(&mut self, key: ExchangeKey, end: Key) {
         let is_open = self.ends.get(&key) == Some(&end);
         if is_open {
             self.ends.remove(&key);
@@ -213,18 +234,46 @@ impl Open {
     }
 
     /// The session has ended it and may use its number again; it counts until it is removed.
-    pub(crate) fn leave(&mut self, key: ExchangeKey) {
+    fn leave(&mut self, key: ExchangeKey) {
         let end = self.ends.remove(&key);
         self.left.extend(end.map(|end| (end, ())));
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.left.is_empty()
     }
 
-    pub(crate) fn keys(&self) -> Vec<Key> {
+    fn keys(&self) -> Vec<Key> {
         self.ends.values().chain(self.left.keys()).copied().collect()
     }
+}
+
+/// Who is told that an exchange is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tell {
+    /// The session and the other side.
+    Both,
+    /// The session; the other side knows.
+    Own,
+    /// The other side; the session knows, or is gone.
+    Other,
+}
+
+/// A message of an exchange: numbered by its side, from zero.
+fn message(
+    service: &Path,
+    now: Now,
+    shard: ShardId,
+    number: u64,
+    properties: &[u8],
+    body: &[u8],
+) -> Arc<Run> {
+    let destination = Destination { kind: Kind::Service, path: service.clone() };
+    let flags = if properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
+    let meta = Meta { flags, expires_ms: None };
+    let mut run = Run::single(destination, now.time, properties, body, meta);
+    run.number(shard, number);
+    Arc::new(run)
 }
 
 #[cfg(test)]

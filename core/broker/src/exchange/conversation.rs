@@ -3,7 +3,7 @@
 //! Relies on mail between two shards and on backlogs keeping their order. Invariants: an exchange that
 //! a session has been told of ends for it once: both sides have said their last, it has hung up, or it is
 //! told by [`Reply::ExchangeEnded`], behind everything that the other side had said before. How it ended
-//! is in `hanging_up.rs`.
+//! is in `cancel.rs`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,22 +11,19 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
 use tiderace_topics::Path;
 use tiderace_wire::{
-    Call, Destination, ExchangeKey, Flags, Kind, Meta, Priority, Reply, Run, SharedRun, Side,
-    Speak, SubscriptionKey,
+    Call, Destination, ExchangeKey, Kind, Priority, Reply, Run, SharedRun, Side, Speak,
+    SubscriptionKey,
 };
 
+use super::{END_BYTES, End, Open, Other, Said, Tell, message};
 use crate::broker::Broker;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::offer::OVERSHOOT;
+use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
-use crate::exchange::{END_BYTES, End, Open, Other, Said};
-use crate::hanging_up::Tell;
 use crate::messages::ServiceMail;
 use crate::places::key_of;
 use crate::service::{Address, Calling, Responding};
-
-/// Stands for no subscription in deliveries to callers.
-pub(crate) const NO_SUBSCRIPTION: SubscriptionKey = SubscriptionKey(u32::MAX);
 
 impl Broker {
     /// A session calls.
@@ -303,17 +300,17 @@ impl Broker {
         Ok(())
     }
 
-    pub(crate) fn exchange_of(&self, session: SessionId, key: ExchangeKey) -> Option<Key> {
+    pub(super) fn exchange_of(&self, session: SessionId, key: ExchangeKey) -> Option<Key> {
         self.session(session)?.rare.as_ref()?.exchanges.as_ref()?.get(key)
     }
 
-    pub(crate) fn open_mut(&mut self, session: SessionId) -> Option<&mut Open> {
+    pub(super) fn open_mut(&mut self, session: SessionId) -> Option<&mut Open> {
         let record = self.sessions.get_mut(key_of(session))?;
         record.rare.as_mut()?.exchanges.as_deref_mut()
     }
 
     /// Counts a call that ends before both sides have said their last.
-    pub(crate) fn count_end(&mut self, code: CloseCode) {
+    pub(super) fn count_end(&mut self, code: CloseCode) {
         let metrics = &mut self.metrics;
         *match code {
             CloseCode::NoResponder => &mut metrics.calls_without_responder,
@@ -327,21 +324,4 @@ impl Broker {
             _ => &mut metrics.calls_hung_up,
         } += 1;
     }
-}
-
-/// A message of an exchange: numbered by its side, from zero.
-pub(crate) fn message(
-    service: &Path,
-    now: Now,
-    shard: ShardId,
-    number: u64,
-    properties: &[u8],
-    body: &[u8],
-) -> Arc<Run> {
-    let destination = Destination { kind: Kind::Service, path: service.clone() };
-    let flags = if properties.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
-    let meta = Meta { flags, expires_ms: None };
-    let mut run = Run::single(destination, now.time, properties, body, meta);
-    run.number(shard, number);
-    Arc::new(run)
 }
