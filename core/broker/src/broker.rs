@@ -365,8 +365,8 @@ impl Broker {
                 let end = For::Subscription(key);
                 let ending = &mut together.ending;
                 self.begin_ending(session, end, rest, ending);
-                let how = Ending::Orderly;
-                self.unsubscribe(now, session, key, how, confirm, ending, effects);
+                let how = (Ending::Orderly, confirm);
+                self.unsubscribe(now, session, key, how, ending, effects);
                 note_ended(ending, end);
             }
             Command::Goodbye => self.take_leave(session),

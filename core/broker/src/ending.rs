@@ -36,7 +36,7 @@ impl Broker {
         self.take_back(session, |pending| pending.source == Source::Topic);
         let mut together = self.begin_ending_all(session, &keys);
         for key in keys {
-            self.unsubscribe(now, session, key, ending, None, &mut together, effects);
+            self.unsubscribe(now, session, key, (ending, None), &mut together, effects);
             self.take_loopback(now, effects);
         }
         self.finish_ending(together);

@@ -148,8 +148,7 @@ impl Broker {
         now: Now,
         session: SessionId,
         key: SubscriptionKey,
-        ending: Ending,
-        confirm: Option<Token>,
+        (ending, confirm): (Ending, Option<Token>),
         together: &mut Option<Box<EndingTogether>>,
         effects: &mut Effects,
     ) {

@@ -5,175 +5,28 @@
 //! has given. Invariants: an output is a topic that the server alone publishes to, as long as somebody
 //! gives to it; a value that stands in the topic is not kept a second time, unless it is merged.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tiderace_base::{Key, MemoryUse, Now, Span, Time};
+use tiderace_base::{Key, MemoryUse, Now, Span};
 use tiderace_topics::Path;
 use tiderace_value::Json;
 use tiderace_views::{Throttle, merge};
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run, TopicSpec, ValueType, is_temporary};
 
+use super::buckets::bucket_of;
+use super::outputs::{Delayed, Given};
 use super::registrar::output_spec;
-use super::{BUCKETS, Job, LOOK_WORK, bucket_of};
+use super::{Job, LOOK_WORK};
 use crate::authorise::is_reserved;
 use crate::broker::Broker;
-use crate::collections::Map;
 use crate::effects::Effects;
 use crate::publish::{Publisher, Values};
 
 /// Bytes that may wait for their delay on one shard.
 const DELAYED_BYTES_MAX: usize = 64 << 20;
-/// What a delayed value counts for besides its bytes.
-const DELAYED_BYTES: usize = 128;
 /// Delayed values and outputs held back that are published in one tick.
 const DUE_MAX: usize = 10_000;
-
-/// The outputs whose home a shard is.
-#[derive(Debug, Default)]
-pub(super) struct Outputs {
-    buckets: Vec<Map<Key, Output>>,
-    len: usize,
-    /// By rank, in the order in which they came.
-    delayed: Map<u32, VecDeque<Delayed>>,
-    delayed_bytes: usize,
-    /// Outputs held back, and until when: those alone that are there.
-    paced: BTreeSet<(Time, Key)>,
-}
-
-/// One output.
-#[derive(Debug, Default)]
-struct Output {
-    /// Who gives to it; who did so last stands last.
-    given: Vec<Given>,
-    /// How many views there are between a client and it.
-    hops: u8,
-    /// Whether it is going to be shown anyway.
-    waiting: bool,
-    /// Until when it is held back; then it waits.
-    paced: Option<Time>,
-    /// For those with a throttle: the window and the values in it.
-    window: Option<(Time, u32)>,
-}
-
-/// What a view has made of a source for one output.
-#[derive(Debug)]
-struct Given {
-    rank: u32,
-    source: Path,
-    /// Absent while it stands in the topic.
-    value: Option<Box<[u8]>>,
-}
-
-/// A value whose time has not come.
-#[derive(Debug)]
-struct Delayed {
-    due: Time,
-    source: Path,
-    path: Path,
-    value: Option<Box<[u8]>>,
-    hops: u8,
-}
-
-impl Delayed {
-    fn bytes(&self) -> usize {
-        DELAYED_BYTES
-            + self.path.as_str().len()
-            + self.value.as_ref().map_or(0, |value| value.len())
-    }
-}
-
-impl Outputs {
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// How many views there are between a client and a topic.
-    pub(super) fn hops_of(&self, key: Key) -> u8 {
-        self.output(key).map_or(0, |output| output.hops)
-    }
-
-    /// Whether a view gives to a topic.
-    pub(super) fn is_of(&self, key: Key, rank: u32) -> bool {
-        self.output(key).is_some_and(|output| output.given.iter().any(|given| given.rank == rank))
-    }
-
-    /// A view is gone, and what it has delayed.
-    pub(super) fn forget_delayed(&mut self, rank: u32) {
-        let gone: usize = self.delayed.remove(&rank).iter().flatten().map(Delayed::bytes).sum();
-        self.delayed_bytes -= gone;
-    }
-
-    /// A view's text has changed: what it has delayed waits no longer than what it makes from now on, and
-    /// what it holds back is looked at again.
-    pub(super) fn hasten(&mut self, rank: u32, now: Time, delay: Span) {
-        for delayed in self.delayed.get_mut(&rank).into_iter().flatten() {
-            delayed.due = delayed.due.min(now + delay);
-        }
-        let held = self.paced.iter().map(|(_, key)| *key).filter(|key| self.is_of(*key, rank));
-        for key in held.collect::<Vec<Key>>() {
-            self.release(key);
-            self.hold_back(key, now);
-        }
-    }
-
-    /// An output is shown no sooner than that.
-    fn hold_back(&mut self, key: Key, until: Time) {
-        let Some(output) = self.output_mut(key) else { return };
-        output.waiting = true;
-        output.paced = Some(until);
-        self.paced.insert((until, key));
-    }
-
-    /// An output is not held back any more.
-    fn release(&mut self, key: Key) {
-        let Some(output) = self.output_mut(key) else { return };
-        if let Some(until) = output.paced.take() {
-            output.waiting = false;
-            self.paced.remove(&(until, key));
-        }
-    }
-
-    /// Whether a view has delayed anything.
-    fn has_delayed(&self, rank: u32) -> bool {
-        self.delayed.get(&rank).is_some_and(|queue| !queue.is_empty())
-    }
-
-    fn output(&self, key: Key) -> Option<&Output> {
-        self.buckets.get(bucket_of(key))?.get(&key)
-    }
-
-    fn output_mut(&mut self, key: Key) -> Option<&mut Output> {
-        self.buckets.get_mut(bucket_of(key))?.get_mut(&key)
-    }
-
-    fn ensure(&mut self, key: Key) -> Option<&mut Output> {
-        self.buckets.resize_with(BUCKETS, Map::default);
-        let bucket = self.buckets.get_mut(bucket_of(key))?;
-        self.len += usize::from(!bucket.contains_key(&key));
-        Some(bucket.entry(key).or_default())
-    }
-
-    fn remove(&mut self, key: Key) {
-        self.release(key);
-        let gone = self.buckets.get_mut(bucket_of(key)).and_then(|bucket| bucket.remove(&key));
-        self.len -= usize::from(gone.is_some());
-    }
-}
-
-impl Output {
-    /// Notes what a source gives now; what was held for it before and what is held now, in bytes.
-    fn give(&mut self, rank: u32, source: &Path, value: Option<Box<[u8]>>) -> (usize, usize) {
-        let same = |given: &Given| given.rank == rank && given.source == *source;
-        let before = self.given.iter().position(same).map(|at| self.given.remove(at));
-        let held = |value: &Option<Box<[u8]>>| value.as_ref().map_or(0, |value| value.len());
-        let bytes = (before.map_or(0, |given| held(&given.value)), held(&value));
-        if let Some(value) = value {
-            self.given.push(Given { rank, source: source.clone(), value: Some(value) });
-        }
-        bytes
-    }
-}
 
 impl Broker {
     /// What a view makes of a source for one output, or that it makes nothing any more.

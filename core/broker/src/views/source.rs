@@ -11,7 +11,9 @@ use tiderace_topics::Path;
 use tiderace_views::{Evaluation, Form, Source, View};
 use tiderace_wire::{Flags, Run, ValueType};
 
-use super::{BUCKETS, HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK, bucket_of};
+use super::buckets::{BUCKETS, bucket_of};
+use super::made::{Changed, Made, Why};
+use super::{HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK};
 use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::Effects;
@@ -19,41 +21,6 @@ use crate::messages::{Values, ViewMail};
 
 /// Topics looked at in one slice of a walk.
 const WALK_SLICE: usize = 256;
-
-/// A topic that has changed and was not looked at since.
-#[derive(Debug)]
-pub(super) struct Changed {
-    /// Its last message; none if its value is gone.
-    run: Option<Arc<Run>>,
-    hops: u8,
-}
-
-impl Changed {
-    /// Why the topic is looked at, and how many views there are between a client and it.
-    pub(super) fn why(&self) -> (Why, u8) {
-        (self.run.clone().map_or(Why::Lost, Why::Message), self.hops)
-    }
-}
-
-/// What a view has made of a topic.
-#[derive(Debug, Default)]
-pub(super) struct Made {
-    /// The outputs, by path, with the hashes of their values.
-    outputs: Box<[(Path, u64)]>,
-    /// The topics whose values were looked up, by path.
-    pub(super) watched: Box<[Path]>,
-}
-
-/// Why a topic is looked at.
-#[derive(Clone, Debug)]
-pub(super) enum Why {
-    /// It has this message.
-    Message(Arc<Run>),
-    /// Its value is gone.
-    Lost,
-    /// Something else has changed; what counts is its value.
-    Again,
-}
 
 impl Broker {
     /// A topic whose home this is has got a message, or has lost its value.

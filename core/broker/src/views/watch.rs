@@ -12,7 +12,7 @@ use tiderace_base::{Key, Now, ShardId};
 use tiderace_topics::Path;
 use tiderace_wire::Run;
 
-use super::source::Why;
+use super::made::{Watch, Why};
 use super::{Job, LOOK_WORK};
 use crate::broker::Broker;
 use crate::effects::Effects;
@@ -23,23 +23,6 @@ use crate::topic::Home;
 
 /// Sources evaluated in one slice.
 const SLICE: usize = 256;
-
-/// A topic that is inserted somewhere.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
-    /// Whether there is a job that evaluates what it is inserted into, and whether that is to begin
-    /// anew when it is through. However often a topic changes, it has one job.
-    is_due: bool,
-    again: bool,
-    /// How many views there are between a client and its value.
-    hops: u8,
-    /// Whether its home has said what it is; always, if that is this shard.
-    known: bool,
-    /// Its value, if its home is another shard.
-    value: Option<Arc<Run>>,
-    /// By rank and source, what it is inserted into.
-    users: BTreeSet<(u32, Key)>,
-}
 
 impl Broker {
     /// The value of another topic: nothing if it is not known yet whether there is one.
