@@ -172,7 +172,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "--streams",
             "25",
             "--rate",
-            "10",
+            "100",
             "--ramp-up",
             "1",
             "--warm-up",
@@ -207,11 +207,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "topics",
-        arguments: &["topics", "--topics", "200000"],
+        arguments: &["topics", "--topics", "1000000"],
         seconds: None,
         server: StartedBy::Subcommand,
         figures: &[
-            figure("creating 200,000, s", "/created/server_cpu_s"),
+            figure("creating 1,000,000, s", "/created/server_cpu_s"),
             figure("their snapshot, s", "/snapshot/server_cpu_s"),
         ],
     },
