@@ -1,11 +1,14 @@
 """Conversations with python-socketio over polling, over WebSocket and over an upgrade."""
 
+import pathlib
+import queue
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import socketio
 
-from conftest import LIMITED, MAJOR, Peer, publish, unique
+from conftest import BASE, LIMITED, MAJOR, TOKEN, WAIT, Peer, publish, unique
 
 VALUES = ["grüße 🌊 \x00 \u2028 \"quoted\" \\", "", 0, -1.5e300, True, None, [], {}, [[[1]]], {"a": {"b": [1, "zwei", None]}, "": "🌊"}]
 
@@ -170,3 +173,23 @@ def test_fifty_clients(peer):
         publish(topic, n)
     for one in crowd:
         assert one.values(10) == list(range(10))
+
+
+if MAJOR == 5:
+
+    def test_what_the_readme_prints():
+        page = pathlib.Path(__file__).parents[3] / "protocols/socketio/README.md"
+        (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
+        for printed, here in [("http://127.0.0.1:7800", BASE), ("…", TOKEN), ("client.wait()", "")]:
+            assert printed in code
+            code = code.replace(printed, here)
+        lines = queue.Queue()
+        names = {"print": lambda *values: lines.put(values)}
+        exec(compile(code, page.name, "exec"), names)
+        try:
+            seen = [lines.get(timeout=WAIT) for _ in range(2)]
+            (answer,) = next(line for line in seen if len(line) == 1)
+            path, value, version = next(line for line in seen if len(line) == 3)
+            assert answer["ok"] and (path, value) == ("fx/EUR-USD", {"bid": 1.0842}) and version > 0
+        finally:
+            names["client"].disconnect()
