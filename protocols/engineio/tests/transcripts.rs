@@ -1,55 +1,38 @@
 //! Golden conversations: `tests/transcripts/*.txt` played against the layer with an echo inside.
 //!
-//! `> GET QUERY`, `> POST QUERY BODY`, `> SOCKET QUERY`, `> TEXT MESSAGE`, `> HEX BYTES`, `> NEWS MESSAGE`
-//! (a delivery), `> WAIT MS`; `$` in a query stands for `EIO` and `transport=polling&sid=…` of the session.
-//! Answers: `< STATUS BODY` for requests, `< TEXT`, `< HEX` and `< END CODE` for WebSockets. `^` is the
-//! record separator. With `BLESS=1` in the environment the answers are written anew.
-// Whether to bless is asked of the environment, as test runners do.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
+//! The syntax is that of [`tiderace_corpus::transcripts`]. The client: `GET QUERY`, `POST QUERY BODY`, `SOCKET QUERY`,
+//! `TEXT MESSAGE`, `HEX BYTES`, `NEWS MESSAGE` (a delivery); `$` in a query stands for `EIO` and
+//! `transport=polling&sid=…` of the session. The server: `STATUS BODY` for requests, `TEXT` and `HEX` for
+//! WebSockets. `^` is the record separator.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::support;
 
 use support::{Asked, Node, Received, Socket};
 use tiderace_base::Span;
+use tiderace_corpus::transcripts::{Player, Step, end, replay, server};
 
 #[test]
 fn conversations_go_as_written() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts");
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let script = std::fs::read_to_string(&path).unwrap();
-        let played = play(&script);
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::write(&path, &played).unwrap();
-        } else {
-            assert_eq!(played, script, "{}", path.display());
-        }
-        count += 1;
-    }
-    assert!(count >= 6, "only {count} transcripts in {folder}");
-}
-
-/// The script as it went.
-fn play(script: &str) -> String {
-    let mut stage = Stage {
+    let player = |()| Stage {
         node: Node::new(),
         waiting: Vec::new(),
         sid: String::new(),
         head: String::new(),
         sockets: Vec::new(),
     };
-    let mut played = String::new();
-    for line in script.lines().filter(|line| !line.starts_with('<')) {
-        played += &format!("{line}\n");
-        if let Some(command) = line.strip_prefix("> ") {
-            stage.act(command);
-            played.extend(stage.said().iter().map(|said| format!("< {said}\n")));
-        } else {
-            assert!(line.is_empty() || line.starts_with('#'), "{line}");
+    replay(env!("CARGO_MANIFEST_DIR"), 6, &[()], player);
+}
+
+impl Player for Stage {
+    fn play(&mut self, step: Step<'_>) -> Vec<String> {
+        match step {
+            Step::Wait(millis) => self.node.wait(Span::from_millis(millis)),
+            Step::Client { text, .. } => self.act(text),
+            Step::Reply(text) => panic!("there is no broker: {text}"),
         }
+        self.said().iter().map(|said| server("", said)).collect()
     }
-    played
 }
 
 struct Stage {
@@ -86,7 +69,6 @@ impl Stage {
                 self.node.send_binary(*self.sockets.last().unwrap(), &bytes);
             }
             "NEWS" => self.node.deliver(&self.sid, rest.as_bytes()),
-            "WAIT" => self.node.wait(Span::from_millis(rest.parse().unwrap())),
             other => panic!("no such command: {other}"),
         }
     }
@@ -113,7 +95,7 @@ impl Stage {
                 Received::Binary(bytes) => format!("HEX {}", hex(&bytes)),
             }));
             if let Some(code) = self.node.closed(socket) {
-                said.push(format!("END {}", code.slug()));
+                said.push(end(code.slug()));
                 self.sockets.retain(|known| *known != socket);
             }
         }

@@ -1,18 +1,15 @@
 //! Golden conversations: `tests/transcripts/*.txt` played against a session.
 //!
-//! Lines begin with `C: ` (a frame of the client), `S: ` (of the server), `B: ` (what the broker is asked
-//! for), `R: ` (what it replies), `+` (time passes) or `#` (comment). `S: <end CODE>` is the end of the
-//! connection. A frame is its stream, its type, its fields, and metadata in brackets: a route, options
-//! behind `?` and properties behind `;`, joined by commas. With `BLESS=1` in the environment the answers
-//! are written anew.
-// Whether to bless is asked of the environment, as test runners do.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
+//! The syntax is that of [`tiderace_corpus::transcripts`]. A frame is its stream, its type, its fields, and metadata
+//! in brackets: a route, options behind `?` and properties behind `;`, joined by commas.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "support/rig.rs"]
 mod rig;
 
 use rig::{Rig, described, route_with, setup, spell};
 use tiderace_base::{CLOSE_CODES, Close, Span};
+use tiderace_corpus::transcripts::{self, Player, Step, replay};
 use tiderace_rsocket::frame::{
     Body, ErrorCode, Frame, Interaction, Item, KeepAlive, Lease, Payload, Request, Setup,
 };
@@ -22,58 +19,50 @@ use tiderace_wire::{Command, Exchange, ExchangeKey, Framing, Kind, Reply, Side, 
 
 #[test]
 fn conversations_go_as_written() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts");
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let script = std::fs::read_to_string(&path).unwrap();
-        count += 1;
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::write(&path, play(&script, usize::MAX)).unwrap();
-            continue;
-        }
-        for piece in [usize::MAX, 1] {
-            let played = play(&script, piece);
-            assert!(played == script, "{}, in pieces of {piece}:\n{played}", path.display());
-        }
-    }
-    assert!(count >= 8, "only {count} transcripts in {folder}");
+    let player = |piece| {
+        let echo = Some(EchoOptions { interval: Span::from_secs(1), bytes_max: 1 << 20 });
+        let rig = Rig::fresh(RSocketOptions { echo, ..RSocketOptions::default() });
+        Stage { rig, piece, token: None, ended: false }
+    };
+    replay(env!("CARGO_MANIFEST_DIR"), 8, &[usize::MAX, 1], player);
 }
 
-/// Plays what is said to the session; gives the script with its answers.
-fn play(script: &str, piece: usize) -> String {
-    let echo = Some(EchoOptions { interval: Span::from_secs(1), bytes_max: 1 << 20 });
-    let mut rig = Rig::fresh(RSocketOptions { echo, ..RSocketOptions::default() });
-    let (mut played, mut token, mut ended) = (String::new(), None, false);
-    for line in script.lines() {
-        if line.starts_with("S:") || line.starts_with("B:") {
-            continue;
+struct Stage {
+    rig: Rig,
+    /// Bytes of the pieces in which input comes.
+    piece: usize,
+    /// Of what the broker was asked last.
+    token: Option<u32>,
+    ended: bool,
+}
+
+impl Player for Stage {
+    fn play(&mut self, step: Step<'_>) -> Vec<String> {
+        match step {
+            Step::Wait(millis) => self.rig.wait(Span::from_millis(millis)),
+            Step::Client { text, .. } => {
+                let bytes = client(text);
+                bytes
+                    .chunks(self.piece.min(bytes.len()))
+                    .for_each(|part| self.rig.send_bytes(part));
+            }
+            Step::Reply(text) => answer(&mut self.rig, text, self.token),
         }
-        played += &format!("{line}\n");
-        if let Some(frame) = line.strip_prefix("C: ") {
-            let bytes = client(frame);
-            bytes.chunks(piece.min(bytes.len())).for_each(|part| rig.send_bytes(part));
-        } else if let Some(reply) = line.strip_prefix("R: ") {
-            answer(&mut rig, reply, token);
-        } else if let Some(span) = line.strip_prefix('+') {
-            rig.wait(Span::from_millis(span.strip_suffix("ms").unwrap().parse().unwrap()));
-        } else {
-            assert!(line.is_empty() || line.starts_with('#'), "{line}");
+        let mut lines = Vec::new();
+        for frame in self.rig.frames() {
+            lines.push(transcripts::server("", &server(&Frame::read(&frame).unwrap())));
         }
-        for frame in rig.frames() {
-            played += &format!("S: {}\n", server(&Frame::read(&frame).unwrap()));
-        }
-        for command in rig.asked() {
+        for command in self.rig.asked() {
             let (words, asked) = broker(&command);
-            token = asked.or(token);
-            played += &format!("B: {words}\n");
+            self.token = asked.or(self.token);
+            lines.push(transcripts::broker(&words));
         }
-        if let (false, Some(close)) = (ended, &rig.end) {
-            played += &format!("S: <end {}>\n", close.code.slug());
-            ended = true;
+        if let (false, Some(close)) = (self.ended, &self.rig.end) {
+            lines.push(transcripts::server("", &transcripts::end(close.code.slug())));
+            self.ended = true;
         }
+        lines
     }
-    played
 }
 
 /// The bytes of a client's frame.

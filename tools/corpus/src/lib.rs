@@ -1,10 +1,13 @@
-//! Replays the corpora of fuzz targets in ordinary tests, and inputs that are close to them.
+//! Replays the corpora of fuzz targets in ordinary tests, and inputs that are close to them; plays golden
+//! conversations ([`transcripts`]).
 //!
 //! Relies on the checks of the fuzz targets themselves, which a test includes from its crate's
 //! `fuzz` folder. Invariants: every folder of a corpus is replayed; the same inputs are made in every
 //! run; an input that a check fails by is printed.
 
 #![allow(clippy::print_stderr)]
+
+pub mod transcripts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
