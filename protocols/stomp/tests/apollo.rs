@@ -111,12 +111,11 @@ fn messages_to_temporary_queues_have_one_destination_and_one_reply_to() {
     assert!(said.contains("\ndestination:/temp-queue/replies\n"), "{said}");
     assert_eq!(said.matches("reply-to:").count(), 1, "{said}");
     assert!(
-        said.contains("\nreply-to:/queue/temp.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA.replies\n"),
+        said.contains(&format!("\nreply-to:/queue/temp.{}.replies\n", rig.temporary())),
         "{said}"
     );
-    let said = rig.say(
-        "SEND\ndestination:/queue/temp.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA.replies\n\nanswer\0",
-    );
+    let name = rig.temporary();
+    let said = rig.say(&format!("SEND\ndestination:/queue/temp.{name}.replies\n\nanswer\0"));
     assert!(said.ends_with("\n\nanswer\0"), "anybody can answer: {said}");
 }
 

@@ -73,7 +73,9 @@ fn values_after_the_first_come_as_differences() {
                     assert_eq!(named, (at % 10 > 0).then_some(codec.split(',').next().unwrap()));
                     *value = message.whole(value);
                     assert_eq!(*value, body(at).as_bytes());
-                    assert_eq!(message.header("version"), Some((at % 10 + 1).to_string().as_str()));
+                    // The first version of a topic is the number that its home gave the message.
+                    let version = at % 10 + 1 + usize::from(at >= 10);
+                    assert_eq!(message.header("version"), Some(version.to_string().as_str()));
                 }
             }
         }

@@ -38,6 +38,8 @@ const ROWS: &[Row] = &[
             "core/wire",
         ],
     ),
+    // For tests alone: nothing imports it but as a dev-dependency.
+    row("core/testkit", &["core/base", "core/broker", "core/wire"]),
     row("transports/*", &["core/base", "core/wire"]),
     row(
         "protocols/*",

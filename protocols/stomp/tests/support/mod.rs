@@ -1,22 +1,78 @@
-//! A session under test with a small broker behind it, driven as the server drives them.
+//! A session under test with the broker behind it, driven as the server drives them.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod broker;
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, Now, Span};
+use std::collections::VecDeque;
+
+use tiderace_base::{Close, CloseCode, Now, Span};
+use tiderace_broker::{BrokerOptions, Principal};
 use tiderace_stomp::{StompOptions, protocol};
+use tiderace_testkit::World;
 use tiderace_wire::{
-    Command, Commands, Context, Framing, MessageFraming, Opening, OutQueue, Output, Session,
+    Command, Commands, Context, Credentials, Framing, MessageFraming, Opening, OutQueue, Outcome,
+    Output, Reply, Session,
 };
 
-pub use broker::Broker;
+/// The broker of one client, and what the test does with what goes to and fro.
+pub struct Backend {
+    world: World,
+    client: usize,
+    /// Replies that the broker has not given, or that were held back.
+    replies: VecDeque<Reply>,
+    /// Whether replies are held back.
+    pub hold: bool,
+    /// Whether commands are counted and forgotten.
+    pub mute: bool,
+    /// Commands handled.
+    handled: usize,
+    /// Settled messages: their numbers and what becomes of them.
+    pub settled: Vec<(u64, Outcome)>,
+}
+
+impl Backend {
+    fn new(now: Now) -> Backend {
+        let mut world = World::new(now, BrokerOptions::default(), Some(verify));
+        let client = world.open(0);
+        let (replies, settled) = (VecDeque::new(), Vec::new());
+        Backend { world, client, replies, hold: false, mute: false, handled: 0, settled }
+    }
+
+    fn handle(&mut self, command: Command) {
+        self.handled += 1;
+        if self.mute {
+            return;
+        }
+        if let Command::Settle(settle) = &command {
+            let numbers = settle.ranges.iter().flat_map(|(from, to)| *from..=*to);
+            self.settled.extend(numbers.map(|number| (number, settle.outcome)));
+        }
+        let mut commands = Commands::new();
+        commands.push(command);
+        self.world.handle(self.client, &mut commands);
+        while let Some(reply) = self.world.reply(self.client) {
+            self.replies.push_back(reply);
+        }
+    }
+}
+
+/// Everybody is who they say, unless the passcode is wrong.
+fn verify(credentials: &Credentials) -> Result<Principal, Close> {
+    if credentials.passcode.as_deref() == Some("wrong") {
+        return Err(CloseCode::LoginFailed.into());
+    }
+    Ok(match &credentials.login {
+        Some(login) => {
+            Principal { name: login.as_str().into(), groups: [].into(), anonymous: false }
+        }
+        None => Principal::anonymous(),
+    })
+}
 
 /// One client's connection.
 pub struct Rig {
     session: Box<dyn Session>,
-    pub broker: Broker,
+    pub broker: Backend,
     pub now: Now,
     pub framing: Framing,
     pub paused: bool,
@@ -48,10 +104,13 @@ impl Rig {
     pub fn with(options: StompOptions, framing: Framing) -> Rig {
         let now = Now { time: tiderace_base::Time::from_nanos(1_000), wall_ms: 1_000_000 };
         let registered = protocol(Arc::new(options), Arc::from([]));
-        let opening = Opening::new(framing, "127.0.0.1:9".parse().unwrap(), now);
+        let broker = Backend::new(now);
+        let temporary = broker.world.temporary_name(broker.client);
+        let peer = "127.0.0.1:9".parse().unwrap();
+        let opening = Opening { temporary, ..Opening::new(framing, peer, now) };
         Rig {
             session: (registered.open)(&opening),
-            broker: Broker::default(),
+            broker,
             now,
             framing,
             paused: false,
@@ -117,6 +176,12 @@ impl Rig {
             );
         }
         self.advance(target);
+        self.deliver();
+    }
+
+    /// The name of the session in the paths of its temporary destinations.
+    pub fn temporary(&self) -> String {
+        self.broker.world.temporary_name(self.broker.client).to_string()
     }
 
     pub fn is_established(&self) -> bool {
@@ -139,6 +204,7 @@ impl Rig {
         let span = to.since(self.now.time);
         self.now.time = to;
         self.now.wall_ms += span.as_millis() as u64;
+        self.broker.world.advance(self.now);
     }
 
     /// Receives, replies and delivers until nothing moves any more.
@@ -170,7 +236,7 @@ impl Rig {
     }
 
     fn deliver(&mut self) {
-        while let Some(pending) = self.broker.next() {
+        while let Some(pending) = self.broker.world.next(self.broker.client) {
             let mut queue = OutQueue::new();
             let mut output = Output { framing: self.framing, queue: &mut queue };
             self.session.deliver(self.now, &pending.delivery(), &mut output);
@@ -200,7 +266,7 @@ impl Rig {
         }
         for command in commands.drain() {
             self.commands.push(describe(&command));
-            self.broker.handle(self.now, command);
+            self.broker.handle(command);
         }
         collect(&mut queue, &mut self.output);
     }
