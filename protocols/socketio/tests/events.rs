@@ -4,7 +4,7 @@
 mod support;
 
 use support::Node;
-use tiderace_base::{CloseCode, Now, Span};
+use tiderace_base::{CloseCode, Span};
 use tiderace_socketio::SocketOptions;
 use tiderace_wire::{Command, ExchangeKey, Kind, Outcome, Speak};
 
@@ -65,7 +65,7 @@ fn retained_values_come_first_unless_they_are_not_wanted() {
     node.say(ann, r#"2["publish","a",1,{"retain":true}]"#);
     assert_eq!(
         node.say(ann, r#"20["subscribe","a",{"selector":"x IS NULL"}]"#),
-        [r#"2["message","a",1,{"version":1,"retained":true}]"#, r#"30[{"ok":true,"id":0}]"#]
+        [r#"30[{"ok":true,"id":0}]"#, r#"2["message","a",1,{"version":1,"retained":true}]"#]
     );
     let bob = node.connected();
     assert_eq!(
@@ -182,7 +182,7 @@ fn calls_are_answered_by_whoever_serves() {
     let (ann, bob) = (node.connected(), node.connected());
     assert_eq!(
         node.say(ann, r#"20["call","sum",[1,2]]"#),
-        [r#"30[{"ok":false,"code":"bad-destination","message":"nobody serves this"}]"#]
+        [r#"30[{"ok":false,"code":"no-responder","message":"Nobody serves what was called."}]"#]
     );
     assert_eq!(node.say(bob, r#"20["serve","sum"]"#), [r#"30[{"ok":true,"id":0}]"#]);
     assert!(
@@ -242,7 +242,7 @@ fn a_bare_end_is_no_value() {
         let exchange = ExchangeKey::responder(number);
         let (properties, body) = (Vec::new(), Vec::new());
         let speak = Speak { exchange, properties, body, last: true, bare: true };
-        node.broker.handle(Now::default(), bob, Command::Speak(Box::new(speak)));
+        node.broker.handle(bob, Command::Speak(Box::new(speak)));
         node.run();
     };
     node.say(ann, r#"20["open","chat","hi"]"#);
@@ -398,11 +398,15 @@ fn values_as_differences_are_bytes_throughout() {
 #[test]
 fn operations_are_answered_like_events() {
     let mut node = Node::new();
-    let ann = node.connected();
-    let update = r#"21["operate",{"do":"update","path":"~/a","value":{"n":1},"if":{"version":7}}]"#;
-    assert_eq!(node.say(ann, update), [r#"31[{"ok":true,"version":9}]"#]);
+    let ann = node.open("EIO=4");
+    node.say(ann, r#"0{"token":"ann"}"#);
+    let first =
+        r#"21["operate",{"do":"update","path":"~/a","value":{"n":1},"if":{"absent":true}}]"#;
+    assert_eq!(node.say(ann, first), [r#"31[{"ok":true,"version":1}]"#]);
+    let update = r#"21["operate",{"do":"update","path":"~/a","value":{"n":2},"if":{"version":1}}]"#;
+    assert_eq!(node.say(ann, update), [r#"31[{"ok":true,"version":2}]"#]);
     let log = node.broker.log.join("\n");
-    assert!(log.contains("Path(user/") && log.contains("Some(Version(7))"), "{log}");
+    assert!(log.contains("Path(user/ann/a)") && log.contains("Some(Version(1))"), "{log}");
     let wrong = node.say(ann, r#"22["operate",{"do":"fly"}]"#).concat();
     assert!(wrong.starts_with(r#"32[{"ok":false,"code":"bad-operation""#), "{wrong}");
     let quiet = node.say(ann, r#"2["operate",{"do":"update","path":"a","value":1}]"#);

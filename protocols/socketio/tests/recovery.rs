@@ -117,7 +117,7 @@ fn what_cannot_be_completed_begins_anew() {
     let (ann, hello) = subscribed(&mut node, "ann", "a");
     node.cut(ann);
     assert_eq!(table.len(), 1);
-    node.broker.forgetful = true;
+    node.broker.restart(node.now);
     let again = node.open("EIO=4");
     let received =
         node.say(again, &format!("0{{\"token\":\"ann\",\"pid\":\"{}\"}}", field(&hello, "pid")));

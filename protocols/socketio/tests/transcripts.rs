@@ -1,4 +1,4 @@
-//! Golden conversations: `tests/transcripts/*.txt` played against sessions and a small broker.
+//! Golden conversations: `tests/transcripts/*.txt` played against sessions and the broker.
 //!
 //! The syntax is that of [`tiderace_corpus::transcripts`]. A client begins with `<open QUERY>`; `#` at the
 //! beginning of a message says that it is binary.

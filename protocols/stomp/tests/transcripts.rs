@@ -1,4 +1,4 @@
-//! Golden conversations: `tests/transcripts/*.txt` played against a session and a small broker, once in
+//! Golden conversations: `tests/transcripts/*.txt` played against a session and the broker, once in
 //! whole pieces and once byte by byte.
 //!
 //! The syntax is that of [`tiderace_corpus::transcripts`]. In a text `^@` is a NUL and `^M` at the end of a

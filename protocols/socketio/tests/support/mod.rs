@@ -1,4 +1,4 @@
-//! Sessions under test with a small broker behind them, driven as the server drives them.
+//! Sessions under test with the broker behind them, driven as the server drives them.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod broker;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use tiderace_base::{Close, Now, ShardId, Span, Time};
 use tiderace_socketio::{SocketOptions, inner};
 use tiderace_wire::{
-    Commands, Context, Framing, Incoming, MessageFraming, Opening, OutQueue, Output, Reply,
-    Request, Session, Ticket,
+    Commands, Context, Delivery, Framing, Incoming, MessageFraming, Opening, OutQueue, Output,
+    Reply, Request, Session, Ticket,
 };
 
-pub use broker::{Broker, Step};
+pub use broker::Broker;
 pub use table::Table;
 
 /// One client.
@@ -93,10 +93,12 @@ impl Node {
         };
         self.secrets = self.secrets.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0xabcd;
         let ticket = Ticket { secret: self.secrets, ..Ticket::default() };
+        let temporary = self.broker.open(self.now);
         let opening = Opening {
             request: Some(&request),
             ticket,
-            epoch: 77,
+            temporary,
+            epoch: self.broker.epoch(),
             shards: self.broker.shards(),
             shard: ShardId(0),
             ..Opening::new(framing, peer, self.now)
@@ -176,7 +178,7 @@ impl Node {
     }
 
     pub fn reply(&mut self, client: usize, reply: Reply) {
-        self.broker.steps.push_back(Step::Reply(client, reply));
+        self.broker.give(client, reply);
         self.run();
     }
 
@@ -196,28 +198,38 @@ impl Node {
             }
         }
         self.now.time = target;
+        self.broker.advance(self.now);
         self.run();
     }
 
     /// Replies and deliveries, until nothing moves.
     pub fn run(&mut self) {
-        while let Some(step) = self.broker.steps.pop_front() {
-            match step {
-                Step::Reply(client, reply) => {
-                    self.call(client, |session, now, context| session.reply(now, reply, context));
-                }
-                Step::Deliver(client, pending) => {
-                    let Some(known) = &mut self.clients[client] else { continue };
-                    if known.end.is_some() {
-                        continue;
-                    }
-                    let mut queue = OutQueue::new();
-                    let mut output = Output { framing: known.framing, queue: &mut queue };
-                    known.session.deliver(self.now, &pending.delivery(), &mut output);
-                    known.output.extend_from_slice(&queue.take_bytes());
+        loop {
+            while let Some((client, reply)) = self.broker.reply() {
+                self.call(client, |session, now, context| session.reply(now, reply, context));
+            }
+            let mut delivered = false;
+            for client in 0..self.clients.len() {
+                while let Some(pending) = self.broker.next(client) {
+                    delivered = true;
+                    self.deliver(client, &pending.delivery());
                 }
             }
+            if !delivered {
+                return;
+            }
         }
+    }
+
+    fn deliver(&mut self, client: usize, delivery: &Delivery<'_>) {
+        let Some(known) = &mut self.clients[client] else { return };
+        if known.end.is_some() {
+            return;
+        }
+        let mut queue = OutQueue::new();
+        let mut output = Output { framing: known.framing, queue: &mut queue };
+        known.session.deliver(self.now, delivery, &mut output);
+        known.output.extend_from_slice(&queue.take_bytes());
     }
 
     fn call(
@@ -243,7 +255,7 @@ impl Node {
         }
         known.output.extend_from_slice(&queue.take_bytes());
         for command in commands.drain() {
-            self.broker.handle(self.now, client, command);
+            self.broker.handle(client, command);
         }
     }
 }
