@@ -128,14 +128,17 @@ both("locks and claims are held by one client and end with it", async (begin) =>
   await (await again).release();
 });
 
-both("a will is published for a client that is lost, and not for one that leaves", async (begin) => {
-  const [watcher, lost, left] = [begin(), begin(), begin()];
+both("a will is published for a client that is lost, and not for one that leaves", async (begin, place, transport) => {
   const folder = fresh("will");
+  const marked: typeof fetch = (target, init) => fetch(`${target}&client=${folder}`, init);
+  const [watcher, lost, left] = [begin(), begin({ fetch: marked }), begin()];
   const seen = new Seen<[string, unknown]>();
   await watcher.topic(`${folder}/*`).subscribe((value, { topic }) => seen.push([topic, value])).ready;
   await topicsOf(left).will(`${folder}/left`, "gone");
   await topicsOf(lost).will(`${folder}/lost`, "gone", { retain: true });
   left.close();
+  // A client that is cut off between two polls is found lost by its silence alone, after the ping's deadline.
+  if (transport === "polling") await place.proxies.polled(place.real!.id, folder);
   lost.cut();
   equal(await seen.next(), [`${folder}/lost`, "gone"]);
   equal(seen.all.length, 1);

@@ -1,5 +1,5 @@
 /** Against a real server, through a proxy that can be cut: by WebSocket and by long polling. */
-import { connect, type Client, type ConnectOptions, type Gap, type Update } from "../../src/index.js";
+import { connect, type Client, type ConnectOptions, type Gap, type TransportName, type Update } from "../../src/index.js";
 import { equal, ok, rejects, Seen, test, type Place } from "../harness.js";
 
 /** Names that no other run has used. */
@@ -8,7 +8,10 @@ let count = 0;
 export const fresh = (name: string) => `sdk/${run}/${++count}/${name}`;
 
 /** One of each, so that everything is seen by both transports. */
-export function both(name: string, body: (connect: (options?: ConnectOptions) => Client, place: Place) => Promise<void>): void {
+export function both(
+  name: string,
+  body: (connect: (options?: ConnectOptions) => Client, place: Place, transport: TransportName) => Promise<void>,
+): void {
   for (const transport of ["websocket", "polling"] as const) {
     test("real", `${name} (${transport})`, (place, after) => {
       const begin = (options: ConnectOptions = {}) => {
@@ -17,7 +20,7 @@ export function both(name: string, body: (connect: (options?: ConnectOptions) =>
         after(() => client.close());
         return client;
       };
-      return body(begin, place);
+      return body(begin, place, transport);
     });
   }
 }
