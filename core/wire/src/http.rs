@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tiderace_value::append_text;
 
 use crate::Ticket;
 
@@ -73,12 +74,30 @@ impl Response {
         Response { status, headers, body: body.into() }
     }
 
+    /// A refusal: `{"code":…,"message":…}` as JSON. The code is for programs and stays; the message is a
+    /// sentence for people.
+    pub fn refusal(status: u16, code: &str, message: &str) -> Response {
+        let mut body = Vec::with_capacity(message.len() + 64);
+        append_refusal(&mut body, code, message);
+        body.push(b'\n');
+        Response::new(status, "application/json", body)
+    }
+
     /// Adds a field.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
         self.headers.push((name, value.into()));
         self
     }
+}
+
+/// Appends the JSON object that says why something was refused.
+pub fn append_refusal(out: &mut Vec<u8>, code: &str, message: &str) {
+    out.extend_from_slice(b"{\"code\":");
+    append_text(out, code);
+    out.extend_from_slice(b",\"message\":");
+    append_text(out, message);
+    out.push(b'}');
 }
 
 /// Whose a request is.

@@ -43,7 +43,7 @@ pub use destination::{Destination, Kind};
 pub use exchange::{Call, Exchange, ExchangeKey, Side, Speak};
 pub use framing::{Framing, MessageFraming, PacketFraming};
 pub use hand_over::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, HandOver};
-pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn};
+pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn, append_refusal};
 pub use intake::Intake;
 pub use names::{bad_name, parse_path, parse_selector, shown};
 pub use operation::{

@@ -6,8 +6,7 @@
 use std::borrow::Cow;
 
 use tiderace_base::{Close, CloseCode};
-use tiderace_value::append_text;
-use tiderace_wire::Response;
+use tiderace_wire::{Response, append_refusal};
 
 use crate::content::PATCH_TYPES;
 
@@ -39,10 +38,8 @@ impl Fault {
     }
 
     pub(crate) fn response(&self) -> Response {
-        let mut body = Vec::with_capacity(self.message.len() + 64);
-        self.append(&mut body);
-        body.push(b'\n');
-        let response = json(self.status, body);
+        let response = Response::refusal(self.status, self.code, &self.message)
+            .with("Cache-Control", "no-store");
         match self.status {
             // Browsers would ask people for a password if Basic were offered here.
             401 => response.with("WWW-Authenticate", "Bearer realm=\"tiderace\""),
@@ -55,11 +52,7 @@ impl Fault {
 
     /// Appends it as a JSON object.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"code\":");
-        append_text(out, self.code);
-        out.extend_from_slice(b",\"message\":");
-        append_text(out, &self.message);
-        out.push(b'}');
+        append_refusal(out, self.code, &self.message);
     }
 }
 

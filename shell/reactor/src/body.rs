@@ -11,9 +11,10 @@
 
 use tiderace_base::{CloseCode, Key};
 use tiderace_http1::{Body, ChunkedDecoder, RequestHead};
+use tiderace_http2::AnswerHead;
 use tiderace_wire::{Request, Route};
 
-use crate::connection::Stage;
+use crate::connection::{Connection, Stage};
 use crate::departure::Step;
 use crate::driver::Driver;
 use crate::http_stage::{
@@ -53,7 +54,9 @@ impl<D: Driver> Shard<D> {
             }
         }
         let persists = head.keep_alive() && self.stopping.is_none();
-        let chunks = head.minor_version() > 0;
+        // A stream of HTTP/2 ends with its answer, and needs no chunks to tell.
+        let is_stream = |it: &Connection<D::Stream>| it.flags.is_h2_stream();
+        let chunks = head.minor_version() > 0 && !self.connections.get(key).is_some_and(is_stream);
         let rest = match head.body() {
             Body::None => None,
             Body::Length(length) if length > most as u64 => {
@@ -157,7 +160,10 @@ impl<D: Driver> Shard<D> {
         if admission == Admission::Early {
             collected.most = collected.most.min(early);
         }
-        if let Some(connection) = self.connections.get_mut(key).filter(|_| expects) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if expects && connection.flags.is_h2_stream() {
+            self.respond_by_h2_stream(key, AnswerHead::proceed(), None);
+        } else if expects {
             let out = self.pool.queue(&mut connection.outgoing).tail();
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             self.lists.write(key, &mut connection.flags);

@@ -12,14 +12,16 @@
 
 use tiderace_base::{Close, CloseCode, Key};
 use tiderace_http1::{
-    Body, ChunkedDecoder, HEADERS_CAPACITY, HttpError, RequestHead, ResponseBody, write_error,
+    Body, ChunkedDecoder, HEADERS_CAPACITY, HttpError, RequestHead, ResponseBody,
 };
+use tiderace_http2::AnswerHead as Http2Head;
+use tiderace_websocket::handshake::Acceptance;
 use tiderace_wire::{Request, Response, Route};
 
 use crate::connection::{Flags, Stage};
 use crate::departure::Step;
 use crate::driver::Driver;
-use crate::http_answer::{refusal, write_head};
+use crate::http_answer::{AnswerHead, refusal};
 use crate::http_stage::{BodyRest, HttpStage, KeptRequest, Taken, Work, take_body};
 use crate::outcome::Farewell;
 use crate::shard::Shard;
@@ -101,24 +103,25 @@ impl<D: Driver> Shard<D> {
             self.metrics.http_requests.add(1);
             return self.respond(key, head, refusal(&close), available);
         }
-        let out = self.pool.queue(&mut connection.outgoing).tail();
-        match upgrade(&self.shared, self.id, self.now, head, &request, out) {
+        match upgrade(&self.shared, self.id, head, &request) {
             Upgrade::None => {}
             Upgrade::Elsewhere(shard) => return Self::leave_for(shard),
-            Upgrade::Accepted { protocol, subprotocol, pinned } => {
+            Upgrade::Accepted { protocol, subprotocol, pinned, acceptance } => {
                 self.metrics.http_requests.add(1);
                 connection.flags.clear(Flags::HEAD_BEGUN);
                 self.lists.write(key, &mut connection.flags);
+                self.begin_upgraded(key, &acceptance);
                 let request = Box::new(KeptRequest::of(&request));
                 self.begin_websocket(key, protocol, subprotocol, request, pinned);
                 return Step::Next(head.consumed());
             }
-            Upgrade::Refused(reason) => {
+            Upgrade::Refused(reason, response) => {
                 self.metrics.http_requests.add(1);
                 let code = match reason {
                     Rejected::Origin => CloseCode::OriginDenied,
                     Rejected::Request => CloseCode::BadRequest,
                 };
+                self.write_answer(key, &response, head.method() == "HEAD", false);
                 self.end(key, &code.into(), Farewell::Silent);
                 return Step::Wait(available);
             }
@@ -195,31 +198,43 @@ impl<D: Driver> Shard<D> {
         is_head: bool,
         persists: bool,
     ) -> bool {
-        let date = self.dates.at(self.now.wall_ms);
+        let headers: Vec<(&str, &str)> =
+            response.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let body = ResponseBody::Length(response.body.len() as u64);
+        let head =
+            AnswerHead { status: response.status, headers: &headers, persists, body, is_head };
+        if !self.begin_answer(key, &head) {
+            return false;
+        }
         let Some(connection) = self.connections.get_mut(key) else {
             return false;
         };
-        let queue = self.pool.queue(&mut connection.outgoing);
-        let length = ResponseBody::Length(response.body.len() as u64);
-        let headers = response.headers.iter().map(|(name, value)| (*name, value.as_str()));
-        let written = write_head(queue.tail(), response.status, headers, &date, persists, length);
-        if !written {
-            tracing::error!(event = "http-response-invalid", "an answer cannot be written");
-            self.end(key, &crate::outcome::internal_error(), Farewell::Silent);
-            return false;
-        }
-        if !is_head && !matches!(response.status, 204 | 304) {
-            queue.share(response.body.clone());
+        if head.has_body() {
+            self.pool.queue(&mut connection.outgoing).share(response.body.clone());
         }
         self.lists.write(key, &mut connection.flags);
         true
     }
 
-    pub(crate) fn refuse_request(&mut self, key: Key, error: HttpError, available: usize) -> Step {
-        if let Some(connection) = self.connections.get_mut(key) {
-            let date = self.dates.at(self.now.wall_ms);
-            write_error(self.pool.queue(&mut connection.outgoing).tail(), error, Some(&date));
+    /// Tells a client that its connection is a WebSocket from now on.
+    fn begin_upgraded(&mut self, key: Key, acceptance: &Acceptance<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.flags.is_h2_stream() {
+            // RFC 8441 section 5: success is 200 there, and the key is not answered.
+            let subprotocol = acceptance.subprotocol.map(|name| ("sec-websocket-protocol", name));
+            if let Some(head) = Http2Head::new(200, subprotocol.into_iter()) {
+                self.respond_by_h2_stream(key, head, None);
+            }
+        } else {
+            acceptance.write_response(self.pool.queue(&mut connection.outgoing).tail());
         }
+    }
+
+    pub(crate) fn refuse_request(&mut self, key: Key, error: HttpError, available: usize) -> Step {
+        let response = Response::refusal(error.status(), error.code(), &error.to_string());
+        self.write_answer(key, &response, false, false);
         self.end(key, &Close::new(CloseCode::BadRequest, error.to_string()), Farewell::Silent);
         Step::Wait(available)
     }

@@ -12,7 +12,7 @@ use tiderace_wire::{Answer, Held, Opening, Request, Response, Route, Ticket};
 
 use crate::connection::{Connection, Flags, Live, Origin, Pending, Requests, Stage, Transport};
 use crate::driver::Driver;
-use crate::http_answer::{refusal, write_head};
+use crate::http_answer::{AnswerHead, refusal};
 use crate::http_stage::{Asked, Work};
 use crate::metrics::Rejected;
 use crate::outcome::{Called, Ended, Farewell};
@@ -256,7 +256,7 @@ impl<D: Driver> Shard<D> {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.deadline = Time::NEVER;
         }
-        // It may have one since its head was looked at, and may be idle for long now.
+        // An interim answer may have left it an empty one, and it may be idle for long now.
         self.reclaim(key);
         let Some(record) = self.connections.get_mut(session) else {
             return;
@@ -412,18 +412,30 @@ impl<D: Driver> Shard<D> {
         body.counted = 0;
         body.queue.advance(usize::from(held.skips_first).min(body.queue.len()));
         let length = body.queue.len();
-        let mut head = Vec::with_capacity(HEAD_BYTES);
-        let date = self.dates.at(self.now.wall_ms);
-        let delimited = ResponseBody::Length(length as u64);
-        if !write_head(&mut head, 200, held.fields(), &date, asked.persists, delimited) {
-            tracing::error!(event = "http-response-invalid", "an answer cannot be written");
-            self.end(key, &crate::outcome::internal_error(), Farewell::Silent);
-            return 0;
-        }
+        let headers: Vec<(&str, &str)> = held.fields().collect();
+        let head = AnswerHead {
+            status: 200,
+            headers: &headers,
+            persists: asked.persists,
+            body: ResponseBody::Length(length as u64),
+            is_head: asked.is_head,
+        };
         if asked.is_head {
             body.queue.clear(0);
         }
-        body.queue.prepend(head);
+        if self.connections.get(key).is_some_and(|connection| connection.flags.is_h2_stream()) {
+            if !self.begin_answer(key, &head) {
+                return 0;
+            }
+        } else {
+            let mut text = Vec::with_capacity(HEAD_BYTES);
+            let date = self.dates.at(self.now.wall_ms);
+            if !head.write_http1(&date, &mut text) {
+                self.end_unwritable(key);
+                return 0;
+            }
+            body.queue.prepend(text);
+        }
         let Some(connection) = self.connections.get_mut(key) else {
             return 0;
         };
@@ -474,12 +486,8 @@ impl<D: Driver> Shard<D> {
         let Some(asked) = self.waiting(key) else {
             return;
         };
-        let date = self.dates.at(self.now.wall_ms);
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        let out = self.pool.queue(&mut connection.outgoing).tail();
-        let headers = response.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let headers: Vec<(&str, &str)> =
+            response.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let (transport, body) = if asked.chunks {
             (Transport::Chunked, ResponseBody::Chunked)
         } else {
@@ -487,14 +495,19 @@ impl<D: Driver> Shard<D> {
         };
         // What HEAD gets has no length either (RFC 9110 section 8.6), and no body.
         let persists = asked.is_head && asked.persists && asked.chunks;
-        if !write_head(out, response.status, headers, &date, persists, body) {
-            tracing::error!(event = "http-response-invalid", "an answer cannot be written");
-            return self.end(key, &crate::outcome::internal_error(), Farewell::Silent);
+        let (status, is_head) = (response.status, asked.is_head);
+        let head = AnswerHead { status, headers: &headers, persists, body, is_head };
+        if !self.begin_answer(key, &head) {
+            return;
         }
-        if asked.is_head {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if is_head {
             self.lists.write(key, &mut connection.flags);
             return self.next_request(key, persists);
         }
+        let out = self.pool.queue(&mut connection.outgoing).tail();
         transport.framing().write(&response.body, false, out);
         self.set_work(key, Work::Idle);
         self.adopt(key, session, transport);

@@ -2,12 +2,11 @@
 //!
 //! A pure function of request and registry. A subprotocol decides; without one the path does.
 
-use tiderace_base::{Now, ShardId};
-use tiderace_http1::{Connection, RequestHead, Response};
-use tiderace_websocket::handshake::{Policy, Rejection, UpgradeRequest, accept};
-use tiderace_wire::{Protocol, Request, Route};
+use tiderace_base::ShardId;
+use tiderace_http1::RequestHead;
+use tiderace_websocket::handshake::{Acceptance, Policy, Rejection, UpgradeRequest, accept};
+use tiderace_wire::{Protocol, Request, Response, Route};
 
-use crate::date::http_date;
 use crate::shared::Shared;
 
 /// What becomes of a request.
@@ -15,12 +14,18 @@ use crate::shared::Shared;
 pub(crate) enum Upgrade {
     /// It does not ask for a WebSocket.
     None,
-    /// The session of this protocol begins; the answer has been written.
-    Accepted { protocol: u16, subprotocol: Option<&'static str>, pinned: bool },
-    /// It is for a session of another shard; nothing has been written.
+    /// The session of this protocol begins.
+    Accepted {
+        protocol: u16,
+        subprotocol: Option<&'static str>,
+        pinned: bool,
+        /// What the client is told.
+        acceptance: Acceptance<'static>,
+    },
+    /// It is for a session of another shard.
     Elsewhere(ShardId),
-    /// It was refused; the answer has been written.
-    Refused(Rejected),
+    /// It is refused with this answer.
+    Refused(Rejected, Response),
 }
 
 /// Why an upgrade was refused.
@@ -30,14 +35,12 @@ pub(crate) enum Rejected {
     Request,
 }
 
-/// Judges a request and appends the answer, if it is about a WebSocket.
+/// Judges a request, if it is about a WebSocket.
 pub(crate) fn upgrade(
     shared: &Shared,
     here: ShardId,
-    now: Now,
     head: &RequestHead<'_>,
     asked: &Request<'_>,
-    out: &mut Vec<u8>,
 ) -> Upgrade {
     let request = UpgradeRequest::new(head.method(), head.minor_version(), head.headers());
     if !request.wants_websocket() {
@@ -57,16 +60,13 @@ pub(crate) fn upgrade(
     let acceptance = match accept(&request, &policy) {
         Ok(acceptance) => acceptance,
         Err(rejection) => {
-            refuse(
-                out,
-                now,
-                rejection.status(),
-                rejection.headers(),
-                rejection.code(),
-                &rejection.to_string(),
-            );
-            let origin = rejection == Rejection::OriginForbidden;
-            return Upgrade::Refused(if origin { Rejected::Origin } else { Rejected::Request });
+            let message = rejection.to_string();
+            let response = Response::refusal(rejection.status(), rejection.code(), &message);
+            let headers = rejection.headers().iter();
+            let response = headers.fold(response, |it, (name, value)| it.with(name, *value));
+            let is_origin = rejection == Rejection::OriginForbidden;
+            let reason = if is_origin { Rejected::Origin } else { Rejected::Request };
+            return Upgrade::Refused(reason, response);
         }
     };
     let by_name = acceptance
@@ -84,27 +84,18 @@ pub(crate) fn upgrade(
                 "none of the offered subprotocols is spoken here; known: {}",
                 names.join(", ")
             );
-            refuse(out, now, 400, &[], "ws-subprotocol-unknown", &message);
-            return Upgrade::Refused(Rejected::Request);
+            let response = Response::refusal(400, "ws-subprotocol-unknown", &message);
+            return Upgrade::Refused(Rejected::Request, response);
         }
         (None, None) => {
             let message = "no WebSocket is served on this path; name a subprotocol or use a path of a protocol";
-            refuse(out, now, 404, &[], "ws-path-unknown", message);
-            return Upgrade::Refused(Rejected::Request);
+            let response = Response::refusal(404, "ws-path-unknown", message);
+            return Upgrade::Refused(Rejected::Request, response);
         }
     };
     let face = protocols.get(usize::from(protocol)).and_then(|known| known.http.as_ref());
     let pinned = match face.and_then(|face| (face.route)(asked)) {
-        Some(Route::Respond(response)) => {
-            let headers: Vec<(&str, &str)> =
-                response.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            let date = http_date(now.wall_ms);
-            let (status, date) = (response.status, Some(&*date));
-            let head = Response { status, headers: &headers, date, connection: Connection::Close };
-            let written = head.write(out, &response.body);
-            debug_assert!(written.is_ok(), "protocols answer with headers that can be written");
-            return Upgrade::Refused(Rejected::Request);
-        }
+        Some(Route::Respond(response)) => return Upgrade::Refused(Rejected::Request, response),
         Some(Route::Session(ticket))
             if ticket.shard != here && ticket.shard.index() < shared.wakers.len() =>
         {
@@ -113,24 +104,14 @@ pub(crate) fn upgrade(
         Some(Route::Session(_)) => true,
         Some(Route::Open) | None => false,
     };
-    acceptance.write_response(out);
-    Upgrade::Accepted { protocol, subprotocol, pinned }
+    let acceptance = Acceptance {
+        accept_key: acceptance.accept_key,
+        subprotocol: by_name.map(|(name, _)| name),
+        subprotocols_offered: acceptance.subprotocols_offered,
+    };
+    Upgrade::Accepted { protocol, subprotocol, pinned, acceptance }
 }
 
 fn own_names(protocols: &[Protocol], protocol: u16) -> &'static [&'static str] {
     protocols.get(usize::from(protocol)).map_or(&[], |known| known.subprotocols)
-}
-
-fn refuse(
-    out: &mut Vec<u8>,
-    now: Now,
-    status: u16,
-    headers: &[(&str, &str)],
-    code: &str,
-    message: &str,
-) {
-    let date = http_date(now.wall_ms);
-    let response = Response { status, headers, date: Some(&date), connection: Connection::Close };
-    let written = response.write_json_error(out, code, message);
-    debug_assert!(written.is_ok(), "all parts are constants");
 }

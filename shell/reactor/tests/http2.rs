@@ -161,6 +161,24 @@ fn a_post_carries_a_stream_of_bytes() {
 }
 
 #[test]
+fn a_refused_upgrade_is_answered_as_by_http1() {
+    for seed in 0..10 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        for (path, version, status, code) in [
+            ("/echo", "12", 426, "ws-version-unsupported"),
+            ("/nothing", "13", 404, "ws-path-unknown"),
+        ] {
+            let mut refused = client.upgrade(path, version);
+            let (found, text) = client.wait(&mut world, &mut refused);
+            assert_eq!(found, status, "seed {seed}");
+            assert!(text.contains(code), "seed {seed}: {text}");
+        }
+        stop(world, &mut [&mut client]);
+    }
+}
+
+#[test]
 fn whoever_does_not_read_one_stream_reads_the_others() {
     for seed in 0..30 {
         let mut world = world(seed);

@@ -45,7 +45,7 @@ impl Monitor {
     pub(crate) fn answer(&self, request: &Request<'_>) -> Response {
         if !matches!(request.method, "GET" | "HEAD") {
             let mut response =
-                error(405, "method-not-allowed", "only GET and HEAD are answered here");
+                Response::refusal(405, "method-not-allowed", "only GET and HEAD are answered here");
             response.headers.push(("Allow", "GET, HEAD".to_owned()));
             return response;
         }
@@ -56,17 +56,23 @@ impl Monitor {
             }
             "/readyz" => self.guarded(request, self.access.health_access, || self.readiness()),
             "/metrics" => self.guarded(request, self.access.metrics_access, || self.metrics()),
-            _ => error(404, "not-found", "there is nothing here; / lists what there is"),
+            _ => {
+                Response::refusal(404, "not-found", "there is nothing here; / lists what there is")
+            }
         }
     }
 
     fn readiness(&self) -> Response {
         if !self.ready.load(Ordering::Relaxed) {
-            return error(503, "stopping", "the server is stopping; connect to another one");
+            return Response::refusal(
+                503,
+                "stopping",
+                "the server is stopping; connect to another one",
+            );
         }
         let persistence = self.persistence.get().and_then(Option::as_ref);
         if persistence.is_some_and(|persistence| persistence.has_failed()) {
-            return error(
+            return Response::refusal(
                 503,
                 "store-failed",
                 "the store has failed and keeps nothing from now on; the log says why; start the server again",
@@ -77,7 +83,11 @@ impl Monitor {
 
     fn metrics(&self) -> Response {
         let Some(node) = self.node.get() else {
-            return error(503, "starting", "the server is starting; ask again in a second");
+            return Response::refusal(
+                503,
+                "starting",
+                "the server is starting; ask again in a second",
+            );
         };
         Response {
             status: 200,
@@ -118,7 +128,7 @@ impl Monitor {
             MonitoringAccess::Loopback | MonitoringAccess::Authorised => {
                 let message =
                     "send Authorization: Bearer TOKEN with a token that a rule allows `monitor`";
-                let mut response = error(401, "not-authorised", message);
+                let mut response = Response::refusal(401, "not-authorised", message);
                 response.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
                 response
             }
@@ -155,14 +165,6 @@ const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n
 fn text(status: u16, body: String) -> Response {
     let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];
     Response { status, headers, body: body.into() }
-}
-
-fn error(status: u16, code: &str, message: &str) -> Response {
-    Response {
-        status,
-        headers: vec![("Content-Type", "application/json".to_owned())],
-        body: format!("{{\"code\":\"{code}\",\"message\":\"{message}\"}}\n").into(),
-    }
 }
 
 /// All metrics in the text format of Prometheus, version 0.0.4.

@@ -4,7 +4,7 @@
 
 use tiderace_http1::{
     Body, ChunkEvent, ChunkedDecoder, HeadScanner, HttpError, Limits, RequestHead, write_chunk,
-    write_error, write_last_chunk,
+    write_last_chunk,
 };
 
 /// A head, whole and growing octet by octet; an accepted one has one framing only.
@@ -21,9 +21,7 @@ pub fn head(data: &[u8]) {
     }
     assert_eq!(whole, growing, "cutting the input changes the outcome");
     if let Err(error) = whole {
-        let mut out = Vec::new();
-        write_error(&mut out, error, None);
-        assert!(out.starts_with(b"HTTP/1.1 "));
+        assert!((400..600).contains(&error.status()), "{error:?}");
     }
 }
 

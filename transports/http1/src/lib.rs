@@ -28,7 +28,7 @@
 //!
 //! # Writing
 //!
-//! [`Response`] writes whole or streamed responses, [`write_error`] an [`HttpError`] as JSON.
+//! [`Response`] writes whole or streamed responses.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -53,6 +53,6 @@ pub use framing::Body;
 pub use head::RequestHead;
 pub use limits::{HEADERS_CAPACITY, Limits};
 pub use response::{
-    Connection, Response, ResponseBody, ResponseError, write_chunk, write_error, write_last_chunk,
+    Connection, Response, ResponseBody, ResponseError, write_chunk, write_last_chunk,
 };
 pub use scan::HeadScanner;

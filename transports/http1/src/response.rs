@@ -3,7 +3,6 @@
 //! Relies on the caller for the date. Invariant: a response either is written whole with one
 //! unambiguous framing or is not written at all; no value can add a line.
 
-use crate::error::HttpError;
 use crate::fields::{is_token, is_value_byte};
 
 /// A response head; the body follows by one of the `write` methods.
@@ -113,34 +112,16 @@ impl Response<'_> {
         Ok(())
     }
 
-    /// Appends the whole response with the JSON body `{"code": …, "message": …}`.
-    ///
-    /// # Errors
-    ///
-    /// A [`ResponseError`]; nothing is written then.
-    pub fn write_json_error(
-        &self,
-        out: &mut Vec<u8>,
-        code: &str,
-        message: &str,
-    ) -> Result<(), ResponseError> {
-        let mut body = Vec::with_capacity(32 + code.len() + message.len());
-        body.extend_from_slice(b"{\"code\": ");
-        push_json(&mut body, code);
-        body.extend_from_slice(b", \"message\": ");
-        push_json(&mut body, message);
-        body.extend_from_slice(b"}\n");
-        let mut headers = Vec::with_capacity(self.headers.len() + 1);
-        headers.extend_from_slice(self.headers);
-        headers.push(("Content-Type", "application/json"));
-        Response { headers: &headers, ..*self }.write(out, &body)
-    }
-
     fn bodiless(&self) -> bool {
         matches!(self.status, 100..=199 | 204 | 304)
     }
 
-    fn check(&self) -> Result<(), ResponseError> {
+    /// Whether it keeps the rules of HTTP.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResponseError`] if it does not.
+    pub fn check(&self) -> Result<(), ResponseError> {
         if !(100..600).contains(&self.status) {
             return Err(ResponseError::StatusInvalid);
         }
@@ -159,16 +140,6 @@ impl Response<'_> {
             Err(ResponseError::HeaderValueInvalid)
         }
     }
-}
-
-/// Appends the answer to a refused request; the connection closes after it.
-pub fn write_error(out: &mut Vec<u8>, error: HttpError, date: Option<&str>) {
-    // The peer must hear the reason even if the caller's date is unusable.
-    let date = date.filter(|date| date.bytes().all(is_value_byte));
-    let response =
-        Response { status: error.status(), headers: &[], date, connection: Connection::Close };
-    let written = response.write_json_error(out, error.code(), &error.to_string());
-    debug_assert!(written.is_ok(), "the table holds only writable responses");
 }
 
 /// Appends one chunk of a chunked body; empty data is skipped, for it would end the body.
@@ -200,21 +171,6 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &str) {
 
 fn push_decimal(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-}
-
-/// A JSON string (RFC 8259 section 7).
-fn push_json(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => out.extend_from_slice(&[b'\\', character as u8]),
-            '\0'..='\x1F' => {
-                out.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
-            }
-            _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-    out.push(b'"');
 }
 
 /// The customary phrase; clients ignore it (RFC 9112 section 4).
@@ -266,6 +222,7 @@ const RESERVED: [&str; 4] = ["Content-Length", "Transfer-Encoding", "Connection"
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::error::HttpError;
 
     fn response(status: u16) -> Response<'static> {
         Response { status, headers: &[], date: None, connection: Connection::KeepAlive }
@@ -337,23 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn every_error_can_be_answered() {
+    fn every_error_has_a_status_with_a_phrase() {
         for error in HttpError::ALL {
-            let written = text(|out| write_error(out, *error, None));
-            assert!(written.starts_with(&format!("HTTP/1.1 {} ", error.status())));
+            assert!((400..600).contains(&error.status()), "{error:?}");
             assert!(!reason(error.status()).is_empty(), "{error:?}");
-            let body = written.split("\r\n\r\n").nth(1).unwrap();
-            assert_eq!(
-                body,
-                format!("{{\"code\": \"{}\", \"message\": \"{error}\"}}\n", error.code())
-            );
         }
-    }
-
-    #[test]
-    fn json_is_escaped() {
-        let mut out = Vec::new();
-        push_json(&mut out, "a\"\\\n€");
-        assert_eq!(out, "\"a\\\"\\\\\\u000a€\"".as_bytes());
     }
 }

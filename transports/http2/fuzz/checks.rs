@@ -1,12 +1,9 @@
 //! What must hold for arbitrary bytes; shared by the fuzz targets and the corpus replay.
 //!
-//! Relies on panics to report. Invariant: no request becomes more than one head, no answer depends on
-//! how it is cut.
+//! Relies on panics to report. Invariant: no request becomes more than one head.
 
 use tiderace_base::Time;
-use tiderace_http2::{
-    AnswerReader, AnswerStep, Engine, Limits, PREFACE, Received, Stream, Watch, write_request,
-};
+use tiderace_http2::{Engine, Limits, PREFACE, Received, Stream, Watch, write_request};
 
 /// A connection whose preface has come: what it makes of the bytes is bounded, and every request that it
 /// accepts is one head.
@@ -57,38 +54,6 @@ fn look(request: &tiderace_http2::Request, protocol: Option<&str>, stream: &mut 
     let received = stream.receive(|data| count += data.len());
     stream.release(count);
     received == Received::Open
-}
-
-/// An answer, whole and octet by octet.
-pub fn answer(data: &[u8]) {
-    let Some((first, bytes)) = data.split_first() else { return };
-    let reader = || AnswerReader::new(first & 1 != 0, first & 2 != 0);
-    assert_eq!(read(reader(), bytes, bytes.len().max(1)), read(reader(), bytes, 1));
-}
-
-/// The statuses, the body, and whether it was understood.
-fn read(mut reader: AnswerReader, bytes: &[u8], piece: usize) -> (Vec<u16>, Vec<u8>, bool) {
-    let (mut statuses, mut body) = (Vec::new(), Vec::new());
-    for piece in bytes.chunks(piece) {
-        let mut at = 0;
-        while at < piece.len() {
-            match reader.step(&piece[at..]) {
-                Ok(AnswerStep::Skip(count)) => at += count,
-                Ok(AnswerStep::Head { consumed, head, .. }) => {
-                    at += consumed;
-                    statuses.push(head.status.as_u16());
-                }
-                Ok(AnswerStep::Data(count)) => {
-                    body.extend_from_slice(&piece[at..at + count]);
-                    at += count;
-                    reader.took(count);
-                }
-                Ok(AnswerStep::End) => return (statuses, body, true),
-                Err(_) => return (statuses, body, false),
-            }
-        }
-    }
-    (statuses, body, true)
 }
 
 const OUTPUT_BYTES_MAX: usize = 4096;

@@ -217,8 +217,19 @@ pub struct Stream {
 enum Send {
     /// The head is due.
     Due(SendResponse<Bytes>),
+    /// The body is due, of which so many bytes are left if its length is known.
+    Body(SendStream<Bytes>, Option<u64>),
+    /// All is said.
+    Ended,
+}
+
+/// What our side of a stream is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// The head is due.
+    Head,
     /// The body is due.
-    Body(SendStream<Bytes>),
+    Body,
     /// All is said.
     Ended,
 }
@@ -272,7 +283,7 @@ impl Stream {
     fn is_reset(&mut self, context: &mut Context<'_>) -> bool {
         let reset = match &mut self.send {
             Send::Due(respond) => respond.poll_reset(context),
-            Send::Body(body) => body.poll_reset(context),
+            Send::Body(body, _) => body.poll_reset(context),
             Send::Ended => Poll::Pending,
         };
         reset.is_ready()
@@ -284,8 +295,11 @@ impl Stream {
         let _ = self.receive.flow_control().release_capacity(bytes);
     }
 
-    /// Sends the head of an answer, which is all of it if `ends`; false if the stream is of no use.
-    pub fn respond(&mut self, head: AnswerHead, ends: bool) -> bool {
+    /// Sends the head of an answer; false if the stream is of no use. The answer ends with so many bytes
+    /// of a body, and with the head if they are none; unless their number is known, with
+    /// [`Stream::finish`].
+    pub fn respond(&mut self, head: AnswerHead, body_bytes: Option<u64>) -> bool {
+        let ends = body_bytes == Some(0);
         let Send::Due(respond) = &mut self.send else {
             return false;
         };
@@ -297,7 +311,7 @@ impl Stream {
         }
         match respond.send_response(response, ends) {
             Ok(body) => {
-                self.send = if ends { Send::Ended } else { Send::Body(body) };
+                self.send = if ends { Send::Ended } else { Send::Body(body, body_bytes) };
                 true
             }
             Err(_) => false,
@@ -306,7 +320,7 @@ impl Stream {
 
     /// How many of `wanted` bytes may be sent now; the alarm rings when it becomes more.
     pub fn room(&mut self, wanted: usize) -> usize {
-        let Send::Body(body) = &mut self.send else {
+        let Send::Body(body, _) = &mut self.send else {
             return 0;
         };
         body.reserve_capacity(wanted);
@@ -320,11 +334,12 @@ impl Stream {
     }
 
     /// Sends what there is [`Stream::room`] for; false if the stream is of no use.
-    /// With `ends` it is the last.
-    pub fn send(&mut self, data: Bytes, ends: bool) -> bool {
-        let Send::Body(body) = &mut self.send else {
+    pub fn send(&mut self, data: Bytes) -> bool {
+        let Send::Body(body, left) = &mut self.send else {
             return false;
         };
+        *left = left.map(|left| left.saturating_sub(data.len() as u64));
+        let ends = *left == Some(0);
         let is_sent = body.send_data(data, ends).is_ok();
         if ends && is_sent {
             self.send = Send::Ended;
@@ -334,12 +349,20 @@ impl Stream {
 
     /// Ends our side, if it has begun and not ended.
     pub fn finish(&mut self) {
-        self.send(Bytes::new(), true);
+        if let Send::Body(body, _) = &mut self.send
+            && body.send_data(Bytes::new(), true).is_ok()
+        {
+            self.send = Send::Ended;
+        }
     }
 
-    /// Whether our side has begun, and not ended.
-    pub fn is_answering(&self) -> bool {
-        matches!(self.send, Send::Body(_))
+    /// What our side is at.
+    pub fn sending(&self) -> Sending {
+        match self.send {
+            Send::Due(_) => Sending::Head,
+            Send::Body(..) => Sending::Body,
+            Send::Ended => Sending::Ended,
+        }
     }
 
     /// Resets the stream: it was refused before anything was done, and may be tried again.
@@ -355,7 +378,7 @@ impl Stream {
     fn reset(&mut self, reason: Reason) {
         match &mut self.send {
             Send::Due(respond) => respond.send_reset(reason),
-            Send::Body(body) => body.send_reset(reason),
+            Send::Body(body, _) => body.send_reset(reason),
             Send::Ended => {}
         }
         self.send = Send::Ended;

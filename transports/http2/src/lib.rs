@@ -3,11 +3,11 @@
 //! ```text
 //!   bytes ─▶ Watch (floods) ─▶ Engine (h2) ─┬─ request head ─▶ write_request ─▶ text of HTTP/1.1
 //!                                           └─ Stream ◀─▶ DATA, with flow control as back-pressure
-//!   text of HTTP/1.1 answers ─▶ AnswerReader ─▶ Head, Data, End ─▶ Stream
+//!   AnswerHead ─▶ HEADERS, body ─▶ DATA, within the client's window ─▶ Stream
 //! ```
-//! Every stream is a conversation of HTTP/1.1: its request becomes the head that the HTTP stage reads,
-//! and what that stage answers becomes HEADERS and DATA. So whatever is served by HTTP/1.1, upgrades to
-//! WebSocket included, is served here without knowing it. The protocol itself is the `h2` crate's work;
+//! The request of a stream becomes the head that the HTTP stage reads; the answer's head is a value that
+//! becomes HEADERS, and its body becomes DATA. So whatever is served by HTTP/1.1, upgrades to WebSocket
+//! included, is served here. The protocol itself is the `h2` crate's work;
 //! `engine.rs` is the only file that knows it.
 //!
 //! Invariant: no input makes this crate panic or hold more memory than [`Limits`] allow.
@@ -21,8 +21,8 @@ mod memory;
 mod request;
 mod watch;
 
-pub use answer::{AnswerHead, AnswerReader, AnswerStep, BadAnswer};
-pub use engine::{Accepted, Driven, Engine, Over, Received, Stream};
+pub use answer::AnswerHead;
+pub use engine::{Accepted, Driven, Engine, Over, Received, Sending, Stream};
 pub use limits::Limits;
 pub use request::{Body, Refusal, Requested, write_request};
 pub use watch::{FLOODS, Flood, Scanned, Watch};

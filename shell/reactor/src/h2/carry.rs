@@ -5,13 +5,14 @@
 //!   DATA ◀─ as much as the client's window allows ◀─ written like a socket ◀─ the record's queue
 //! ```
 //! The record behaves as if it had a socket of HTTP/1.1: its first bytes are a request head made from
-//! HEADERS, the answer it writes is taken apart into HEADERS and DATA. Invariants: the client's window is
+//! HEADERS. The head of its answer becomes HEADERS at once, the body DATA when it is written. Invariants: the client's window is
 //! opened again only for bytes that the record has read; what the client's window does not allow stays in
 //! the record's queue, so that back-pressure is what it is for sockets. An idle stream has no buffers.
 
 use std::io;
 
 use tiderace_base::Key;
+use tiderace_http2::AnswerHead;
 
 use crate::connection::{Connection, Flags};
 use crate::driver::Driver;
@@ -31,6 +32,27 @@ impl<D: Driver> Shard<D> {
             }
             Some(Carrier::RemoteStream(remote_stream)) => remote_stream.read(space, &mut self.post),
             None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Answers on a record's stream; so many bytes of a body follow, or as many as come.
+    pub(crate) fn respond_by_h2_stream(
+        &mut self,
+        key: Key,
+        head: AnswerHead,
+        body_bytes: Option<u64>,
+    ) {
+        match self.h2_streams.of(key) {
+            Some(Carrier::H2Stream(h2_stream)) => {
+                // A stream that is of no use any more breaks when its body is written, or ends with its record.
+                h2_stream.stream.respond(head, body_bytes);
+                let h2 = h2_stream.h2;
+                self.wake_h2(h2);
+            }
+            Some(Carrier::RemoteStream(remote_stream)) => {
+                remote_stream.respond(head, body_bytes, &mut self.post);
+            }
+            None => {}
         }
     }
 
@@ -62,11 +84,7 @@ impl<D: Driver> Shard<D> {
         }
         match sent {
             Ok(_) => Ok(count),
-            Err(Broken::Stream) => Err(io::ErrorKind::BrokenPipe.into()),
-            Err(Broken::Answer) => {
-                tracing::error!(event = "http2-answer-invalid", "an answer cannot be sent");
-                Err(io::ErrorKind::InvalidData.into())
-            }
+            Err(Broken) => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 

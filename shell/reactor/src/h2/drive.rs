@@ -12,7 +12,7 @@
 use tiderace_base::limits::WRITE_BLOCK_BYTES;
 use tiderace_base::{Close, CloseCode, Key, Time};
 use tiderace_http2::{
-    Accepted, AnswerHead, AnswerReader, Body, Engine, Flood, Over, Refusal, Watch, write_request,
+    Accepted, AnswerHead, Body, Engine, Flood, Over, Refusal, Watch, write_request,
 };
 
 use crate::connection::{CarriedBy, Connection, Flags, Stage};
@@ -148,24 +148,17 @@ impl<D: Driver> Shard<D> {
             .then(|| self.shared.stream_protocol(request.uri().path()))
             .flatten();
         let beginning = if stream_protocol.is_some() {
-            let head = AnswerHead::stream();
-            if !stream.respond(head, false) {
+            if !stream.respond(AnswerHead::stream(), None) {
                 return;
             }
-            let answer = AnswerReader::raw();
-            Beginning { head: Vec::new(), is_duplex: true, body: Body::Plain, answer }
+            Beginning { head: Vec::new(), is_duplex: true, body: Body::Plain }
         } else {
             let mut head = Vec::with_capacity(HEAD_BYTES);
             match write_request(&request, protocol.as_deref(), stream.is_ended(), &mut head) {
-                Ok(asked) => Beginning {
-                    head,
-                    is_duplex: asked.is_upgrade,
-                    body: asked.body,
-                    answer: AnswerReader::new(asked.is_head, asked.is_upgrade),
-                },
+                Ok(asked) => Beginning { head, is_duplex: asked.is_upgrade, body: asked.body },
                 Err(Refusal::Malformed) => return stream.malformed(),
                 Err(Refusal::UnknownProtocol) => {
-                    stream.respond(AnswerHead::not_implemented(), true);
+                    stream.respond(AnswerHead::not_implemented(), Some(0));
                     return;
                 }
             }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tiderace_base::{Key, ShardId};
+use tiderace_http2::AnswerHead;
 
 /// What a record takes along that a stream of HTTP/2 carries.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub(crate) enum RemoteStreamMessage {
     Taken { h2_stream: Key, bytes: usize },
     /// A client has logged in on the record.
     LoggedIn { h2_stream: Key },
+    /// The head of the record's answer, and how long the body is if that is known.
+    Answered { h2_stream: Key, head: Box<AnswerHead>, body_bytes: Option<u64> },
     /// These are to be sent.
     Said { h2_stream: Key, bytes: Vec<Bytes> },
     /// Nothing follows them.

@@ -5,6 +5,7 @@
 //! carried by a [`RemoteStream`].
 //! ```text
 //!   stream ──Came──▶ remote stream: for its inbox       stream ◀─Taken── remote stream: what was read of it
+//!   stream ◀Answered remote stream: the head of the answer, which needs no credit
 //!   stream ◀─Said─── remote stream: within its credit   stream ──Room──▶ remote stream: what was sent of it
 //!   stream ──Over──▶ remote stream: all is sent, or the stream is gone
 //! ```
@@ -95,6 +96,13 @@ impl<D: Driver> Shard<D> {
             RemoteStreamMessage::LoggedIn { h2_stream } => {
                 if let Some(h2) = self.h2_streams.get_mut(h2_stream).map(|h2_stream| h2_stream.h2) {
                     self.widen_h2(h2);
+                }
+            }
+            RemoteStreamMessage::Answered { h2_stream, head, body_bytes } => {
+                if let Some(h2_stream) = self.h2_streams.get_mut(h2_stream) {
+                    h2_stream.stream.respond(*head, body_bytes);
+                    let h2 = h2_stream.h2;
+                    self.wake_h2(h2);
                 }
             }
             RemoteStreamMessage::Said { h2_stream, bytes } => {

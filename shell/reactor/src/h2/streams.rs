@@ -5,7 +5,7 @@ use std::io;
 
 use tiderace_base::limits::COPY_BYTES_MAX;
 use tiderace_base::{Key, ShardId, Slab};
-use tiderace_http2::{AnswerReader, AnswerStep, Body, Received, Stream};
+use tiderace_http2::{AnswerHead, Body, Received, Sending, Stream};
 use tiderace_wire::OutQueue;
 
 use crate::h2::messages::{RemoteStreamId, RemoteStreamMessage};
@@ -48,7 +48,6 @@ pub(crate) struct H2Stream {
     pub(crate) place: usize,
     pub(crate) body: Body,
     pub(crate) stream: Stream,
-    pub(crate) answer: AnswerReader,
 }
 
 /// Where a stream of HTTP/2 leads.
@@ -67,7 +66,6 @@ pub(crate) struct Beginning {
     pub(crate) head: Vec<u8>,
     pub(crate) is_duplex: bool,
     pub(crate) body: Body,
-    pub(crate) answer: AnswerReader,
 }
 
 impl H2Streams {
@@ -78,7 +76,7 @@ impl H2Streams {
         stream: Stream,
         beginning: Beginning,
     ) -> Key {
-        let Beginning { head, is_duplex, body, answer } = beginning;
+        let Beginning { head, is_duplex, body } = beginning;
         let (h2, place) = h2;
         let h2_stream = H2Stream {
             end: End::Here(record),
@@ -91,7 +89,6 @@ impl H2Streams {
             place,
             body,
             stream,
-            answer,
         };
         let key = self.slab.insert(h2_stream);
         self.places.insert(record.slot, Place::H2Stream(key));
@@ -258,49 +255,44 @@ impl H2Stream {
     /// Sends what the client's window allows; false if it allows no more.
     pub(crate) fn send(&mut self, queue: &mut OutQueue) -> Result<bool, Broken> {
         let mut batch = Vec::new();
-        let (mut has_room, mut is_last) = (true, false);
+        let mut has_room = true;
         while !queue.is_empty() {
-            match self.answer.step(queue.front()).map_err(|_| Broken::Answer)? {
-                AnswerStep::Skip(count) => queue.advance(count),
-                AnswerStep::Head { consumed, head, ends } => {
-                    queue.advance(consumed);
-                    if !self.stream.respond(head, ends) {
-                        return Err(Broken::Stream);
-                    }
-                }
-                AnswerStep::Data(count) => {
-                    let room = self.stream.room(batch.len() + count).saturating_sub(batch.len());
-                    let count = count.min(room);
-                    if count == 0 {
-                        has_room = false;
-                        break;
-                    }
-                    if count >= COPY_BYTES_MAX {
-                        self.send_batch(&mut batch, false)?;
-                        let block = queue.take(count);
-                        is_last = self.answer.took(count);
-                        if !self.stream.send(block, is_last) {
-                            return Err(Broken::Stream);
-                        }
-                    } else {
-                        batch.extend_from_slice(queue.front().get(..count).unwrap_or_default());
-                        queue.advance(count);
-                        is_last = self.answer.took(count);
-                    }
-                }
+            match self.stream.sending() {
+                // Its head could not be sent.
+                Sending::Head => return Err(Broken),
+                Sending::Body => {}
                 // Nothing of ours follows an answer; what did would be lost with the stream.
-                AnswerStep::End => queue.clear(0),
+                Sending::Ended => {
+                    queue.clear(0);
+                    break;
+                }
+            }
+            let count = queue.front().len();
+            let room = self.stream.room(batch.len() + count).saturating_sub(batch.len());
+            let count = count.min(room);
+            if count == 0 {
+                has_room = false;
+                break;
+            }
+            if count >= COPY_BYTES_MAX {
+                self.send_batch(&mut batch)?;
+                if !self.stream.send(queue.take(count)) {
+                    return Err(Broken);
+                }
+            } else {
+                batch.extend_from_slice(queue.front().get(..count).unwrap_or_default());
+                queue.advance(count);
             }
         }
-        self.send_batch(&mut batch, is_last)?;
+        self.send_batch(&mut batch)?;
         Ok(has_room)
     }
 
-    pub(crate) fn send_batch(&mut self, batch: &mut Vec<u8>, is_last: bool) -> Result<(), Broken> {
-        if batch.is_empty() || self.stream.send(std::mem::take(batch).into(), is_last) {
+    fn send_batch(&mut self, batch: &mut Vec<u8>) -> Result<(), Broken> {
+        if batch.is_empty() || self.stream.send(std::mem::take(batch).into()) {
             return Ok(());
         }
-        Err(Broken::Stream)
+        Err(Broken)
     }
 }
 
@@ -318,14 +310,9 @@ pub(crate) enum Looked {
     Reset,
 }
 
-/// Why nothing can be sent.
+/// Nothing can be sent: the stream is of no use any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
-    /// The stream is of no use any more.
-    Stream,
-    /// What was written is no answer: a defect.
-    Answer,
-}
+pub(crate) struct Broken;
 
 /// The near end: what a stream of HTTP/2 is without its record.
 #[derive(Debug)]
@@ -373,6 +360,12 @@ impl RemoteStream {
             self.tell(RemoteStreamMessage::Taken { h2_stream, bytes: count }, post);
         }
         Ok(count)
+    }
+
+    /// Sends the head of the answer.
+    pub(crate) fn respond<S>(&self, head: AnswerHead, body_bytes: Option<u64>, post: &mut Post<S>) {
+        let (h2_stream, head) = (self.origin.h2_stream, Box::new(head));
+        self.tell(RemoteStreamMessage::Answered { h2_stream, head, body_bytes }, post);
     }
 
     /// Sends what the credit allows; false if it allows no more.

@@ -163,8 +163,13 @@ impl Http2 {
     }
 
     pub fn websocket(&mut self, path: &str) -> Exchange {
+        self.upgrade(path, "13")
+    }
+
+    /// An extended CONNECT for a WebSocket of that version.
+    pub fn upgrade(&mut self, path: &str, version: &str) -> Exchange {
         let mut request = Request::connect(format!("http://h{path}"))
-            .header("sec-websocket-version", "13")
+            .header("sec-websocket-version", version)
             .body(())
             .unwrap();
         request.extensions_mut().insert(h2::ext::Protocol::from_static("websocket"));
