@@ -3,17 +3,14 @@
 //! destinations are drawn from the seed; so are the attempts and their spelling.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod access;
-mod common;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use access::oracle::{VERBS, Who, groups_of};
-use access::speakers::{ENDED, SPEECHES};
-use access::{Deed, Oracle, Rule, Speaker, Speech, Verb};
-use common::world::World;
+use crate::access::oracle::{VERBS, Who, groups_of};
+use crate::access::speakers::{ENDED, SPEECHES};
+use crate::access::{Deed, Oracle, Rule, Speaker, Speech, Verb};
+use crate::common::world::World;
 use tiderace_base::{SessionId, ShardId, Span};
 use tiderace_broker::{Action, Actions, Broker, BrokerOptions, Principal, Rules, TopicPolicy};
 use tiderace_reactor::{Answer, Options, Verifier};

@@ -2,14 +2,12 @@
 //! the head of a request or by the first frame, and what is behind them stays in the network until they are.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::Desk;
-use common::http2::{Exchange, Http2};
-use common::metric;
-use common::world::World;
+use crate::common::Desk;
+use crate::common::http2::{Exchange, Http2};
+use crate::common::metric;
+use crate::common::world::World;
 use http::Request;
 use tiderace_base::Span;
 use tiderace_reactor::Options;

@@ -2,13 +2,11 @@
 //! stream may cost is bounded.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
-use common::http2::{Exchange, Http2};
-use common::metric;
-use common::phoenix::phoenix_protocol;
-use common::postbox::postbox_protocol;
-use common::world::World;
+use crate::common::http2::{Exchange, Http2};
+use crate::common::metric;
+use crate::common::phoenix::phoenix_protocol;
+use crate::common::postbox::postbox_protocol;
+use crate::common::world::World;
 use http::Request;
 use tiderace_base::Span;
 use tiderace_reactor::{Options, Placement};

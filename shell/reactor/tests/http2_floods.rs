@@ -2,10 +2,8 @@
 //! and nobody else notices.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
-use common::metric;
-use common::world::World;
+use crate::common::metric;
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_reactor::Options;
 use tiderace_reactor::driver::sim::Client;

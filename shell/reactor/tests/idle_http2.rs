@@ -2,19 +2,18 @@
 //! sockets.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use common::{AtOnce, services};
+use crate::common::{AtOnce, services};
 use tiderace_base::Span;
 use tiderace_heap::bytes;
 use tiderace_reactor::{ListenerOptions, Options, spawn};
 
 #[test]
 fn idle_connections_and_tunnels_hold_little() {
+    let _counting = crate::COUNTING.lock();
     let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];
     let options = Options { shards: 2, listeners, ..Options::default() };
     let node = spawn(options, services(Arc::new(AtOnce))).unwrap();

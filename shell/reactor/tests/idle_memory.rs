@@ -1,13 +1,11 @@
 //! What an idle WebSocket costs in heap, counted by the allocator, over real sockets.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use common::{AtOnce, services};
+use crate::common::{AtOnce, services};
 use tiderace_base::{ShardId, Span};
 use tiderace_broker::{Broker, BrokerOptions};
 use tiderace_heap::{bytes, raise_file_limit};
@@ -16,6 +14,7 @@ use tiderace_websocket::{MessageKind, encode_message};
 
 #[test]
 fn an_idle_websocket_holds_little() {
+    let _counting = crate::COUNTING.lock();
     // Both ends of all connections are in this process.
     raise_file_limit((CONNECTIONS + WARM) * 2 + 100);
     let listeners = vec![ListenerOptions::at(([127, 0, 0, 1], 0).into())];

@@ -2,15 +2,12 @@
 //! protocol and broker together.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-mod common;
-#[path = "common/waiting.rs"]
-mod waiting;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use common::{AtOnce, services};
+use crate::common::{AtOnce, services};
+use crate::waiting::wait_for_subscriptions;
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_heap::{census, raise_file_limit, report};
@@ -21,10 +18,10 @@ use tiderace_rsocket::frame::{
 use tiderace_rsocket::metadata::write_tag;
 use tiderace_rsocket::{EchoOptions, RSocketMetrics, RSocketOptions};
 use tiderace_wire::Framing;
-use waiting::wait_for_subscriptions;
 
 #[test]
 fn idle_streams_hold_little() {
+    let _counting = crate::COUNTING.lock();
     raise_file_limit(CONNECTIONS * 4 + 100);
     let session = measure("a session alone", 0, |_| Vec::new());
     for (what, most, request) in [

@@ -2,24 +2,21 @@
 //! real sockets: event loop, protocol and broker together.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-mod common;
-#[path = "common/waiting.rs"]
-mod waiting;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use common::{AtOnce, services};
+use crate::common::{AtOnce, services};
+use crate::waiting::wait_for_subscriptions;
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_heap::{census, raise_file_limit, report};
 use tiderace_reactor::{ListenerOptions, Options, Services, spawn};
 use tiderace_stomp::{StompOptions, protocol};
-use waiting::wait_for_subscriptions;
 
 #[test]
 fn an_idle_subscriber_holds_little() {
+    let _counting = crate::COUNTING.lock();
     raise_file_limit((CONNECTIONS + WARM) * 2 + 100);
     let one = measure("one topic, no heart-beats", "0,0", |_| "/topic/prices".to_owned());
     assert!(one <= ONE_TOPIC_BYTES_MAX, "{one} bytes");

@@ -2,25 +2,22 @@
 //! event loop, protocol and broker together, one subscription each.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-mod common;
-#[path = "common/waiting.rs"]
-mod waiting;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use common::{AtOnce, services};
+use crate::common::{AtOnce, services};
+use crate::waiting::wait_for_subscriptions;
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_heap::{census, raise_file_limit, report};
 use tiderace_reactor::{ListenerOptions, Options, Services, spawn};
 use tiderace_websocket::MessageKind;
 use tiderace_wire::Opening;
-use waiting::wait_for_subscriptions;
 
 #[test]
 fn idle_sessions_hold_little() {
+    let _counting = crate::COUNTING.lock();
     raise_file_limit((CONNECTIONS + WARM) * 2 + 100);
     let native = measure("native over WebSocket", native);
     assert!((150..=NATIVE_BYTES_MAX).contains(&native), "{native} bytes");

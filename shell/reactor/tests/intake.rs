@@ -2,11 +2,10 @@
 //! is what is compiled in a turn and what waits to be written, not time.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
+use crate::common;
 use std::sync::Arc;
 
-use common::world::World;
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_base::limits::{INTAKE_COMPILED_BYTES_MAX, INTAKE_MESSAGES_MAX};
 use tiderace_client::Client as Native;

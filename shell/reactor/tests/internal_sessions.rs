@@ -1,12 +1,11 @@
 //! Sessions that live on the server: due every turn or at a time, held back by slow subscribers.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
+use crate::common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::world::World;
+use crate::common::world::World;
 use tiderace_base::{Close, Now, Span, Time};
 use tiderace_reactor::Options;
 use tiderace_reactor::driver::sim::Client;

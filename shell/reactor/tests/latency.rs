@@ -2,11 +2,10 @@
 //! the age of values and histories that a subscriber asks for later.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
+use crate::common;
 use std::sync::Arc;
 
-use common::world::World;
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_reactor::driver::sim::Client;
 use tiderace_reactor::{Options, SampleValue};

@@ -1,11 +1,9 @@
 //! Logins on simulated networks: what is sent ahead of their answers is neither lost nor left lying.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::world::World;
+use crate::common::world::World;
 use tiderace_broker::BrokerOptions;
 use tiderace_reactor::Options;
 

@@ -1,13 +1,11 @@
 //! The event loop over real sockets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use common::{AtOnce, metric, services};
+use crate::common::{AtOnce, metric, services};
 use tiderace_base::Span;
 use tiderace_reactor::{
     Deadlines, Http2Options, ListenerOptions, NodeHandle, Options, Placement, SpawnError, spawn,
@@ -263,7 +261,7 @@ fn a_failing_shard_is_an_error_or_the_end_of_the_process() {
     let error = node.join().unwrap_err();
     assert!(!abort_on_failure, "the process should have ended");
     assert!(error.to_string().contains("panicked"), "{error}");
-    let name = "a_failing_shard_is_an_error_or_the_end_of_the_process";
+    let name = "loopback::a_failing_shard_is_an_error_or_the_end_of_the_process";
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     let output = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
     let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);

@@ -2,13 +2,12 @@
 //! bytes lie in their sockets are not silent, whatever deadline passed meanwhile; those that are silent still end.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
+use crate::common;
 use std::sync::Arc;
 
-use common::metric;
-use common::tls::{Secured, certified};
-use common::world::World;
+use crate::common::metric;
+use crate::common::tls::{Secured, certified};
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_reactor::Options;
 use tiderace_reactor::driver::sim::Client;

@@ -2,13 +2,11 @@
 //! comes to, each message arrives once and in order, and nothing that waits is forgotten.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::metric;
-use common::postbox::{BODY_BYTES_MAX, postbox_protocol};
-use common::world::World;
+use crate::common::metric;
+use crate::common::postbox::{BODY_BYTES_MAX, postbox_protocol};
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_reactor::Options;

@@ -3,13 +3,11 @@
 //! session of another.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::metric;
-use common::phoenix::phoenix_protocol;
-use common::world::World;
+use crate::common::metric;
+use crate::common::phoenix::phoenix_protocol;
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_broker::BrokerOptions;
 use tiderace_reactor::driver::sim::Client;

@@ -2,11 +2,10 @@
 //! repeated, wherever connections are cut and whatever carries the next one, and credit holds.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
+use crate::common;
 use std::sync::Arc;
 
-use common::world::World;
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_reactor::Options;
 use tiderace_reactor::driver::sim::Client;

@@ -2,11 +2,9 @@
 //! clients that serve, and connections that are cut amid all of it, on nodes of several shards.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::world::World;
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_reactor::driver::sim::Client;
 use tiderace_reactor::{Options, Placement};

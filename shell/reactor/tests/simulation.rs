@@ -2,12 +2,10 @@
 //! fire and nothing leaks.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::metric;
-use common::world::World;
+use crate::common::metric;
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_broker::SlowConsumer;
 use tiderace_reactor::driver::sim::Client;

@@ -2,12 +2,11 @@
 //! whatever its client does meanwhile; and as long as it waits no more is read.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
+use crate::common;
 use std::sync::Arc;
 
-use common::http2::Http2;
-use common::world::World;
+use crate::common::http2::Http2;
+use crate::common::world::World;
 use tiderace_base::Span;
 use tiderace_base::limits::INTAKE_MESSAGES_MAX;
 use tiderace_native::codec::{Auth, ClientMessage, Destination, Hello, Publish};

@@ -2,14 +2,12 @@
 //! bytes come in order, and what is no TLS ends by itself.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::metric;
-use common::phoenix::phoenix_protocol;
-use common::tls::{Secured, certified};
-use common::world::World;
+use crate::common::metric;
+use crate::common::phoenix::phoenix_protocol;
+use crate::common::tls::{Secured, certified};
+use crate::common::world::World;
 use rustls::ClientConfig;
 use tiderace_base::Span;
 use tiderace_reactor::{Options, Placement};

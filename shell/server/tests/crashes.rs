@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-mod program;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use program::{Directory, Server};
+use crate::program::{Directory, Server};
 
 /// Topics of one client; of its sends one topic gets each in turn.
 const TOPICS: usize = 16;

@@ -2,15 +2,13 @@
 //! away. The server goes on, or says clearly what does not.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod program;
-
 use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use program::Directory;
+use crate::program::Directory;
 
 /// A server whose log the test reads, or does not read.
 struct Logged {

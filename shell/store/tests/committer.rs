@@ -1,12 +1,10 @@
 //! The thread: every ticket is answered once and in order, whatever the disk does, and what waits is bounded.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
-use common::disk::SimulatedDisk;
+use crate::common::disk::SimulatedDisk;
 use tiderace_store::{
     Batch, Committer, Declaration, Done, Mark, Notice, Options, Outcome, Put, RefusedReason, Store,
     StreamId, StreamKind, Sync,

@@ -2,13 +2,11 @@
 //! are there, in order, whole, and nothing else is but batches that were under way.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::path::Path;
 
-use common::Numbers;
-use common::disk::SimulatedDisk;
-use common::model::Model;
+use crate::common::Numbers;
+use crate::common::disk::SimulatedDisk;
+use crate::common::model::Model;
 use tiderace_store::{OpenError, Options, Outcome, Store, Sync};
 
 const SEEDS: u64 = 1500;

@@ -1,13 +1,11 @@
 //! Bytes that change on the disk are noticed, or do no harm; and what is left can be kept.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::path::Path;
 
-use common::Numbers;
-use common::disk::SimulatedDisk;
-use common::model::Model;
+use crate::common::Numbers;
+use crate::common::disk::SimulatedDisk;
+use crate::common::model::Model;
 use tiderace_store::{OpenError, Options, Recovered, Store};
 
 fn open(

@@ -3,15 +3,13 @@
 //! The test starts its own program again as the process to kill. It waits for acknowledgements, never for time.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
-mod common;
-
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 
-use common::Numbers;
+use crate::common::Numbers;
 use tiderace_store::{
     Batch, Committer, Declaration, Mark, Notice, OpenError, Options, Outcome, Put, Recovered,
     Store, StreamId, StreamKind,
@@ -126,7 +124,7 @@ fn what_a_killed_process_saw_acknowledged_is_there() {
     let mut known = 0;
     for _ in 0..12 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["writer", "--exact", "--nocapture"])
+            .args(["kills::writer", "--exact", "--nocapture"])
             .env(FOLDER, &folder.0)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -2,12 +2,10 @@
 //! find.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::disk::SimulatedDisk;
+use crate::common::disk::SimulatedDisk;
 use tiderace_store::{
     Batch, CommitError, Declaration, Mark, Options, Outcome, Put, Store, StreamId, StreamKind,
     Sync, inspect,

@@ -1,13 +1,11 @@
 //! The log stays in proportion to what is needed, and a full disk refuses without losing or inventing.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::path::Path;
 
-use common::Numbers;
-use common::disk::SimulatedDisk;
-use common::model::Model;
+use crate::common::Numbers;
+use crate::common::disk::SimulatedDisk;
+use crate::common::model::Model;
 use tiderace_store::{
     Batch, CommitError, Declaration, Mark, Options, Outcome, Put, Recovered, Store, StreamId,
     StreamKind,

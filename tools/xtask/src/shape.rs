@@ -102,20 +102,27 @@ fn is_orphan(tree: &Tree, file: &File) -> bool {
     })
 }
 
-/// Whether a crate has all its tests in one program, `tests/all.rs`, and this file of them is neither a
-/// module of it nor a program that the manifest names.
+/// Whether a crate has its tests in one program, `tests/all.rs`, and this file of them is neither a
+/// module of a program that the manifest names nor one itself.
 fn is_lost_test(tree: &Tree, file: &File) -> bool {
     let Some((home, name)) = file.path.rsplit_once("/tests/") else {
         return false;
     };
-    let (Some(all), Some(name)) =
-        (tree.file(&format!("{home}/tests/all.rs")), name.strip_suffix(".rs"))
-    else {
+    let Some(name) = name.strip_suffix(".rs").filter(|name| !name.contains('/')) else {
         return false;
     };
+    if tree.file(&format!("{home}/tests/all.rs")).is_none() {
+        return false;
+    }
     let manifest = tree.file(&format!("{home}/Cargo.toml")).map_or("", |manifest| &manifest.text);
-    let named = manifest.contains(&format!("path = \"tests/{name}.rs\""));
-    !name.contains('/') && !named && !code(&all.text).contains(&format!("mod {name};"))
+    let declared = format!("mod {name};");
+    let mut programs = manifest.lines().filter_map(|line| {
+        line.strip_prefix("path = \"tests/").and_then(|rest| rest.strip_suffix(".rs\""))
+    });
+    !programs.any(|program| {
+        let file = tree.file(&format!("{home}/tests/{program}.rs"));
+        program == name || file.is_some_and(|file| code(&file.text).contains(&declared))
+    })
 }
 
 fn declares_for_tests(code: &str, name: &str) -> bool {
@@ -199,9 +206,10 @@ mod tests {
                 "a/Cargo.toml",
                 "[[test]]\npath = \"tests/all.rs\"\n[[test]]\npath = \"tests/alone.rs\"",
             ),
+            ("a/tests/beside.rs", ""),
             ("a/tests/all.rs", "mod x;\nmod support;\n// mod gone;"),
             ("a/tests/x.rs", ""),
-            ("a/tests/alone.rs", ""),
+            ("a/tests/alone.rs", "mod beside;"),
             ("a/tests/gone.rs", ""),
             ("a/tests/support/mod.rs", ""),
             ("b/tests/x.rs", ""),

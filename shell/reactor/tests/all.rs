@@ -1,0 +1,24 @@
+//! All tests of this crate in one program, so that what they share is compiled once; those that count the heap
+//! of the whole process are in `heap`.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
+
+mod access;
+mod authorisation;
+mod before_login;
+mod common;
+mod http2;
+mod http2_floods;
+mod intake;
+mod internal_sessions;
+mod latency;
+mod logins;
+mod loopback;
+mod pauses;
+mod requests;
+mod resume;
+mod rsocket;
+mod rsocket_clients;
+mod simulation;
+mod taken_in;
+mod tls;

@@ -1,0 +1,9 @@
+//! All tests of this crate in one program: what they share is compiled once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod crashes;
+mod operations;
+mod program;
+mod readme;
+mod secured;

@@ -1,0 +1,15 @@
+//! All tests of this crate in one program: what they share is compiled once.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
+
+#[path = "../fuzz/check.rs"]
+mod check;
+mod committer;
+mod common;
+mod corpus;
+mod crashes;
+mod damage;
+mod inspecting;
+mod kills;
+mod removed;
+mod space;
