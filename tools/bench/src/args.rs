@@ -61,7 +61,7 @@ pub enum BenchCommand {
     Forwarder(ForwarderArgs),
     /// Some of the clients of `connections`, started by it.
     #[command(hide = true)]
-    Crew(CrewArgs),
+    Worker(WorkerArgs),
     /// The writing half of `bare`, started by it.
     #[command(hide = true)]
     BareWriter(BareWriterArgs),
@@ -446,7 +446,7 @@ pub enum ConnectionsSpeech {
 
 /// The hidden child of `connections`.
 #[derive(Debug, Clone, Args)]
-pub struct CrewArgs {
+pub struct WorkerArgs {
     /// The server.
     #[arg(long)]
     pub address: std::net::SocketAddr,

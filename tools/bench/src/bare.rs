@@ -27,9 +27,9 @@ use crate::report::{Cell, Run, text};
 use crate::stomp::cell::{self, CONNECTIONS_MAX, CellSpec, Kind, source_address};
 use crate::stomp::connect::{Link, dial};
 use crate::stomp::consumer::{self, Consumer};
+use crate::stomp::counters::{Check, Counters};
 use crate::stomp::inbound::Inbound;
 use crate::stomp::shared::Shared;
-use crate::stomp::tally::{Check, Tally};
 use crate::stomp::watch::{Observation, Watch};
 use crate::target::Target;
 
@@ -93,10 +93,10 @@ pub fn measure(spec: BareSpec, bar: &ProgressBar) -> anyhow::Result<Observation>
     let clock = Clock::start();
     let window = Window::opening_at(clock.now_ns(), spec.warm_up_s, spec.duration_s);
     let shared = Arc::new(Shared::new(clock, window));
-    let tally = Tally::new(&shared, Check::None, 0, 0);
+    let counters = Counters::new(&shared, Check::None, 0, 0);
     let reader = {
         let shared = Arc::clone(&shared);
-        std::thread::spawn(move || consumer::run(consumers, tally, &shared))
+        std::thread::spawn(move || consumer::run(consumers, counters, &shared))
     };
     let observed = Watch::of_processes(vec![child.pid()], &shared, true).observe(bar);
     shared.stop.store(true, Relaxed);

@@ -10,11 +10,11 @@ pub mod args;
 pub mod bare;
 pub mod body;
 mod child;
+pub mod clients;
 pub mod clock;
 pub mod compare;
 pub mod connections;
 pub mod cpu;
-pub mod crowd;
 pub mod diffusion;
 pub mod fanout;
 pub mod forwarder;
@@ -55,7 +55,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchCommand::Rsocket(rsocket) => rsocket::run(rsocket),
         BenchCommand::Connections(connections) => connections::run(connections),
         BenchCommand::Sessions(sessions) => sessions::run(sessions),
-        BenchCommand::Crew(crew) => connections::crew::run(crew),
+        BenchCommand::Worker(worker) => connections::worker::run(worker),
         BenchCommand::Compare(compare) => compare::run(compare),
         BenchCommand::Forwarder(forwarder) => forwarder::run(forwarder),
         BenchCommand::BareWriter(writer) => bare::run_writer(writer),

@@ -20,6 +20,7 @@ const HERE: &str = "tools/xtask/src/vocabulary.rs";
 const BROKER: &str = "core/broker/";
 const REACTOR: &str = "shell/reactor/src/";
 const PROTOCOLS: &str = "protocols/";
+const BENCH: &str = "tools/bench/";
 
 /// Every word that was replaced, and where.
 const REPLACED: &[Replaced] = &[
@@ -43,6 +44,11 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: BROKER, word: "extras", now: "SubscriberFlags" },
     Replaced { folder: BROKER, word: "faring", now: "session_stats" },
     Replaced { folder: REACTOR, word: "letter", now: "ShardMessage" },
+    Replaced { folder: BENCH, word: "crowd", now: "clients" },
+    Replaced { folder: BENCH, word: "crew", now: "worker" },
+    Replaced { folder: BENCH, word: "gang", now: "processes" },
+    Replaced { folder: BENCH, word: "ledger", now: "publications" },
+    Replaced { folder: BENCH, word: "tally", now: "counters" },
     Replaced { folder: BROKER, word: "relent", now: "release_backpressure" },
     Replaced { folder: PROTOCOLS, word: "talk", now: "exchange, ExchangeState" },
     Replaced { folder: PROTOCOLS, word: "outlet", now: "Writer" },

@@ -104,7 +104,7 @@ impl DiffusionCodec {
     /// Its number in the native protocol.
     pub fn number(self) -> u8 {
         match self {
-            Self::Tiderace => crate::crowd::native::CODEC,
+            Self::Tiderace => crate::clients::native::CODEC,
             Self::Vcdiff => 2,
         }
     }

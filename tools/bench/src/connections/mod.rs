@@ -5,9 +5,9 @@
 //! takes, and clients come from many loopback addresses. Invariant: the servers' memory is read before
 //! the first and after the last connection, with nothing else going on between.
 
-pub(crate) mod crew;
-mod gang;
 mod kernel;
+mod processes;
+pub(crate) mod worker;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use anyhow::{Context, ensure};
 use hdrhistogram::Histogram;
 
 use crate::args::{ConnectionsArgs, ConnectionsSpeech, RubrisTransport};
+use crate::clients::carrier::{Place, Transport};
+use crate::clients::client::ClientSpec;
+use crate::clients::publisher::{Publisher, PublisherSpec, Rate};
+use crate::clients::{Clients, ClientsSpec, Speech};
 use crate::cpu::{self, Usage};
-use crate::crowd::carrier::{Place, Transport};
-use crate::crowd::client::ClientSpec;
-use crate::crowd::publisher::{Publisher, PublisherSpec, Rate};
-use crate::crowd::{Crowd, CrowdSpec, Speech};
 use crate::matrix;
 use crate::report::table::{self, thousands};
 use crate::report::{Run, text};
 use crate::server::Server;
 
-use gang::Gang;
 use kernel::KernelMemory;
+use processes::Processes;
 
 /// Runs `bench connections`.
 ///
@@ -63,8 +63,8 @@ pub fn run(args: &ConnectionsArgs) -> anyhow::Result<()> {
     let warm = warm_up(args, &addresses, topics)?;
     let (before, kernel_before) = (Usage::of(&pids), KernelMemory::read());
     let begun = Instant::now();
-    let mut gang = Gang::start(args, &addresses, topics)?;
-    gang.wait_until_ready()?;
+    let mut processes = Processes::start(args, &addresses, topics)?;
+    processes.wait_until_ready()?;
     let opened = begun.elapsed();
     std::thread::sleep(Duration::from_secs(args.hold));
     let (after, kernel_after) = (Usage::of(&pids), KernelMemory::read());
@@ -72,10 +72,10 @@ pub fn run(args: &ConnectionsArgs) -> anyhow::Result<()> {
     note(memory(args.count, before.as_ref().zip(after.as_ref())));
     note(kernel_after.since(&kernel_before, args.count));
     if args.rate > 0.0 {
-        let text = deliver(args, &addresses, topics, &pids, &mut gang)?;
+        let text = deliver(args, &addresses, topics, &pids, &mut processes)?;
         text.into_iter().for_each(&mut note);
     }
-    drop((gang, warm));
+    drop((processes, warm));
     matrix::print(&text::details(&run))?;
     run.write_files(&args.output)
 }
@@ -85,18 +85,18 @@ fn warm_up(
     args: &ConnectionsArgs,
     addresses: &[SocketAddr],
     topics: usize,
-) -> anyhow::Result<Vec<Crowd>> {
+) -> anyhow::Result<Vec<Clients>> {
     let clients = (args.count / addresses.len().max(1) / 20).clamp(1, WARM_CLIENTS_MAX);
     let connect = |address: &SocketAddr| {
-        let spec = CrowdSpec {
+        let spec = ClientsSpec {
             address: *address,
             pids: Vec::new(),
-            crews: 1,
+            workers: 1,
             clients,
             source_base: 0,
             client: client_spec(args.speech, args.transport, &path(args), *address),
         };
-        Crowd::connect(&spec, |client| vec![format!("{PREFIX}/{}", client % topics.max(1))])
+        Clients::connect(&spec, |client| vec![format!("{PREFIX}/{}", client % topics.max(1))])
     };
     let warm = addresses.iter().map(connect).collect::<anyhow::Result<Vec<_>>>()?;
     std::thread::sleep(Duration::from_secs(args.hold.min(5)));
@@ -109,7 +109,7 @@ fn deliver(
     addresses: &[SocketAddr],
     topics: usize,
     pids: &[u32],
-    gang: &mut Gang,
+    processes: &mut Processes,
 ) -> anyhow::Result<Vec<String>> {
     let publishers = addresses
         .iter()
@@ -131,10 +131,10 @@ fn deliver(
         publisher.set(Rate::PerSecond(rate))?;
     }
     let before = Usage::of(pids);
-    gang.level(args.duration)?;
+    processes.level(args.duration)?;
     std::thread::sleep(Duration::from_secs(args.duration + WARM_UP_S));
     let after = Usage::of(pids);
-    let result = gang.results()?;
+    let result = processes.results()?;
     for publisher in &publishers {
         publisher.set(Rate::Stopped)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: bytes and segments are those of events alone, whatever the levels' lengths.
 
-use crate::crowd::tally::SEGMENT_BYTES;
+use crate::clients::counters::SEGMENT_BYTES;
 use crate::diffusion::step::{Load, Step};
 
 /// What a table shows.
@@ -33,12 +33,12 @@ impl Step {
     /// Its figures.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn figures(&self) -> Figures {
-        let (observed, tally) = (&self.level.observed, &self.level.tally);
-        let events = tally.received.max(1) as f64;
-        let payload_bytes = tally.body_bytes as f64 / events;
+        let (observed, counters) = (&self.level.observed, &self.level.counters);
+        let events = counters.received.max(1) as f64;
+        let payload_bytes = counters.body_bytes as f64 / events;
         let stream_bytes = observed.consumed_bytes as f64 / observed.consumed.max(1) as f64;
         // A client that is late reads several writes at once; the server knows how many there were.
-        let read = tally.segments as f64 / events;
+        let read = counters.segments as f64 / events;
         let written = self.writes_per_event.unwrap_or(0.0).max(stream_bytes / SEGMENT_BYTES as f64);
         let segments = read.max(written);
         let wire_bytes = stream_bytes + segments * HEADER_BYTES;
@@ -67,7 +67,7 @@ impl Step {
     pub(crate) fn keeps_up(&self) -> bool {
         let figures = self.figures();
         let share = figures.events_per_s / figures.asked_per_s.unwrap_or(1.0).max(1.0);
-        let latency = self.level.tally.latency.total();
+        let latency = self.level.counters.latency.total();
         share > 1.0 - TOLERANCE && latency.value_at_quantile(0.99) < LATENCY_NS_MAX
     }
 

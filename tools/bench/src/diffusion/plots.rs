@@ -9,7 +9,7 @@ use crate::report::svg::{Line, LineChart};
 pub(crate) fn all(steps: &[Step]) -> Vec<(&'static str, String)> {
     let latency = |quantile: f64| {
         move |step: &Step| {
-            let known = step.level.tally.latency.total();
+            let known = step.level.counters.latency.total();
             #[allow(clippy::cast_precision_loss)]
             (!known.is_empty()).then(|| known.value_at_quantile(quantile) as f64)
         }

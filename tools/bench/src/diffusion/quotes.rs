@@ -7,16 +7,16 @@
 use std::sync::Arc;
 
 use crate::args::DiffusionChange;
-use crate::crowd::language::Language;
-use crate::crowd::ledger::Ledger;
-use crate::crowd::publisher::Source;
+use crate::clients::language::Language;
+use crate::clients::publications::Publications;
+use crate::clients::publisher::Source;
 use crate::random::Random;
 
 /// All topics' values and whose turn it is.
 pub(crate) struct Quotes {
     prefix: String,
     change: DiffusionChange,
-    ledger: Arc<Ledger>,
+    publications: Arc<Publications>,
     values: Vec<Value>,
     random: Random,
     /// Topics that have their first value.
@@ -34,7 +34,7 @@ impl Quotes {
     pub(crate) fn new(
         prefix: &str,
         change: DiffusionChange,
-        ledger: Arc<Ledger>,
+        publications: Arc<Publications>,
         topics: usize,
     ) -> Quotes {
         let mut random = Random(topics as u64);
@@ -46,7 +46,7 @@ impl Quotes {
             Value { text, count: 0 }
         });
         let values = values.collect();
-        Quotes { prefix: prefix.to_owned(), change, ledger, values, random, begun: 0 }
+        Quotes { prefix: prefix.to_owned(), change, publications, values, random, begun: 0 }
     }
 
     /// Changes a value as quotes move.
@@ -86,7 +86,7 @@ impl Source for Quotes {
             topic
         };
         let Some(value) = self.values.get_mut(topic) else { return };
-        self.ledger.note(topic, value.count, due_unix_ns, &value.text);
+        self.publications.note(topic, value.count, due_unix_ns, &value.text);
         value.count = value.count.wrapping_add(1);
         language.publish(out, &path(&self.prefix, topic), &value.text);
     }
@@ -159,11 +159,11 @@ const fn places<const N: usize>(text: &[u8], name: &[u8]) -> [usize; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crowd::Speech;
+    use crate::clients::Speech;
 
-    fn quotes(change: DiffusionChange) -> (Quotes, Arc<Ledger>) {
-        let ledger = Arc::new(Ledger::new(3));
-        (Quotes::new("fx", change, Arc::clone(&ledger), 3), ledger)
+    fn quotes(change: DiffusionChange) -> (Quotes, Arc<Publications>) {
+        let publications = Arc::new(Publications::new(3));
+        (Quotes::new("fx", change, Arc::clone(&publications), 3), publications)
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         for (change, most) in
             [(DiffusionChange::Points, 3), (DiffusionChange::Quote, 32), (DiffusionChange::All, 75)]
         {
-            let (mut quotes, ledger) = quotes(change);
+            let (mut quotes, publications) = quotes(change);
             let (language, mut out) = (Language::new(Speech::Native, 0), Vec::new());
             for _ in 0..3 {
                 quotes.publish(&language, 1, &mut out);
@@ -195,7 +195,7 @@ mod tests {
                 });
                 assert!(changed.sum::<usize>() <= most);
             }
-            assert_eq!((ledger.published(), ledger.value_bytes()), (203, 950.0));
+            assert_eq!((publications.published(), publications.value_bytes()), (203, 950.0));
             for value in &quotes.values {
                 assert!(serde_json::from_slice::<serde_json::Value>(&value.text).is_ok());
             }

@@ -101,7 +101,7 @@ impl Report {
 
     fn row(&self, step: &Step) -> Vec<String> {
         let figures = step.figures();
-        let latency = step.level.tally.latency.total();
+        let latency = step.level.counters.latency.total();
         let at = |quantile| match latency.is_empty() {
             true => "–".to_owned(),
             false => table::duration(latency.value_at_quantile(quantile)),
@@ -174,7 +174,7 @@ impl Report {
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         for step in &self.steps {
-            let (level, tally) = (&step.level, &step.level.tally);
+            let (level, counters) = (&step.level, &step.level.counters);
             let mut say = |text: String| remarks.push(format!("{}: {text}", self.name(step)));
             level.observed.bottleneck().into_iter().for_each(&mut say);
             if let Some(text) = self.full_machine(step) {
@@ -188,13 +188,13 @@ impl Report {
                 let (reached, asked) = (table::rate(figures.events_per_s), table::rate(asked));
                 say(format!("{reached} of {asked} events/s were reached"));
             }
-            if step.spec.deltas && tally.deltas == 0 {
+            if step.spec.deltas && counters.deltas == 0 {
                 say("the server sent no deltas: does it offer them?".to_owned());
             }
             for (count, what) in [
-                (tally.skipped, "versions were left out: the policy for slow consumers"),
-                (tally.untimed, "events were older than can be timed; latency is understated"),
-                (tally.wrong, "values differ from what was published"),
+                (counters.skipped, "versions were left out: the policy for slow consumers"),
+                (counters.untimed, "events were older than can be timed; latency is understated"),
+                (counters.wrong, "values differ from what was published"),
                 (level.errors, "errors"),
             ] {
                 if count > 0 {
@@ -254,7 +254,8 @@ impl Report {
     }
 
     fn step(&self, step: &Step) -> Value {
-        let (figures, observed, tally) = (step.figures(), &step.level.observed, &step.level.tally);
+        let (figures, observed, counters) =
+            (step.figures(), &step.level.observed, &step.level.counters);
         json!({
             "clients": step.spec.clients,
             "deltas": step.spec.deltas,
@@ -273,7 +274,7 @@ impl Report {
                     "topics": topics, "subscribed": subscribed, "after": after,
                 })),
             },
-            "latency_ns": quantiles(tally.latency.total()),
+            "latency_ns": quantiles(counters.latency.total()),
             "value_bytes": step.value_bytes,
             "payload_bytes_per_event": figures.payload_bytes,
             "stream_bytes_per_event": figures.stream_bytes,
@@ -284,11 +285,11 @@ impl Report {
             "payload_saving": figures.payload_saving,
             "wire_saving": step.wire_saving(&self.steps),
             "cpu_added": step.cpu_added(&self.steps),
-            "delta_events": tally.deltas,
-            "witnessed": tally.witnessed,
-            "wrong": tally.wrong,
-            "left_out": tally.skipped,
-            "untimed": tally.untimed,
+            "delta_events": counters.deltas,
+            "witnessed": counters.witnessed,
+            "wrong": counters.wrong,
+            "left_out": counters.skipped,
+            "untimed": counters.untimed,
             "errors": step.level.errors,
             "problem": step.level.problem,
             "subscribed_ns": step.subscribed_ns,
@@ -409,8 +410,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::clients::{Counters, Level};
     use crate::clock::{Clock, Window};
-    use crate::crowd::{Level, Tally};
     use crate::diffusion::step::StepSpec;
     use crate::stomp::watch::{Observation, ServerUsage};
 
@@ -422,9 +423,10 @@ mod tests {
 
     /// A second with 1,000 events, of which each took that much CPU and payload, and 4 + 66 bytes more.
     fn step(deltas: bool, cpu_us: f64, payload: u64) -> Step {
-        let mut tally = Tally::new(Clock::start(), Window::opening_at(0, 0, 5));
-        (tally.received, tally.body_bytes, tally.segments) = (1_000, 1_000 * payload, 1_000);
-        tally.latency.record(1, 2_000_001, 1_000);
+        let mut counters = Counters::new(Clock::start(), Window::opening_at(0, 0, 5));
+        (counters.received, counters.body_bytes, counters.segments) =
+            (1_000, 1_000 * payload, 1_000);
+        counters.latency.record(1, 2_000_001, 1_000);
         let server = ServerUsage { cpu_s: cpu_us / 1e3, ..ServerUsage::default() };
         let observed = Observation {
             seconds: 1.0,
@@ -437,7 +439,7 @@ mod tests {
             name: String::new(),
             asked_per_s: Some(2_000.0),
             observed,
-            tally,
+            counters,
             errors: 0,
             problem: None,
         };

@@ -10,13 +10,13 @@ use anyhow::Context;
 use indicatif::ProgressBar;
 
 use crate::args::DiffusionArgs;
+use crate::clients::carrier::{Place, Transport};
+use crate::clients::client::ClientSpec;
+use crate::clients::publications::Publications;
+use crate::clients::publisher::{Publisher, PublisherSpec, Rate};
+use crate::clients::values::ValuesSpec;
+use crate::clients::{Clients, ClientsSpec, Level, Speech};
 use crate::cpu::{self, Usage, ratio};
-use crate::crowd::carrier::{Place, Transport};
-use crate::crowd::client::ClientSpec;
-use crate::crowd::ledger::Ledger;
-use crate::crowd::publisher::{Publisher, PublisherSpec, Rate};
-use crate::crowd::values::ValuesSpec;
-use crate::crowd::{Crowd, CrowdSpec, Level, Speech};
 use crate::diffusion::quotes::{self, Quotes};
 use crate::scenario::phases::Phases;
 use crate::scrape;
@@ -80,11 +80,11 @@ pub(crate) fn measure(
         format!("[limits]\nsubscriptions_per_session_max = {}\n", args.subscriptions.max(10_000));
     let server = Server::start(args.server.as_ref(), &limits, &args.settings)?;
     let memory = || Usage::of(&[server.pid()]).map(|usage| usage.rss_bytes);
-    let ledger = Arc::new(Ledger::new(args.topics));
+    let publications = Arc::new(Publications::new(args.topics));
     let codec = deltas.then(|| args.codec.number());
-    let client = client(&server, &ledger, codec);
+    let client = client(&server, &publications, codec);
     say("first values");
-    let source = Quotes::new(&args.prefix, args.change, Arc::clone(&ledger), args.topics);
+    let source = Quotes::new(&args.prefix, args.change, Arc::clone(&publications), args.topics);
     let publisher = PublisherSpec {
         address: server.address,
         client: client.clone(),
@@ -97,31 +97,32 @@ pub(crate) fn measure(
     std::thread::sleep(REST);
     let before = memory();
     say("connecting");
-    let crews = args.threads.clamp(1, clients);
-    let spec = CrowdSpec {
+    let workers = args.threads.clamp(1, clients);
+    let spec = ClientsSpec {
         address: server.address,
         pids: vec![server.pid()],
-        crews,
-        clients: clients.div_ceil(crews),
+        workers,
+        clients: clients.div_ceil(workers),
         source_base: 0,
         client,
     };
-    let mut crowd = Crowd::connect(&spec, |client| {
+    let mut clients = Clients::connect(&spec, |client| {
         let topics = quotes::choose(client, args.topics, args.subscriptions);
         topics.into_iter().map(|topic| quotes::path(&args.prefix, topic)).collect()
     })?;
-    let subscribed_ns = Phases::of(&crowd.times()).subscribed_ns();
+    let subscribed_ns = Phases::of(&clients.times()).subscribed_ns();
     // The first values that subscribing brings are no events.
-    crowd.drain()?;
+    clients.drain()?;
     std::thread::sleep(REST);
     let subscribed = memory();
-    let mut bench = Bench { args, server: &server, ledger: &ledger, publisher: &publisher };
+    let mut bench =
+        Bench { args, server: &server, publications: &publications, publisher: &publisher };
     let mut steps: Vec<Step> = Vec::new();
     for load in loads {
         let reached = steps.last().map(|step| step.updates_per_s);
-        let spec = StepSpec { clients: crowd.len(), deltas, load: *load };
+        let spec = StepSpec { clients: clients.len(), deltas, load: *load };
         say(&spec.name(args.updates));
-        let mut step = bench.level(spec, reached, &mut crowd, bar)?;
+        let mut step = bench.level(spec, reached, &mut clients, bar)?;
         step.subscribed_ns = subscribed_ns;
         let known = before.zip(subscribed).zip(memory());
         step.memory = known.map(|((before, subscribed), after)| [before, subscribed, after]);
@@ -133,7 +134,7 @@ pub(crate) fn measure(
 struct Bench<'a> {
     args: &'a DiffusionArgs,
     server: &'a Server,
-    ledger: &'a Ledger,
+    publications: &'a Publications,
     publisher: &'a Publisher,
 }
 
@@ -144,11 +145,11 @@ impl Bench<'_> {
         &mut self,
         spec: StepSpec,
         reached: Option<f64>,
-        crowd: &mut Crowd,
+        clients: &mut Clients,
         bar: &ProgressBar,
     ) -> anyhow::Result<Step> {
         let args = self.args;
-        let fan_out = (crowd.len() * args.subscriptions) as f64 / args.topics as f64;
+        let fan_out = (clients.len() * args.subscriptions) as f64 / args.topics as f64;
         let rate = match spec.load {
             Load::Paced => Some(args.updates),
             Load::Saturation => None,
@@ -159,7 +160,7 @@ impl Bench<'_> {
             let time = self.publisher.time().map(|time| time.running_ns);
             (
                 Instant::now(),
-                self.ledger.published(),
+                self.publications.published(),
                 time,
                 scrape::metric(self.server.address, WRITES),
             )
@@ -167,13 +168,13 @@ impl Bench<'_> {
         let (before, busy) = (look(), cpu::machine_s());
         let asked = rate.map(|rate| rate * fan_out);
         let level =
-            crowd.level(&spec.name(args.updates), asked, (args.warm_up, args.seconds), bar)?;
+            clients.level(&spec.name(args.updates), asked, (args.warm_up, args.seconds), bar)?;
         let after = look();
         let busy = busy.zip(cpu::machine_s()).map(|(before, after)| after - before);
         self.publisher.set(Rate::Stopped)?;
         let took = after.0 - before.0;
-        let events = level.tally.received.max(1) as f64;
-        crowd.drain().context("reading what was on its way")?;
+        let events = level.counters.received.max(1) as f64;
+        clients.drain().context("reading what was on its way")?;
         Ok(Step {
             spec,
             subscriptions: args.subscriptions,
@@ -183,7 +184,7 @@ impl Bench<'_> {
                 .zip(after.2)
                 .map(|(before, after)| ratio(after.saturating_sub(before), took.as_nanos() as u64)),
             machine_cores: busy.map(|seconds| seconds / took.as_secs_f64()),
-            value_bytes: self.ledger.value_bytes(),
+            value_bytes: self.publications.value_bytes(),
             writes_per_event: before
                 .3
                 .zip(after.3)
@@ -206,7 +207,7 @@ impl StepSpec {
     }
 }
 
-fn client(server: &Server, ledger: &Arc<Ledger>, codec: Option<u8>) -> ClientSpec {
+fn client(server: &Server, publications: &Arc<Publications>, codec: Option<u8>) -> ClientSpec {
     let place = Place {
         authority: server.address.to_string(),
         path: "/tiderace".to_owned(),
@@ -217,7 +218,7 @@ fn client(server: &Server, ledger: &Arc<Ledger>, codec: Option<u8>) -> ClientSpe
         place: Arc::new(place),
         speech: Speech::Native,
         credentials: None,
-        values: Some(ValuesSpec { ledger: Arc::clone(ledger), codec }),
+        values: Some(ValuesSpec { publications: Arc::clone(publications), codec }),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Levels of load on a crowd, as table, JSON and plots.
+//! Levels of load on clients, as table, JSON and plots.
 //!
 //! Invariant: whatever limits the meaning of a figure is told with it.
 
 use serde_json::{Value, json};
 
-use crate::crowd::Level;
+use crate::clients::Level;
 use crate::report::html::{nanoseconds, quantity};
 use crate::report::json::quantiles;
 use crate::report::svg::{Bar, Line, LineChart, bars};
@@ -23,7 +23,7 @@ pub struct Series<'a> {
 
 /// Bits per second of bodies.
 pub fn gigabits_per_s(level: &Level) -> f64 {
-    per_s(level.tally.body_bytes * 8, level) / 1e9
+    per_s(level.counters.body_bytes * 8, level) / 1e9
 }
 
 /// Deliveries for each second of the server's processor time.
@@ -57,7 +57,7 @@ pub fn table(series: &[Series<'_>]) -> String {
 }
 
 fn row(series: &Series<'_>, level: &Level) -> Vec<String> {
-    let latency = level.tally.latency.total();
+    let latency = level.counters.latency.total();
     let at = |quantile| match latency.is_empty() {
         true => "–".to_owned(),
         false => table::duration(latency.value_at_quantile(quantile)),
@@ -87,13 +87,13 @@ fn row(series: &Series<'_>, level: &Level) -> Vec<String> {
 fn batches(series: &Series<'_>, level: &Level) -> (Option<f64>, Option<f64>) {
     #[allow(clippy::cast_precision_loss)]
     let to_f64 = |count: u64| count as f64;
-    let tally = &level.tally;
-    let count = if tally.polls > 0 { tally.polls } else { tally.batches };
-    let batch = (count > 0).then(|| to_f64(tally.body_bytes) / to_f64(count));
-    let whole = to_f64(tally.received) / to_f64(level.observed.consumed.max(1));
+    let counters = &level.counters;
+    let count = if counters.polls > 0 { counters.polls } else { counters.batches };
+    let batch = (count > 0).then(|| to_f64(counters.body_bytes) / to_f64(count));
+    let whole = to_f64(counters.received) / to_f64(level.observed.consumed.max(1));
     #[allow(clippy::cast_precision_loss)]
-    let polls = (tally.polls > 0).then(|| {
-        to_f64(tally.polls) / whole / level.observed.seconds / series.clients.max(1) as f64
+    let polls = (counters.polls > 0).then(|| {
+        to_f64(counters.polls) / whole / level.observed.seconds / series.clients.max(1) as f64
     });
     (polls, batch)
 }
@@ -108,7 +108,7 @@ pub fn remarks(series: &[Series<'_>]) -> Vec<String> {
             if let Some(text) = level.observed.bottleneck() {
                 say(text);
             }
-            let skipped = level.tally.skipped;
+            let skipped = level.counters.skipped;
             if skipped > 0 {
                 say(format!(
                     "{} versions were left out: the policy for slow consumers",
@@ -142,7 +142,7 @@ pub fn value(series: &Series<'_>, level: &Level) -> Value {
         "deliveries_per_s": observed.consumed_per_s(),
         "gigabits_per_s": gigabits_per_s(level),
         "wire_bytes": observed.consumed_bytes,
-        "latency_ns": quantiles(level.tally.latency.total()),
+        "latency_ns": quantiles(level.counters.latency.total()),
         "deliveries_per_server_core_second": per_core(level),
         "server": observed.server.as_ref().map(|server| json!({
             "cpu_s": server.cpu_s,
@@ -158,7 +158,7 @@ pub fn value(series: &Series<'_>, level: &Level) -> Value {
         },
         "polls_per_client_and_s": polls,
         "batch_bytes": batch,
-        "left_out": level.tally.skipped,
+        "left_out": level.counters.skipped,
         "errors": level.errors,
         "problem": level.problem,
         "per_second": observed.samples.iter().map(|sample| sample.consumed).collect::<Vec<_>>(),
@@ -187,11 +187,12 @@ pub fn rate_bars(series: &[Series<'_>], published: &[(&str, f64)]) -> String {
 pub fn latency_lines(series: &[Series<'_>]) -> String {
     let mut lines = Vec::new();
     for series in series {
-        for level in series.levels.iter().filter(|level| !level.tally.latency.total().is_empty()) {
+        for level in series.levels.iter().filter(|level| !level.counters.latency.total().is_empty())
+        {
             let points = (0..=80).map(|step| {
                 let nines = f64::from(step) / 20.0;
                 let quantile = 1.0 - 10_f64.powf(-nines);
-                (nines, level.tally.latency.total().value_at_quantile(quantile) as f64)
+                (nines, level.counters.latency.total().value_at_quantile(quantile) as f64)
             });
             let name = format!("{}, {}", series.name, level.name);
             lines.push(Line { name, series: lines.len(), points: points.collect() });
@@ -234,9 +235,9 @@ pub fn over_time(series: &[Series<'_>]) -> String {
 }
 
 fn per_s(count: u64, level: &Level) -> f64 {
-    // The tally has what came in the whole level; the observation what came in its window.
+    // The counters have what came in the whole level; the observation what came in its window.
     #[allow(clippy::cast_precision_loss)]
-    let share = level.observed.consumed as f64 / level.tally.received.max(1) as f64;
+    let share = level.observed.consumed as f64 / level.counters.received.max(1) as f64;
     #[allow(clippy::cast_precision_loss)]
     let count = count as f64 * share;
     if level.observed.seconds > 0.0 { count / level.observed.seconds } else { 0.0 }

@@ -9,10 +9,10 @@ use super::frame::LENGTH_BYTES;
 use super::http2::Http2;
 use super::walk::{Framing, Hear, Walker};
 use crate::args::RsocketTransport;
-use crate::crowd::carrier::Place;
-use crate::crowd::http;
-use crate::crowd::tally::broken;
-use crate::crowd::websocket;
+use crate::clients::carrier::Place;
+use crate::clients::counters::broken;
+use crate::clients::http;
+use crate::clients::websocket;
 use crate::stomp::websocket::{append, mask_for};
 
 /// The state of one connection below RSocket.

@@ -9,7 +9,7 @@ use super::frame;
 use super::load::Turn;
 use super::session::{Hearing, Session};
 use crate::args::RsocketTransport;
-use crate::crowd::carrier::Place;
+use crate::clients::carrier::Place;
 
 /// A client.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Client {
             Err(error) => return Err(error),
         };
         turn.now_ns = now();
-        turn.tally.read_at(turn.now_ns, bytes);
+        turn.counters.read_at(turn.now_ns, bytes);
         let read = buffer.get(..bytes).unwrap_or_default();
         let mut hearing = Hearing { session: &mut self.session, turn };
         self.carrier.read(read, &mut hearing)?;

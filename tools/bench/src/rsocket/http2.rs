@@ -8,8 +8,8 @@
 
 use std::io;
 
-use crate::crowd::carrier::Place;
-use crate::crowd::tally::broken;
+use crate::clients::carrier::Place;
+use crate::clients::counters::broken;
 
 /// How far the one stream has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

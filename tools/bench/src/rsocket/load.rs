@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::frame::DEMAND_MAX;
 use super::wheel::Wheel;
 use crate::args::{RsocketArgs, RsocketMode};
-use crate::crowd::Tally;
+use crate::clients::Counters;
 
 /// What streams do.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ pub(super) fn interval_us(rate: f64) -> u64 {
 pub(super) struct Turn<'a> {
     pub load: &'a Load,
     pub now_ns: u64,
-    pub tally: &'a mut Tally,
+    pub counters: &'a mut Counters,
     /// Frames to be sent by the client whose turn it is.
     pub said: &'a mut Vec<u8>,
     pub random: &'a mut Random,
@@ -72,7 +72,7 @@ impl Turn<'_> {
     /// Records a message that was due `late_us` ago; what is less than a microsecond counts as one.
     pub(super) fn record(&mut self, late_us: u32) {
         let due_ns = self.now_ns.saturating_sub(u64::from(late_us.max(1)) * 1_000);
-        self.tally.latency.record(due_ns, self.now_ns, 1);
+        self.counters.latency.record(due_ns, self.now_ns, 1);
     }
 }
 

@@ -2,14 +2,13 @@
 //! published stress test; request-response and channels as well; ours beside other servers.
 //!
 //! ```text
-//!   socket ─▶ Carrier (nothing, WebSocket, HTTP/2, both) ─▶ Walker (frames) ─▶ Session (streams) ─▶ Tally
+//!   socket ─▶ Carrier (nothing, WebSocket, HTTP/2, both) ─▶ Walker (frames) ─▶ Session (streams) ─▶ Counters
 //! ```
 //! Invariant: all servers of a run get the same load from the same clients, one after the other.
 
 mod carrier;
 mod client;
-mod crew;
-mod crowd;
+mod clients;
 mod frame;
 mod http2;
 mod load;
@@ -19,6 +18,7 @@ mod session;
 mod timeline;
 mod walk;
 mod wheel;
+mod worker;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
 
 use crate::args::{RsocketArgs, RsocketTransport};
+use crate::clients::Level;
+use crate::clients::carrier::Place;
 use crate::clock::Clock;
 use crate::cpu::{self, Usage};
-use crate::crowd::Level;
-use crate::crowd::carrier::Place;
 use crate::machine;
 use crate::matrix;
 use crate::server::Server;
 use crate::stomp::cell::CONNECTIONS_MAX;
 
-use crowd::{Crowd, CrowdSpec, Times};
+use clients::{Clients, ClientsSpec, Times};
 use load::{Load, Pulse};
 use report::Report;
 use timeline::{Moment, Timeline};
@@ -131,7 +131,7 @@ fn measure(
     };
     let place =
         Place { authority: address.to_string(), path: args.path.clone(), subprotocol: None };
-    let spec = CrowdSpec {
+    let spec = ClientsSpec {
         address,
         transport,
         place: Arc::new(place),
@@ -144,18 +144,18 @@ fn measure(
     bar.set_prefix(format!("{}, {}", subject.name(), transport.as_str()));
     bar.set_message("connecting");
     // What the server takes once is taken before its memory is read.
-    let few = CrowdSpec {
+    let few = ClientsSpec {
         connections: (args.connections / 20).clamp(1, WARM_CONNECTIONS_MAX),
         threads: 1,
         streams_max: 0,
         ..spec.clone()
     };
-    let warm = Crowd::connect(&few, &Arc::default(), Clock::start())?;
+    let warm = Clients::connect(&few, &Arc::default(), Clock::start())?;
     std::thread::sleep(REST);
     let before = rss();
     let (pulse, clock) = (Arc::new(Pulse::default()), Clock::start());
     let timeline = Timeline::start(pids.clone(), Arc::clone(&pulse), clock);
-    let mut crowd = Crowd::connect(&spec, &pulse, clock)?;
+    let mut clients = Clients::connect(&spec, &pulse, clock)?;
     #[allow(clippy::cast_precision_loss)]
     let connect_s = clock.now_ns() as f64 / 1e9;
     // And its memory is read when it has come to rest.
@@ -166,7 +166,7 @@ fn measure(
     let mut measured = Vec::new();
     for streams in steps {
         let name = report::step_name(*streams);
-        let level = crowd.step(&name, *streams, &pids, times, bar)?;
+        let level = clients.step(&name, *streams, &pids, times, bar)?;
         measured.push(Step { streams: *streams, open: pulse.streams.load(Relaxed), level });
     }
     Ok(Outcome {

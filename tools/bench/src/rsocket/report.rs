@@ -228,7 +228,7 @@ pub(super) fn line(outcome: &Outcome) -> String {
 
 fn row(outcome: &Outcome, step: &Step) -> Vec<String> {
     let (level, none) = (&step.level, || "–".to_owned());
-    let latency = level.tally.latency.total();
+    let latency = level.counters.latency.total();
     let at = |quantile| match latency.is_empty() {
         true => none(),
         false => table::duration(latency.value_at_quantile(quantile)),
@@ -293,8 +293,8 @@ pub(super) mod tests {
 
     use super::*;
     use crate::args::RsocketTransport;
+    use crate::clients::{Counters, Level};
     use crate::clock::{Clock, Window};
-    use crate::crowd::{Level, Tally};
     use crate::rsocket::timeline::Moment;
     use crate::stomp::watch::{Observation, ServerUsage};
 
@@ -305,9 +305,9 @@ pub(super) mod tests {
     }
 
     pub(in crate::rsocket) fn outcome(server: &str, cpu_s: f64) -> Outcome {
-        let mut tally = Tally::new(Clock::start(), Window::opening_at(0, 0, 5));
-        tally.received = 1000;
-        tally.latency.record(1, 2_000_001, 1000);
+        let mut counters = Counters::new(Clock::start(), Window::opening_at(0, 0, 5));
+        counters.received = 1000;
+        counters.latency.record(1, 2_000_001, 1000);
         let server_usage =
             ServerUsage { cpu_s, rss_bytes_after: 10_000_000, ..ServerUsage::default() };
         let observed = Observation {
@@ -320,7 +320,7 @@ pub(super) mod tests {
             name: step_name(1000),
             asked_per_s: Some(2_000.0),
             observed,
-            tally,
+            counters,
             errors: 0,
             problem: None,
         };

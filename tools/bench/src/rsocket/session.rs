@@ -14,7 +14,7 @@ use super::frame::{
 use super::load::{Load, Turn};
 use super::walk::Hear;
 use crate::args::RsocketMode;
-use crate::crowd::tally::broken;
+use crate::clients::counters::broken;
 
 /// A stream, or a place for one request after the other.
 #[derive(Debug, Clone, Copy, Default)]
@@ -189,7 +189,7 @@ impl Session {
         };
         let Some(stream) = self.streams.get_mut(slot) else { return };
         if header.has(NEXT) && !header.has(FOLLOWS) {
-            turn.tally.received += 1;
+            turn.counters.received += 1;
             if turn.load.mode == RsocketMode::Stream {
                 beat(stream, turn);
             } else {
@@ -303,7 +303,7 @@ impl Hear for Hearing<'_, '_> {
         let (session, turn) = (&mut *self.session, &mut *self.turn);
         match header.kind {
             frame::PAYLOAD => {
-                turn.tally.body_bytes += length.saturating_sub(frame::HEADER_BYTES) as u64;
+                turn.counters.body_bytes += length.saturating_sub(frame::HEADER_BYTES) as u64;
                 session.payload(header, turn);
             }
             frame::KEEPALIVE if header.has(frame::RESPOND) => {

@@ -7,8 +7,8 @@
 use std::io;
 
 use super::frame::{self, HEADER_BYTES, LENGTH_BYTES};
-use crate::crowd::tally::broken;
-use crate::crowd::websocket;
+use crate::clients::counters::broken;
+use crate::clients::websocket;
 
 /// Hears frames.
 pub(super) trait Hear {

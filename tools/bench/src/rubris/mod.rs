@@ -12,11 +12,11 @@ use indicatif::ProgressBar;
 
 use crate::args::{RubrisArgs, RubrisFeed, RubrisSpeech, RubrisTransport};
 use crate::bare::{self, BareSpec};
+use crate::clients::Speech;
+use crate::clients::carrier::{Place, Transport};
+use crate::clients::client::ClientSpec;
+use crate::clients::publisher::PublisherSpec;
 use crate::cpu;
-use crate::crowd::Speech;
-use crate::crowd::carrier::{Place, Transport};
-use crate::crowd::client::ClientSpec;
-use crate::crowd::publisher::PublisherSpec;
 use crate::machine;
 use crate::matrix;
 use crate::scenario::report::Report;
@@ -69,7 +69,7 @@ fn measure(
             Some(server) => vec![server.pid()],
             None => cpu::pids_listening_on(address.port()),
         },
-        crews: args.instances,
+        workers: args.instances,
         clients: args.users,
         client: client_spec(args, transport, address),
         publisher: publisher_spec(args, address),

@@ -1,4 +1,4 @@
-//! A crowd against one server: connecting, subscribing, then levels of load.
+//! Clients against one server: connecting, subscribing, then levels of load.
 //!
 //! Invariant: saturation and its shares are measured with the same clients and server, one after the
 //! other, so that they compare.
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
+use crate::clients::client::ClientSpec;
+use crate::clients::publisher::{Publisher, PublisherSpec, Rate};
+use crate::clients::{Clients, ClientsSpec, Level};
 use crate::cpu::Usage;
-use crate::crowd::client::ClientSpec;
-use crate::crowd::publisher::{Publisher, PublisherSpec, Rate};
-use crate::crowd::{Crowd, CrowdSpec, Level};
 use crate::matrix;
 
 use phases::Phases;
@@ -30,7 +30,7 @@ pub struct Scenario {
     /// Its processes.
     pub pids: Vec<u32>,
     /// Threads of clients.
-    pub crews: usize,
+    pub workers: usize,
     /// Clients of each.
     pub clients: usize,
     /// What each client is.
@@ -87,26 +87,26 @@ pub fn measure(
     let memory = || Usage::of(&scenario.pids).map(|usage| usage.rss_bytes);
     let publisher = Publisher::start(scenario.publisher.clone())?;
     let before = memory();
-    let spec = CrowdSpec {
+    let spec = ClientsSpec {
         address: scenario.address,
         pids: scenario.pids.clone(),
-        crews: scenario.crews,
+        workers: scenario.workers,
         clients: scenario.clients,
         source_base: 0,
         client: scenario.client.clone(),
     };
     bar.set_prefix(format!("{} connecting", scenario.name));
-    let mut crowd = Crowd::connect(&spec, paths)?;
-    let phases = Phases::of(&crowd.times());
+    let mut clients = Clients::connect(&spec, paths)?;
+    let phases = Phases::of(&clients.times());
     matrix::print(&phases.text(&scenario.name, scenario.subscriptions))?;
     // Its memory is read when it has come to rest.
     std::thread::sleep(Duration::from_secs(1));
     let subscribed = memory();
-    let levels = levels(scenario, &mut crowd, &publisher, bar)?;
+    let levels = levels(scenario, &mut clients, &publisher, bar)?;
     let memory = before.zip(subscribed).zip(memory());
     Ok(Outcome {
         name: scenario.name.clone(),
-        clients: crowd.len(),
+        clients: clients.len(),
         subscriptions: scenario.subscriptions,
         phases,
         levels,
@@ -117,27 +117,27 @@ pub fn measure(
 /// Saturation, then its shares, then fixed rates.
 fn levels(
     scenario: &Scenario,
-    crowd: &mut Crowd,
+    clients: &mut Clients,
     publisher: &Publisher,
     bar: &ProgressBar,
 ) -> anyhow::Result<Vec<Level>> {
     let plan = &scenario.plan;
     #[allow(clippy::cast_precision_loss)]
     let fan_out =
-        (crowd.len() * scenario.subscriptions) as f64 / scenario.publisher.topics.max(1) as f64;
+        (clients.len() * scenario.subscriptions) as f64 / scenario.publisher.topics.max(1) as f64;
     let times = (plan.warm_up_s, plan.duration_s);
     publisher.set(Rate::Unlimited)?;
     let flat_out = match plan.messages {
-        None => crowd.level("flat out", None, times, bar)?,
+        None => clients.level("flat out", None, times, bar)?,
         Some(messages) => {
             // How fast it is decides how long it takes.
-            let sounding = crowd.level("sounding", None, (plan.warm_up_s, 2), bar)?;
+            let sounding = clients.level("sounding", None, (plan.warm_up_s, 2), bar)?;
             let rate = sounding.observed.consumed_per_s().max(1.0);
             #[allow(clippy::cast_precision_loss)]
-            let seconds = messages as f64 * crowd.len() as f64 / rate;
+            let seconds = messages as f64 * clients.len() as f64 / rate;
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let seconds = (seconds.ceil() as u64).clamp(1, 600);
-            crowd.level("flat out", None, (0, seconds), bar)?
+            clients.level("flat out", None, (0, seconds), bar)?
         }
     };
     let saturation = flat_out.observed.consumed_per_s();
@@ -148,12 +148,12 @@ fn levels(
     let fixed = plan.rates.iter().map(|rate| (format!("{rate:.0} /s"), *rate));
     for (name, rate) in shares.chain(fixed) {
         publisher.set(Rate::Stopped)?;
-        crowd.drain()?;
+        clients.drain()?;
         publisher.set(Rate::PerSecond(rate / fan_out))?;
-        levels.push(crowd.level(&name, Some(rate), times, bar)?);
+        levels.push(clients.level(&name, Some(rate), times, bar)?);
     }
     publisher.set(Rate::Stopped)?;
-    crowd.drain()?;
+    clients.drain()?;
     Ok(levels)
 }
 

@@ -3,7 +3,7 @@
 //! Ready is an open carrier, channels are complete with the server's greeting. Invariant: times count from
 //! the moment the first client was ready, as Rubris's log does.
 
-use crate::crowd::client::Times;
+use crate::clients::client::Times;
 use crate::report::table::{Table, thousands};
 
 /// When clients reached each phase.

@@ -192,8 +192,8 @@ fn escape_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clients::{Counters, Level};
     use crate::clock::{Clock, Window};
-    use crate::crowd::{Level, Tally};
     use crate::scenario::phases::Phases;
 
     #[test]
@@ -201,17 +201,17 @@ mod tests {
         let output = OutputArgs { json: None, html: None, label: "a test".into() };
         let mut report = Report::new("rubris", &output);
         report.published_rates.push(("somebody", 9.0));
-        let mut tally = Tally::new(Clock::start(), Window::opening_at(0, 0, 5));
-        tally.received = 500;
-        tally.body_bytes = 500 * 1024;
-        tally.polls = 100;
-        tally.latency.record(1, 2_000_001, 500);
+        let mut counters = Counters::new(Clock::start(), Window::opening_at(0, 0, 5));
+        counters.received = 500;
+        counters.body_bytes = 500 * 1024;
+        counters.polls = 100;
+        counters.latency.record(1, 2_000_001, 500);
         let observed = Observation { seconds: 1.0, consumed: 500, ..Observation::default() };
         let level = Level {
             name: "flat out".into(),
             asked_per_s: Some(1_000.0),
             observed,
-            tally,
+            counters,
             errors: 0,
             problem: None,
         };

@@ -3,9 +3,9 @@
 //! The server's event loop, broker and protocol run as they are, on a driver without sockets. What
 //! the kernel takes for ten million connections (about 46 GB) is left out; what the server takes is
 //! measured. Invariant: memory is read before the first session and after the last, and what the
-//! crowd itself takes is taken off.
+//! clients themselves take is taken off.
 
-pub mod crowd;
+pub mod clients;
 pub mod publisher;
 
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ use crate::cpu::Usage;
 use crate::matrix;
 use crate::report::table::thousands;
 use crate::report::{Run, text};
-use crowd::{CLIENT_BYTES, Crowd, CrowdDriver, Script};
+use clients::{CLIENT_BYTES, Clients, ClientsDriver, Script};
 use publisher::Plan;
 
 /// Runs `bench sessions`.
@@ -39,9 +39,9 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
     let topics = args.topics.min(args.count);
     let rate = Arc::new(AtomicU64::new(0));
     let plan = Plan { topics, body_bytes: args.size, rate: Arc::clone(&rate) };
-    let crowd = Rc::new(RefCell::new(Crowd::new(script(args.protocol, topics))?));
+    let clients = Rc::new(RefCell::new(Clients::new(script(args.protocol, topics))?));
     let (mut shards, control) = drive(
-        vec![CrowdDriver::new(Rc::clone(&crowd))],
+        vec![ClientsDriver::new(Rc::clone(&clients))],
         options(args),
         services(args.protocol, plan),
     )?;
@@ -51,10 +51,10 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
 
     // What every server takes once is taken before the memory is read.
     let few = (args.count / 100).clamp(1, 1000);
-    open(&mut shard, &control, &crowd, few, false)?;
+    open(&mut shard, &control, &clients, few, false)?;
     let before = rss()?;
     let begun = Instant::now();
-    open(&mut shard, &control, &crowd, args.count, true)?;
+    open(&mut shard, &control, &clients, args.count, true)?;
     let opened = begun.elapsed();
     let grown = rss()?.saturating_sub(before);
     let sessions = (args.count - few).max(1) as u64;
@@ -62,17 +62,17 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
 
     // One message to each topic per period reaches every session once per period.
     rate.store((topics as u64).div_ceil(args.period.max(1)), Ordering::Relaxed);
-    crowd.borrow_mut().body_bytes = args.size;
+    clients.borrow_mut().body_bytes = args.size;
     spin(&mut shard, Duration::from_secs(2))?;
-    crowd.borrow_mut().counts.latency.reset();
-    let (cpu, at) = (cpu_seconds()?, crowd.borrow().counts.delivered);
+    clients.borrow_mut().counts.latency.reset();
+    let (cpu, at) = (cpu_seconds()?, clients.borrow().counts.delivered);
     let begun = Instant::now();
     spin(&mut shard, Duration::from_secs(args.seconds))?;
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
-    let crowd = crowd.borrow();
-    let delivered = crowd.counts.delivered - at;
+    let clients = clients.borrow();
+    let delivered = clients.counts.delivered - at;
     ensure!(delivered > 0, "nothing was delivered");
-    let latency = &crowd.counts.latency;
+    let latency = &clients.counts.latency;
     let ms = |quantile: f64| latency.value_at_quantile(quantile) as f64 / 1e6;
     note(format!(
         "{:.0} messages of {} bytes per second to {} sessions for {seconds:.0} s, {:.2} µs of CPU each, \
@@ -81,7 +81,7 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
         args.size,
         thousands(args.count as u64),
         cpu * 1e6 / delivered as f64,
-        thousands(crowd.counts.pings),
+        thousands(clients.counts.pings),
         ms(0.5),
         ms(0.99),
         ms(0.999),
@@ -101,7 +101,7 @@ fn memory(
     let own = grown.saturating_sub(sessions * CLIENT_BYTES);
     format!(
         "{} sessions over WebSocket with a subscription each to one of {} topics, opened at {:.0} /s; \
-         RSS grew by {} MiB, {} bytes per session (the crowd's own {} bytes each taken off)",
+         RSS grew by {} MiB, {} bytes per session (the clients' own {} bytes each taken off)",
         thousands(args.count as u64),
         thousands(topics as u64),
         sessions as f64 / opened.as_secs_f64(),
@@ -113,15 +113,15 @@ fn memory(
 
 /// Lets clients come until so many have subscribed.
 fn open(
-    shard: &mut Shard<CrowdDriver>,
+    shard: &mut Shard<ClientsDriver>,
     control: &NodeControl,
-    crowd: &Rc<RefCell<Crowd>>,
+    clients: &Rc<RefCell<Clients>>,
     count: usize,
     progress: bool,
 ) -> anyhow::Result<()> {
     let bar = matrix::progress_bar();
     bar.set_length(count as u64);
-    crowd.borrow_mut().want(count);
+    clients.borrow_mut().want(count);
     let mut moved = Instant::now();
     let mut last = 0;
     loop {
@@ -146,7 +146,7 @@ fn open(
     }
 }
 
-fn spin(shard: &mut Shard<CrowdDriver>, span: Duration) -> anyhow::Result<()> {
+fn spin(shard: &mut Shard<ClientsDriver>, span: Duration) -> anyhow::Result<()> {
     let end = Instant::now() + span;
     while Instant::now() < end {
         shard.turn()?;
@@ -223,8 +223,8 @@ fn script(protocol: SessionProtocol, topics: usize) -> Script {
             subprotocol: "v12.stomp",
             login: |topic| {
                 format!(
-                    "CONNECT\naccept-version:1.2\nhost:crowd\n\n\0\
-                     SUBSCRIBE\nid:0\ndestination:/topic/crowd/{topic}\n\n\0"
+                    "CONNECT\naccept-version:1.2\nhost:clients\n\n\0\
+                     SUBSCRIBE\nid:0\ndestination:/topic/clients/{topic}\n\n\0"
                 )
                 .into_bytes()
             },
@@ -237,7 +237,7 @@ fn script(protocol: SessionProtocol, topics: usize) -> Script {
 
 /// HELLO without a name, and SUBSCRIBE with request and subscription of the lowest numbers.
 fn native_login(topic: usize) -> Vec<u8> {
-    let path = format!("crowd/{topic}");
+    let path = format!("clients/{topic}");
     let mut wire = vec![0x01, 6, 1, 0, 0, 0, 0, 0];
     wire.extend_from_slice(&[0x03, 5 + path.len() as u8, 1, 0, 0, 0, path.len() as u8]);
     wire.extend_from_slice(path.as_bytes());

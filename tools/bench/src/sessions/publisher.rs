@@ -13,7 +13,7 @@ use tiderace_wire::{
 /// What is published.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Topics, `crowd/0` and so on.
+    /// Topics, `clients/0` and so on.
     pub topics: usize,
     /// Bytes of each message.
     pub body_bytes: usize,
@@ -69,7 +69,7 @@ impl Publisher {
             self.sent += 1;
             let topic = self.turn;
             self.turn = (self.turn + 1) % self.plan.topics;
-            let Ok(path) = Path::parse(&format!("crowd/{topic}")) else { continue };
+            let Ok(path) = Path::parse(&format!("clients/{topic}")) else { continue };
             context.commands.message(&Destination { kind: Kind::Topic, path });
             context.commands.publish(&body, Meta::default(), None);
         }

@@ -13,11 +13,11 @@ use indicatif::ProgressBar;
 use crate::args::{RubrisTransport, SocketioArgs};
 use crate::bare::{self, BareSpec};
 use crate::body::HEAD_BYTES;
+use crate::clients::Speech;
+use crate::clients::carrier::{Place, Transport};
+use crate::clients::client::ClientSpec;
+use crate::clients::publisher::PublisherSpec;
 use crate::cpu;
-use crate::crowd::Speech;
-use crate::crowd::carrier::{Place, Transport};
-use crate::crowd::client::ClientSpec;
-use crate::crowd::publisher::PublisherSpec;
 use crate::machine;
 use crate::matrix;
 use crate::scenario::report::Report;
@@ -109,7 +109,7 @@ fn measure(
         name: format!("{name} {}", transport.as_str()),
         address,
         pids,
-        crews: args.threads,
+        workers: args.threads,
         clients: args.clients / args.threads,
         client: client(transport, address),
         publisher: PublisherSpec {

@@ -19,9 +19,9 @@ use crate::latency::Recorder;
 use crate::machine;
 use crate::stomp::connect::Link;
 use crate::stomp::consumer::{self, Consumer};
+use crate::stomp::counters::{Check, Counters};
 use crate::stomp::producer::{self, Pace, Producer, ProducerEnd};
 use crate::stomp::shared::Shared;
-use crate::stomp::tally::{Check, Tally};
 use crate::stomp::template::{Batch, SendSpec};
 use crate::stomp::watch::{Observation, Watch};
 use crate::target::Target;
@@ -256,7 +256,7 @@ pub fn run(target: &Target, spec: &CellSpec, bar: &ProgressBar) -> anyhow::Resul
         Kind::Topic => Check::Topic,
         Kind::Queue => Check::Queue,
     };
-    let empty = Tally::new(&shared, check, stage.run, spec.producers);
+    let empty = Counters::new(&shared, check, stage.run, spec.producers);
     let consumers = start_consumers(stage.consumers, spec, &empty, &shared)?;
     let producers =
         start_producers(stage.producers, spec, stage.run, &shared, &stage.destinations)?;
@@ -277,25 +277,25 @@ pub fn run(target: &Target, spec: &CellSpec, bar: &ProgressBar) -> anyhow::Resul
     }
     drain(&shared, deliveries_expected, spec.drain_timeout_s, bar);
     shared.stop.store(true, Relaxed);
-    let mut tally = empty;
+    let mut counters = empty;
     for thread in consumers {
-        tally.merge(&join(thread)?);
+        counters.merge(&join(thread)?);
     }
-    let distinct = tally.received.saturating_sub(tally.duplicates);
+    let distinct = counters.received.saturating_sub(counters.duplicates);
     Ok(Outcome {
         target: target.name.clone(),
         spec: spec.clone(),
         observed,
-        latency: tally.latency,
+        latency: counters.latency,
         receipt_latency,
         sent,
         deliveries_expected,
-        received: tally.received,
+        received: counters.received,
         lost: deliveries_expected.saturating_sub(distinct),
-        skipped: if spec.kind == Kind::Topic { tally.skipped } else { 0 },
-        out_of_order: tally.out_of_order,
-        duplicates: tally.duplicates,
-        foreign: tally.foreign,
+        skipped: if spec.kind == Kind::Topic { counters.skipped } else { 0 },
+        out_of_order: counters.out_of_order,
+        duplicates: counters.duplicates,
+        foreign: counters.foreign,
         errors: shared.errors.load(Relaxed),
         problem: shared.problem(),
     })
@@ -349,15 +349,15 @@ pub fn source_address(index: usize) -> Ipv4Addr {
 fn start_consumers(
     links: Vec<Link>,
     spec: &CellSpec,
-    empty: &Tally,
+    empty: &Counters,
     shared: &Arc<Shared>,
-) -> anyhow::Result<Vec<JoinHandle<std::io::Result<Tally>>>> {
+) -> anyhow::Result<Vec<JoinHandle<std::io::Result<Counters>>>> {
     let consumers = links.into_iter().map(|link| Consumer::new(link, spec.producers, spec.ack));
     deal(consumers, spec.threads)
         .into_iter()
         .map(|group| {
-            let (tally, shared) = (empty.clone(), Arc::clone(shared));
-            spawn("consuming", move || consumer::run(group, tally, &shared))
+            let (counters, shared) = (empty.clone(), Arc::clone(shared));
+            spawn("consuming", move || consumer::run(group, counters, &shared))
         })
         .collect()
 }

@@ -13,9 +13,9 @@ use tiderace_websocket::handshake;
 
 use crate::args::AckMode;
 use crate::body::HEAD_BYTES;
+use crate::stomp::counters::one_line;
 use crate::stomp::frames::Sink;
 use crate::stomp::inbound::{Arrival, Inbound};
-use crate::stomp::tally::one_line;
 use crate::stomp::websocket;
 use crate::target::Target;
 

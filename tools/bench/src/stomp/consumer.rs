@@ -15,8 +15,8 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::args::AckMode;
 use crate::stomp::connect::Link;
+use crate::stomp::counters::{Acknowledgements, ConnectionCounters, Counters};
 use crate::stomp::shared::Shared;
-use crate::stomp::tally::{Acknowledgements, ConnectionTally, Tally};
 use crate::stomp::websocket;
 
 /// One consuming connection.
@@ -48,19 +48,19 @@ impl Consumer {
     }
 
     /// Reads up to a budget; true when there may be more.
-    fn read(&mut self, buffer: &mut [u8], tally: &mut Tally, shared: &Arc<Shared>) -> bool {
+    fn read(&mut self, buffer: &mut [u8], counters: &mut Counters, shared: &Arc<Shared>) -> bool {
         for _ in 0..READS_PER_TURN {
-            let received = tally.received;
+            let received = counters.received;
             let read = {
-                let mut sink = ConnectionTally {
-                    tally: &mut *tally,
+                let mut sink = ConnectionCounters {
+                    counters: &mut *counters,
                     expected: &mut self.expected,
                     acknowledgements: self.acknowledgements.as_mut(),
                     shared,
                 };
                 self.link.inbound.read(&mut self.link.stream, buffer, &mut sink)
             };
-            shared.received.fetch_add(tally.received - received, Relaxed);
+            shared.received.fetch_add(counters.received - received, Relaxed);
             match read {
                 Ok((0, _)) => return self.die(shared, "the server closed it"),
                 Ok((bytes, full)) => {
@@ -122,9 +122,9 @@ impl Consumer {
 /// Only when the poller fails: a consumer's own failure is counted instead.
 pub fn run(
     mut consumers: Vec<Consumer>,
-    mut tally: Tally,
+    mut counters: Counters,
     shared: &Arc<Shared>,
-) -> io::Result<Tally> {
+) -> io::Result<Counters> {
     shared.register_thread("consuming");
     let mut poll = Poll::new()?;
     for (index, consumer) in consumers.iter().enumerate() {
@@ -161,13 +161,13 @@ pub fn run(
             let Some(consumer) = consumers.get_mut(index) else {
                 continue;
             };
-            consumer.is_queued = consumer.read(&mut buffer, &mut tally, shared);
+            consumer.is_queued = consumer.read(&mut buffer, &mut counters, shared);
             if consumer.is_queued {
                 ready.push_back(index);
             }
         }
     }
-    Ok(tally)
+    Ok(counters)
 }
 
 const READ_BYTES: usize = 256 * 1024;

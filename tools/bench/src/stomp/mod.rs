@@ -5,11 +5,11 @@
 pub mod cell;
 pub mod connect;
 pub mod consumer;
+pub mod counters;
 pub mod frames;
 pub mod inbound;
 pub mod producer;
 pub mod shared;
-pub mod tally;
 pub mod template;
 pub mod watch;
 pub mod websocket;

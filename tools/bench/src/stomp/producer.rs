@@ -16,10 +16,10 @@ use crate::body::HEAD_BYTES;
 use crate::clock::SECOND_NS;
 use crate::latency::Recorder;
 use crate::stomp::connect::Link;
+use crate::stomp::counters::one_line;
 use crate::stomp::frames::Sink;
 use crate::stomp::inbound::Arrival;
 use crate::stomp::shared::Shared;
-use crate::stomp::tally::one_line;
 use crate::stomp::template::{Batch, receipt_sequence};
 
 /// When a producer may send.

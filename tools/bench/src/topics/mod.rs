@@ -16,12 +16,12 @@ use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
 
 use crate::args::TopicsArgs;
+use crate::clients::carrier::{Place, Transport};
+use crate::clients::client::{Client, ClientSpec, Outcome, Step};
+use crate::clients::counters::Counters;
+use crate::clients::language::Speech;
+use crate::clients::native;
 use crate::cpu::Usage;
-use crate::crowd::carrier::{Place, Transport};
-use crate::crowd::client::{Client, ClientSpec, Outcome, Step};
-use crate::crowd::language::Speech;
-use crate::crowd::native;
-use crate::crowd::tally::Tally;
 use crate::matrix;
 use crate::scrape;
 use crate::server::Server;
@@ -124,7 +124,7 @@ fn publish(
         out.clear();
         let most = if number + 1 == end { 0 } else { WINDOW };
         while asked - client.language().confirmed() > most {
-            client.read(&mut buffer, || 0, &mut Tally::idle())?;
+            client.read(&mut buffer, || 0, &mut Counters::idle())?;
         }
         bar.set_position(bar.position().max(client.language().confirmed()));
     }
@@ -161,25 +161,25 @@ fn subscribe(
     client.write()?;
     std::thread::sleep(Duration::from_secs(args.hold));
     let held = watch.take();
-    let (mut tally, mut buffer) = (Tally::idle(), vec![0; 256 * 1024]);
+    let (mut counters, mut buffer) = (Counters::idle(), vec![0; 256 * 1024]);
     let (begun, mut first) = (Instant::now(), None);
     let mut wire_bytes = 0;
-    while tally.received < args.topics as u64 {
-        let read = client.read(&mut buffer, || 0, &mut tally).context("reading the snapshot")?;
+    while counters.received < args.topics as u64 {
+        let read = client.read(&mut buffer, || 0, &mut counters).context("reading the snapshot")?;
         let (Outcome::More(bytes) | Outcome::Empty(bytes)) = read;
         wire_bytes += bytes as u64;
-        if tally.received > 0 {
+        if counters.received > 0 {
             first.get_or_insert_with(|| begun.elapsed());
         }
-        bar.set_position(tally.received);
+        bar.set_position(counters.received);
     }
     let seconds = begun.elapsed().as_secs_f64();
     let after = Usage::of(&[server.pid()]).context("cannot read the server's memory")?;
     Ok(Snapshot {
         seconds,
         first_seconds: first.unwrap_or_default().as_secs_f64(),
-        values: tally.received,
-        body_bytes: tally.body_bytes,
+        values: counters.received,
+        body_bytes: counters.body_bytes,
         wire_bytes,
         cpu_seconds: after.cpu_s - before.cpu_s,
         rss_before: before.rss_bytes,
@@ -210,7 +210,7 @@ fn greet(address: SocketAddr) -> anyhow::Result<Client> {
     client.write()?;
     let mut buffer = vec![0; 64 * 1024];
     while client.step != Step::Complete {
-        client.read(&mut buffer, || 0, &mut Tally::idle()).context("logging in")?;
+        client.read(&mut buffer, || 0, &mut Counters::idle()).context("logging in")?;
     }
     Ok(client)
 }

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::clients::Counters;
 use crate::clock::{Clock, SECOND_NS, Window};
-use crate::crowd::Tally;
 use crate::rsocket::load::{Pulse, Random};
 use crate::rsocket::walk::{Framing, Walker};
 use crate::rsocket::wheel::Wheel;
@@ -11,7 +11,7 @@ use crate::rsocket::wheel::Wheel;
 struct Bench {
     load: Load,
     session: Session,
-    tally: Tally,
+    counters: Counters,
     said: Vec<u8>,
     random: Random,
     wheel: Wheel,
@@ -27,7 +27,7 @@ impl Bench {
         Bench {
             load,
             session,
-            tally: Tally::new(Clock::start(), Window::opening_at(0, 0, 10_000)),
+            counters: Counters::new(Clock::start(), Window::opening_at(0, 0, 10_000)),
             said: Vec::new(),
             random: Random::new(16, 1),
             wheel: Wheel::new(interval_us, START_US),
@@ -40,7 +40,7 @@ impl Bench {
         let mut turn = Turn {
             load: &self.load,
             now_ns: self.now_us * 1_000,
-            tally: &mut self.tally,
+            counters: &mut self.counters,
             said: &mut self.said,
             random: &mut self.random,
             wheel: &mut self.wheel,
@@ -101,7 +101,7 @@ impl Bench {
 
     /// The longest latency so far, in whole milliseconds, and how many there are.
     fn latency(&self) -> (u64, u64) {
-        let total = self.tally.latency.total();
+        let total = self.counters.latency.total();
         (total.max() / 1_000_000, total.len())
     }
 }
@@ -135,7 +135,7 @@ fn streams_have_a_beat_of_their_own() {
     bench.pass(1_000_000);
     bench.item(3);
     assert_eq!((bench.latency().0 / 10, bench.latency().1), (201, 5), "and are not charged again");
-    assert_eq!((bench.tally.received, bench.session.open()), (6, 2));
+    assert_eq!((bench.counters.received, bench.session.open()), (6, 2));
     assert!(bench.said().is_empty());
 }
 
@@ -203,7 +203,7 @@ fn flat_out_the_next_request_follows_the_answer() {
     }
     bench.answer(9_999);
     assert!(bench.said().is_empty(), "an answer to nothing");
-    assert_eq!((bench.tally.received, bench.session.open()), (100, 3));
+    assert_eq!((bench.counters.received, bench.session.open()), (100, 3));
 }
 
 #[test]
@@ -211,14 +211,14 @@ fn fragments_are_one_message() {
     let mut bench = Bench::new(RsocketMode::RequestResponse, SECOND_US, None);
     bench.begin();
     bench.hear(1, (frame::PAYLOAD, NEXT | FOLLOWS), b"half").unwrap();
-    assert_eq!(bench.tally.received, 0);
+    assert_eq!(bench.counters.received, 0);
     bench.answer(1);
-    assert_eq!((bench.tally.received, bench.latency().1), (1, 1));
+    assert_eq!((bench.counters.received, bench.latency().1), (1, 1));
     let mut bench = Bench::new(RsocketMode::Stream, SECOND_US, None);
     bench.begin();
     bench.hear(1, (frame::PAYLOAD, NEXT | FOLLOWS), b"half").unwrap();
     bench.hear(1, (frame::PAYLOAD, NEXT), b"half").unwrap();
-    assert_eq!(bench.tally.received, 1);
+    assert_eq!(bench.counters.received, 1);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Crowds: very many clients on one thread, for load that looks like many people.
+//! Very many clients on one thread, for load that looks like many people.
 //!
 //! ```text
-//!   socket ─▶ Carrier (WebSocket, or Engine.IO by polling or WebSocket) ─▶ Language (native, Socket.IO, STOMP) ─▶ Tally
+//!   socket ─▶ Carrier (WebSocket, or Engine.IO by polling or WebSocket) ─▶ Language (native, Socket.IO, STOMP) ─▶ Counters
 //! ```
 //! Bytes are walked where they were read; bodies are skipped over, not copied. A client keeps what a
 //! header lacks and nothing else. Its codecs are its own, so that a fault in the server's cannot hide
@@ -9,24 +9,24 @@
 
 pub mod carrier;
 pub mod client;
-pub mod crew;
 #[allow(clippy::module_inception)]
-pub mod crowd;
+pub mod clients;
+pub mod counters;
 pub mod delta;
 pub mod engineio;
 pub mod http;
 pub mod language;
-pub mod ledger;
 pub mod native;
+pub mod publications;
 pub mod publisher;
 pub mod socketio;
 pub mod stomp;
-pub mod tally;
 pub mod values;
 pub mod websocket;
+pub mod worker;
 
 pub use client::{Client, ClientSpec, Step};
-pub use crew::{Goal, run};
-pub use crowd::{Crowd, CrowdSpec, Level};
+pub use clients::{Clients, ClientsSpec, Level};
+pub use counters::Counters;
 pub use language::Speech;
-pub use tally::Tally;
+pub use worker::{Goal, run};

@@ -9,9 +9,9 @@ use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use crate::args::CrewArgs;
+use crate::args::WorkerArgs;
+use crate::clients::{Clients, ClientsSpec};
 use crate::connections::{PREFIX, WARM_UP_S, client_spec};
-use crate::crowd::{Crowd, CrowdSpec};
 use crate::latency::histogram;
 use crate::machine;
 
@@ -19,26 +19,27 @@ use crate::machine;
 ///
 /// # Errors
 /// A sentence when a connection fails.
-pub(crate) fn run(args: &CrewArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
     machine::ensure_open_files(args.count)?;
-    let spec = CrowdSpec {
+    let spec = ClientsSpec {
         address: args.address,
         pids: Vec::new(),
-        crews: 1,
+        workers: 1,
         clients: args.count,
         source_base: args.first,
         client: client_spec(args.speech, args.transport, &args.path, args.address),
     };
     let topic = |client: usize| (args.first + client) % args.topics.max(1);
-    let mut crowd = Crowd::connect(&spec, |client| vec![format!("{PREFIX}/{}", topic(client))])?;
+    let mut clients =
+        Clients::connect(&spec, |client| vec![format!("{PREFIX}/{}", topic(client))])?;
     say("ready")?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let Some(seconds) = line.strip_prefix("level ").and_then(|word| word.parse().ok()) else {
             continue;
         };
-        let level = crowd.level("level", None, (WARM_UP_S, seconds), &ProgressBar::hidden())?;
-        let latency = level.tally.latency.total();
+        let level = clients.level("level", None, (WARM_UP_S, seconds), &ProgressBar::hidden())?;
+        let latency = level.counters.latency.total();
         let values: Vec<[u64; 2]> = latency
             .iter_recorded()
             .map(|step| [step.value_iterated_to(), step.count_since_last_iteration()])
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &CrewArgs) -> anyhow::Result<()> {
         let result = json!({
             "received": level.observed.consumed,
             "seconds": level.observed.seconds,
-            "left_out": level.tally.skipped,
+            "left_out": level.counters.skipped,
             "errors": level.errors,
             "problem": level.problem,
             "latency": values,

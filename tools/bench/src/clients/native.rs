@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::crowd::tally::{Tally, broken};
+use crate::clients::counters::{Counters, broken};
 
 /// What a client has read so far.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Reader {
     ///
     /// # Errors
     /// When the server speaks nonsense, refuses something or closes.
-    pub fn walk(&mut self, bytes: &[u8], tally: &mut Tally) -> io::Result<usize> {
+    pub fn walk(&mut self, bytes: &[u8], counters: &mut Counters) -> io::Result<usize> {
         let mut at = 0;
         loop {
             if self.body_left > 0 {
@@ -85,9 +85,9 @@ impl Reader {
             }
             let rest = bytes.get(at..).unwrap_or_default();
             let taken = if self.message_left > 0 {
-                self.entry(rest, tally)?
+                self.entry(rest, counters)?
             } else {
-                self.message(rest, tally)?
+                self.message(rest, counters)?
             };
             match taken {
                 0 => return Ok(at),
@@ -97,7 +97,7 @@ impl Reader {
     }
 
     /// One entry of UPDATES up to the time in its body; zero if more bytes are needed.
-    fn entry(&mut self, bytes: &[u8], tally: &mut Tally) -> io::Result<usize> {
+    fn entry(&mut self, bytes: &[u8], counters: &mut Counters) -> io::Result<usize> {
         let mut cursor = Cursor { bytes, at: 0 };
         let Some((flags, id, version, body)) = cursor.entry() else { return Ok(0) };
         let head = cursor.at;
@@ -112,24 +112,24 @@ impl Reader {
         {
             if *last & KNOWN != 0 {
                 let step = (version as u16).wrapping_sub(*last as u16);
-                tally.skipped += u64::from(step.wrapping_sub(1));
+                counters.skipped += u64::from(step.wrapping_sub(1));
             }
             *last = u32::from(version as u16) | KNOWN;
         }
-        tally.message(stamp.try_into().map_or(0, u64::from_be_bytes), body);
+        counters.message(stamp.try_into().map_or(0, u64::from_be_bytes), body);
         self.body_left = body - stamp_bytes;
         self.message_left -= taken;
         Ok(taken)
     }
 
     /// The header of UPDATES, or any other message whole; zero if more bytes are needed.
-    fn message(&mut self, bytes: &[u8], tally: &mut Tally) -> io::Result<usize> {
+    fn message(&mut self, bytes: &[u8], counters: &mut Counters) -> io::Result<usize> {
         let mut cursor = Cursor { bytes, at: 0 };
         let Some((kind, length)) = cursor.header() else { return Ok(0) };
         let head = cursor.at;
         if kind == UPDATES {
             self.message_left = length;
-            tally.batches += 1;
+            counters.batches += 1;
             return Ok(head);
         }
         self.heard.message(bytes)
@@ -313,18 +313,22 @@ mod tests {
     fn every_cut_gives_the_same_counts() {
         let wire = wire();
         for step in [1, 2, 3, 7, 100, 1009, wire.len()] {
-            let (mut reader, mut tally) = (Reader::new(4), Tally::idle());
+            let (mut reader, mut counters) = (Reader::new(4), Counters::idle());
             let (mut kept, mut stamps) = (Vec::new(), Vec::new());
             for piece in wire.chunks(step) {
                 kept.extend_from_slice(piece);
-                let taken = reader.walk(&kept, &mut tally).unwrap();
+                let taken = reader.walk(&kept, &mut counters).unwrap();
                 kept.drain(..taken);
-                stamps.push(tally.received);
+                stamps.push(counters.received);
             }
             assert!(kept.is_empty(), "{step}");
             assert!(reader.heard.welcome && reader.heard.answered == 129);
-            assert_eq!((tally.received, tally.skipped, tally.batches), (4, 3, 1), "{step}");
-            assert_eq!(tally.body_bytes, 4 * 1008);
+            assert_eq!(
+                (counters.received, counters.skipped, counters.batches),
+                (4, 3, 1),
+                "{step}"
+            );
+            assert_eq!(counters.body_bytes, 4 * 1008);
         }
     }
 
@@ -332,7 +336,7 @@ mod tests {
     fn a_refusal_is_an_error() {
         let mut wire = Vec::new();
         message(&mut wire, ERROR, |out| out.extend_from_slice(b"\x01\x02no"));
-        assert!(Reader::new(0).walk(&wire, &mut Tally::idle()).is_err());
+        assert!(Reader::new(0).walk(&wire, &mut Counters::idle()).is_err());
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub struct Counts {
 
 /// One shard's clients.
 #[derive(Debug)]
-pub struct Crowd {
+pub struct Clients {
     script: Script,
     begun: Instant,
     wanted: usize,
@@ -85,18 +85,18 @@ enum Step {
 
 /// Access for the shard and for whoever runs it.
 #[derive(Clone, Debug)]
-pub struct CrowdDriver(Rc<RefCell<Crowd>>);
+pub struct ClientsDriver(Rc<RefCell<Clients>>);
 
 /// A client as the server sees it.
 #[derive(Debug)]
 pub struct Number(u32);
 
-impl Crowd {
+impl Clients {
     /// Nobody yet.
     ///
     /// # Errors
     /// When the histogram cannot be made, which its constants rule out.
-    pub fn new(script: Script) -> anyhow::Result<Crowd> {
+    pub fn new(script: Script) -> anyhow::Result<Clients> {
         let counts = Counts {
             accepted: 0,
             delivered: 0,
@@ -104,7 +104,7 @@ impl Crowd {
             pings: 0,
             latency: Histogram::new_with_bounds(1, 100_000_000_000, 3)?,
         };
-        Ok(Crowd {
+        Ok(Clients {
             script,
             begun: Instant::now(),
             wanted: 0,
@@ -189,14 +189,14 @@ impl Crowd {
     }
 }
 
-impl CrowdDriver {
+impl ClientsDriver {
     /// A shard's access, and the way to wake it.
-    pub fn new(crowd: Rc<RefCell<Crowd>>) -> (CrowdDriver, std::sync::Arc<dyn Wake>) {
-        (CrowdDriver(crowd), std::sync::Arc::new(Awake))
+    pub fn new(clients: Rc<RefCell<Clients>>) -> (ClientsDriver, std::sync::Arc<dyn Wake>) {
+        (ClientsDriver(clients), std::sync::Arc::new(Awake))
     }
 }
 
-impl Driver for CrowdDriver {
+impl Driver for ClientsDriver {
     type Stream = Number;
 
     fn now(&mut self) -> Now {
@@ -211,14 +211,16 @@ impl Driver for CrowdDriver {
     }
 
     fn poll(&mut self, timeout: Span, events: &mut Vec<Event>) -> io::Result<()> {
-        let crowd = &mut *self.0.borrow_mut();
-        if crowd.steps.len() < crowd.wanted && crowd.ready.is_empty() {
+        let clients = &mut *self.0.borrow_mut();
+        if clients.steps.len() < clients.wanted && clients.ready.is_empty() {
             events.push(Event::Accept(0));
         }
-        let count = crowd.ready.len().min(EVENTS_PER_POLL);
-        let pinged = crowd.pinged.len().min(EVENTS_PER_POLL);
-        for client in crowd.ready.drain(..count).chain(crowd.pinged.iter().copied().take(pinged)) {
-            if let Some(key) = crowd.keys.get(client as usize) {
+        let count = clients.ready.len().min(EVENTS_PER_POLL);
+        let pinged = clients.pinged.len().min(EVENTS_PER_POLL);
+        for client in
+            clients.ready.drain(..count).chain(clients.pinged.iter().copied().take(pinged))
+        {
+            if let Some(key) = clients.keys.get(client as usize) {
                 events.push(Event::Stream {
                     key: *key,
                     readable: true,
@@ -235,14 +237,14 @@ impl Driver for CrowdDriver {
     }
 
     fn accept(&mut self, _listener: u16) -> Accepted<Number> {
-        let crowd = &mut *self.0.borrow_mut();
-        if crowd.steps.len() >= crowd.wanted || crowd.ready.len() >= EVENTS_PER_POLL {
+        let clients = &mut *self.0.borrow_mut();
+        if clients.steps.len() >= clients.wanted || clients.ready.len() >= EVENTS_PER_POLL {
             return Accepted::Empty;
         }
-        let client = crowd.steps.len() as u32;
-        crowd.steps.push(Step::Asks);
-        crowd.keys.push(Key::default());
-        crowd.counts.accepted += 1;
+        let client = clients.steps.len() as u32;
+        clients.steps.push(Step::Asks);
+        clients.keys.push(Key::default());
+        clients.counts.accepted += 1;
         let address = Ipv4Addr::from(0x7f00_0000 | client & 0x00ff_ffff);
         Accepted::Stream(Number(client), SocketAddr::from((address, 40_000)))
     }
@@ -252,20 +254,20 @@ impl Driver for CrowdDriver {
     }
 
     fn register(&mut self, stream: &mut Number, key: Key) -> io::Result<()> {
-        let crowd = &mut *self.0.borrow_mut();
-        if let Some(slot) = crowd.keys.get_mut(stream.0 as usize) {
+        let clients = &mut *self.0.borrow_mut();
+        if let Some(slot) = clients.keys.get_mut(stream.0 as usize) {
             *slot = key;
         }
-        crowd.ready.push_back(stream.0);
+        clients.ready.push_back(stream.0);
         Ok(())
     }
 
     fn deregister(&mut self, _stream: &mut Number) {}
 
     fn read(&mut self, stream: &mut Number, buffer: &mut [u8]) -> io::Result<usize> {
-        let crowd = &mut *self.0.borrow_mut();
-        if crowd.pinged.front() == Some(&stream.0) {
-            crowd.pinged.pop_front();
+        let clients = &mut *self.0.borrow_mut();
+        if clients.pinged.front() == Some(&stream.0) {
+            clients.pinged.pop_front();
             let mut wire = Vec::new();
             encode_pong(&mut wire, b"", Some([1, 2, 3, 4]));
             let count = wire.len().min(buffer.len());
@@ -274,7 +276,7 @@ impl Driver for CrowdDriver {
             }
             return Ok(count);
         }
-        match crowd.say(stream.0 as usize, buffer) {
+        match clients.say(stream.0 as usize, buffer) {
             0 => Err(io::ErrorKind::WouldBlock.into()),
             count => Ok(count),
         }

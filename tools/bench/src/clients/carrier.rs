@@ -6,10 +6,10 @@
 
 use std::io;
 
-use crate::crowd::engineio::{self, Asked, PayloadReader};
-use crate::crowd::language::Language;
-use crate::crowd::tally::{Tally, broken};
-use crate::crowd::{http, websocket};
+use crate::clients::counters::{Counters, broken};
+use crate::clients::engineio::{self, Asked, PayloadReader};
+use crate::clients::language::Language;
+use crate::clients::{http, websocket};
 
 /// A carrier to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,14 +147,14 @@ impl Carrier {
         bytes: &[u8],
         now_ns: u64,
         language: &mut Language,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> io::Result<usize> {
         let mut at = 0;
         loop {
             let rest = bytes.get(at..).unwrap_or_default();
             let taken = match &self.state {
-                State::WebSocket { .. } => self.walk_frames(rest, language, tally)?,
-                State::Polling(_) => self.walk_answers(rest, now_ns, language, tally)?,
+                State::WebSocket { .. } => self.walk_frames(rest, language, counters)?,
+                State::Polling(_) => self.walk_answers(rest, now_ns, language, counters)?,
             };
             match taken {
                 None => return Ok(at),
@@ -197,7 +197,7 @@ impl Carrier {
         &mut self,
         bytes: &[u8],
         language: &mut Language,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> io::Result<Option<usize>> {
         let State::WebSocket { is_upgraded, frame } = &mut self.state else { return Ok(None) };
         if !*is_upgraded {
@@ -228,7 +228,7 @@ impl Carrier {
                     Some((b'1', _)) => return Err(broken("the server closed the session")),
                     Some((b'2', _)) => websocket::frame(&mut self.out, websocket::TEXT, b"3"),
                     Some((b'4', message)) => {
-                        language.walk(message, true, tally)?;
+                        language.walk(message, true, counters)?;
                     }
                     _ => {}
                 }
@@ -244,7 +244,7 @@ impl Carrier {
             }
             websocket::PING | websocket::CLOSE => 0,
             websocket::PONG => part.len(),
-            _ => language.walk(part, is_end, tally)?,
+            _ => language.walk(part, is_end, counters)?,
         };
         if is_end && taken < left {
             return Err(broken("a frame ends within a message"));
@@ -259,7 +259,7 @@ impl Carrier {
         bytes: &[u8],
         now_ns: u64,
         language: &mut Language,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> io::Result<Option<usize>> {
         let State::Polling(polling) = &mut self.state else { return Ok(None) };
         let Some(request) = polling.under_way else {
@@ -275,7 +275,7 @@ impl Carrier {
                 return Err(broken(&format!("a poll was answered with {}", head.status)));
             }
             polling.body = Some(head.body);
-            polling.received_before = tally.received;
+            polling.received_before = counters.received;
             return Ok(Some(head.bytes));
         };
         let part = bytes.get(..left.min(bytes.len())).unwrap_or_default();
@@ -284,7 +284,7 @@ impl Carrier {
         let taken = match request {
             Request::Get => {
                 let (revision, reader) = (polling.revision, &mut polling.reader);
-                reader.walk(revision, part, is_end, language, tally, &mut asked)?
+                reader.walk(revision, part, is_end, language, counters, &mut asked)?
             }
             Request::Open if is_end => {
                 let id = engineio::session_id(part)
@@ -308,8 +308,8 @@ impl Carrier {
             polling.body = Some(left - taken);
             return Ok((taken > 0).then_some(taken));
         }
-        if request == Request::Get && tally.received > polling.received_before {
-            tally.polls += 1;
+        if request == Request::Get && counters.received > polling.received_before {
+            counters.polls += 1;
         }
         (polling.body, polling.under_way) = (None, None);
         Ok(Some(taken))
@@ -334,7 +334,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::crowd::language::Speech;
+    use crate::clients::language::Speech;
 
     fn carrier(transport: Transport) -> Carrier {
         let place = Place { authority: "a".into(), path: "/p/".into(), subprotocol: None };
@@ -342,11 +342,11 @@ mod tests {
     }
 
     /// Feeds bytes in pieces, keeping what was not consumed.
-    fn feed(carrier: &mut Carrier, language: &mut Language, tally: &mut Tally, wire: &[u8]) {
+    fn feed(carrier: &mut Carrier, language: &mut Language, counters: &mut Counters, wire: &[u8]) {
         let mut kept = Vec::new();
         for piece in wire.chunks(5) {
             kept.extend_from_slice(piece);
-            let taken = carrier.walk(&kept, 1, language, tally).unwrap();
+            let taken = carrier.walk(&kept, 1, language, counters).unwrap();
             kept.drain(..taken);
             carrier.proceed();
         }
@@ -360,25 +360,25 @@ mod tests {
     #[test]
     fn a_polling_client_speaks_before_it_listens_again() {
         let mut carrier = carrier(Transport::Polling(4));
-        let (mut language, mut tally) = (Language::new(Speech::SocketIo, 1), Tally::idle());
+        let (mut language, mut counters) = (Language::new(Speech::SocketIo, 1), Counters::idle());
         assert!(sent(&mut carrier).starts_with("GET /p/?EIO=4&transport=polling HTTP/1.1\r\n"));
         let open = "0{\"sid\":\"abc\"}";
         let answer = |body: &str| {
             format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
         };
-        carrier.walk(&answer(open), 1, &mut language, &mut tally).unwrap();
+        carrier.walk(&answer(open), 1, &mut language, &mut counters).unwrap();
         assert!(carrier.is_open);
         carrier.send(b"0", true);
         carrier.proceed();
         let post = sent(&mut carrier);
         assert!(post.starts_with("POST /p/?EIO=4&transport=polling&sid=abc HTTP/1.1"), "{post}");
         assert!(post.ends_with("\r\n\r\n40"), "{post}");
-        feed(&mut carrier, &mut language, &mut tally, &answer("ok"));
+        feed(&mut carrier, &mut language, &mut counters, &answer("ok"));
         assert!(sent(&mut carrier).starts_with("GET /p/?EIO=4&transport=polling&sid=abc "));
         let events = "40{\"sid\":\"x\"}\x1e42[\"message\",\"18e9b6b7a0c0de00\"]\x1e2";
-        feed(&mut carrier, &mut language, &mut tally, &answer(events));
+        feed(&mut carrier, &mut language, &mut counters, &answer(events));
         assert!(language.is_greeted());
-        assert_eq!((tally.received, tally.polls), (1, 1));
+        assert_eq!((counters.received, counters.polls), (1, 1));
         assert!(sent(&mut carrier).ends_with("\r\n\r\n3"));
     }
 
@@ -386,7 +386,8 @@ mod tests {
     fn a_websocket_is_upgraded_and_answers_pings() {
         for transport in [Transport::WebSocket, Transport::EngineWebSocket] {
             let mut carrier = carrier(transport);
-            let (mut language, mut tally) = (Language::new(Speech::SocketIo, 1), Tally::idle());
+            let (mut language, mut counters) =
+                (Language::new(Speech::SocketIo, 1), Counters::idle());
             let mut wire = b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x89\x00".to_vec();
             let engine = transport == Transport::EngineWebSocket;
             let texts: &[&str] = match engine {
@@ -398,9 +399,9 @@ mod tests {
                 wire.extend_from_slice(text.as_bytes());
             }
             let _ = sent(&mut carrier);
-            feed(&mut carrier, &mut language, &mut tally, &wire);
+            feed(&mut carrier, &mut language, &mut counters, &wire);
             assert!(carrier.is_open);
-            assert_eq!(tally.received, 1);
+            assert_eq!(counters.received, 1);
             let frames = std::mem::take(&mut carrier.out);
             assert_eq!(frames.first(), Some(&0x8a));
             assert_eq!(frames.len(), if engine { 6 + 7 } else { 6 });

@@ -15,10 +15,10 @@ use anyhow::{Context, anyhow, ensure};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::clients::client::{Client, ClientSpec, Step};
+use crate::clients::counters::{Counters, unix_ns};
+use crate::clients::language::Language;
 use crate::cpu::{ThreadTime, thread_id, thread_time};
-use crate::crowd::client::{Client, ClientSpec, Step};
-use crate::crowd::language::Language;
-use crate::crowd::tally::{Tally, unix_ns};
 use crate::stomp::connect::dial;
 
 /// What to publish.
@@ -147,7 +147,7 @@ fn greet(mut client: Client) -> anyhow::Result<Client> {
     client.write()?;
     let mut buffer = vec![0; 64 * 1024];
     while client.step != Step::Complete {
-        client.read(&mut buffer, || 0, &mut Tally::idle()).context("the publisher's login")?;
+        client.read(&mut buffer, || 0, &mut Counters::idle()).context("the publisher's login")?;
     }
     Ok(client)
 }
@@ -170,7 +170,7 @@ fn publish_all(client: &mut Client, source: &mut dyn Source, count: usize) -> an
     client.write()?;
     let mut buffer = vec![0; 64 * 1024];
     while client.language().confirmed() == 0 {
-        client.read(&mut buffer, || 0, &mut Tally::idle())?;
+        client.read(&mut buffer, || 0, &mut Counters::idle())?;
     }
     Ok(())
 }
@@ -222,7 +222,7 @@ fn run(
             if let Some(client) = clients.get_mut(event.token().0)
                 && event.is_readable()
             {
-                client.read(&mut buffer, || 0, &mut Tally::idle())?;
+                client.read(&mut buffer, || 0, &mut Counters::idle())?;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The native protocol as a client sees it that holds values: with the current value first, and with
 //! deltas if it is to have them.
 //!
-//! The time of an update is looked up in the ledger by topic and version. Most clients skip over data;
+//! The time of an update is looked up in what was published by topic and version. Most clients skip over data;
 //! witnesses keep every value, apply every delta and compare with what was published. Invariant: every
 //! version of every topic is looked at, so nothing is left out unnoticed, and a delta to anything but
 //! the version before ends the client.
@@ -9,17 +9,17 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::crowd::delta;
-use crate::crowd::ledger::Ledger;
-use crate::crowd::native::{ANNOUNCED, CODEC, Cursor, DELTA, Heard, UPDATES};
-use crate::crowd::tally::{Tally, broken};
+use crate::clients::counters::{Counters, broken};
+use crate::clients::delta;
+use crate::clients::native::{ANNOUNCED, CODEC, Cursor, DELTA, Heard, UPDATES};
+use crate::clients::publications::Publications;
 
 /// What clients of values are to be.
 #[derive(Debug, Clone)]
 pub struct ValuesSpec {
     /// What has been published. The topics are numbers behind the last slash of their path, and each
     /// was published once when the client subscribed.
-    pub ledger: Arc<Ledger>,
+    pub publications: Arc<Publications>,
     /// The codec of the deltas they ask for, if they do.
     pub codec: Option<u8>,
 }
@@ -80,7 +80,7 @@ impl Reader {
     ///
     /// # Errors
     /// When the server speaks nonsense, refuses something or closes.
-    pub fn walk(&mut self, bytes: &[u8], tally: &mut Tally) -> io::Result<usize> {
+    pub fn walk(&mut self, bytes: &[u8], counters: &mut Counters) -> io::Result<usize> {
         let mut at = 0;
         loop {
             let skipped = self.data_left.min(bytes.len() - at);
@@ -89,8 +89,8 @@ impl Reader {
             self.message_left -= skipped;
             let rest = bytes.get(at..).unwrap_or_default();
             let taken = match (self.data_left, self.message_left) {
-                (0, 0) => self.message(rest, tally)?,
-                (0, _) => self.entry(rest, tally)?,
+                (0, 0) => self.message(rest, counters)?,
+                (0, _) => self.entry(rest, counters)?,
                 _ => 0,
             };
             match taken {
@@ -100,19 +100,19 @@ impl Reader {
         }
     }
 
-    fn message(&mut self, bytes: &[u8], tally: &mut Tally) -> io::Result<usize> {
+    fn message(&mut self, bytes: &[u8], counters: &mut Counters) -> io::Result<usize> {
         let mut cursor = Cursor { bytes, at: 0 };
         let Some((kind, length)) = cursor.header() else { return Ok(0) };
         if kind != UPDATES {
             return self.heard.message(bytes);
         }
         self.message_left = length;
-        tally.batches += 1;
+        counters.batches += 1;
         Ok(cursor.at)
     }
 
     /// One entry of UPDATES, for a witness with its data; zero if more bytes are needed.
-    fn entry(&mut self, bytes: &[u8], tally: &mut Tally) -> io::Result<usize> {
+    fn entry(&mut self, bytes: &[u8], counters: &mut Counters) -> io::Result<usize> {
         let mut cursor = Cursor { bytes, at: 0 };
         let Some((flags, id, version, length)) = cursor.entry() else { return Ok(0) };
         let head = cursor.at;
@@ -135,17 +135,17 @@ impl Reader {
         } else if is_delta && step != 1 {
             return Err(broken("a delta to a version that was not sent"));
         } else {
-            tally.skipped += u64::from(step.wrapping_sub(1));
+            counters.skipped += u64::from(step.wrapping_sub(1));
         }
         topic.last = version as u16;
         let number = topic.last.wrapping_sub(topic.first);
         let known = *topic;
-        let due = self.spec.ledger.due_unix_ns(known.number as usize, number);
-        tally.untimed += u64::from(due.is_none());
-        tally.deltas += u64::from(is_delta);
-        tally.message(due.unwrap_or_default(), length);
+        let due = self.spec.publications.due_unix_ns(known.number as usize, number);
+        counters.untimed += u64::from(due.is_none());
+        counters.deltas += u64::from(is_delta);
+        counters.message(due.unwrap_or_default(), length);
         if let Some(data) = data {
-            self.witness(id, data, is_delta, tally)?;
+            self.witness(id, data, is_delta, counters)?;
         }
         let taken = if data.is_some() { head + length } else { head };
         self.data_left = head + length - taken;
@@ -159,7 +159,7 @@ impl Reader {
         id: usize,
         data: &[u8],
         is_delta: bool,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> io::Result<()> {
         let known = self.values.as_mut().and_then(|values| values.get_mut(id));
         let (Some(value), Some(topic)) = (known, self.topics.get(id)) else { return Ok(()) };
@@ -172,9 +172,9 @@ impl Reader {
             value.extend_from_slice(data);
         }
         let number = topic.last.wrapping_sub(topic.first);
-        tally.witnessed += 1;
-        let is_right = self.spec.ledger.is_right(topic.number as usize, number, value);
-        tally.wrong += u64::from(!is_right);
+        counters.witnessed += 1;
+        let is_right = self.spec.publications.is_right(topic.number as usize, number, value);
+        counters.wrong += u64::from(!is_right);
         Ok(())
     }
 }
@@ -188,7 +188,7 @@ fn is_known(codec: Option<u8>) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::crowd::tally::unix_ns;
+    use crate::clients::counters::unix_ns;
 
     /// UPDATES of one entry of subscription 1.
     fn update(flags: u8, version: u16, data: &[u8]) -> Vec<u8> {
@@ -197,23 +197,23 @@ mod tests {
         [&head[..], data].concat()
     }
 
-    fn ledger(values: &[&[u8]]) -> Arc<Ledger> {
-        let ledger = Ledger::new(8);
+    fn publications(values: &[&[u8]]) -> Arc<Publications> {
+        let publications = Publications::new(8);
         for (number, value) in values.iter().enumerate() {
-            ledger.note(7, number as u16, unix_ns(), value);
+            publications.note(7, number as u16, unix_ns(), value);
         }
-        Arc::new(ledger)
+        Arc::new(publications)
     }
 
-    fn reader(ledger: &Arc<Ledger>, deltas: bool, is_witness: bool) -> Reader {
+    fn reader(publications: &Arc<Publications>, deltas: bool, is_witness: bool) -> Reader {
         let codec = deltas.then_some(CODEC);
-        let spec = ValuesSpec { ledger: Arc::clone(ledger), codec };
+        let spec = ValuesSpec { publications: Arc::clone(publications), codec };
         Reader::new(&spec, &["fx/3".to_owned(), "fx/7".to_owned()], is_witness)
     }
 
     #[test]
     fn values_are_followed_through_deltas_in_any_pieces() {
-        let ledger = ledger(&[b"price 1.0845!", b"price 1.0846!", b"x", b"price 9!"]);
+        let publications = publications(&[b"price 1.0845!", b"price 1.0846!", b"x", b"price 9!"]);
         let wire = [
             update(1, 65_535, b"price 1.0845!"),
             update(1 | DELTA, 0, b"\x0b\x01\x056"),
@@ -222,38 +222,38 @@ mod tests {
         .concat();
         for is_witness in [true, false] {
             for step in [1, 3, 20, 100] {
-                let mut reader = reader(&ledger, true, is_witness);
-                let (mut tally, mut kept) = (Tally::idle(), Vec::new());
+                let mut reader = reader(&publications, true, is_witness);
+                let (mut counters, mut kept) = (Counters::idle(), Vec::new());
                 for piece in wire.chunks(step) {
                     kept.extend_from_slice(piece);
-                    let taken = reader.walk(&kept, &mut tally).unwrap();
+                    let taken = reader.walk(&kept, &mut counters).unwrap();
                     kept.drain(..taken);
                 }
                 assert!(kept.is_empty(), "{step}");
-                assert_eq!((tally.received, tally.skipped, tally.deltas), (3, 1, 1));
-                assert_eq!((tally.body_bytes, tally.untimed, tally.wrong), (25, 0, 0));
-                assert_eq!(tally.witnessed, if is_witness { 3 } else { 0 });
+                assert_eq!((counters.received, counters.skipped, counters.deltas), (3, 1, 1));
+                assert_eq!((counters.body_bytes, counters.untimed, counters.wrong), (25, 0, 0));
+                assert_eq!(counters.witnessed, if is_witness { 3 } else { 0 });
             }
         }
     }
 
     #[test]
     fn a_wrong_value_is_counted() {
-        let ledger = ledger(&[b"one", b"two"]);
-        let mut reader = reader(&ledger, false, true);
-        let mut tally = Tally::idle();
+        let publications = publications(&[b"one", b"two"]);
+        let mut reader = reader(&publications, false, true);
+        let mut counters = Counters::idle();
         let wire = [update(1, 9, b"one"), update(1, 10, b"owt")].concat();
-        reader.walk(&wire, &mut tally).unwrap();
-        assert_eq!((tally.witnessed, tally.wrong), (2, 1));
+        reader.walk(&wire, &mut counters).unwrap();
+        assert_eq!((counters.witnessed, counters.wrong), (2, 1));
     }
 
     #[test]
     fn a_delta_out_of_place_is_an_error() {
-        let ledger = ledger(&[b"one", b"two"]);
+        let publications = publications(&[b"one", b"two"]);
         for (deltas, version) in [(true, 11), (false, 10)] {
-            let mut reader = reader(&ledger, deltas, true);
+            let mut reader = reader(&publications, deltas, true);
             let wire = [update(1, 9, b"one"), update(1 | DELTA, version, b"\x03\x00")].concat();
-            assert!(reader.walk(&wire, &mut Tally::idle()).is_err());
+            assert!(reader.walk(&wire, &mut Counters::idle()).is_err());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The thread of a crowd: polls its clients' sockets, reads them in turn and counts.
+//! A worker: polls its clients' sockets, reads them in turn and counts.
 //!
 //! Lives on its own thread. Invariant: no client keeps another waiting for longer than one budget of
 //! reads.
@@ -13,11 +13,11 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::crowd::client::{Client, Outcome, Step};
-use crate::crowd::tally::Tally;
+use crate::clients::client::{Client, Outcome, Step};
+use crate::clients::counters::Counters;
 use crate::stomp::shared::Shared;
 
-/// When a crew is done.
+/// When a worker is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// When all its clients listen, or are broken.
@@ -32,7 +32,7 @@ pub enum Goal {
 /// Only when the poller fails: a client's own failure is counted instead.
 pub fn run(
     clients: &mut [Client],
-    tally: &mut Tally,
+    counters: &mut Counters,
     shared: &Arc<Shared>,
     goal: Goal,
 ) -> io::Result<()> {
@@ -72,7 +72,7 @@ pub fn run(
             let Some(client) = clients.get_mut(index) else { continue };
             client.is_queued = false;
             let was_open = client.step < Step::Complete;
-            if turn(client, &mut buffer, tally, shared) {
+            if turn(client, &mut buffer, counters, shared) {
                 client.is_queued = true;
                 ready.push_back(index);
             }
@@ -89,14 +89,14 @@ pub fn run(
 }
 
 /// Reads up to a budget; true when there may be more.
-fn turn(client: &mut Client, buffer: &mut [u8], tally: &mut Tally, shared: &Shared) -> bool {
+fn turn(client: &mut Client, buffer: &mut [u8], counters: &mut Counters, shared: &Shared) -> bool {
     if client.step == Step::Broken {
         return false;
     }
     for _ in 0..READS_PER_TURN {
-        let received = tally.received;
-        let outcome = client.read(buffer, || shared.clock.now_ns(), tally);
-        shared.received.fetch_add(tally.received - received, Relaxed);
+        let received = counters.received;
+        let outcome = client.read(buffer, || shared.clock.now_ns(), counters);
+        shared.received.fetch_add(counters.received - received, Relaxed);
         match outcome {
             Ok(Outcome::More(bytes)) => {
                 shared.received_bytes.fetch_add(bytes as u64, Relaxed);

@@ -10,8 +10,8 @@ use std::io;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::crowd::language::Language;
-use crate::crowd::tally::{Tally, broken};
+use crate::clients::counters::{Counters, broken};
+use crate::clients::language::Language;
 
 /// Reads the body of one answer after the other.
 #[derive(Debug, Default)]
@@ -50,13 +50,13 @@ impl PayloadReader {
         bytes: &[u8],
         is_end: bool,
         language: &mut Language,
-        tally: &mut Tally,
+        counters: &mut Counters,
         asked: &mut Asked,
     ) -> io::Result<usize> {
         if revision == 4 {
-            self.walk_text(bytes, is_end, language, tally, asked)
+            self.walk_text(bytes, is_end, language, counters, asked)
         } else {
-            self.walk_counted(bytes, language, tally, asked)
+            self.walk_counted(bytes, language, counters, asked)
         }
     }
 
@@ -65,7 +65,7 @@ impl PayloadReader {
         &mut self,
         bytes: &[u8],
         language: &mut Language,
-        tally: &mut Tally,
+        counters: &mut Counters,
         asked: &mut Asked,
     ) -> io::Result<usize> {
         let mut at = 0;
@@ -80,7 +80,7 @@ impl PayloadReader {
             let part = rest.get(..left.min(rest.len())).unwrap_or_default();
             let is_end = part.len() == left;
             let taken = match packet {
-                Packet::Message => language.walk(part, is_end, tally)?,
+                Packet::Message => language.walk(part, is_end, counters)?,
                 Packet::Control if is_end => {
                     control(part, asked)?;
                     left
@@ -104,7 +104,7 @@ impl PayloadReader {
         bytes: &[u8],
         is_end: bool,
         language: &mut Language,
-        tally: &mut Tally,
+        counters: &mut Counters,
         asked: &mut Asked,
     ) -> io::Result<usize> {
         let mut at = 0;
@@ -121,11 +121,11 @@ impl PayloadReader {
                 None => (rest, is_end),
             };
             if self.in_base64 {
-                at += self.decode(packet, ends, language, tally)?;
+                at += self.decode(packet, ends, language, counters)?;
             } else if ends {
                 match packet.split_first() {
                     Some((b'4', message)) => {
-                        language.walk(message, true, tally)?;
+                        language.walk(message, true, counters)?;
                     }
                     _ => control(packet, asked)?,
                 }
@@ -146,7 +146,7 @@ impl PayloadReader {
         digits: &[u8],
         ends: bool,
         language: &mut Language,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> io::Result<usize> {
         let whole = if ends { digits.len() } else { digits.len() / 4 * 4 };
         let kept = self.decoded.len();
@@ -156,7 +156,7 @@ impl PayloadReader {
             .decode_slice(digits.get(..whole).unwrap_or_default(), room)
             .map_err(|error| broken(&format!("a packet is no base64: {error}")))?;
         self.decoded.truncate(kept + decoded);
-        let taken = language.walk(&self.decoded, ends, tally)?;
+        let taken = language.walk(&self.decoded, ends, counters)?;
         self.decoded.drain(..taken);
         if ends && !self.decoded.is_empty() {
             return Err(broken("a packet ends within a message"));
@@ -257,7 +257,7 @@ const SEPARATOR: u8 = 0x1e;
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::crowd::language::Speech;
+    use crate::clients::language::Speech;
 
     /// A body of updates in every form, and how it is read in pieces.
     fn read(revision: u8, is_text: bool, messages: &[Vec<u8>], step: usize) -> (u64, Asked) {
@@ -270,7 +270,7 @@ mod tests {
         }
         let speech = if is_text { Speech::SocketIo } else { Speech::Native };
         let mut language = Language::new(speech, 8);
-        let (mut reader, mut tally) = (PayloadReader::default(), Tally::idle());
+        let (mut reader, mut counters) = (PayloadReader::default(), Counters::idle());
         let (mut kept, mut asked) = (Vec::new(), Asked::default());
         let mut sent = 0;
         for piece in body.chunks(step) {
@@ -278,12 +278,12 @@ mod tests {
             sent += piece.len();
             let is_end = sent == body.len();
             let taken = reader
-                .walk(revision, &kept, is_end, &mut language, &mut tally, &mut asked)
+                .walk(revision, &kept, is_end, &mut language, &mut counters, &mut asked)
                 .unwrap();
             kept.drain(..taken);
         }
         assert!(kept.is_empty(), "{revision} {is_text} {step}");
-        (tally.received, asked)
+        (counters.received, asked)
     }
 
     #[test]

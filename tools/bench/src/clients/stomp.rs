@@ -1,8 +1,8 @@
-//! STOMP as a client of a crowd sees it: whole frames, each a WebSocket message.
+//! STOMP as a client of many sees it: whole frames, each a WebSocket message.
 
 use std::io;
 
-use crate::crowd::tally::{Tally, broken};
+use crate::clients::counters::{Counters, broken};
 
 /// One client's conversation.
 #[derive(Debug, Default)]
@@ -18,13 +18,13 @@ impl Stomp {
     ///
     /// # Errors
     /// When it is an ERROR.
-    pub fn take(&mut self, frame: &[u8], tally: &mut Tally) -> io::Result<()> {
+    pub fn take(&mut self, frame: &[u8], counters: &mut Counters) -> io::Result<()> {
         if frame.starts_with(b"MESSAGE") {
             let body = memchr::memmem::find(frame, b"\n\n").map_or(frame.len(), |end| end + 2);
             let stamp = frame.get(body..body + 8).and_then(|stamp| stamp.try_into().ok());
             let bytes = frame.len().saturating_sub(body + 1);
-            tally.batches += 1;
-            tally.message(stamp.map_or(0, u64::from_be_bytes), bytes);
+            counters.batches += 1;
+            counters.message(stamp.map_or(0, u64::from_be_bytes), bytes);
         } else if frame.starts_with(b"RECEIPT") {
             self.confirmed += 1;
         } else if frame.starts_with(b"CONNECTED") {
@@ -66,12 +66,12 @@ mod tests {
 
     #[test]
     fn a_conversation() {
-        let (mut stomp, mut tally) = (Stomp::default(), Tally::idle());
-        stomp.take(b"CONNECTED\nversion:1.2\n\n\0", &mut tally).unwrap();
-        stomp.take(b"RECEIPT\nreceipt-id:0\n\n\0", &mut tally).unwrap();
-        stomp.take(b"MESSAGE\nsubscription:0\n\n12345678....\0", &mut tally).unwrap();
+        let (mut stomp, mut counters) = (Stomp::default(), Counters::idle());
+        stomp.take(b"CONNECTED\nversion:1.2\n\n\0", &mut counters).unwrap();
+        stomp.take(b"RECEIPT\nreceipt-id:0\n\n\0", &mut counters).unwrap();
+        stomp.take(b"MESSAGE\nsubscription:0\n\n12345678....\0", &mut counters).unwrap();
         assert!(stomp.is_connected);
-        assert_eq!((stomp.confirmed, tally.received, tally.body_bytes), (1, 1, 12));
-        assert!(stomp.take(b"ERROR\n\n\0", &mut tally).is_err());
+        assert_eq!((stomp.confirmed, counters.received, counters.body_bytes), (1, 1, 12));
+        assert!(stomp.take(b"ERROR\n\n\0", &mut counters).is_err());
     }
 }

@@ -9,7 +9,7 @@ use crate::latency::Recorder;
 
 /// Counts of one thread.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct Counters {
     /// Messages.
     pub received: u64,
     /// Bytes of their bodies.
@@ -39,10 +39,10 @@ pub struct Tally {
     count: u64,
 }
 
-impl Tally {
-    /// An empty tally of a window.
-    pub fn new(clock: Clock, window: Window) -> Tally {
-        Tally {
+impl Counters {
+    /// Counters of a window, at zero.
+    pub fn new(clock: Clock, window: Window) -> Counters {
+        Counters {
             received: 0,
             body_bytes: 0,
             skipped: 0,
@@ -61,9 +61,9 @@ impl Tally {
         }
     }
 
-    /// A tally that measures nothing.
-    pub fn idle() -> Tally {
-        Tally::new(Clock::start(), Window::opening_at(0, 0, 0))
+    /// Counters that measure nothing.
+    pub fn idle() -> Counters {
+        Counters::new(Clock::start(), Window::opening_at(0, 0, 0))
     }
 
     /// So many bytes were read at that time of the run's clock.
@@ -94,7 +94,7 @@ impl Tally {
     }
 
     /// Adds another thread's.
-    pub fn merge(&mut self, other: &Tally) {
+    pub fn merge(&mut self, other: &Counters) {
         self.received += other.received;
         self.body_bytes += other.body_bytes;
         self.skipped += other.skipped;

@@ -16,10 +16,10 @@ use mio::{Events, Interest, Poll, Token};
 use super::client::Client;
 use super::load::{Load, Pulse, Random, Turn};
 use super::wheel::Wheel;
-use crate::crowd::Tally;
+use crate::clients::Counters;
 use crate::stomp::shared::Shared;
 
-/// What a crew does until it is told to stop.
+/// What a worker does until it is told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// Waits until all are connected, and stops by itself then.
@@ -30,14 +30,14 @@ pub(super) enum Task {
         begin_ns: u64,
         /// When the last is, ns.
         end_ns: u64,
-        /// Streams of this crew then.
+        /// Streams of this worker then.
         streams: usize,
     },
 }
 
 /// Clients of one thread.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct Worker {
     pub clients: Vec<Client>,
     /// Streams opened so far, dealt to the clients in turn.
     begun: usize,
@@ -49,9 +49,9 @@ pub(super) struct Crew {
     next_keepalives_ns: u64,
 }
 
-impl Crew {
-    pub(super) fn new(load: &Load, number: usize, now_ns: u64) -> Crew {
-        Crew {
+impl Worker {
+    pub(super) fn new(load: &Load, number: usize, now_ns: u64) -> Worker {
+        Worker {
             clients: Vec::new(),
             begun: 0,
             said: Vec::new(),
@@ -71,7 +71,7 @@ impl Crew {
         &mut self,
         task: Task,
         (load, pulse): (&Load, &Pulse),
-        tally: &mut Tally,
+        counters: &mut Counters,
         shared: &Arc<Shared>,
     ) -> io::Result<()> {
         shared.register_thread("requesting");
@@ -82,7 +82,7 @@ impl Crew {
                 (client.stream.as_raw_fd(), Interest::READABLE | Interest::WRITABLE);
             poll.registry().register(&mut SourceFd(&file), Token(index), interest)?;
         }
-        let mut work = Work { load, pulse, tally, shared };
+        let mut work = Work { load, pulse, counters, shared };
         let (mut events, mut buffer) = (Events::with_capacity(1024), vec![0; READ_BYTES]);
         let mut ready: VecDeque<usize> = VecDeque::new();
         let begun = self.begun;
@@ -138,18 +138,18 @@ impl Crew {
         }
         let clock = work.shared.clock;
         for _ in 0..READS_PER_TURN {
-            let before = work.tally.received;
+            let before = work.counters.received;
             let mut turn = Turn {
                 load: work.load,
                 now_ns: clock.now_ns(),
-                tally: &mut *work.tally,
+                counters: &mut *work.counters,
                 said: &mut self.said,
                 random: &mut self.random,
                 wheel: &mut self.wheel,
                 pulse: work.pulse,
             };
             let outcome = client.read(buffer, || clock.now_ns(), &mut turn);
-            let received = work.tally.received - before;
+            let received = work.counters.received - before;
             work.shared.received.fetch_add(received, Relaxed);
             work.pulse.received.fetch_add(received, Relaxed);
             if let Some(text) = client.session.complaint() {
@@ -215,7 +215,7 @@ impl Crew {
         let mut turn = Turn {
             load: work.load,
             now_ns,
-            tally: &mut *work.tally,
+            counters: &mut *work.counters,
             said: &mut self.said,
             random: &mut self.random,
             wheel: &mut self.wheel,
@@ -251,11 +251,11 @@ impl Crew {
     }
 }
 
-/// What a crew works with.
+/// What a worker works with.
 struct Work<'a> {
     load: &'a Load,
     pulse: &'a Pulse,
-    tally: &'a mut Tally,
+    counters: &'a mut Counters,
     shared: &'a Arc<Shared>,
 }
 

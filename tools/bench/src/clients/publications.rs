@@ -6,11 +6,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::crowd::tally::unix_ns;
+use crate::clients::counters::unix_ns;
 
 /// The publications of all topics.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct Publications {
     /// Nanoseconds since 1970 that times count from.
     origin_ns: u64,
     /// Entries of each topic, a power of two.
@@ -22,12 +22,12 @@ pub struct Ledger {
     published_bytes: AtomicU64,
 }
 
-impl Ledger {
-    /// An empty ledger of so many topics.
-    pub fn new(topics: usize) -> Ledger {
+impl Publications {
+    /// Nothing published, of so many topics.
+    pub fn new(topics: usize) -> Publications {
         let depth = (ENTRIES / topics.max(1)).clamp(DEPTH_MIN, DEPTH_MAX).next_power_of_two();
         let entries = topics * depth;
-        Ledger {
+        Publications {
             origin_ns: unix_ns(),
             depth,
             due: (0..entries).map(|_| AtomicU64::new(u64::MAX)).collect(),
@@ -100,22 +100,22 @@ mod tests {
 
     #[test]
     fn what_is_noted_is_found_until_it_is_overwritten() {
-        let ledger = Ledger::new(1 << 20);
+        let publications = Publications::new(1 << 20);
         let now = unix_ns();
         for number in 65_530..65_545_u32 {
-            ledger.note(3, number as u16, now + u64::from(number), b"value");
+            publications.note(3, number as u16, now + u64::from(number), b"value");
         }
-        assert_eq!(ledger.due_unix_ns(3, 8), Some(now + 65_544));
-        assert_eq!(ledger.due_unix_ns(3, 1), Some(now + 65_537));
-        assert_eq!(ledger.due_unix_ns(3, 0), None);
-        assert_eq!(ledger.due_unix_ns(4, 8), None);
-        assert!(ledger.is_right(3, 8, b"value") && !ledger.is_right(3, 8, b"valuf"));
-        assert!(ledger.is_right(3, 0, b"anything"));
-        assert_eq!((ledger.published(), ledger.value_bytes()), (15, 5.0));
+        assert_eq!(publications.due_unix_ns(3, 8), Some(now + 65_544));
+        assert_eq!(publications.due_unix_ns(3, 1), Some(now + 65_537));
+        assert_eq!(publications.due_unix_ns(3, 0), None);
+        assert_eq!(publications.due_unix_ns(4, 8), None);
+        assert!(publications.is_right(3, 8, b"value") && !publications.is_right(3, 8, b"valuf"));
+        assert!(publications.is_right(3, 0, b"anything"));
+        assert_eq!((publications.published(), publications.value_bytes()), (15, 5.0));
     }
 
     #[test]
     fn few_topics_are_remembered_for_longer() {
-        assert_eq!((Ledger::new(1).depth, Ledger::new(1024).depth), (DEPTH_MAX, 2048));
+        assert_eq!((Publications::new(1).depth, Publications::new(1024).depth), (DEPTH_MAX, 2048));
     }
 }

@@ -23,7 +23,7 @@ pub enum Check {
 
 /// Counts of one thread.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct Counters {
     /// Messages of this run.
     pub received: u64,
     /// Messages of other runs or sources.
@@ -44,8 +44,8 @@ pub struct Tally {
     time_count: u64,
 }
 
-impl Tally {
-    /// An empty tally for one run.
+impl Counters {
+    /// Counters for one run, at zero.
     pub fn new(shared: &Shared, check: Check, run: u16, producers: usize) -> Self {
         Self {
             received: 0,
@@ -105,7 +105,7 @@ impl Tally {
         }
     }
 
-    /// Adds another thread's tally.
+    /// Adds another thread's counters.
     pub fn merge(&mut self, other: &Self) {
         self.received += other.received;
         self.foreign += other.foreign;
@@ -119,11 +119,11 @@ impl Tally {
     }
 }
 
-/// A tally looking at one connection for the length of one read.
+/// The counters, looking at one connection for the length of one read.
 #[derive(Debug)]
-pub struct ConnectionTally<'a> {
-    /// The thread's tally.
-    pub tally: &'a mut Tally,
+pub struct ConnectionCounters<'a> {
+    /// The thread's counters.
+    pub counters: &'a mut Counters,
     /// The connection's next expected number, by producer.
     pub expected: &'a mut [u64],
     /// Acknowledgements to send, or `None` in ack mode auto.
@@ -132,29 +132,29 @@ pub struct ConnectionTally<'a> {
     pub shared: &'a Arc<Shared>,
 }
 
-impl Drop for ConnectionTally<'_> {
+impl Drop for ConnectionCounters<'_> {
     fn drop(&mut self) {
-        self.tally.flush();
+        self.counters.flush();
     }
 }
 
-impl Arrival for ConnectionTally<'_> {
+impl Arrival for ConnectionCounters<'_> {
     fn arrived(&mut self, _: usize) {
-        self.tally.now_ns = self.shared.clock.now_ns();
+        self.counters.now_ns = self.shared.clock.now_ns();
     }
 }
 
-impl Sink for ConnectionTally<'_> {
+impl Sink for ConnectionCounters<'_> {
     #[inline]
     fn message(&mut self, head: &[u8; HEAD_BYTES], ack: &[u8]) {
-        self.tally.count(head, self.expected);
+        self.counters.count(head, self.expected);
         if let Some(acknowledgements) = &mut self.acknowledgements {
             acknowledgements.add(ack);
         }
     }
 
     fn foreign(&mut self) {
-        self.tally.foreign += 1;
+        self.counters.foreign += 1;
     }
 
     fn receipt(&mut self, _: &[u8]) {}
@@ -244,26 +244,26 @@ mod tests {
         head
     }
 
-    fn tally(check: Check) -> Tally {
+    fn counters(check: Check) -> Counters {
         let shared = Shared::new(Clock::start(), Window::opening_at(0, 0, 1));
-        Tally::new(&shared, check, 1, 1)
+        Counters::new(&shared, check, 1, 1)
     }
 
     #[test]
     fn topic_counts_gaps_and_repeats() {
-        let (mut tally, mut expected) = (tally(Check::Topic), [0]);
+        let (mut counters, mut expected) = (counters(Check::Topic), [0]);
         for sequence in [0, 1, 4, 3, 5] {
-            tally.count(&head(sequence), &mut expected);
+            counters.count(&head(sequence), &mut expected);
         }
-        tally.now_ns = 100;
-        tally.flush();
-        assert_eq!((tally.received, tally.skipped, tally.out_of_order), (5, 2, 1));
-        assert_eq!(tally.latency.total().len(), 5);
+        counters.now_ns = 100;
+        counters.flush();
+        assert_eq!((counters.received, counters.skipped, counters.out_of_order), (5, 2, 1));
+        assert_eq!(counters.latency.total().len(), 5);
     }
 
     #[test]
     fn queue_counts_duplicates_across_connections_and_threads() {
-        let (mut one, mut two) = (tally(Check::Queue), tally(Check::Queue));
+        let (mut one, mut two) = (counters(Check::Queue), counters(Check::Queue));
         one.count(&head(0), &mut [0]);
         one.count(&head(0), &mut [0]);
         two.count(&head(0), &mut [0]);
@@ -274,11 +274,11 @@ mod tests {
 
     #[test]
     fn other_runs_are_foreign() {
-        let mut tally = tally(Check::Topic);
+        let mut counters = counters(Check::Topic);
         let mut other = head(0);
         other[..4].copy_from_slice(&body::tag(2, 0));
-        tally.count(&other, &mut [0]);
-        assert_eq!((tally.received, tally.foreign), (0, 1));
+        counters.count(&other, &mut [0]);
+        assert_eq!((counters.received, counters.foreign), (0, 1));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::crowd::tally::broken;
+use crate::clients::counters::broken;
 
 /// The head of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

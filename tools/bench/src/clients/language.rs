@@ -4,11 +4,11 @@
 
 use std::io;
 
-use crate::crowd::native;
-use crate::crowd::socketio::SocketIo;
-use crate::crowd::stomp::Stomp;
-use crate::crowd::tally::Tally;
-use crate::crowd::values;
+use crate::clients::counters::Counters;
+use crate::clients::native;
+use crate::clients::socketio::SocketIo;
+use crate::clients::stomp::Stomp;
+use crate::clients::values;
 
 /// A language to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Language {
                 native::hello(&mut out, credentials, reader.codec().as_slice());
             }
             Language::SocketIo(_) => out.push(b'0'),
-            Language::Stomp(_) => crate::crowd::stomp::connect(&mut out, credentials),
+            Language::Stomp(_) => crate::clients::stomp::connect(&mut out, credentials),
         }
         out
     }
@@ -78,8 +78,8 @@ impl Language {
                         continue;
                     }
                 }
-                Language::SocketIo(_) => crate::crowd::socketio::subscribe(&mut out, id, path),
-                Language::Stomp(_) => crate::crowd::stomp::subscribe(&mut out, id, path),
+                Language::SocketIo(_) => crate::clients::socketio::subscribe(&mut out, id, path),
+                Language::Stomp(_) => crate::clients::stomp::subscribe(&mut out, id, path),
             }
             messages.push(out);
         }
@@ -102,8 +102,8 @@ impl Language {
         match self {
             Language::Native(_) => native::publish(out, 0, native::OCTETS, path, body),
             Language::Values(_) => native::publish(out, 0, native::JSON_VALUE, path, body),
-            Language::SocketIo(_) => crate::crowd::socketio::control(out, body),
-            Language::Stomp(_) => crate::crowd::stomp::send(out, path, body),
+            Language::SocketIo(_) => crate::clients::socketio::control(out, body),
+            Language::Stomp(_) => crate::clients::stomp::send(out, path, body),
         }
     }
 
@@ -112,13 +112,18 @@ impl Language {
     ///
     /// # Errors
     /// When the server speaks nonsense, refuses something or closes.
-    pub fn walk(&mut self, bytes: &[u8], is_end: bool, tally: &mut Tally) -> io::Result<usize> {
+    pub fn walk(
+        &mut self,
+        bytes: &[u8],
+        is_end: bool,
+        counters: &mut Counters,
+    ) -> io::Result<usize> {
         match self {
-            Language::Native(reader) => reader.walk(bytes, tally),
-            Language::Values(reader) => reader.walk(bytes, tally),
+            Language::Native(reader) => reader.walk(bytes, counters),
+            Language::Values(reader) => reader.walk(bytes, counters),
             _ if !is_end => Ok(0),
-            Language::SocketIo(socket) => socket.take(bytes, tally).map(|()| bytes.len()),
-            Language::Stomp(stomp) => stomp.take(bytes, tally).map(|()| bytes.len()),
+            Language::SocketIo(socket) => socket.take(bytes, counters).map(|()| bytes.len()),
+            Language::Stomp(stomp) => stomp.take(bytes, counters).map(|()| bytes.len()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::crowd::tally::broken;
+use crate::clients::counters::broken;
 
 /// The head of a frame from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,48 +10,48 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 
 use crate::args::ConnectionsArgs;
-use crate::connections::crew::LevelResult;
 use crate::connections::path;
+use crate::connections::worker::LevelResult;
 
 /// The children.
 #[derive(Debug)]
-pub(crate) struct Gang {
-    crews: Vec<Crew>,
+pub(crate) struct Processes {
+    workers: Vec<Worker>,
 }
 
 #[derive(Debug)]
-struct Crew {
+struct Worker {
     process: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-impl Gang {
+impl Processes {
     /// Starts the children; they connect at once.
     pub(crate) fn start(
         args: &ConnectionsArgs,
         addresses: &[SocketAddr],
         topics: usize,
-    ) -> anyhow::Result<Gang> {
-        let mut gang = Gang { crews: Vec::new() };
+    ) -> anyhow::Result<Processes> {
+        let mut processes = Processes { workers: Vec::new() };
         let mut first = 0;
         for (at, address) in addresses.iter().enumerate() {
             // As even as whole numbers allow.
             let here = args.count * (at + 1) / addresses.len() - args.count * at / addresses.len();
-            let crews = here.div_ceil(PER_CREW);
-            for crew in 0..crews {
-                let count = here * (crew + 1) / crews - here * crew / crews;
-                gang.crews.push(Crew::start(args, *address, topics, first, count)?);
+            let workers = here.div_ceil(PER_WORKER);
+            for worker in 0..workers {
+                let count = here * (worker + 1) / workers - here * worker / workers;
+                processes.workers.push(Worker::start(args, *address, topics, first, count)?);
                 first += count;
             }
         }
-        Ok(gang)
+        Ok(processes)
     }
 
     /// Waits until all clients listen.
     pub(crate) fn wait_until_ready(&mut self) -> anyhow::Result<()> {
-        for crew in &mut self.crews {
-            let line = crew.line()?;
+        for worker in &mut self.workers {
+            let line = worker.line()?;
             if line.trim() != "ready" {
                 bail!("the clients could not all connect; the error is above");
             }
@@ -61,8 +61,8 @@ impl Gang {
 
     /// Lets all measure for so long.
     pub(crate) fn level(&mut self, seconds: u64) -> anyhow::Result<()> {
-        for crew in &mut self.crews {
-            writeln!(crew.orders, "level {seconds}").context("a client process has ended")?;
+        for worker in &mut self.workers {
+            writeln!(worker.orders, "level {seconds}").context("a client process has ended")?;
         }
         Ok(())
     }
@@ -70,22 +70,22 @@ impl Gang {
     /// What all have measured.
     pub(crate) fn results(&mut self) -> anyhow::Result<LevelResult> {
         let mut sum = LevelResult::new();
-        for crew in &mut self.crews {
-            let line = crew.line()?;
+        for worker in &mut self.workers {
+            let line = worker.line()?;
             sum.add(&serde_json::from_str(&line).context("a client process has ended")?);
         }
         Ok(sum)
     }
 }
 
-impl Crew {
+impl Worker {
     fn start(
         args: &ConnectionsArgs,
         address: SocketAddr,
         topics: usize,
         first: usize,
         count: usize,
-    ) -> anyhow::Result<Crew> {
+    ) -> anyhow::Result<Worker> {
         let program =
             std::env::current_exe().context("cannot find this program to start it again")?;
         // What stands before the scenario's name, such as `bench` in `tiderace bench connections`.
@@ -95,7 +95,7 @@ impl Crew {
         };
         let mut process = Command::new(program)
             .args(mounted)
-            .arg("crew")
+            .arg("worker")
             .args(["--address", &address.to_string()])
             .args(["--count", &count.to_string(), "--first", &first.to_string()])
             .args(["--speech", &word(&|| args.speech.to_possible_value())])
@@ -107,7 +107,7 @@ impl Crew {
             .context("cannot start a second process of this program")?;
         let pipes = process.stdin.take().zip(process.stdout.take());
         let (orders, answers) = pipes.context("the child has no pipes")?;
-        Ok(Crew { process, orders, answers: BufReader::new(answers) })
+        Ok(Worker { process, orders, answers: BufReader::new(answers) })
     }
 
     fn line(&mut self) -> anyhow::Result<String> {
@@ -117,7 +117,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -125,4 +125,4 @@ impl Drop for Crew {
 }
 
 /// Below the 20,000 files a process may open on many systems.
-const PER_CREW: usize = 15_000;
+const PER_WORKER: usize = 15_000;

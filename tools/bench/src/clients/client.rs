@@ -1,13 +1,13 @@
-//! One client of a crowd: its socket, its carrier, its language and how far it has come.
+//! One client of many: its socket, its carrier, its language and how far it has come.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use crate::crowd::carrier::{Carrier, Place, Transport};
-use crate::crowd::language::{Language, Speech};
-use crate::crowd::tally::Tally;
-use crate::crowd::values::{self, ValuesSpec};
+use crate::clients::carrier::{Carrier, Place, Transport};
+use crate::clients::counters::Counters;
+use crate::clients::language::{Language, Speech};
+use crate::clients::values::{self, ValuesSpec};
 
 /// How far a client has come, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,7 +112,7 @@ impl Client {
         &mut self,
         buffer: &mut [u8],
         now: impl Fn() -> u64,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> io::Result<Outcome> {
         let kept = self.kept.len();
         if let Some(front) = buffer.get_mut(..kept) {
@@ -128,10 +128,10 @@ impl Client {
             Err(error) => return Err(error),
         };
         let now_ns = now();
-        tally.read_at(now_ns, read);
+        counters.read_at(now_ns, read);
         let bytes = buffer.get(..kept + read).unwrap_or_default();
-        let taken = self.carrier.walk(bytes, now_ns, &mut self.language, tally)?;
-        tally.settle();
+        let taken = self.carrier.walk(bytes, now_ns, &mut self.language, counters)?;
+        counters.settle();
         self.kept.clear();
         self.kept.extend_from_slice(bytes.get(taken..).unwrap_or_default());
         self.progress(now_ns);

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::crowd::tally::{Tally, broken};
+use crate::clients::counters::{Counters, broken};
 
 /// One client's conversation.
 #[derive(Debug, Default)]
@@ -49,12 +49,12 @@ impl SocketIo {
     ///
     /// # Errors
     /// When it refuses something or ends the conversation.
-    pub fn take(&mut self, packet: &[u8], tally: &mut Tally) -> io::Result<()> {
+    pub fn take(&mut self, packet: &[u8], counters: &mut Counters) -> io::Result<()> {
         match packet.first() {
             Some(b'0') => self.is_connected = true,
             Some(b'2') => {
-                tally.batches += 1;
-                tally.message(self.last.of(packet), packet.len());
+                counters.batches += 1;
+                counters.message(self.last.of(packet), packet.len());
             }
             Some(b'3') if memchr::memmem::find(packet, b"\"ok\":false").is_none() => {
                 self.confirmed += 1;
@@ -125,12 +125,12 @@ mod tests {
 
     #[test]
     fn a_conversation() {
-        let (mut socket, mut tally) = (SocketIo::default(), Tally::idle());
-        socket.take(b"0{\"sid\":\"x\"}", &mut tally).unwrap();
-        socket.take(b"30[{\"ok\":true}]", &mut tally).unwrap();
-        socket.take(b"2[\"message\",\"bench/1\",\"18e9b6b7a0c0de00....\"]", &mut tally).unwrap();
+        let (mut socket, mut counters) = (SocketIo::default(), Counters::idle());
+        socket.take(b"0{\"sid\":\"x\"}", &mut counters).unwrap();
+        socket.take(b"30[{\"ok\":true}]", &mut counters).unwrap();
+        socket.take(b"2[\"message\",\"bench/1\",\"18e9b6b7a0c0de00....\"]", &mut counters).unwrap();
         assert!(socket.is_connected);
-        assert_eq!((socket.confirmed, tally.received), (1, 1));
-        assert!(socket.take(b"31[{\"ok\":false}]", &mut tally).is_err());
+        assert_eq!((socket.confirmed, counters.received), (1, 1));
+        assert!(socket.take(b"31[{\"ok\":false}]", &mut counters).is_err());
     }
 }

@@ -13,20 +13,20 @@ use anyhow::{Context, anyhow};
 use indicatif::ProgressBar;
 
 use super::client::Client;
-use super::crew::{Crew, Task};
 use super::load::{Load, Pulse};
+use super::worker::{Task, Worker};
 use crate::args::RsocketTransport;
+use crate::clients::carrier::Place;
+use crate::clients::{Counters, Level};
 use crate::clock::{Clock, SECOND_NS, Window};
-use crate::crowd::carrier::Place;
-use crate::crowd::{Level, Tally};
 use crate::stomp::cell::source_address;
 use crate::stomp::connect::dial;
 use crate::stomp::shared::Shared;
 use crate::stomp::watch::Watch;
 
-/// What a crowd is to be.
+/// What the clients are to be.
 #[derive(Debug, Clone)]
-pub(super) struct CrowdSpec {
+pub(super) struct ClientsSpec {
     pub address: SocketAddr,
     pub transport: RsocketTransport,
     pub place: Arc<Place>,
@@ -39,8 +39,8 @@ pub(super) struct CrowdSpec {
 
 /// Connected clients.
 #[derive(Debug)]
-pub(super) struct Crowd {
-    crews: Vec<Crew>,
+pub(super) struct Clients {
+    workers: Vec<Worker>,
     load: Load,
     pulse: Arc<Pulse>,
     clock: Clock,
@@ -54,20 +54,20 @@ pub(super) struct Times {
     pub duration: u64,
 }
 
-impl Crowd {
+impl Clients {
     /// Connects all clients.
     pub(super) fn connect(
-        spec: &CrowdSpec,
+        spec: &ClientsSpec,
         pulse: &Arc<Pulse>,
         clock: Clock,
-    ) -> anyhow::Result<Crowd> {
+    ) -> anyhow::Result<Clients> {
         let shared = Arc::new(Shared::new(clock, Window::opening_at(0, 0, 0)));
         let begun = Instant::now();
-        let results: Vec<anyhow::Result<Crew>> = thread::scope(|scope| {
+        let results: Vec<anyhow::Result<Worker>> = thread::scope(|scope| {
             let threads: Vec<_> = (0..spec.threads)
-                .map(|crew| {
+                .map(|worker| {
                     let (shared, pulse) = (&shared, &**pulse);
-                    scope.spawn(move || connect_crew(spec, crew, pulse, shared))
+                    scope.spawn(move || connect_worker(spec, worker, pulse, shared))
                 })
                 .collect();
             while threads.iter().any(|thread| !thread.is_finished()) {
@@ -78,18 +78,18 @@ impl Crowd {
             }
             threads.into_iter().map(|thread| thread.join().map_err(|_| panicked())?).collect()
         });
-        let crews = results.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        let workers = results.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
         if let Some(problem) = shared.problem() {
             return Err(anyhow!(problem).context("the clients could not all connect"));
         }
         let missing =
-            crews.iter().flat_map(|crew| &crew.clients).filter(|it| !it.is_open()).count();
+            workers.iter().flat_map(|worker| &worker.clients).filter(|it| !it.is_open()).count();
         anyhow::ensure!(
             missing == 0,
             "{missing} connections were not open within {} s",
             CONNECT_TIME_MAX.as_secs()
         );
-        Ok(Crowd { crews, load: spec.load.clone(), pulse: Arc::clone(pulse), clock })
+        Ok(Clients { workers, load: spec.load.clone(), pulse: Arc::clone(pulse), clock })
     }
 
     /// Goes up to as many streams and measures.
@@ -107,18 +107,19 @@ impl Crowd {
         let warm_up = times.ramp_up + times.warm_up;
         let window = Window::opening_at(begin_ns, warm_up, times.duration);
         let shared = Arc::new(Shared::new(self.clock, window));
-        let empty = Tally::new(self.clock, window);
-        let (load, pulse, crews) = (&self.load, &*self.pulse, self.crews.len());
+        let empty = Counters::new(self.clock, window);
+        let (load, pulse, workers) = (&self.load, &*self.pulse, self.workers.len());
         let (observed, tallies) = thread::scope(|scope| {
             let threads: Vec<_> = self
-                .crews
+                .workers
                 .iter_mut()
                 .enumerate()
-                .map(|(at, crew)| {
-                    let (mut tally, shared) = (empty.clone(), &shared);
-                    let task = Task::Load { begin_ns, end_ns, streams: share(streams, crews, at) };
+                .map(|(at, worker)| {
+                    let (mut counters, shared) = (empty.clone(), &shared);
+                    let task =
+                        Task::Load { begin_ns, end_ns, streams: share(streams, workers, at) };
                     scope.spawn(move || {
-                        crew.run(task, (load, pulse), &mut tally, shared).map(|()| tally)
+                        worker.run(task, (load, pulse), &mut counters, shared).map(|()| counters)
                     })
                 })
                 .collect();
@@ -127,10 +128,10 @@ impl Crowd {
             let tallies: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
             (observed, tallies)
         });
-        let mut tally = empty;
+        let mut counters = empty;
         for one in tallies {
             let one = one.map_err(|_| panicked())?;
-            tally.merge(&one.context("a generator thread could not poll its sockets")?);
+            counters.merge(&one.context("a generator thread could not poll its sockets")?);
         }
         #[allow(clippy::cast_precision_loss)]
         let asked = (self.load.interval_us > 0)
@@ -139,7 +140,7 @@ impl Crowd {
             name: name.to_owned(),
             asked_per_s: asked,
             observed,
-            tally,
+            counters,
             errors: shared.errors.load(Relaxed),
             problem: shared.problem(),
         })
@@ -151,20 +152,20 @@ pub(super) fn share(whole: usize, parts: usize, at: usize) -> usize {
     whole / parts + usize::from(at < whole % parts)
 }
 
-fn connect_crew(
-    spec: &CrowdSpec,
+fn connect_worker(
+    spec: &ClientsSpec,
     number: usize,
     pulse: &Pulse,
     shared: &Arc<Shared>,
-) -> anyhow::Result<Crew> {
+) -> anyhow::Result<Worker> {
     let clock = shared.clock;
-    let mut crew = Crew::new(&spec.load, number, clock.now_ns());
+    let mut worker = Worker::new(&spec.load, number, clock.now_ns());
     let count = share(spec.connections, spec.threads, number);
     let each = spec.streams_max.div_ceil(spec.connections);
     let routed = !spec.load.metadata.is_empty();
-    let mut tally = Tally::new(clock, shared.window);
+    let mut counters = Counters::new(clock, shared.window);
     let mut wait =
-        |crew: &mut Crew| crew.run(Task::Connect, (&spec.load, pulse), &mut tally, shared);
+        |worker: &mut Worker| worker.run(Task::Connect, (&spec.load, pulse), &mut counters, shared);
     for index in 0..count {
         let source = spec.address.ip().is_loopback();
         let source = source.then(|| source_address(number * count + index));
@@ -177,17 +178,17 @@ fn connect_crew(
         client.session.reserve(each, spec.load.mode);
         client.write().with_context(|| format!("connection {} of {count}", index + 1))?;
         pulse.connections.fetch_add(1, Relaxed);
-        crew.clients.push(client);
+        worker.clients.push(client);
         // What has been opened goes on while the rest is: a server closes those who say nothing.
-        if crew.clients.len().is_multiple_of(OPENED_AT_ONCE) {
-            wait(&mut crew)?;
+        if worker.clients.len().is_multiple_of(OPENED_AT_ONCE) {
+            wait(&mut worker)?;
         }
         if shared.is_stopped() {
             break;
         }
     }
-    wait(&mut crew)?;
-    Ok(crew)
+    wait(&mut worker)?;
+    Ok(worker)
 }
 
 fn panicked() -> anyhow::Error {

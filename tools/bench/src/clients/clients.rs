@@ -1,4 +1,4 @@
-//! A whole crowd: its crews of clients, each on a thread, through connecting and levels of load.
+//! All clients: the workers that run them, each on a thread, through connecting and levels of load.
 //!
 //! Invariant: a level's counts and latencies are of its own window; what was on its way before is
 //! drained first.
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use indicatif::ProgressBar;
 
+use crate::clients::client::{Client, ClientSpec, Step, Times};
+use crate::clients::counters::Counters;
+use crate::clients::worker::{self, Goal};
 use crate::clock::{Clock, SECOND_NS, Window};
-use crate::crowd::client::{Client, ClientSpec, Step, Times};
-use crate::crowd::crew::{self, Goal};
-use crate::crowd::tally::Tally;
 use crate::stomp::cell::source_address;
 use crate::stomp::connect::dial;
 use crate::stomp::shared::Shared;
 use crate::stomp::watch::{Observation, Watch};
 
-/// What a crowd is to be.
+/// What the clients are to be.
 #[derive(Debug, Clone)]
-pub struct CrowdSpec {
+pub struct ClientsSpec {
     /// The server.
     pub address: SocketAddr,
     /// Its processes, for accounting.
     pub pids: Vec<u32>,
     /// Threads.
-    pub crews: usize,
+    pub workers: usize,
     /// Clients of each.
     pub clients: usize,
     /// The first of the loopback source addresses to use.
@@ -40,8 +40,8 @@ pub struct CrowdSpec {
 
 /// Connected clients.
 #[derive(Debug)]
-pub struct Crowd {
-    crews: Vec<Vec<Client>>,
+pub struct Clients {
+    workers: Vec<Vec<Client>>,
     pids: Vec<u32>,
 }
 
@@ -55,31 +55,31 @@ pub struct Level {
     /// Rates, CPU, memory.
     pub observed: Observation,
     /// What was received, latencies included.
-    pub tally: Tally,
+    pub counters: Counters,
     /// Clients lost and other errors.
     pub errors: u64,
     /// The first of them.
     pub problem: Option<String>,
 }
 
-impl Crowd {
+impl Clients {
     /// Connects all clients and waits until all listen; `paths` says to what the client of that
     /// number does.
     ///
     /// # Errors
     /// A sentence when a connection fails or a client does not get through in time.
     pub fn connect(
-        spec: &CrowdSpec,
+        spec: &ClientsSpec,
         paths: impl Fn(usize) -> Vec<String> + Sync,
-    ) -> anyhow::Result<Crowd> {
+    ) -> anyhow::Result<Clients> {
         let clock = Clock::start();
         let shared = Arc::new(Shared::new(clock, Window::opening_at(0, 0, 1)));
         let begun = Instant::now();
         let results: Vec<anyhow::Result<Vec<Client>>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..spec.crews)
-                .map(|crew| {
+            let threads: Vec<_> = (0..spec.workers)
+                .map(|worker| {
                     let (shared, paths) = (&shared, &paths);
-                    scope.spawn(move || connect_crew(spec, crew, paths, shared))
+                    scope.spawn(move || connect_worker(spec, worker, paths, shared))
                 })
                 .collect();
             while threads.iter().any(|thread| !thread.is_finished()) {
@@ -90,27 +90,28 @@ impl Crowd {
             }
             threads.into_iter().map(|thread| thread.join().map_err(|_| panicked())?).collect()
         });
-        let crews = results.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        let workers = results.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
         if let Some(problem) = shared.problem() {
             return Err(anyhow!(problem).context("the clients could not all connect"));
         }
-        let missing = crews.iter().flatten().filter(|client| client.step != Step::Complete).count();
+        let missing =
+            workers.iter().flatten().filter(|client| client.step != Step::Complete).count();
         anyhow::ensure!(
             missing == 0,
             "{missing} clients were not subscribed within {} s",
             CONNECT_TIME_MAX.as_secs()
         );
-        Ok(Crowd { crews, pids: spec.pids.clone() })
+        Ok(Clients { workers, pids: spec.pids.clone() })
     }
 
     /// When each client reached each phase.
     pub fn times(&self) -> Vec<Times> {
-        self.crews.iter().flatten().map(|client| client.times).collect()
+        self.workers.iter().flatten().map(|client| client.times).collect()
     }
 
     /// How many clients there are.
     pub fn len(&self) -> usize {
-        self.crews.iter().map(Vec::len).sum()
+        self.workers.iter().map(Vec::len).sum()
     }
 
     /// Whether there are none.
@@ -134,13 +135,13 @@ impl Crowd {
         let window = Window::opening_at(clock.now_ns(), warm_up_s, duration_s);
         let shared = Arc::new(Shared::new(clock, window));
         let pids = self.pids.clone();
-        let (observed, tally) =
+        let (observed, counters) =
             self.read(&shared, |shared| Watch::of_processes(pids, shared, true).observe(bar))?;
         Ok(Level {
             name: name.to_owned(),
             asked_per_s,
             observed,
-            tally,
+            counters,
             errors: shared.errors.load(Relaxed),
             problem: shared.problem(),
         })
@@ -169,21 +170,21 @@ impl Crowd {
         Ok(())
     }
 
-    /// Runs the crews while `meanwhile` runs.
+    /// Runs the workers while `meanwhile` runs.
     fn read<T>(
         &mut self,
         shared: &Arc<Shared>,
         meanwhile: impl FnOnce(&Arc<Shared>) -> T,
-    ) -> anyhow::Result<(T, Tally)> {
-        let empty = Tally::new(shared.clock, shared.window);
+    ) -> anyhow::Result<(T, Counters)> {
+        let empty = Counters::new(shared.clock, shared.window);
         let (value, tallies) = thread::scope(|scope| {
             let threads: Vec<_> = self
-                .crews
+                .workers
                 .iter_mut()
-                .map(|crew| {
-                    let mut tally = empty.clone();
+                .map(|worker| {
+                    let mut counters = empty.clone();
                     scope.spawn(move || {
-                        crew::run(crew, &mut tally, shared, Goal::Stopped).map(|()| tally)
+                        worker::run(worker, &mut counters, shared, Goal::Stopped).map(|()| counters)
                     })
                 })
                 .collect();
@@ -193,23 +194,23 @@ impl Crowd {
             (value, tallies)
         });
         let mut sum = empty;
-        for tally in tallies {
-            let tally = tally.map_err(|_| panicked())?;
-            sum.merge(&tally.context("a generator thread could not poll its sockets")?);
+        for counters in tallies {
+            let counters = counters.map_err(|_| panicked())?;
+            sum.merge(&counters.context("a generator thread could not poll its sockets")?);
         }
         Ok((value, sum))
     }
 }
 
-fn connect_crew(
-    spec: &CrowdSpec,
-    crew: usize,
+fn connect_worker(
+    spec: &ClientsSpec,
+    worker: usize,
     paths: &(impl Fn(usize) -> Vec<String> + Sync),
     shared: &Arc<Shared>,
 ) -> anyhow::Result<Vec<Client>> {
     let mut clients = Vec::with_capacity(spec.clients);
     for index in 0..spec.clients {
-        let number = crew * spec.clients + index;
+        let number = worker * spec.clients + index;
         let source = spec.address.ip().is_loopback();
         let source = source.then(|| source_address(spec.source_base + number));
         let stream = dial(spec.address, source)
@@ -218,13 +219,13 @@ fn connect_crew(
         clients.push(Client::new(stream, &spec.client, paths(number), spec.source_base + number));
         // What has been opened goes on while the rest is: a server closes those who say nothing.
         if clients.len() % OPENED_AT_ONCE == 0 {
-            crew::run(&mut clients, &mut Tally::idle(), shared, Goal::Complete)?;
+            worker::run(&mut clients, &mut Counters::idle(), shared, Goal::Complete)?;
         }
         if shared.is_stopped() {
             break;
         }
     }
-    crew::run(&mut clients, &mut Tally::idle(), shared, Goal::Complete)?;
+    worker::run(&mut clients, &mut Counters::idle(), shared, Goal::Complete)?;
     Ok(clients)
 }
 
