@@ -16,6 +16,8 @@ use tiderace_config::{LogConfig, LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::exposition::{About, Exposition};
+
 /// The log of this process, once it has begun.
 static LOG: OnceLock<LogQueue> = OnceLock::new();
 
@@ -64,15 +66,11 @@ pub(crate) fn finish() -> bool {
     LOG.get().is_none_or(|queue| queue.wait(FINISH_TIMEOUT))
 }
 
-/// Appends the metrics.
-pub(crate) fn render(out: &mut String) {
+/// Adds the metrics.
+pub(crate) fn expose(out: &mut Exposition) {
     let dropped = LOG.get().map_or(0, |queue| queue.shared.dropped.load(Ordering::Relaxed));
     let name = "tiderace_log_lines_dropped_total";
-    // Writing to a String cannot fail.
-    let _ = std::fmt::Write::write_fmt(
-        out,
-        format_args!("# HELP {name} {DROPPED_HELP}\n# TYPE {name} counter\n{name} {dropped}\n"),
-    );
+    out.add(About::number(name, true, DROPPED_HELP), "", dropped);
 }
 
 const DROPPED_HELP: &str = "Lines of the log that were dropped because standard error was not read, or could not be written to.";

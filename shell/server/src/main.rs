@@ -9,6 +9,7 @@ mod allocator;
 mod cli;
 mod compose;
 mod events;
+mod exposition;
 mod feed;
 mod logging;
 mod login;

@@ -3,18 +3,18 @@
 //! Runs on a shard, so nothing here waits. Invariant: who may not read something learns nothing but
 //! that.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tiderace_auth::{Check, Verifier};
 use tiderace_broker::{Action, Rules};
 use tiderace_config::{MonitoringAccess, MonitoringConfig};
-use tiderace_reactor::{MetricKind, NodeControl, Sample, SampleValue};
+use tiderace_reactor::{MetricKind, NodeControl};
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_topics::Path;
 use tiderace_wire::{Credentials, Kind, Request, Response};
 
+use crate::exposition::{About, Exposition, labels};
 use crate::logging;
 use crate::login::principal;
 use crate::persistence::Persistence;
@@ -93,19 +93,20 @@ impl Monitor {
             status: 200,
             headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".to_owned())],
             body: {
-                let mut body = render(&self.name, node);
-                process::render(&mut body);
-                logging::render(&mut body);
+                let mut out = Exposition::with_capacity(16 << 10);
+                expose_node(&mut out, &self.name, node);
+                process::expose(&mut out);
+                logging::expose(&mut out);
                 if let Some(state) = self.tls.get() {
-                    state.render(&mut body);
+                    state.expose(&mut out);
                 }
                 if let Some(Some(persistence)) = self.persistence.get() {
-                    render_store(&mut body, persistence);
+                    expose_store(&mut out, persistence);
                 }
                 if let Some(rsocket) = self.rsocket.get() {
-                    render_rsocket(&mut body, rsocket);
+                    expose_rsocket(&mut out, rsocket);
                 }
-                body.into()
+                out.into_text().into()
             },
         }
     }
@@ -167,101 +168,36 @@ fn text(status: u16, body: String) -> Response {
     Response { status, headers, body: body.into() }
 }
 
-/// All metrics in the text format of Prometheus, version 0.0.4.
-fn render(name: &str, node: &NodeControl) -> String {
-    let mut out = String::with_capacity(16 << 10);
-    // Writing to a String cannot fail.
-    let _ = writeln!(out, "# HELP tiderace_build_info The version that runs; always 1.");
-    let _ = writeln!(out, "# TYPE tiderace_build_info gauge");
+/// The node's metrics.
+fn expose_node(out: &mut Exposition, name: &str, node: &NodeControl) {
+    let about = About::number("tiderace_build_info", false, "The version that runs; always 1.");
     let version = env!("CARGO_PKG_VERSION");
-    let _ = writeln!(out, "tiderace_build_info{{version=\"{version}\",node=\"{name}\"}} 1");
-    let mut last = "";
+    out.add(about, &labels(&["version", "node"], &[version, name]), 1);
     for sample in &node.metrics() {
         let kind = match sample.row.kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
             MetricKind::Histogram => "histogram",
         };
-        head(&mut out, &mut last, sample.row.name, sample.row.help, kind);
-        render_sample(&mut out, sample);
+        let about = About { name: sample.row.name, kind, help: sample.row.help };
+        out.add_sample(about, &labels(sample.row.labels, &sample.labels), &sample.value);
     }
     for (row, value) in node.broker_metrics() {
-        head(
-            &mut out,
-            &mut last,
-            row.name,
-            row.help,
-            if row.is_counter { "counter" } else { "gauge" },
-        );
-        let labels =
-            if row.labels.is_empty() { String::new() } else { format!("{{{}}}", row.labels) };
-        let _ = writeln!(out, "{}{labels} {value}", row.name);
+        out.add(About::number(row.name, row.is_counter, row.help), row.labels, value);
     }
-    out
 }
 
 /// The store's metrics.
-fn render_store(out: &mut String, persistence: &Persistence) {
-    let mut last = "";
-    for (metric, value) in persistence.metrics().values() {
-        let kind = if metric.is_counter { "counter" } else { "gauge" };
-        head(out, &mut last, metric.name, metric.help, kind);
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{} {value}", metric.name);
+fn expose_store(out: &mut Exposition, persistence: &Persistence) {
+    for (row, value) in persistence.metrics().values() {
+        out.add(About::number(row.name, row.is_counter, row.help), "", value);
     }
 }
 
 /// RSocket's metrics.
-fn render_rsocket(out: &mut String, metrics: &RSocketMetrics) {
-    let mut last = "";
+fn expose_rsocket(out: &mut Exposition, metrics: &RSocketMetrics) {
     for (row, values, value) in metrics.values() {
-        let kind = if row.is_counter { "counter" } else { "gauge" };
-        head(out, &mut last, row.name, row.help, kind);
-        let labels = row.labels.iter().zip(values);
-        let labels: Vec<String> =
-            labels.map(|(label, text)| format!("{label}=\"{text}\"")).collect();
-        let labels = labels.join(",");
-        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{}{braced} {value}", row.name);
-    }
-}
-
-/// The two lines that stand once above the samples of one name.
-fn head<'a>(out: &mut String, last: &mut &'a str, name: &'a str, help: &str, kind: &str) {
-    if *last != name {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        *last = name;
-    }
-}
-
-fn render_sample(out: &mut String, sample: &Sample) {
-    let name = sample.row.name;
-    let labels: Vec<String> = sample
-        .row
-        .labels
-        .iter()
-        .zip(&sample.labels)
-        .map(|(label, value)| format!("{label}=\"{value}\""))
-        .collect();
-    let labels = labels.join(",");
-    let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-    match &sample.value {
-        SampleValue::Number(value) => {
-            let _ = writeln!(out, "{name}{braced} {value}");
-        }
-        SampleValue::Histogram { buckets, nanos } => {
-            let mut count = 0;
-            for (power, bucket) in buckets.iter().enumerate() {
-                count += bucket;
-                // Below a microsecond and between the even powers nobody looks.
-                if power >= 10 && power % 2 == 0 && power + 1 < buckets.len() {
-                    let bound = (1u64 << power) as f64 / 1e9;
-                    let _ = writeln!(out, "{name}_bucket{{le=\"{bound}\"}} {count}");
-                }
-            }
-            let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {count}");
-            let _ = writeln!(out, "{name}_sum {}\n{name}_count {count}", *nanos as f64 / 1e9);
-        }
+        let about = About::number(row.name, row.is_counter, row.help);
+        out.add(about, &labels(row.labels, &values), value);
     }
 }

@@ -3,52 +3,57 @@
 //! Relies on `/proc`; elsewhere there are no such metrics. Runs on a shard when metrics are asked for, so it
 //! reads two small files and counts nothing. Invariant: what cannot be read is left out, never zero.
 
-use std::fmt::Write;
+use crate::exposition::{About, Exposition};
 
 /// A metric of the process.
 struct Row {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
+    about: About<'static>,
     value: fn(&Account) -> Option<f64>,
 }
 
 /// Names of `process_…` are those that Prometheus's own clients use.
 const ROWS: &[Row] = &[
     Row {
-        name: "process_cpu_seconds_total",
-        kind: "counter",
-        help: "Processor time of this process, user and system.",
+        about: About {
+            name: "process_cpu_seconds_total",
+            kind: "counter",
+            help: "Processor time of this process, user and system.",
+        },
         value: |account| account.process_seconds,
     },
     Row {
-        name: "process_resident_memory_bytes",
-        kind: "gauge",
-        help: "Resident memory of this process.",
+        about: About {
+            name: "process_resident_memory_bytes",
+            kind: "gauge",
+            help: "Resident memory of this process.",
+        },
         value: |account| account.resident_bytes,
     },
     Row {
-        name: "tiderace_host_cpu_seconds_total",
-        kind: "counter",
-        help: "Processor time that anything on this machine has used.",
+        about: About {
+            name: "tiderace_host_cpu_seconds_total",
+            kind: "counter",
+            help: "Processor time that anything on this machine has used.",
+        },
         value: |account| account.host_seconds,
     },
     Row {
-        name: "tiderace_host_processors",
-        kind: "gauge",
-        help: "Processors that this process may use.",
+        about: About {
+            name: "tiderace_host_processors",
+            kind: "gauge",
+            help: "Processors that this process may use.",
+        },
         value: |account| account.processors,
     },
 ];
 
 /// Appends the metrics.
-pub(crate) fn render(out: &mut String) {
+pub(crate) fn expose(out: &mut Exposition) {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let account = Account::of(&read("/proc/self/stat"), &read("/proc/stat"));
-    for Row { name, kind, help, value } in ROWS {
+    for Row { about, value } in ROWS {
         if let Some(value) = value(&account) {
-            // Writing to a String cannot fail.
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+            out.add(*about, "", value);
         }
     }
 }
@@ -114,10 +119,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_has_them_all() {
-        let mut out = String::new();
-        render(&mut out);
+        let mut out = Exposition::default();
+        expose(&mut out);
+        let out = out.into_text();
         for row in ROWS {
-            assert!(out.contains(&format!("\n{} ", row.name)), "{out}");
+            assert!(out.contains(&format!("\n{} ", row.about.name)), "{out}");
         }
     }
 }

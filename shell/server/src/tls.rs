@@ -4,7 +4,6 @@
 //! the server starts only with files that can be used; files that have become useless change nothing but
 //! the log, and connections go on with what was there before.
 
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +15,8 @@ use tiderace_config::{ClientCertificateUse, Config, TlsVersion};
 use tiderace_reactor::NodeControl;
 use tiderace_tls::{Choices, ClientCertificates, Identity, Problem, Settings, Version};
 use tracing::{info, warn};
+
+use crate::exposition::{About, Exposition};
 
 /// A certificate that ends within this is worth a warning: renewals that work come earlier.
 pub(crate) const EXPIRES_SOON_SECONDS: i64 = 14 * 86_400;
@@ -39,22 +40,16 @@ impl TlsState {
         state
     }
 
-    /// Appends the metrics.
-    pub(crate) fn render(&self, out: &mut String) {
+    /// Adds the metrics.
+    pub(crate) fn expose(&self, out: &mut Exposition) {
         let value = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
-        let (not_after, done, failed) =
-            (value(&self.not_after), value(&self.reloads), value(&self.failures));
-        // Writing to a String cannot fail.
-        let _ = write!(
-            out,
-            "# HELP tiderace_tls_certificate_expiry_seconds When the first certificate expires, in seconds since 1970.\n\
-             # TYPE tiderace_tls_certificate_expiry_seconds gauge\n\
-             tiderace_tls_certificate_expiry_seconds {not_after}\n\
-             # HELP tiderace_tls_reloads_total Times that changed certificates were read.\n\
-             # TYPE tiderace_tls_reloads_total counter\n\
-             tiderace_tls_reloads_total{{outcome=\"done\"}} {done}\n\
-             tiderace_tls_reloads_total{{outcome=\"failed\"}} {failed}\n"
-        );
+        let name = "tiderace_tls_certificate_expiry_seconds";
+        let help = "When the first certificate expires, in seconds since 1970.";
+        out.add(About::number(name, false, help), "", value(&self.not_after));
+        let help = "Times that changed certificates were read.";
+        let about = About::number("tiderace_tls_reloads_total", true, help);
+        out.add(about, "outcome=\"done\"", value(&self.reloads));
+        out.add(about, "outcome=\"failed\"", value(&self.failures));
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::io;
 
+use tiderace_wire::write_varint;
+
 use crate::clients::counters::{Counters, broken};
 
 /// What a client has read so far.
@@ -208,8 +210,8 @@ pub fn hello(out: &mut Vec<u8>, credentials: Option<&(String, String)>, codecs: 
 /// Appends SUBSCRIBE to one topic.
 pub fn subscribe(out: &mut Vec<u8>, request: u64, id: u64, flags: u8, path: &str) {
     message(out, 0x03, |out| {
-        varint(out, request);
-        varint(out, id);
+        write_varint(out, request);
+        write_varint(out, id);
         out.extend_from_slice(&[flags, 0]);
         bytes(out, path.as_bytes());
     });
@@ -218,9 +220,9 @@ pub fn subscribe(out: &mut Vec<u8>, request: u64, id: u64, flags: u8, path: &str
 /// Appends SUBSCRIBE to a pattern of topics.
 pub fn subscribe_pattern(out: &mut Vec<u8>, request: u64, id: u64, flags: u8, pattern: &str) {
     message(out, 0x03, |out| {
-        varint(out, request);
-        varint(out, id);
-        varint(out, u64::from(flags) | PATTERN);
+        write_varint(out, request);
+        write_varint(out, id);
+        write_varint(out, u64::from(flags) | PATTERN);
         out.push(0);
         bytes(out, pattern.as_bytes());
     });
@@ -229,7 +231,7 @@ pub fn subscribe_pattern(out: &mut Vec<u8>, request: u64, id: u64, flags: u8, pa
 /// Appends PUBLISH to a topic; a request of zero asks for no answer.
 pub fn publish(out: &mut Vec<u8>, request: u64, flags: u8, path: &str, body: &[u8]) {
     message(out, 0x06, |out| {
-        varint(out, request);
+        write_varint(out, request);
         out.extend_from_slice(&[flags, 0, 0]);
         bytes(out, path.as_bytes());
         out.extend_from_slice(body);
@@ -244,16 +246,8 @@ fn message(out: &mut Vec<u8>, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    varint(out, bytes.len() as u64);
+    write_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
-}
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 const WELCOME: u8 = 0x41;
@@ -292,7 +286,7 @@ mod tests {
     fn update(out: &mut Vec<u8>, version: u16, stamp: u64, filling: usize) {
         let mut entry = vec![3, 3];
         entry.extend_from_slice(&version.to_le_bytes());
-        varint(&mut entry, (8 + filling) as u64);
+        write_varint(&mut entry, (8 + filling) as u64);
         entry.extend_from_slice(&stamp.to_be_bytes());
         entry.resize(entry.len() + filling, b'.');
         out.extend_from_slice(&entry);
