@@ -12,6 +12,11 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
+    /// Whether a block has been looked up, so that another look costs little.
+    pub(crate) fn is_filled(&self) -> bool {
+        self.places.is_some()
+    }
+
     /// A stretch of the old value that comes again at `at`, reaching back at most to `literal`.
     pub(crate) fn find(
         &mut self,
@@ -56,7 +61,7 @@ fn hash(block: &[u8; BLOCK]) -> usize {
 }
 
 /// Bytes of a block that is looked up.
-const BLOCK: usize = 8;
+pub(crate) const BLOCK: usize = 8;
 /// Places for blocks; four kilobytes of stack.
 const PLACES: usize = 1024;
 /// The least distance between two blocks.
