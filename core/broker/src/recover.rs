@@ -432,7 +432,7 @@ impl Broker {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::BrokerOptions;
+    use crate::{BrokerOptions, Rule, Rules, TopicSpec, Who};
     use tiderace_topics::Path;
     use tiderace_wire::{
         Command, Commands, Credentials, Destination, Kind, Meta, Subscribe, SubscriptionKey, Target,
@@ -463,5 +463,48 @@ mod tests {
         let told: Vec<&str> =
             told.iter().map(|reply| reply.split(['(', ' ']).next().unwrap()).collect();
         assert_eq!(told, ["Confirmed", "Reached", "Confirmed", "Confirmed"], "{effects:?}");
+    }
+
+    #[test]
+    fn subscriptions_of_owners_do_not_part_those_that_begin_with_them() {
+        let open = Rule {
+            allow: true,
+            actions: [Action::Subscribe, Action::Publish].into_iter().collect(),
+            who: vec![Who::All],
+            paths: vec![Pattern::parse("open/**").unwrap()],
+            kind: None,
+        };
+        let owned = TopicSpec { owner: Some("ann".into()), ..TopicSpec::default() };
+        let options = BrokerOptions {
+            rules: Rules::new(vec![open]),
+            topic_default: Arc::new(owned),
+            ..BrokerOptions::default()
+        };
+        let mut broker = Broker::new(ShardId(0), Arc::new(options));
+        let session = broker.open(Now::default(), 0);
+        let mut commands = Commands::new();
+        let login = Some("ann".to_owned());
+        commands.push(Command::Login(Credentials { login, ..Credentials::default() }));
+        broker.handle(Now::default(), session, &mut commands, &mut Effects::default());
+        let topic = |name| Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() };
+        commands.message(&topic("open/busy"));
+        commands.publish(b"x", Meta::default(), Some(7));
+        // The home of the second is asked whether the session owns it.
+        for (key, name) in (0..).zip(["open/a", "owned", "open/b"]) {
+            let target = vec![Target::Exact(topic(name))];
+            commands.push(Command::Subscribe(Box::new(Subscribe {
+                recoverable: true,
+                confirm: Some(key),
+                ..Subscribe::new(SubscriptionKey(key), target)
+            })));
+        }
+        let mut effects = Effects::default();
+        broker.handle(Now::default(), session, &mut commands, &mut effects);
+        let told: Vec<String> =
+            effects.replies.iter().map(|(_, _, reply)| format!("{reply:?}")).collect();
+        let told: Vec<&str> =
+            told.iter().map(|reply| reply.split(['(', ' ']).next().unwrap()).collect();
+        let expected = ["Confirmed", "Reached", "Confirmed", "Confirmed", "Confirmed"];
+        assert_eq!(told, expected, "{effects:?}");
     }
 }
