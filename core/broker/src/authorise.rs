@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_topics::{Level, Path, Pattern};
 use tiderace_wire::{Kind, is_temporary};
 
@@ -153,6 +153,15 @@ impl Principal {
     pub(crate) fn is_server(&self) -> bool {
         &*self.name == "*"
     }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'a> {
+    /// The session.
+    pub(crate) session: SessionId,
+    /// Who it is logged in as.
+    pub(crate) principal: &'a Principal,
 }
 
 /// Whom a rule speaks of.

@@ -4,38 +4,26 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{
-    Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId, Slab, Span, Time,
-};
-use tiderace_queues::{Ending, Queues};
+use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId, Slab};
+use tiderace_queues::Ending;
 use tiderace_topics::Path;
 use tiderace_wire::{Command, Commands, Reply, home_of};
 
-use crate::collections::Map;
 use crate::delivery::Deliveries;
 use crate::delivery::backlog::For;
 use crate::displaced::Displaced;
-use crate::durable::{Durability, first_kept};
+use crate::durable::Durability;
 use crate::effects::{Effects, Loopback, Mail};
 use crate::exchange::Exchanges;
-use crate::graces::Graces;
-use crate::history::History;
-use crate::lock::Locks;
+use crate::home::Home;
 use crate::messages::SubscribeRequestId;
-use crate::missing_topics::Missing;
-use crate::notices::Notices;
-use crate::owners::Owners;
-use crate::pattern_interest::PatternInterest;
 use crate::pattern_subscribers::PatternSubscribers;
 use crate::places::key_of;
-use crate::presence::Presence;
-use crate::remove::Removal;
-use crate::service::Services;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::snapshot::Snapshots;
 use crate::specs::Specs;
 use crate::together::{CommandsTogether, note_ended};
+use crate::told_topics::Notices;
 use crate::topic::{Topic, price_of_topic};
 use crate::topic_directory::Names;
 use crate::views::Views;
@@ -45,10 +33,6 @@ use crate::{BrokerMetrics, BrokerOptions, Principal};
 /// How many commands or letters are looked at together: enough to hide the waits, and few enough for
 /// what they refer to to stay in the nearest cache.
 pub const AHEAD: usize = 8;
-const QUEUE_TICK: Span = Span::from_millis(250);
-const SWEEP_TICK: Span = Span::from_secs(5);
-/// Topics looked at per tick: a tenth of a millisecond, and a million within thirteen seconds.
-const SWEEP_SLOTS: u32 = 4096;
 
 /// One shard's sessions, topics and queues; see the crate's documentation.
 #[derive(Debug)]
@@ -59,50 +43,24 @@ pub struct Broker {
     pub(crate) topics: Slab<Topic>,
     pub(crate) names: Names,
     pub(crate) patterns: PatternSubscribers,
-    pub(crate) pattern_interest: PatternInterest,
-    /// As a home: what new subscriptions have yet to get.
-    pub(crate) snapshots: Snapshots,
     /// Pages that are to be given, a few each turn.
     pub(crate) pages_due: VecDeque<(SubscribeRequestId, u32)>,
-    /// As a home: recent messages.
-    pub(crate) history: History,
-    pub(crate) queues: Queues,
-    /// As a home.
-    pub(crate) services: Services,
+    pub(crate) home: Home,
     /// The ends that sessions here hold.
     pub(crate) exchanges: Exchanges,
     pub(crate) loopback: Loopback,
-    /// As a home: shards told to hold back publishers of a full queue.
-    pub(crate) full_queues: Map<Path, u64>,
     pub(crate) delivery: Deliveries,
-    /// As a home.
-    pub(crate) graces: Graces,
-    /// The number of the next message whose home this is.
-    pub(crate) next_sequence: u64,
     /// What is kept here in all, and whether there is room for more.
     pub(crate) memory: Rc<Memory>,
     /// Large values that were replaced while somebody still had them.
     pub(crate) displaced: Displaced,
     pub(crate) metrics: BrokerMetrics,
     pub(crate) specs: Specs,
-    /// As a home: removals under way.
-    pub(crate) removals: VecDeque<Removal>,
-    /// As a home.
-    pub(crate) locks: Locks,
     pub(crate) views: Box<Views>,
     /// Present if there is a store.
     pub(crate) durable: Option<Box<Durability>>,
-    /// Versions up to this may have been given in earlier lives of the server.
-    pub(crate) versions_from: u64,
-    pub(crate) presence: Box<Presence>,
-    pub(crate) missing: Box<Missing>,
     pub(crate) notices: Box<Notices>,
-    pub(crate) owners: Box<Owners>,
     pub(crate) work: Work,
-    queues_due: Time,
-    sweep_due: Time,
-    /// The slot at which the sweep of topics goes on; zero between two of them.
-    sweep_at: u32,
 }
 
 impl Broker {
@@ -115,35 +73,19 @@ impl Broker {
             topics: Slab::new(),
             names: Names::default(),
             patterns: PatternSubscribers::default(),
-            pattern_interest: PatternInterest::new(shard, memory.clone()),
-            snapshots: Snapshots::default(),
             pages_due: VecDeque::new(),
-            history: History::new(memory.clone()),
-            queues: Queues::new(memory.clone()),
-            services: Services::default(),
+            home: Home::new(shard, &memory),
             exchanges: Exchanges::new(memory.clone()),
             loopback: Loopback::default(),
-            full_queues: Map::default(),
             delivery: Deliveries::default(),
-            graces: Graces::default(),
-            next_sequence: 1,
             memory: memory.clone(),
             displaced: Displaced::default(),
             metrics: BrokerMetrics::default(),
             specs: Specs::new(options.temporary_spec(), memory.clone()),
-            removals: VecDeque::new(),
-            locks: Locks::default(),
             views: Box::new(Views::new(&options.views, options.message_bytes_max)),
             durable: None,
-            versions_from: 0,
-            presence: Box::default(),
-            missing: Box::default(),
             notices: Box::default(),
-            owners: Box::default(),
             work: Work::default(),
-            queues_due: Time::ZERO,
-            sweep_due: Time::ZERO,
-            sweep_at: 0,
             options,
         }
     }
@@ -219,7 +161,7 @@ impl Broker {
             }
             // Not at once: a session may ask for many.
             Mail::RequestPage { request, bytes } => self.pages_due.push_back((request, bytes)),
-            Mail::CancelSnapshot { request } => self.end_snapshot(&request),
+            Mail::CancelSnapshot { request } => self.home.end_snapshot(&request),
             Mail::SnapshotPage { request, page } => {
                 self.take_page(now, from, request, page, effects)
             }
@@ -270,36 +212,32 @@ impl Broker {
         self.end_graces(now, effects);
         self.end_throttles(now, effects);
         self.end_overdue(now, effects);
-        self.end_waiting(now, effects);
+        self.expire_locks(now, effects);
         self.view_tick(now, effects);
         self.retry_store(now);
         self.work.unblock();
         self.delivery.tick();
         self.displaced.sweep(&self.memory);
-        if now.time >= self.queues_due {
-            self.queues_due = now.time + QUEUE_TICK;
+        if self.home.begin_queue_tick(now.time) {
             self.queue_tick(now, effects);
         }
-        if now.time >= self.sweep_due {
-            if self.sweep_at == 0 {
-                self.sweep_history(now);
-            }
-            self.sweep_topics(now, effects);
-        }
+        self.sweep_topics(now, effects);
         self.end_call(now, effects);
     }
 
     /// Counters and gauges.
     pub fn metrics(&self) -> BrokerMetrics {
-        let (queue_messages, queue_bytes) = self.queues.depth();
+        let (queues, queue_messages, queue_bytes) = self.home.queues().depth();
+        let services = self.home.services();
+        let (history_messages, history_bytes) = self.home.history_depth();
         let mut metrics = self.metrics.clone();
-        metrics.dropped_expired += self.queues.expired_total();
+        metrics.dropped_expired += self.home.queues().expired_total();
         metrics.topics = self.topics.len() as u64;
-        metrics.snapshots = self.snapshots.len() as u64;
-        metrics.queues = self.queues.len() as u64;
-        metrics.services = self.services.len() as u64;
-        metrics.responders = self.services.responders() as u64;
-        metrics.calls_waiting = self.services.waiting() as u64;
+        metrics.snapshots = self.home.snapshots_open() as u64;
+        metrics.queues = queues as u64;
+        metrics.services = services.len() as u64;
+        metrics.responders = services.responders() as u64;
+        metrics.calls_waiting = services.waiting() as u64;
         metrics.exchanges = self.exchanges.callers() as u64;
         metrics.exchanges_served = self.exchanges.responders() as u64;
         metrics.queue_messages = queue_messages as u64;
@@ -315,8 +253,8 @@ impl Broker {
         metrics.work_turn_most = self.work.turn_most;
         metrics.work_deferred = self.work.deferred_total;
         (metrics.work_waiting, metrics.work_waiting_bytes) = self.work.depth();
-        metrics.history_messages = self.history.messages as u64;
-        metrics.history_bytes = self.history.bytes() as u64;
+        metrics.history_messages = history_messages as u64;
+        metrics.history_bytes = history_bytes as u64;
         metrics
     }
 
@@ -376,20 +314,19 @@ impl Broker {
     /// Forgets some of the topics that nobody has used for long and of the values whose time is over:
     /// a part at a time, for looking at millions would hold up everything else.
     fn sweep_topics(&mut self, now: Now, effects: &mut Effects) {
-        let slots = self.topics.slots();
-        let end = self.sweep_at.saturating_add(SWEEP_SLOTS).min(slots);
-        for slot in self.sweep_at..end {
-            if let Some(key) = self.topics.key_of(slot) {
-                self.sweep_recording(now, key);
-                self.sweep_series(now, key);
-                self.sweep_retirement(now, key, effects);
-                self.sweep_topic(now, key, effects);
-            }
+        let Some(slots) = self.home.next_swept(now.time, self.topics.slots()) else { return };
+        let age = self.options.history_age;
+        if slots.start == 0 {
+            self.home.sweep_history(now.time, age, &mut self.topics);
         }
-        self.sweep_at = end;
-        if end == slots {
-            self.sweep_at = 0;
-            self.sweep_due = now.time + SWEEP_TICK;
+        for slot in slots {
+            let Some(key) = self.topics.key_of(slot) else { continue };
+            if let Some(topic) = self.topics.get_mut(key) {
+                self.home.sweep_recording(now.time, age, topic);
+            }
+            self.sweep_series(now, key);
+            self.sweep_retirement(now, key, effects);
+            self.sweep_topic(now, key, effects);
         }
     }
 
@@ -400,9 +337,9 @@ impl Broker {
         if topic.retained_expired(now.wall_ms)
             && let Some(home) = &mut topic.home
         {
-            let first = first_kept(home);
+            let first = home.first_kept();
             let bytes = home.retained_bytes();
-            home.retained = None;
+            home.replace_value(None);
             self.memory.refund(MemoryUse::Values, bytes);
             self.metrics.retained -= 1;
             self.note_expired(key);
@@ -428,7 +365,7 @@ impl Broker {
         let price = topic.as_ref().map_or(0, |topic| price_of_topic(&topic.path));
         self.memory.refund(MemoryUse::Names, price);
         if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {
-            self.history.forget(&path, &home);
+            self.home.forget_topic(&path, &home);
         }
     }
 
@@ -449,7 +386,8 @@ impl Broker {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
-    use crate::subscriptions::{Entry, Plain};
+    use crate::subscriber_list::Plain;
+    use crate::subscriptions::Entry;
     use proptest::prelude::*;
     use tiderace_wire::{Credentials, Destination, Kind, Subscribe, SubscriptionKey, Target};
 

@@ -27,8 +27,8 @@ impl Broker {
         let presence = spec.presence;
         let changes_hands = spec.owner.is_some() && spec.owner != topic.spec.owner;
         let before = std::mem::replace(&mut topic.spec, spec);
-        if changes_hands {
-            self.forget_history(key);
+        if let Some(home) = topic.home.as_mut().filter(|_| changes_hands) {
+            self.home.empty_history(home);
         }
         if before.presence != presence {
             self.review_presence(key, effects);

@@ -11,7 +11,7 @@ use tiderace_queues::{Settlement, is_private};
 use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::Action;
-use crate::access::Caller;
+use crate::authorise::Caller;
 use crate::broker::Broker;
 use crate::delivery::offer::Offer;
 use crate::effects::{Effects, Mail};

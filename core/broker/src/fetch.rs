@@ -115,7 +115,7 @@ fn entry(topic: &Topic, now: Now, fetch: &Fetch) -> TopicEntry {
         path: topic.path.clone(),
         spec: fetch.specs.then(|| topic.spec.clone()),
         value: if fetch.values { topic.value(now) } else { None },
-        version: home.map_or(0, |home| home.next_version.saturating_sub(1)),
+        version: home.map_or(0, |home| home.last_version()),
     }
 }
 

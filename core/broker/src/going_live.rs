@@ -9,9 +9,10 @@ use crate::broker::Broker;
 use crate::delivery::credit::Credited;
 use crate::messages::SubscribeRequestId;
 use crate::places::key_of;
-use crate::session::Listening;
+use crate::subscriber_list::Plain;
 use crate::subscriber_list::{Subscriber, SubscriberFlags};
-use crate::subscriptions::{Entry, Plain};
+use crate::subscription::Listening;
+use crate::subscriptions::Entry;
 
 impl Broker {
     /// A complete subscription to one topic needs to know no more than its place there.

@@ -8,7 +8,7 @@ use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
-use crate::access::Caller;
+use crate::authorise::Caller;
 use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::places::key_of;

@@ -9,8 +9,6 @@ use tiderace_topics::{Path, Pattern};
 use crate::broker::Broker;
 use crate::effects::{Answer, Ask, Effects, Interest, Mail};
 use crate::messages::SubscribeRequestId;
-use crate::places::bit;
-use crate::topic::Home;
 
 impl Broker {
     /// At a topic's home: a shard begins or ends to listen.
@@ -40,17 +38,12 @@ impl Broker {
         };
         topic.touch(now.time);
         let path = &topic.path;
-        let floor = || Home::starting(self.history.floor_of(path));
+        let floor = || self.home.new_topic(path);
         let home = topic.home.get_or_insert_with(floor);
-        let new = interest.on && home.interested & bit(from) == 0;
-        if interest.on {
-            home.interested |= bit(from);
-        } else {
-            home.interested &= !bit(from);
-        }
-        self.note_recorder(now, key, from, interest.recorded);
+        let new = home.set_interested(from, interest.on);
+        home.note_recorder(now.time, from, interest.recorded);
         if new {
-            self.greet(from, key, effects);
+            self.presence_watch(from, key, effects);
         }
         if let Some(Ask { request, first, .. }) = interest.ask {
             self.report_unknown(now, key, request.session, effects);
@@ -71,18 +64,15 @@ impl Broker {
         interest: Interest,
         effects: &mut Effects,
     ) {
-        if let Some(more) = self.pattern_interest.count(from, pattern, interest.on) {
-            self.missing.count(pattern, more);
-        }
+        self.home.count_pattern(from, pattern, interest.on);
         if let Some(ask) = interest.ask {
             self.report_nothing(from, pattern, ask.request, effects);
         }
         // Asked before this subscription counts: what was not recorded cannot be vouched for.
         let answer =
             interest.ask.map(|ask| (ask.request, self.pattern_beginning(now, pattern, ask)));
-        let at = self.next_sequence - 1;
-        if interest.recorded && self.history.count(pattern, interest.on, at, now.time) {
-            self.pattern_interest.renew();
+        if interest.recorded {
+            self.home.count_recorded(pattern, interest.on, now.time);
         }
         if let Some((request, answer)) = answer {
             self.answer(from, request, answer, effects);

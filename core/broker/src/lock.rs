@@ -6,70 +6,21 @@
 //! below the highest that it has seen, so that what a late holder sent does not come after what its
 //! successor did. Invariants: at most one session holds a lock; those who wait get it in order.
 
-use std::collections::BTreeMap;
-
-use tiderace_base::{Close, CloseCode, MemoryUse, Now, SessionId, Span, Time};
+use tiderace_base::{Close, CloseCode, Now, SessionId, Span};
 use tiderace_topics::Path;
 use tiderace_wire::{Condition, Operation, OperationResult, Token};
 
 use crate::Action;
 use crate::broker::Broker;
-use crate::collections::Map;
 use crate::effects::Effects;
 use crate::holdings::Held;
+use crate::home::locks::LockAnswer;
 use crate::operator::Operated;
 use crate::operator::Operator;
 use crate::places::key_of;
-use crate::topic::Home;
-use crate::waiters::Waiters;
 
-/// Locks whose home is one shard, and sessions that wait for one of them, at most.
-const LOCKS_MAX: usize = 1_000_000;
-const WAITING_MAX: usize = 100_000;
-/// Fences for each millisecond of the clock: more than one shard can give. Numbers stay below 2^53, so
-/// that they pass through JSON unharmed, until the year 2248.
-pub(crate) const FENCES_PER_MS: u64 = 1024;
 /// Locks and claims of one session.
 const HOLDINGS_MAX: usize = 10_000;
-
-/// The locks whose home is one shard.
-#[derive(Debug, Default)]
-pub(crate) struct Locks {
-    by_name: Map<Path, Lock>,
-    /// Who waits for which lock, by the time at which that ends.
-    ends: BTreeMap<(Time, u64), Path>,
-    /// Numbers those who wait.
-    next_order: u64,
-    pub(crate) last_fence: u64,
-}
-
-/// One lock.
-#[derive(Debug)]
-struct Lock {
-    holder: SessionId,
-    fence: u64,
-    waiters: Waiters,
-}
-
-/// What a home holds publishers of a topic to.
-#[derive(Debug, Default)]
-pub(crate) struct Guard {
-    /// The only session that may publish.
-    pub(crate) claimed: Option<SessionId>,
-    /// The server alone publishes.
-    pub(crate) read_only: bool,
-    /// The lock of the last update under a lock, and its fence; by the hash of its name, which may be far
-    /// longer than all else that is kept of the topic.
-    pub(crate) fence: Option<(u64, u64)>,
-}
-
-impl Guard {
-    /// Whether its topic is to be remembered for it. Not for a fence: what a late holder has sent does
-    /// not come so late.
-    pub(crate) fn holds_topic(&self) -> bool {
-        self.claimed.is_some() || self.read_only
-    }
-}
 
 impl Broker {
     /// At the home of its name.
@@ -78,76 +29,28 @@ impl Broker {
         now: Now,
         operator: Operator,
         name: Path,
-        patience: Span,
+        timeout: Span,
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_operate(&operator, Action::Publish, &name) {
             return self.answer_operation(&operator, Err(close), effects);
         }
-        let room = match self.locks.by_name.len() {
-            ..LOCKS_MAX => self.check_room(MemoryUse::Names, price_of_lock(&name)),
-            _ => Err(CloseCode::TooManyTopics.into()),
-        };
-        let locks = &mut self.locks;
-        match (locks.by_name.get_mut(&name), room) {
-            (None, Err(close)) => self.answer_operation(&operator, Err(close), effects),
-            (None, Ok(())) => self.grant(now, name, operator, Waiters::default(), effects),
-            (Some(lock), _) if lock.holder == operator.session => {
-                let fence = lock.fence;
+        for answer in self.home.lock(now, operator, (name, timeout), &self.memory) {
+            self.answer_lock(answer, effects);
+        }
+    }
+
+    /// A fence is told when the store knows that it may have been given.
+    fn answer_lock(&mut self, answer: LockAnswer, effects: &mut Effects) {
+        let LockAnswer { operator, result } = answer;
+        match result {
+            Ok(fence) => {
                 let record = self.reserve_fences(fence);
-                self.answer_stored(
-                    record,
-                    &operator,
-                    Ok(OperationResult::Locked { fence }),
-                    effects,
-                );
+                let result = Ok(OperationResult::Locked { fence });
+                self.answer_stored(record, &operator, result, effects);
             }
-            (Some(lock), _) if !patience.is_zero() && locks.ends.len() < WAITING_MAX => {
-                let until = now.time + patience;
-                locks.next_order += 1;
-                lock.waiters.push(locks.next_order, operator, until);
-                locks.ends.insert((until, locks.next_order), name);
-            }
-            (Some(_), _) => {
-                let reason =
-                    format!("another session holds the lock {name}; ask with patience, or later");
-                let result = Err(Close::new(CloseCode::LockHeld, reason));
-                self.answer_operation(&operator, result, effects);
-            }
+            Err(close) => self.answer_operation(&operator, Err(close), effects),
         }
-    }
-
-    fn grant(
-        &mut self,
-        now: Now,
-        name: Path,
-        operator: Operator,
-        mut waiters: Waiters,
-        effects: &mut Effects,
-    ) {
-        let (fence, record) = self.next_fence(now);
-        let holder = operator.session;
-        // Whatever else the session has asked for it is answered too, as if it came now.
-        let same = std::iter::from_fn(|| waiters.pop_of(holder)).collect::<Vec<_>>();
-        self.memory.charge(MemoryUse::Names, price_of_lock(&name));
-        self.locks.by_name.insert(name, Lock { holder, fence, waiters });
-        self.answer_stored(record, &operator, Ok(OperationResult::Locked { fence }), effects);
-        for (end, operator) in same {
-            self.locks.ends.remove(&end);
-            self.answer_stored(record, &operator, Ok(OperationResult::Locked { fence }), effects);
-        }
-    }
-
-    /// A fence above all that were given before, in this life of the node and, as far as can be known,
-    /// in earlier ones. The clock, in parts of a millisecond that are smaller than a lock takes, is above
-    /// those of earlier lives as long as it is not set back; a store knows up to where they went.
-    ///
-    /// Gives also the record that the answer with it waits for.
-    fn next_fence(&mut self, now: Now) -> (u64, u64) {
-        let clock = now.wall_ms.saturating_mul(FENCES_PER_MS);
-        self.locks.last_fence = self.locks.last_fence.saturating_add(1).max(clock);
-        let record = self.reserve_fences(self.locks.last_fence);
-        (self.locks.last_fence, record)
     }
 
     /// At the home of its name.
@@ -158,47 +61,17 @@ impl Broker {
         name: &Path,
         effects: &mut Effects,
     ) -> Operated {
-        let Some(lock) = self.locks.by_name.get_mut(name) else {
-            return Err(CloseCode::LockNotHeld.into());
-        };
-        if lock.holder != operator.session {
-            let own = std::iter::from_fn(|| lock.waiters.pop_of(operator.session));
-            for (end, operator) in own.collect::<Vec<_>>() {
-                self.locks.ends.remove(&end);
-                let reason = format!(
-                    "this session has given up its place among those who wait for the lock {name}"
-                );
-                let result = Err(Close::new(CloseCode::LockNotHeld, reason));
-                self.answer_operation(&operator, result, effects);
-            }
-            return Err(CloseCode::LockNotHeld.into());
+        let (answers, released) = self.home.unlock(now, operator, name, &self.memory);
+        for answer in answers {
+            self.answer_lock(answer, effects);
         }
-        let lock = self.locks.by_name.remove(name);
-        self.memory.refund(MemoryUse::Names, price_of_lock(name));
-        if let Some(mut lock) = lock
-            && let Some((end, next)) = lock.waiters.pop()
-        {
-            self.locks.ends.remove(&end);
-            self.grant(now, name.clone(), next, lock.waiters, effects);
-        }
-        Ok(OperationResult::Done)
+        released.map(|()| OperationResult::Done)
     }
 
     /// Those who have waited long enough are told so.
-    pub(crate) fn end_waiting(&mut self, now: Now, effects: &mut Effects) {
-        while let Some(first) = self.locks.ends.first_entry() {
-            let (until, order) = *first.key();
-            if until > now.time {
-                return;
-            }
-            let name = first.remove();
-            let lock = self.locks.by_name.get_mut(&name);
-            let Some((_, operator)) = lock.and_then(|lock| lock.waiters.take(order)) else {
-                continue;
-            };
-            let reason = format!("another session holds the lock {name}, and the patience is over");
-            let result = Err(Close::new(CloseCode::LockHeld, reason));
-            self.answer_operation(&operator, result, effects);
+    pub(crate) fn expire_locks(&mut self, now: Now, effects: &mut Effects) {
+        while let Some(answer) = self.home.expire_lock(now.time) {
+            self.answer_lock(answer, effects);
         }
     }
 
@@ -207,30 +80,22 @@ impl Broker {
         self.may_operate(operator, Action::Publish, path)?;
         let key = self.admit_topic(now, path)?;
         let Some(topic) = self.topics.get_mut(key) else { return Ok(OperationResult::Done) };
-        let floor = || Home::starting(self.history.floor_of(path));
-        let guard = topic.home.get_or_insert_with(floor).rare_mut().guard.get_or_insert_default();
-        match guard.claimed {
-            Some(session) if session != operator.session => Err(claimed_by_another(path)),
-            _ => {
-                guard.claimed = Some(operator.session);
-                Ok(OperationResult::Done)
-            }
-        }
+        let floor = || self.home.new_topic(path);
+        let guard = topic.home.get_or_insert_with(floor).guard_or_new();
+        guard.claim(path, operator.session)?;
+        Ok(OperationResult::Done)
     }
 
     /// At a topic's home.
     pub(crate) fn release_claim(&mut self, operator: &Operator, path: &Path) -> Operated {
         let key = self.find_topic(path);
         let home = key.and_then(|key| self.topics.get_mut(key)?.home.as_mut());
-        let own = |guard: &Guard| guard.claimed == Some(operator.session);
         let Some(home) = home else { return Err(CloseCode::LockNotHeld.into()) };
-        let Some(guard) = home.rare_mut().guard.as_mut().filter(|guard| own(guard)) else {
-            home.tidy();
+        let released = home.guard_mut().is_some_and(|guard| guard.release(operator.session));
+        if !released {
             return Err(CloseCode::LockNotHeld.into());
-        };
-        guard.claimed = None;
-        home.rare_mut().guard.take_if(|guard| !guard.holds_topic() && guard.fence.is_none());
-        home.tidy();
+        }
+        home.tidy_guard();
         Ok(OperationResult::Done)
     }
 
@@ -318,9 +183,7 @@ impl Broker {
     pub(crate) fn fence_holds(&self, path: &Path, name: &Path, fence: u64) -> bool {
         let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
         let guard = topic.and_then(|topic| topic.home.as_ref()?.guard());
-        let known = guard.and_then(|guard| guard.fence.as_ref());
-        fence > 0
-            && known.is_none_or(|(known, seen)| *known != name.stable_hash() || *seen <= fence)
+        fence > 0 && guard.is_none_or(|guard| guard.allows_fence(name, fence))
     }
 
     /// At a topic's home: an update under a lock is written.
@@ -329,7 +192,7 @@ impl Broker {
         let key = self.find_topic(path);
         let topic = key.and_then(|key| self.topics.get_mut(key));
         if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
-            home.rare_mut().guard.get_or_insert_default().fence = Some((name.stable_hash(), fence));
+            home.guard_or_new().note_fence(name, fence);
         }
     }
 
@@ -347,17 +210,6 @@ impl Broker {
             self.operate(session, 0, operation, effects);
         }
     }
-}
-
-/// Bytes that a lock takes, here and with the session that holds it.
-fn price_of_lock(name: &Path) -> usize {
-    const LOCK_BYTES: usize = 2 * (size_of::<Path>() + size_of::<Lock>()) + 64;
-    LOCK_BYTES + name.as_str().len()
-}
-
-pub(crate) fn claimed_by_another(path: &Path) -> Close {
-    let reason = format!("another session has claimed {path} and is its only publisher");
-    Close::new(CloseCode::TopicClaimed, reason)
 }
 
 /// Whether a specification's text may say that the topic goes with its session.

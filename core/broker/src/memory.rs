@@ -2,14 +2,15 @@
 //!
 //! Relies on [`tiderace_base::Memory`], which decides. Invariant: what is refused here has changed nothing.
 
-use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Now};
-use tiderace_topics::Path;
+use tiderace_base::{Close, CloseCode, Memory, MemoryUse};
 use tiderace_wire::{Run, Subscribe, Target};
 
 use crate::broker::Broker;
-use crate::session::{Listening, Rare};
-use crate::subscriptions::{SUBSCRIPTION_BYTES, TEXT_BYTES, pattern_bytes, target_bytes};
-use crate::topic::price_of_topic;
+use crate::price::TEXT_BYTES;
+use crate::price::pattern_bytes;
+use crate::session::Rare;
+use crate::subscription::Listening;
+use crate::subscriptions::{SUBSCRIPTION_BYTES, target_bytes};
 
 impl Broker {
     /// What is kept on this shard, for whoever keeps something beside the broker: unfinished input.
@@ -27,20 +28,6 @@ impl Broker {
     #[cold]
     fn mark_of_little(&self) -> usize {
         if self.memory.is_exhausted() { 0 } else { self.options.backlog_bytes_low }
-    }
-
-    /// The topic of that name on this shard, made known for a client if need be and if there is memory.
-    pub(crate) fn admit_topic(&mut self, now: Now, path: &Path) -> Result<Key, Close> {
-        if let Some(key) = self.find_topic(path) {
-            return Ok(key);
-        }
-        self.check_topic_room(path)?;
-        Ok(self.ensure_topic(now, path))
-    }
-
-    /// Whether there is memory for a topic of that name that nobody knows yet.
-    pub(crate) fn check_topic_room(&self, path: &Path) -> Result<(), Close> {
-        self.check_room(MemoryUse::Names, price_of_topic(path))
     }
 
     /// Whether there is memory for a subscription.

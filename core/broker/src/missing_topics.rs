@@ -6,7 +6,7 @@
 //! Invariants: without listeners nothing is looked up, sent or kept; of each name it is said at most
 //! once a second.
 
-use tiderace_base::{Key, Now, SessionId, ShardId, Span, Time};
+use tiderace_base::{Key, Now, SessionId, ShardId};
 use tiderace_queues::reaches;
 use tiderace_topics::{Level, Path, Pattern};
 use tiderace_value::append_text;
@@ -14,60 +14,13 @@ use tiderace_wire::{Destination, Kind, Subscribe, Target};
 
 use crate::authorise::MISSING;
 use crate::broker::Broker;
-use crate::collections::Map;
 use crate::effects::Effects;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
 use crate::server_topics::{append_member, is_unspoken};
 
-/// How long a name is not said again.
-const PAUSE: Span = Span::from_secs(1);
-/// Names remembered for that, and subscriptions for which not all homes have answered yet.
-const NAMES_MAX: usize = 10_000;
 /// Topics a home looks at to find one that a pattern names; if there are more, it counts as found.
 const LOOKED_AT_MAX: usize = 8192;
-
-/// What one shard knows about it.
-#[derive(Debug, Default)]
-pub(crate) struct Missing {
-    /// Patterns of all shards that name something here.
-    listeners: usize,
-    said: Map<Box<str>, Time>,
-    /// How many homes have found nothing for a target.
-    nothing: Map<(SessionId, u32, u16), (u32, Time)>,
-}
-
-impl Missing {
-    /// A pattern is the first of its shard, or was the last.
-    pub(crate) fn count(&mut self, pattern: &Pattern, on: bool) {
-        if listens(pattern) {
-            let fewer = self.listeners.saturating_sub(1);
-            self.listeners = if on { self.listeners + 1 } else { fewer };
-        }
-    }
-
-    /// Whether this may be said now; if so, not again for a while.
-    fn may_say(&mut self, name: &str, now: Time) -> bool {
-        if self.said.get(name).is_some_and(|said| now.since(*said) < PAUSE) {
-            return false;
-        }
-        if self.said.len() >= NAMES_MAX {
-            self.said.retain(|_, said| now.since(*said) < PAUSE);
-        }
-        let room = self.said.len() < NAMES_MAX;
-        if room {
-            self.said.insert(name.into(), now);
-        }
-        room
-    }
-}
-
-/// Whether a pattern names `$sys/missing` or something below.
-fn listens(pattern: &Pattern) -> bool {
-    let mut levels = pattern.levels().iter();
-    matches!(levels.next(), Some(Level::Literal(text)) if **text == *"$sys")
-        && levels.next().is_some_and(|level| level.fits("missing"))
-}
 
 /// Lets every home know who listens to exactly one path here.
 pub(crate) fn widen(subscribe: &mut Subscribe) {
@@ -90,14 +43,14 @@ impl Broker {
         session: SessionId,
         effects: &mut Effects,
     ) {
-        if self.missing.listeners == 0 {
+        if !self.home.missing().is_wanted() {
             return;
         }
         let topic = self.topics.get(topic).filter(|topic| !topic.is_known());
         let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
         let heard = !is_unspoken(&path)
             && missing_path(&path).is_some_and(|path| self.is_awaited(&path))
-            && self.missing.may_say(path.as_str(), now.time);
+            && self.home.missing_mut().may_say(path.as_str(), now.time);
         if heard {
             let mail = ServerMail::Unknown { session, path };
             self.send(session.shard, mail, effects);
@@ -114,7 +67,7 @@ impl Broker {
     ) {
         let own =
             matches!(pattern.levels().first(), Some(Level::Literal(text)) if **text == *"$sys");
-        if self.missing.listeners == 0 || own {
+        if !self.home.missing().is_wanted() || own {
             return;
         }
         let mut left = LOOKED_AT_MAX;
@@ -129,7 +82,7 @@ impl Broker {
     }
 
     fn is_awaited(&self, path: &Path) -> bool {
-        self.pattern_interest.has(path)
+        self.home.is_named(path)
     }
 
     /// On the subscriber's shard: its topic is not there.
@@ -159,23 +112,12 @@ impl Broker {
             .and_then(|known| known.targets.as_slice().get(usize::from(request.target)));
         let Some(Target::Pattern(_, pattern)) = listening.map(|it| &it.target) else { return };
         let text = pattern.to_string();
-        let nothing = &mut self.missing.nothing;
-        if nothing.len() >= NAMES_MAX {
-            // Of most, another home has found something.
-            nothing.retain(|_, (_, since)| now.time.since(*since) < PAUSE);
-            if nothing.len() >= NAMES_MAX {
-                return;
-            }
-        }
-        let of = (request.session, request.epoch, request.target);
-        let (homes, _) = nothing.entry(of).or_insert((0, now.time));
-        *homes += 1;
-        if (*homes as usize) < self.options.shards {
+        let homes = self.options.shards;
+        if !self.home.missing_mut().count_nothing(&request, homes, now.time) {
             return;
         }
-        nothing.remove(&of);
         let Ok(at) = Path::parse("$sys/missing") else { return };
-        if self.is_awaited(&at) && self.missing.may_say(&text, now.time) {
+        if self.is_awaited(&at) && self.home.missing_mut().may_say(&text, now.time) {
             self.tell_missing(now, request.session, "selector", &text, at, effects);
         }
     }

@@ -9,171 +9,23 @@
 //! to forget; so joining and leaving take turns, and what a subscription has joined needs no memory of its
 //! own. Nothing is looked up while nobody wants notices.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
-use tiderace_queues::reaches;
-use tiderace_topics::{Path, Pattern, PatternIndex, is_at_or_below};
+use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec};
 
-use crate::access::{Caller, is_owned_by};
+use crate::access::is_owned_by;
+use crate::authorise::Caller;
 use crate::broker::Broker;
-use crate::collections::Map;
 use crate::effects::Effects;
+use crate::home::notice_interest::TopicsRequest;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
 use crate::places::{all, bit, key_of, members};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
+use crate::told_topics::{Noticer, Told};
 use crate::{Action, Principal};
-
-/// What one shard knows of notices.
-#[derive(Debug, Default)]
-pub(crate) struct Notices {
-    /// Targets of subscriptions here that want them.
-    pub(crate) here: PatternIndex<Noticer>,
-    pub(crate) told: Map<(Key, SubscriptionKey), Told>,
-    /// What sessions have yet to ask homes for.
-    pub(crate) listings: Map<Key, Listing>,
-    /// Topics that are there.
-    pub(crate) topics: BTreeMap<Path, Arc<TopicSpec>>,
-    /// Topics that no subscription names any more are being forgotten.
-    pub(crate) sweep: Option<Sweep>,
-    /// As a home: how many subscriptions of each shard want notices of each pattern.
-    uses: Map<(Pattern, ShardId), u32>,
-    /// As a home: whom to tell.
-    pub(crate) shards: PatternIndex<ShardId>,
-    /// As a home: pages of topics that are to be given.
-    pub(crate) requests: VecDeque<TopicsRequest>,
-}
-
-/// Topics of a home, for a subscription.
-pub(crate) type Topics = Vec<(Path, Arc<TopicSpec>)>;
-
-/// A subscription that wants notices: what it has been told.
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) epoch: u32,
-    pub(crate) targets: Vec<ToldTarget>,
-    /// Up to which path a home has told of a target: the one that is being asked.
-    pub(crate) partly: Option<(u16, ShardId, Path)>,
-    /// How many homes have yet to tell all of some target.
-    pub(crate) left: usize,
-    /// What begins when all have.
-    pub(crate) subscribe: Option<Box<Subscribe>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct ToldTarget {
-    pub(crate) pattern: Pattern,
-    /// The homes that have been asked.
-    pub(crate) homes: u64,
-    /// Those that have told all.
-    pub(crate) complete: u64,
-}
-
-impl Told {
-    fn new(epoch: u32, patterns: Vec<Pattern>, left: usize, subscribe: Subscribe) -> Told {
-        let target = |pattern| ToldTarget { pattern, homes: 0, complete: 0 };
-        let targets = patterns.into_iter().map(target).collect();
-        Told { epoch, targets, partly: None, left, subscribe: Some(Box::new(subscribe)) }
-    }
-
-    /// Whether a home has told up to a path.
-    pub(crate) fn is_told(&self, target: u16, home: ShardId, path: &Path) -> bool {
-        let complete = self.targets.get(usize::from(target)).map_or(0, |it| it.complete);
-        let partly =
-            |(at, of, upto): &(u16, ShardId, Path)| (*at, *of) == (target, home) && path <= upto;
-        complete & bit(home) != 0 || self.partly.as_ref().is_some_and(partly)
-    }
-}
-
-/// What a session has yet to be told.
-#[derive(Debug, Default)]
-pub(crate) struct Listing {
-    pub(crate) waiting: VecDeque<TopicsAsk>,
-    /// Whether a page is under way, or a place in the backlog asks for it.
-    pub(crate) is_asking: bool,
-    /// Bytes that it has been told of since it last had taken what waited for it.
-    pub(crate) told_bytes: usize,
-    /// The last topic of these.
-    pub(crate) last: Option<Path>,
-}
-
-#[derive(Debug)]
-pub(crate) struct TopicsAsk {
-    pub(crate) request: SubscribeRequestId,
-    pub(crate) home: ShardId,
-    pub(crate) after: Option<Path>,
-}
-
-/// At a home: a page that is to be given.
-#[derive(Debug)]
-pub(crate) struct TopicsRequest {
-    pub(crate) from: ShardId,
-    pub(crate) pattern: Pattern,
-    pub(crate) request: SubscribeRequestId,
-    pub(crate) after: Option<Path>,
-}
-
-/// A search for topics that no subscription names any more.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep {
-    /// The last that was looked at.
-    pub(crate) after: Option<Path>,
-    /// Another subscription has ended since it began.
-    pub(crate) again: bool,
-}
-
-/// One target of a subscription that wants notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Noticer {
-    pub(crate) session: Key,
-    pub(crate) key: SubscriptionKey,
-    pub(crate) target: u16,
-}
-
-impl Notices {
-    fn is_told(&self, noticer: &Noticer, home: ShardId, path: &Path) -> bool {
-        let told = self.told.get(&(noticer.session, noticer.key));
-        told.is_some_and(|told| told.is_told(noticer.target, home, path))
-    }
-
-    /// The targets here that name the topic and have been told up to there.
-    fn concerned(&self, path: &Path, home: ShardId) -> Vec<Noticer> {
-        let mut found = Vec::new();
-        self.here.matches(path, &mut |noticer| {
-            if self.is_told(noticer, home, path) {
-                found.push(*noticer);
-            }
-        });
-        found
-    }
-
-    /// Whether there are any such, and how many name the topic.
-    pub(crate) fn concerns(&self, path: &Path, home: ShardId) -> (bool, usize) {
-        let (mut any, mut count) = (false, 0);
-        self.here.matches(path, &mut |noticer| {
-            count += 1;
-            any = any || self.is_told(noticer, home, path);
-        });
-        (any, count)
-    }
-
-    /// The topics here that a pattern names.
-    fn named<'a>(
-        &'a self,
-        pattern: &'a Pattern,
-    ) -> impl Iterator<Item = (&'a Path, &'a Arc<TopicSpec>)> {
-        let below = pattern.literal_prefix();
-        let start = Path::parse(&below).map_or(Bound::Unbounded, Bound::Included);
-        self.topics
-            .range((start, Bound::Unbounded))
-            .take_while(move |(path, _)| is_at_or_below(path.as_str(), &below))
-            .filter(|(path, _)| reaches(pattern, path))
-    }
-}
 
 impl Broker {
     /// On a session's shard: a subscription begins. It is given back if it wants no notices; if it does, it
@@ -240,31 +92,13 @@ impl Broker {
         request: SubscribeRequestId,
         after: Option<Path>,
     ) {
-        if after.is_none() {
-            let uses = self.notices.uses.entry((pattern.clone(), from)).or_default();
-            *uses += 1;
-            if *uses == 1 {
-                self.notices.shards.insert(&pattern, from);
-            }
-        }
-        // Not at once: many may ask.
-        self.notices.requests.push_back(TopicsRequest { from, pattern, request, after });
-    }
-
-    /// At a home: such a subscription has ended.
-    pub(crate) fn ignore(&mut self, from: ShardId, pattern: &Pattern) {
-        let key = (pattern.clone(), from);
-        let Some(uses) = self.notices.uses.get_mut(&key) else { return };
-        *uses -= 1;
-        if *uses == 0 {
-            self.notices.uses.remove(&key);
-            self.notices.shards.remove(pattern, &from);
-        }
+        let request = TopicsRequest { from, pattern, request, after };
+        self.home.notice_interest_mut().ask(request);
     }
 
     /// At a topic's home: it has appeared, has become something else, or is there no longer.
     pub(crate) fn announce_topic(&mut self, topic: Key, effects: &mut Effects) {
-        if self.notices.shards.is_empty() {
+        if self.home.notice_interest().is_empty() {
             return;
         }
         let Some(topic) = self.topics.get(topic) else { return };
@@ -280,19 +114,9 @@ impl Broker {
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
     ) {
-        let mut shards = 0;
-        self.notices.shards.matches(path, &mut |shard| shards |= bit(*shard));
-        for shard in members(shards) {
+        for shard in members(self.home.notice_interest().shards_of(path)) {
             let mail = ServerMail::Notice { path: path.clone(), spec: spec.clone() };
             self.send(shard, mail, effects);
-        }
-    }
-
-    /// At a topic's home: it would have appeared with a message that was refused.
-    pub(crate) fn stay_away(&mut self, topic: Key, appears: bool) {
-        let home = self.topics.get_mut(topic).and_then(|topic| topic.home.as_mut());
-        if let Some(home) = home.filter(|_| appears) {
-            home.removed = true;
         }
     }
 

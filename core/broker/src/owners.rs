@@ -7,7 +7,6 @@
 //! before; anonymous sessions own nothing; every subscription that waits is answered once, or its
 //! session has ended; what is private is shown to nobody for owning a topic there.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
@@ -15,63 +14,18 @@ use tiderace_queues::is_private;
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, Run, Subscribe, SubscriptionKey, Target, Token};
 
-use crate::access::{Caller, is_owned_by};
+use crate::access::is_owned_by;
+use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_reserved;
 use crate::broker::Broker;
-use crate::collections::Map;
 use crate::effects::Effects;
+use crate::home::owners::OwnerAnswer;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
 use crate::server_topics::Publication;
 use crate::subscriber_list::Subscriber;
 use crate::{Action, Principal};
-
-/// A subscription of which the rules refuse targets.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    subscribe: Subscribe,
-    epoch: u32,
-    /// The paths of these targets that are still to be asked for, the present one last.
-    refused: Vec<Path>,
-    close: Close,
-}
-
-/// What one shard knows of owners among its sessions.
-#[derive(Debug, Default)]
-pub(crate) struct Owners {
-    asked: BTreeMap<(SessionId, SubscriptionKey), Asked>,
-    /// Subscriptions that are there because their sessions own what the rules would refuse.
-    owned: Map<(SessionId, SubscriptionKey), ()>,
-    /// As a home: under whose name the next request for messages of such a subscription is made. It
-    /// follows at once.
-    expected: Map<SubscribeRequestId, Arc<str>>,
-}
-
-impl Owners {
-    /// Whether a subscription of that key waits for an answer.
-    pub(crate) fn asks(&self, session: SessionId, key: SubscriptionKey) -> bool {
-        !self.asked.is_empty() && self.asked.contains_key(&(session, key))
-    }
-
-    /// A session allows more messages to a subscription; whether that waits for an answer, and is to
-    /// begin with them.
-    pub(crate) fn add_credit(
-        &mut self,
-        session: SessionId,
-        key: SubscriptionKey,
-        messages: u64,
-    ) -> bool {
-        if self.asked.is_empty() {
-            return false;
-        }
-        let Some(asked) = self.asked.get_mut(&(session, key)) else { return false };
-        if let Some(credit) = &mut asked.subscribe.credit {
-            *credit = credit.saturating_add(messages);
-        }
-        true
-    }
-}
 
 impl Broker {
     /// On the publisher's shard: the rules refuse a run; given back if its home is not asked.
@@ -160,7 +114,7 @@ impl Broker {
         let Some(path) = refused.last().cloned() else { return Some((subscribe, close)) };
         let epoch = self.sessions.next_epoch();
         let key = subscribe.key;
-        self.owners.asked.insert((session, key), Asked { subscribe, epoch, refused, close });
+        self.home.owners_mut().ask(session, (subscribe, epoch), refused, close);
         self.ask_owner(SubscribeRequestId { session, key, target: 0, epoch }, name, path, effects);
         None
     }
@@ -211,16 +165,13 @@ impl Broker {
 
     /// At a topic's home: the next request of that subscription is for the topic's owner.
     pub(crate) fn expect_owner(&mut self, request: SubscribeRequestId, name: Arc<str>) {
-        self.owners.expected.insert(request, name);
+        self.home.owners_mut().expect(request, name);
     }
 
     /// At a topic's home: whether a request may be given what the topic has, which it may not if it is
     /// for an owner and somebody else owns the topic by now.
     pub(crate) fn is_as_expected(&mut self, request: &SubscribeRequestId, path: &Path) -> bool {
-        if self.owners.expected.is_empty() {
-            return true;
-        }
-        let name = self.owners.expected.remove(request);
+        let name = self.home.owners_mut().take_expected(request);
         name.is_none_or(|name| self.owner_of(Action::Subscribe, path) == Some(&*name))
     }
 
@@ -232,29 +183,24 @@ impl Broker {
         owned: bool,
         effects: &mut Effects,
     ) {
-        let id = (request.session, request.key);
-        let Some(asked) =
-            self.owners.asked.get_mut(&id).filter(|known| known.epoch == request.epoch)
-        else {
-            return;
-        };
-        if owned {
-            asked.refused.pop();
-            let next = asked.refused.last().cloned();
-            if let (Some(path), Some(name)) = (next, self.owner_name(request.session)) {
-                return self.ask_owner(request, name, path, effects);
+        let session = request.session;
+        match self.home.owners_mut().answered(&request, owned) {
+            None => {}
+            Some(OwnerAnswer::Next(path)) => {
+                if let Some(name) = self.owner_name(session) {
+                    self.ask_owner(request, name, path, effects);
+                }
+            }
+            Some(OwnerAnswer::Begins(subscribe)) => {
+                let mut recoveries = None;
+                self.begin_subscription(now, session, *subscribe, &mut recoveries, effects);
+                self.end_recoveries(session, recoveries, effects);
+            }
+            Some(OwnerAnswer::Refused(subscribe, close)) => {
+                self.metrics.denied += 1;
+                self.refuse_anywhere(Some(session), subscribe.confirm, close, effects);
             }
         }
-        let Some(asked) = self.owners.asked.remove(&id) else { return };
-        if owned {
-            self.owners.owned.insert(id, ());
-            let (session, mut recoveries) = (request.session, None);
-            self.begin_subscription(now, session, asked.subscribe, &mut recoveries, effects);
-            return self.end_recoveries(session, recoveries, effects);
-        }
-        self.metrics.denied += 1;
-        let token = asked.subscribe.confirm;
-        self.refuse_anywhere(Some(request.session), token, asked.close, effects);
     }
 
     /// A subscription ends that may still wait for owners.
@@ -264,28 +210,19 @@ impl Broker {
         key: SubscriptionKey,
         effects: &mut Effects,
     ) {
-        if !self.owners.owned.is_empty() {
-            self.owners.owned.remove(&(session, key));
-        }
-        if !self.owners.asked.is_empty()
-            && let Some(asked) = self.owners.asked.remove(&(session, key))
-        {
-            self.refuse_anywhere(Some(session), asked.subscribe.confirm, asked.close, effects);
+        if let Some((subscribe, close)) = self.home.owners_mut().end(session, key) {
+            self.refuse_anywhere(Some(session), subscribe.confirm, close, effects);
         }
     }
 
     /// A session has ended.
     pub(crate) fn forget_all_asked(&mut self, session: SessionId) {
-        let own = (session, SubscriptionKey(0))..=(session, SubscriptionKey(u32::MAX));
-        let asked = self.owners.asked.range(own).map(|((_, key), _)| *key);
-        for key in asked.collect::<Vec<_>>() {
-            self.owners.asked.remove(&(session, key));
-        }
+        self.home.owners_mut().end_session(session);
     }
 
     /// Whether a subscription is there for its session owns what it names.
     pub(crate) fn is_owned(&self, session: SessionId, key: SubscriptionKey) -> bool {
-        !self.owners.owned.is_empty() && self.owners.owned.contains_key(&(session, key))
+        self.home.owners().is_owned(session, key)
     }
 
     /// Whether a target of a subscription is a topic that its session owns. A pattern beside it, which

@@ -17,7 +17,8 @@ use crate::effects::{Effects, SnapshotPage, Specs};
 use crate::messages::SubscribeRequestId;
 use crate::places::{bit, key_of, members};
 use crate::price::BACKLOG_LOOK;
-use crate::session::{Paging, Session, Subscription};
+use crate::session::{Paging, Session};
+use crate::subscription::Subscription;
 
 /// Snapshots of ended subscriptions that wait besides as many as there are others.
 const ENDED_MAX: usize = 16;
@@ -288,8 +289,8 @@ impl Broker {
     /// Whether there is something to do that would have been too much for one call.
     pub fn has_work(&self) -> bool {
         !self.pages_due.is_empty()
-            || !self.removals.is_empty()
-            || self.queues.has_work()
+            || self.home.has_removals()
+            || self.home.queues().has_work()
             || self.is_selecting()
             || self.is_changing_presence()
             || self.has_topics_to_list()

@@ -7,72 +7,26 @@
 //! ends; nothing is kept for topics and sessions that do not show. Many that come or go at once show so
 //! some each turn, in the order in which they did.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use tiderace_base::{Key, Now, SessionId, ShardId, Time};
+use tiderace_base::{Key, Now, SessionId, ShardId};
 use tiderace_topics::Path;
 use tiderace_value::append_text;
 
 use crate::Principal;
 use crate::authorise::PRESENCE;
 use crate::broker::Broker;
-use crate::collections::Map;
 use crate::effects::Effects;
+use crate::home::presence::CHANGES_PER_TURN;
 use crate::messages::ServerMail;
 use crate::places::{key_of, members};
 use crate::server_topics::{append_member, begin_who, is_unspoken};
-
-/// Subscribers that one shard shows; what comes on top does not show.
-const PRESENT_MAX: usize = 1_000_000;
-/// Topics that one turn shows or hides: about two milliseconds' worth.
-pub(crate) const CHANGES_PER_TURN: usize = 256;
-
-/// What one shard shows.
-#[derive(Debug, Default)]
-pub(crate) struct Presence {
-    /// By topic with presence: its subscribers here, and how many subscriptions each has.
-    attended: Map<Path, Map<Key, u32>>,
-    present: usize,
-    /// The topics that each session attends.
-    by_session: Map<Key, BTreeSet<Path>>,
-    /// Sessions that show, if sessions do.
-    sessions: Map<Key, Opened>,
-    /// What is to be shown, or with no value hidden, when it is its turn.
-    changes: VecDeque<(Path, Option<Vec<u8>>)>,
-    /// How many changes may still be made in the turn of that time.
-    left: usize,
-    turn: Option<Time>,
-}
-
-impl Presence {
-    fn note(&mut self, session: Key, path: &Path) {
-        self.by_session.entry(session).or_default().insert(path.clone());
-    }
-
-    fn forget(&mut self, session: Key, path: &Path) {
-        let Some(paths) = self.by_session.get_mut(&session) else { return };
-        paths.remove(path);
-        if paths.is_empty() {
-            self.by_session.remove(&session);
-        }
-    }
-}
-
-/// What is known of a session from its beginning.
-#[derive(Clone, Copy, Debug)]
-struct Opened {
-    since_ms: u64,
-    protocol: &'static str,
-    shown: bool,
-}
 
 impl Broker {
     /// A session that may show has begun.
     pub(crate) fn note_opened(&mut self, now: Now, key: Key, protocol: &'static str) {
         if self.options.sessions_shown {
-            let opened = Opened { since_ms: now.wall_ms, protocol, shown: false };
-            self.presence.sessions.insert(key, opened);
+            self.home.presence_mut().open(key, now.wall_ms, protocol);
         }
     }
 
@@ -85,7 +39,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let key = key_of(session);
-        for path in self.presence.by_session.get(&key).cloned().unwrap_or_default() {
+        for path in self.home.presence().paths_of(key) {
             self.show_present(now, &path, session, effects);
         }
         self.show_session(now, session, principal, effects);
@@ -99,12 +53,11 @@ impl Broker {
         principal: &Principal,
         effects: &mut Effects,
     ) {
-        let Some(opened) = self.presence.sessions.get_mut(&key_of(session)) else { return };
         if principal.is_server() {
             return;
         }
-        opened.shown = true;
-        let Opened { since_ms, protocol, .. } = *opened;
+        let shown = self.home.presence_mut().show(key_of(session));
+        let Some((since_ms, protocol)) = shown else { return };
         let mut body = begin_who(session, principal);
         body.extend_from_slice(br#","groups":["#);
         for (group, at) in principal.groups.iter().zip(0..) {
@@ -123,8 +76,7 @@ impl Broker {
 
     /// A session has ended.
     pub(crate) fn hide_session(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        let opened = self.presence.sessions.remove(&key_of(session));
-        if opened.is_some_and(|opened| opened.shown)
+        if self.home.presence_mut().close(key_of(session))
             && let Some(path) = session_path(session)
         {
             self.change_presence(now, path, None, effects);
@@ -132,7 +84,7 @@ impl Broker {
     }
 
     /// At a topic's home: a shard begins to listen, which did not before.
-    pub(crate) fn greet(&mut self, shard: ShardId, topic: Key, effects: &mut Effects) {
+    pub(crate) fn presence_watch(&mut self, shard: ShardId, topic: Key, effects: &mut Effects) {
         let topic = self.topics.get(topic).filter(|topic| topic.spec.presence);
         let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
         if !is_unspoken(&path) {
@@ -148,34 +100,38 @@ impl Broker {
         if is_unspoken(&path) {
             return;
         }
-        for shard in members(topic.home.as_ref().map_or(0, |home| home.interested)) {
+        for shard in members(topic.home.as_ref().map_or(0, |home| home.interested())) {
             let mail = ServerMail::Presence { path: path.clone(), on };
             self.send(shard, mail, effects);
         }
     }
 
     /// On a shard with subscribers of a topic: they are to show, or no longer.
-    pub(crate) fn attend(&mut self, now: Now, path: &Path, on: bool, effects: &mut Effects) {
+    pub(crate) fn presence_changed(
+        &mut self,
+        now: Now,
+        path: &Path,
+        on: bool,
+        effects: &mut Effects,
+    ) {
         if !on {
-            return self.forget_attended(now, path, effects);
+            let present = self.home.presence_mut().unwatch(path);
+            return self.hide_present(now, path, present, effects);
         }
         let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
         let Some(topic) = topic.filter(|topic| !topic.subscribers.is_empty()) else { return };
-        if self.presence.attended.contains_key(path) {
+        let sessions: Vec<Key> = topic.subscribers.iter().map(|it| it.session).collect();
+        if !self.home.presence_mut().watch(path) {
             return;
         }
-        let sessions: Vec<Key> = topic.subscribers.iter().map(|it| it.session).collect();
-        self.presence.attended.insert(path.clone(), Map::default());
         for session in sessions {
-            self.arrive(now, path, session, effects);
+            self.presence_join(now, path, session, effects);
         }
     }
 
-    fn forget_attended(&mut self, now: Now, path: &Path, effects: &mut Effects) {
-        let present = self.presence.attended.remove(path).unwrap_or_default();
-        self.presence.present -= present.len();
-        for session in present.into_keys() {
-            self.presence.forget(session, path);
+    /// Sessions here show no longer at a topic.
+    fn hide_present(&mut self, now: Now, path: &Path, sessions: Vec<Key>, effects: &mut Effects) {
+        for session in sessions {
             if let Some(path) = presence_path(path, self.id_of(session)) {
                 self.change_presence(now, path, None, effects);
             }
@@ -183,42 +139,35 @@ impl Broker {
     }
 
     /// A session here has one more subscription to exactly that topic.
-    pub(crate) fn arrive(&mut self, now: Now, path: &Path, session: Key, effects: &mut Effects) {
-        let room = self.presence.present < PRESENT_MAX;
-        let Some(present) = self.presence.attended.get_mut(path) else { return };
-        if let Some(count) = present.get_mut(&session) {
-            *count += 1;
-        } else if room {
-            present.insert(session, 1);
-            self.presence.note(session, path);
-            self.presence.present += 1;
+    pub(crate) fn presence_join(
+        &mut self,
+        now: Now,
+        path: &Path,
+        session: Key,
+        effects: &mut Effects,
+    ) {
+        if self.home.presence_mut().join(path, session) {
             self.show_present(now, path, self.id_of(session), effects);
         }
     }
 
     /// A session here has one subscription to exactly that topic less.
-    pub(crate) fn depart(&mut self, now: Now, topic: Key, place: usize, effects: &mut Effects) {
-        if self.presence.attended.is_empty() {
+    pub(crate) fn presence_leave(
+        &mut self,
+        now: Now,
+        topic: Key,
+        place: usize,
+        effects: &mut Effects,
+    ) {
+        if !self.home.presence().is_watching() {
             return;
         }
         let Some(topic) = self.topics.get(topic) else { return };
         let path = topic.path.clone();
         let Some(session) = topic.subscribers.get(place).map(|it| it.session) else { return };
         let last = topic.subscribers.len() == 1;
-        let Some(present) = self.presence.attended.get_mut(&path) else { return };
-        if last {
-            return self.forget_attended(now, &path, effects);
-        }
-        let Some(count) = present.get_mut(&session) else { return };
-        *count -= 1;
-        if *count == 0 {
-            present.remove(&session);
-            self.presence.present -= 1;
-            self.presence.forget(session, &path);
-            if let Some(path) = presence_path(&path, self.id_of(session)) {
-                self.change_presence(now, path, None, effects);
-            }
-        }
+        let gone = self.home.presence_mut().leave(&path, session, last);
+        self.hide_present(now, &path, gone, effects);
     }
 
     fn show_present(&mut self, now: Now, path: &Path, session: SessionId, effects: &mut Effects) {
@@ -238,13 +187,9 @@ impl Broker {
         body: Option<Vec<u8>>,
         effects: &mut Effects,
     ) {
-        if self.presence.turn != Some(now.time) {
-            (self.presence.turn, self.presence.left) = (Some(now.time), CHANGES_PER_TURN);
-        }
-        if !self.presence.changes.is_empty() || self.presence.left == 0 {
-            return self.presence.changes.push_back((path, body));
-        }
-        self.presence.left -= 1;
+        let Some((path, body)) = self.home.presence_mut().change(now.time, (path, body)) else {
+            return;
+        };
         self.make_change(now, path, body, effects);
     }
 
@@ -257,13 +202,13 @@ impl Broker {
 
     /// Whether something is still to be shown or hidden.
     pub(crate) fn is_changing_presence(&self) -> bool {
-        !self.presence.changes.is_empty()
+        self.home.presence().changes_waiting() > 0
     }
 
     /// Shows and hides some of what waits for that; to be called once a turn.
     pub(crate) fn change_more(&mut self, now: Now, effects: &mut Effects) {
         for _ in 0..CHANGES_PER_TURN {
-            let Some((path, body)) = self.presence.changes.pop_front() else { return };
+            let Some((path, body)) = self.home.presence_mut().next_change() else { return };
             self.make_change(now, path, body, effects);
         }
     }
@@ -318,9 +263,9 @@ mod tests {
         let settle = |broker: &mut Broker| {
             let mut turns = 0;
             while broker.has_work() {
-                let before = broker.presence.changes.len();
+                let before = broker.home.presence().changes_waiting();
                 broker.work(now, &mut Effects::default());
-                assert!(before - broker.presence.changes.len() <= CHANGES_PER_TURN);
+                assert!(before - broker.home.presence().changes_waiting() <= CHANGES_PER_TURN);
                 turns += 1;
             }
             turns
@@ -333,6 +278,6 @@ mod tests {
         assert!(broker.metrics().retained >= 2_000 - CHANGES_PER_TURN as u64);
         assert!(settle(&mut broker) >= 2_000 / CHANGES_PER_TURN - 1);
         assert_eq!(broker.metrics().retained, 0);
-        assert!(broker.presence.by_session.is_empty());
+        assert!(sessions.iter().all(|it| broker.home.presence().paths_of(key_of(*it)).is_empty()));
     }
 }

@@ -12,18 +12,16 @@ use crate::SlowConsumer;
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::places::{all, bit, members};
-use crate::topic::Home;
 
 impl Broker {
     /// As a home: publishers that have waited for the whole grace of a topic go on.
     pub(crate) fn end_holds(&mut self, now: Now, effects: &mut Effects) {
-        self.graces.sweep(now.time);
-        while let Some(key) = self.graces.next_over(now.time) {
+        self.home.sweep_graces(now.time);
+        while let Some(key) = self.home.next_grace_over(now.time) {
             let Some(topic) = self.topics.get_mut(key) else { continue };
             let Some(home) = topic.home.as_mut() else { continue };
             // It may have become one that blocks meanwhile: then it is applied again.
-            home.rare_mut().pressed = 0;
-            home.tidy();
+            home.set_pressed(0);
             let path = topic.path.clone();
             self.work.unblock();
             self.tell_all(path, None, effects);
@@ -43,7 +41,7 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
-        let floor = || Home::starting(self.history.floor_of(path));
+        let floor = || self.home.new_topic(path);
         let home = topic.home.get_or_insert_with(floor);
         let before = home.pressed();
         let grace = match topic.spec.slow_consumer {
@@ -51,17 +49,16 @@ impl Broker {
             _ => topic.spec.grace,
         };
         let blocks = topic.spec.slow_consumer == SlowConsumer::Block;
-        if on && before == 0 && !blocks && !self.graces.begin(now.time, key, grace) {
-            return home.tidy();
+        if on && before == 0 && !blocks && !self.home.begin_grace(now.time, key, grace) {
+            return;
         }
         let after = if on { before | bit(from) } else { before & !bit(from) };
-        home.rare_mut().pressed = after;
-        home.tidy();
+        home.set_pressed(after);
         if (before == 0) == (after == 0) {
             return;
         }
         if after == 0 {
-            self.graces.end(now.time, key);
+            self.home.end_grace(now.time, key);
             self.work.unblock();
         }
         self.tell_all(path.clone(), (after != 0).then_some(grace), effects);

@@ -6,9 +6,8 @@
 //! Invariant: what an operation does before it is refused or done costs no more than its price and what
 //! it charges afterwards.
 
+use tiderace_topics::Pattern;
 use tiderace_wire::{Change, Update};
-
-use crate::remove::SLICE;
 
 /// Any operation: its rights, its answer.
 pub(crate) const OPERATION: u64 = 256;
@@ -38,6 +37,8 @@ pub(crate) const TOPIC: u64 = 64;
 /// One topic of a page, beside looking at it: it is put in order among those of other homes, written and
 /// sent.
 pub(crate) const LISTED: u64 = 192;
+/// Topics looked at in one slice of a removal; to begin one costs as much.
+pub(crate) const REMOVAL_SLICE: usize = 256;
 /// One topic that is removed, beside looking at it.
 pub(crate) const REMOVED: u64 = 1024;
 /// One kept message of an answer: it is looked up, written and sent.
@@ -60,9 +61,20 @@ pub(crate) const GRACE: u64 = 8;
 /// One entry of a backlog that is looked at for something that ends.
 pub(crate) const BACKLOG_LOOK: u64 = 4;
 
+/// Bytes that are made of a text, for each of its own: a compiled selector, a pattern.
+pub(crate) const TEXT_BYTES: usize = 4;
+/// Bytes of each level of a pattern in the indexes, which are half empty after they have grown.
+const LEVEL_BYTES: usize = 1100;
+
+/// Bytes that a pattern takes at one home as long as a shard has subscriptions with it, with its part of
+/// that shard's own index: those that have it in common share it.
+pub(crate) fn pattern_bytes(pattern: &Pattern) -> usize {
+    LEVEL_BYTES * pattern.levels().len() + TEXT_BYTES * pattern.as_str().len()
+}
+
 /// What looking at one slice of a removal costs.
 pub(crate) fn of_removal() -> u64 {
-    TOPIC * SLICE as u64
+    TOPIC * REMOVAL_SLICE as u64
 }
 
 /// What a new value costs that is made of another one, for what it is longer than that.

@@ -62,7 +62,7 @@ impl Broker {
     /// Bytes of a topic's value, without properties.
     fn value_bytes(&self, path: &Path) -> usize {
         let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
-        let value = topic.and_then(|topic| topic.home.as_ref()?.retained.as_ref());
+        let value = topic.and_then(|topic| topic.home.as_ref()?.value());
         value.and_then(|run| run.message(0)).map_or(0, |message| message.body.len())
     }
 

@@ -3,27 +3,24 @@
 use std::sync::Arc;
 
 use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
-use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is_temporary};
 
 use crate::Action;
-use crate::access::Caller;
+use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_reserved;
 use crate::broker::Broker;
 use crate::condition::{check_some, check_values};
 use crate::effects::{Effects, Mail};
-use crate::lock::claimed_by_another;
-use crate::pattern_interest::PatternInterest;
+use crate::home::topic::HomeTopic;
 use crate::places::{bit, key_of, members};
 use crate::price::FREE_DELIVERIES;
-use crate::retire::Retirement;
+use crate::publisher::{Published, Publisher, Values};
 use crate::runs::holds_messages;
 use crate::runs::keeps;
-use crate::runs::last_of;
-use crate::runs::retain;
+use crate::runs::{decisive, retain};
 use crate::temporary::{check_temporary, only_passes_on};
-use crate::topic::{Home, Topic};
+use crate::topic::Topic;
 use crate::work::{Checked, Deferred, Publication};
 
 impl Broker {
@@ -107,13 +104,13 @@ impl Broker {
         let destination = run.destination();
         if destination.kind == Kind::Queue {
             // Consumers by patterns come to each new queue.
-            return self.work.left(now) == 0 && !self.queues.has(&destination.path);
+            return self.work.left(now) == 0 && !self.home.queues().has(&destination.path);
         }
         let topic = self.find_topic(&destination.path).and_then(|key| self.topics.get(key));
         let spec = topic.map_or_else(|| self.options.topic(&destination.path), |it| &it.spec);
         let many = topic.is_some_and(|it| it.listeners() > FREE_DELIVERIES);
         // Subscriptions that want notices are told of each new topic.
-        let told = topic.is_none() && !self.notices.shards.is_empty();
+        let told = topic.is_none() && !self.home.notice_interest().is_empty();
         let dear = spec.schema.is_some() || many || told;
         self.work.left(now) == 0 && destination.kind == Kind::Topic && dear
     }
@@ -132,8 +129,6 @@ impl Broker {
         checked: usize,
         effects: &mut Effects,
     ) -> Option<Box<Publication>> {
-        run.number(self.shard, self.next_sequence);
-        self.next_sequence += run.len() as u64;
         let before = self.last_record();
         let temporary = is_temporary(&run.destination().path);
         if temporary && let Err(close) = check_temporary(&run) {
@@ -146,10 +141,13 @@ impl Broker {
                 self.metrics.dropped_temporary += run.len() as u64;
                 Ok(Passed::On { record: 0 })
             }
-            Kind::Queue if origin.is_some() && !self.queues.may_have(&run.destination().path) => {
+            Kind::Queue
+                if origin.is_some() && !self.home.queues().may_have(&run.destination().path) =>
+            {
                 Err(CloseCode::MemoryFull.into())
             }
             Kind::Queue => {
+                self.home.number(&mut run);
                 self.enqueue(now, from, Arc::new(run), effects);
                 Ok(Passed::On { record: 0 })
             }
@@ -187,7 +185,7 @@ impl Broker {
         None
     }
 
-    /// Passes a numbered run on to its topic, which may be new. Given back if the turn ends before all of
+    /// Passes a run on to its topic, which may be new. Given back if the turn ends before all of
     /// its values have been held to the topic's schema.
     fn pass_to_topic(
         &mut self,
@@ -243,7 +241,7 @@ impl Broker {
         }
     }
 
-    /// Passes a numbered run of a topic on, and keeps what is to be kept.
+    /// Numbers a run of a topic, keeps what is to be kept of it and passes it on.
     pub(crate) fn distribute(
         &mut self,
         now: Now,
@@ -253,88 +251,106 @@ impl Broker {
         values: Values,
         effects: &mut Effects,
     ) -> Result<Published, Close> {
-        let generation = self.pattern_interest.generation();
-        let Some(topic) = self.topics.get(key) else {
+        let Some(plan) = self.check_run(key, &run, publisher, values)? else {
             return Ok(Published::default());
         };
-        let durable = self.is_durable(&topic.spec);
-        // What the server removes by itself is gone even if the store is full.
-        if durable && !(publisher.session.is_none() && run.any(Flags::RETAIN_REMOVE)) {
-            self.check_store(&topic.spec)?;
-        }
-        let Some(topic) = self.topics.get_mut(key) else {
-            return Ok(Published::default());
-        };
-        may_change(topic, publisher.session)?;
-        if values == Values::Unchecked {
-            check_values(&topic.spec, &run, &mut self.work)?;
-        }
-        let keeps = keeps(&topic.spec);
-        let retires = topic.spec.removal.is_some();
-        // Taking away needs no room.
-        let grows = keeps && holds_messages(&run);
-        if grows && !self.memory.has_room(MemoryUse::Values, run.bytes()) {
-            return Err(CloseCode::MemoryFull.into());
-        }
+        let Some(topic) = self.topics.get_mut(key) else { return Ok(Published::default()) };
         topic.touch(now.time);
-        let floor = || Home::starting(self.history.floor_of(&topic.path));
-        let home = topic.home.get_or_insert_with(floor);
-        if home.patterns_at != generation {
-            home.patterns_at = generation;
-            home.by_pattern = shards_of(&self.pattern_interest, &topic.path);
-            home.recorded_by_pattern = self.history.names(&topic.path);
-        }
-        let appears = home.removed || home.next_version == 0 && !home.created;
-        home.removed = false;
-        if retires {
-            let made = || Box::new(Retirement::new(now.time));
-            home.rare_mut().retirement.get_or_insert_with(made).update(now.time);
-        }
-        if home.next_version <= self.versions_from {
-            // Above all versions of an earlier topic of this name, or of this one in another life of
-            // the server: there were never more of them than numbers.
-            let before = home.next_version.saturating_sub(1);
-            home.next_version = run.first();
-            run.set_version(home.next_version);
-            run.set_follows(before);
-        } else {
-            run.set_version(home.next_version);
-        }
+        let home = topic.home.get_or_insert_with(|| self.home.new_topic(&topic.path));
+        self.home.refresh_patterns(home, &topic.path);
+        let is_new = home.begin_message(now.time, topic.spec.removal.is_some());
+        self.home.number(&mut run);
+        home.assign_versions(&mut run, self.home.earlier_numbers());
         if topic.spec.retain || topic.spec.series {
             run.set_values();
         }
         run.share_path(&topic.path);
         let run = Arc::new(run);
-        let stays = self.replace_value(key, &run).inspect_err(|_| self.stay_away(key, appears))?;
+        let stays = self.replace_value(key, &run);
         let Some((spec, home)) = self.topics.get_mut(key).and_then(Topic::with_home) else {
             return Ok(Published::default());
         };
-        home.next_version += run.len() as u64;
-        let version = home.next_version - 1;
+        let (version, before) = home.note_run(&run);
         let usual = Arc::ptr_eq(spec, &self.options.topic_default);
         let spec = (!usual).then(|| spec.clone());
-        let before = std::mem::replace(&mut home.last, last_of(&run));
         let recorded = home.is_recorded() || home.history().is_some();
-        let shards = home.interested | home.by_pattern;
+        let shards = home.shards();
         let viewed = !self.views.is_idle() || home.watchers() != 0;
-        if self.snapshots.may_lack(before) {
+        if self.home.owes_pages(before) {
             self.give_early(now, key, before, stays, effects);
         }
         if recorded {
-            self.record(now, key, &run, before);
+            let record = (key, &run, before);
+            self.home.append_history(now, record, &mut self.topics, &self.options);
         }
-        if keeps {
-            self.keep(now, key, &run, before, publisher);
+        if plan.retains {
+            self.append_series(now, key, &run, before, publisher);
         }
-        let record = if durable { self.write_run(now, key, &run, publisher) } else { 0 };
+        let record = if plan.durable { self.journal_append(now, key, &run, publisher) } else { 0 };
         if viewed {
             self.note_viewed(now, key, &run, effects);
         }
-        if appears {
+        if is_new {
             self.announce_topic(key, effects);
         }
         self.send_out(now, key, shards, run, spec, effects);
         Ok(Published { version, record })
+    }
+
+    /// Every check of a run of a topic; changes nothing but the work budget. Absent: the topic is not there.
+    fn check_run(
+        &mut self,
+        key: Key,
+        run: &Run,
+        publisher: &Publisher<'_>,
+        values: Values,
+    ) -> Result<Option<Plan>, Close> {
+        let Some(topic) = self.topics.get(key) else { return Ok(None) };
+        let spec = &topic.spec;
+        let durable = self.is_durable(spec);
+        let removes = run.any(Flags::RETAIN_REMOVE);
+        // What the server removes by itself is gone even if the store is full.
+        if durable && !(publisher.session.is_none() && removes) {
+            self.check_store(spec)?;
+        }
+        may_change(topic, publisher.session)?;
+        if values == Values::Unchecked {
+            check_values(spec, run, &mut self.work)?;
+        }
+        let retains = keeps(spec);
+        // Taking away needs no room.
+        let grows = retains && holds_messages(run);
+        if grows && !self.memory.has_room(MemoryUse::Values, run.bytes()) {
+            return Err(CloseCode::MemoryFull.into());
+        }
+        let always = spec.retain || spec.series;
+        if always || removes || run.any(Flags::RETAIN) {
+            self.check_value_room(topic, run, always)?;
+        }
+        Ok(Some(Plan { retains, durable }))
+    }
+
+    /// Whether there is room for the value that a run makes.
+    fn check_value_room(&self, topic: &Topic, run: &Run, always: bool) -> Result<(), Close> {
+        // A value takes no more than its run.
+        if self.memory.has_room(MemoryUse::Values, run.bytes()) {
+            return Ok(());
+        }
+        let before = topic.home.as_ref().map_or(0, |home| home.retained_bytes());
+        let bytes = match decisive(run, always) {
+            Some(message) if message.flags.contains(Flags::RETAIN_REMOVE) => 0,
+            Some(_) if run.len() == 1 => run.bytes(),
+            Some(message) => Run::bytes_alone(&message),
+            None => before,
+        };
+        if bytes <= before || self.memory.has_room(MemoryUse::Values, bytes - before) {
+            return Ok(());
+        }
+        // What the server says of itself is needed most when memory is short.
+        if is_reserved(&topic.path) && self.memory.has_room(MemoryUse::Names, bytes - before) {
+            return Ok(());
+        }
+        Err(CloseCode::MemoryFull.into())
     }
 
     /// Sends a run to the shards that want it.
@@ -366,31 +382,24 @@ impl Broker {
     }
 
     /// Makes a run's last retained message the topic's value, or takes the value away; whether the
-    /// value is still the same.
-    fn replace_value(&mut self, key: Key, run: &Arc<Run>) -> Result<bool, Close> {
-        let Some(topic) = self.topics.get_mut(key) else { return Ok(false) };
+    /// value is still the same. There is room for it.
+    fn replace_value(&mut self, key: Key, run: &Arc<Run>) -> bool {
+        let Some(topic) = self.topics.get_mut(key) else { return false };
         let always = topic.spec.retain || topic.spec.series;
-        let Some(home) = &mut topic.home else { return Ok(false) };
+        let Some(home) = &mut topic.home else { return false };
         if !always && !run.any(Flags::RETAIN) && !run.any(Flags::RETAIN_REMOVE) {
-            return Ok(home.retained.is_some());
+            return home.value().is_some();
         }
         let before = home.retained_bytes();
-        let after = retain(home.retained.clone(), run, always);
-        let bytes = after.as_ref().map_or(0, |value| Home::bytes_with(value));
-        if bytes > before && !self.memory.has_room(MemoryUse::Values, bytes - before) {
-            // What the server says of itself is needed most when memory is short.
-            let own = is_reserved(&topic.path);
-            if !own || !self.memory.has_room(MemoryUse::Names, bytes - before) {
-                return Err(CloseCode::MemoryFull.into());
-            }
-        }
+        let after = retain(home.value().cloned(), run, always);
+        let bytes = after.as_ref().map_or(0, |value| HomeTopic::bytes_with(value));
         self.memory.change(MemoryUse::Values, before, bytes);
         self.metrics.retained += u64::from(after.is_some());
-        self.metrics.retained -= u64::from(home.retained.is_some());
-        let stays = same(&home.retained, &after);
-        let before = std::mem::replace(&mut home.retained, after);
+        self.metrics.retained -= u64::from(home.value().is_some());
+        let stays = same(home.value(), after.as_ref());
+        let before = home.replace_value(after);
         self.displaced.note(before, &self.memory);
-        Ok(stays)
+        stays
     }
 
     /// Whether a session may publish, send or call there.
@@ -431,24 +440,13 @@ impl Broker {
     }
 }
 
-/// What has come of a publication.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Published {
-    /// The version of the last message.
-    pub(crate) version: u64,
-    /// The record that its confirmation waits for; zero for none.
-    pub(crate) record: u64,
-}
-
-/// Who publishes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Publisher<'a> {
-    /// The session, if it was one.
-    pub(crate) session: Option<SessionId>,
-    /// Its name.
-    pub(crate) name: Option<&'a Arc<str>>,
-    /// The event of a time series that the run replaces.
-    pub(crate) amends: Option<u64>,
+/// What is to be done with a run that has passed all checks.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    /// The topic keeps messages besides its value.
+    retains: bool,
+    /// The store is told.
+    durable: bool,
 }
 
 /// What became of a run in one turn.
@@ -459,36 +457,17 @@ enum Passed {
     Later(Box<(Run, Checked)>),
 }
 
-/// Whether the values of a run are known to be such as their topic takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Values {
-    Checked,
-    Unchecked,
-}
-
 /// Whether a session may publish to a topic, by what holds the topic's publishers back.
 pub(crate) fn may_change(topic: &Topic, origin: Option<SessionId>) -> Result<(), Close> {
     let guard = topic.home.as_ref().and_then(|home| home.guard());
-    if let (Some(guard), Some(origin)) = (guard, origin) {
-        if guard.read_only {
-            return Err(CloseCode::TopicReadOnly.into());
-        }
-        if guard.claimed.is_some_and(|session| session != origin) {
-            return Err(claimed_by_another(&topic.path));
-        }
+    match (guard, origin) {
+        (Some(guard), Some(origin)) => guard.admit(&topic.path, origin),
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-/// The shards with subscriptions by a pattern that names the path.
-fn shards_of(patterns: &PatternInterest, path: &Path) -> u64 {
-    let mut shards = 0;
-    patterns.shards_of(path, &mut |shard| shards |= bit(shard));
-    shards
 }
 
 /// Whether both are the same value.
-fn same(one: &Option<Arc<Run>>, other: &Option<Arc<Run>>) -> bool {
+fn same(one: Option<&Arc<Run>>, other: Option<&Arc<Run>>) -> bool {
     matches!((one, other), (Some(one), Some(other)) if Arc::ptr_eq(one, other))
 }
 

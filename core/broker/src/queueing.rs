@@ -12,10 +12,11 @@ use tiderace_wire::{
 
 use crate::broker::Broker;
 use crate::effects::{Answer, Effects, Mail};
+use crate::home::queues::Enqueued;
 use crate::messages::SubscribeRequestId;
-use crate::places::{bit, members};
+use crate::places::members;
 use crate::price::{ASKED, PLACE};
-use crate::session::Subscription;
+use crate::subscription::Subscription;
 
 /// Consumers that may come to a queue, or be asked for room, for what a message costs anyway.
 const FREE_CONSUMERS: u64 = 32;
@@ -30,29 +31,16 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let path = run.destination().path.clone();
-        let mut out = Vec::new();
-        let options = self.options.clone();
-        let before = (self.queues.attached_total(), self.queues.asked_total());
-        self.queues.publish(now, run, |path| options.queue(path), &mut out);
-        self.charge_consumers(now, before);
-        self.apply(out, effects);
-        if self.queues.is_full(&path) {
-            let told = self.full_queues.entry(path.clone()).or_default();
-            if *told & bit(from) == 0 {
-                *told |= bit(from);
-                let destination = Destination { kind: Kind::Queue, path };
-                self.tell_pause(from, destination, Some(Span::ZERO), effects);
-            }
-        }
-    }
-
-    /// Charges what a message has cost beyond itself: consumers that came to its new queue, and many that
-    /// had no room.
-    fn charge_consumers(&mut self, now: Now, (attached, asked): (u64, u64)) {
-        let attached = self.queues.attached_total() - attached;
-        let asked = self.queues.asked_total() - asked;
+        let Enqueued { effects: out, attached, asked } =
+            self.home.queues_mut().publish(now, run, &self.options);
+        // Consumers that came to its new queue, and many that had no room.
         if attached + asked > FREE_CONSUMERS {
             self.work.charge_at(now, PLACE * attached + ASKED * asked);
+        }
+        self.apply(out, effects);
+        if self.home.queues_mut().begin_pause(&path, from) {
+            let destination = Destination { kind: Kind::Queue, path };
+            self.tell_pause(from, destination, Some(Span::ZERO), effects);
         }
     }
 
@@ -71,9 +59,7 @@ impl Broker {
         }
         // The answer first: deliveries may follow it, never overtake it.
         self.answer(from, request, Answer::default(), effects);
-        let mut out = Vec::new();
-        let options = self.options.clone();
-        self.queues.consume(now, consume, |path| options.queue(path), &mut out);
+        let out = self.home.queues_mut().consume(now, consume, &self.options);
         self.apply(out, effects);
     }
 
@@ -100,8 +86,7 @@ impl Broker {
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
-        let mut out = Vec::new();
-        self.queues.settle(now, session, key, ranges, settlement, &mut out);
+        let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         self.apply(out, effects);
         if let Some(confirm) = confirm {
             self.confirm_anywhere(session, confirm, effects);
@@ -116,8 +101,7 @@ impl Broker {
         messages: u64,
         effects: &mut Effects,
     ) {
-        let mut out = Vec::new();
-        self.queues.credit(now, session, key, messages, &mut out);
+        let out = self.home.queues_mut().credit(now, session, key, messages);
         self.apply(out, effects);
     }
 
@@ -152,8 +136,7 @@ impl Broker {
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
-        let mut out = Vec::new();
-        self.queues.leave(now, session, key, end, &mut out);
+        let out = self.home.queues_mut().leave(now, session, key, end);
         self.apply(out, effects);
         self.serve_no_more(session, key, effects);
         if let Some(confirm) = confirm {
@@ -163,16 +146,14 @@ impl Broker {
 
     /// Goes on with searches that were too long for one turn.
     pub(crate) fn queue_work(&mut self, now: Now, effects: &mut Effects) {
-        if self.queues.has_work() {
-            let mut out = Vec::new();
-            self.queues.work(now, &mut out);
+        if self.home.queues().has_work() {
+            let out = self.home.queues_mut().work(now);
             self.apply(out, effects);
         }
     }
 
     pub(crate) fn queue_tick(&mut self, now: Now, effects: &mut Effects) {
-        let mut out = Vec::new();
-        self.queues.tick(now, &mut out);
+        let out = self.home.queues_mut().tick(now);
         self.apply(out, effects);
     }
 
@@ -189,10 +170,10 @@ impl Broker {
                     self.dead_letter(&from, to, &segment, effects)
                 }
                 Effect::Full { path, on: true } => {
-                    self.full_queues.entry(path).or_default();
+                    self.home.queues_mut().note_full(path);
                 }
                 Effect::Full { path, on: false } => {
-                    let told = self.full_queues.remove(&path).unwrap_or_default();
+                    let told = self.home.queues_mut().end_pause(&path);
                     for shard in members(told) {
                         let destination = Destination { kind: Kind::Queue, path: path.clone() };
                         self.tell_pause(shard, destination, None, effects);
@@ -204,8 +185,7 @@ impl Broker {
 
     /// A queue is gone, with all that is in it.
     pub(crate) fn discard_queue(&mut self, path: &Path, effects: &mut Effects) {
-        let mut out = Vec::new();
-        self.queues.discard(path, &mut out);
+        let out = self.home.queues_mut().discard(path);
         self.apply(out, effects);
     }
 

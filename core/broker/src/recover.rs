@@ -15,7 +15,7 @@ use tiderace_topics::Pattern;
 use tiderace_wire::{Kind, Position, Reply, Run, SharedRun, Subscribe, SubscriptionKey};
 
 use crate::Action;
-use crate::access::Caller;
+use crate::authorise::Caller;
 use crate::broker::Broker;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::recovery::{Recovery, What};
@@ -84,13 +84,15 @@ impl Broker {
         let part: Vec<&Topic> = walk.take(most + 1).map(|(_, topic)| topic).collect();
         if part.len() <= most {
             let named = part.into_iter().filter(|topic| reaches(pattern, &topic.path));
-            let floor = |after| self.history.floor_for(pattern, after);
+            let floor = |after| self.home.floor_for(pattern, after);
             let first = First::Since { after, earlier: false, retained };
             let answer = self.beginning(now, named, first, floor);
             let any = !answer.retained.is_empty();
             return (answer.missed.map_or_else(Missed::default, |missed| *missed), any);
         }
-        let runs = after.and_then(|after| self.recent(pattern, after));
+        let runs = after.and_then(|after| {
+            self.home.recent(pattern, after, self.options.backlog_bytes_high, &self.topics)
+        });
         (Missed { after: after.unwrap_or(0), complete: runs.is_some(), runs }, true)
     }
 
@@ -104,12 +106,11 @@ impl Broker {
         floor: impl FnOnce(u64) -> u64,
     ) -> Answer {
         let homes = topics.filter_map(|topic| topic.home.as_deref());
-        let mut answer = Answer { at: self.next_sequence - 1, ..Answer::default() };
+        let mut answer = Answer { at: self.home.last_number(), ..Answer::default() };
         let (after, wants_retained) = match first {
             First::Nothing => return answer,
             First::Retained => {
-                answer.retained =
-                    homes.filter_map(|home| fresh(home.retained.as_ref(), now)).collect();
+                answer.retained = homes.filter_map(|home| fresh(home.value(), now)).collect();
                 answer.retained.sort_by_key(|run| run.first());
                 return answer;
             }
@@ -117,7 +118,7 @@ impl Broker {
                 for home in homes {
                     match home.series() {
                         Some(series) => answer.retained.extend(series.replay(from)),
-                        None => answer.retained.extend(fresh(home.retained.as_ref(), now)),
+                        None => answer.retained.extend(fresh(home.value(), now)),
                     }
                 }
                 answer.retained.sort_by_key(|run| run.first());
@@ -134,14 +135,13 @@ impl Broker {
         let after = known.unwrap_or(0);
         let mut complete = known.is_some() && floor(after) <= after;
         let mut runs = Vec::new();
-        for home in homes.filter(|home| home.last > after) {
-            let retained =
-                home.retained.as_ref().filter(|run| wants_retained && run.first() > after);
+        for home in homes.filter(|home| home.last() > after) {
+            let retained = home.value().filter(|run| wants_retained && run.first() > after);
             let retained = fresh(retained, now);
             let history = home.history();
             let recent = history.is_some_and(|history| history.boundary() <= after);
             let kept = home.series().filter(|_| !recent && known.is_some());
-            let kept = kept.and_then(|series| series.since(after, home.last));
+            let kept = kept.and_then(|series| series.since(after, home.last()));
             complete &= recent || kept.is_some();
             let newest = history.and_then(|history| history.newest());
             let instead = retained.as_ref().or(newest).cloned();

@@ -7,14 +7,19 @@ use std::sync::Arc;
 use tiderace_base::Now;
 use tiderace_wire::{Flags, Message, Meta, Run, TopicSpec};
 
-/// The topic's retained value after the run's retain marks.
-pub(crate) fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Arc<Run>> {
-    let decisive = run.messages().filter(|message| {
+/// The message of a run that decides what the topic's value is.
+pub(crate) fn decisive(run: &Run, always: bool) -> Option<Message<'_>> {
+    let decides = |message: &Message<'_>| {
         always
             || message.flags.contains(Flags::RETAIN)
             || message.flags.contains(Flags::RETAIN_REMOVE)
-    });
-    let Some(message) = decisive.last() else { return retained };
+    };
+    run.messages().filter(decides).last()
+}
+
+/// The topic's retained value after the run's retain marks.
+pub(crate) fn retain(retained: Option<Arc<Run>>, run: &Arc<Run>, always: bool) -> Option<Arc<Run>> {
+    let Some(message) = decisive(run, always) else { return retained };
     if message.flags.contains(Flags::RETAIN_REMOVE) {
         return None;
     }
@@ -54,4 +59,42 @@ pub(crate) fn holds_messages(run: &Run) -> bool {
 /// Whether a topic of that specification keeps messages.
 pub(crate) fn keeps(spec: &TopicSpec) -> bool {
     spec.series || !spec.history.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+    use tiderace_base::Time;
+    use tiderace_topics::Path;
+    use tiderace_wire::{Destination, Kind, RunBuilder};
+
+    use super::*;
+
+    proptest! {
+        /// Room for a value is asked for before the value is made.
+        #[test]
+        fn a_value_takes_what_is_said_before_it_is_made(
+            rows in proptest::collection::vec(
+                (proptest::collection::vec(any::<u8>(), 0..50), any::<Option<u64>>(), 0u8..3), 1..9),
+            always: bool,
+        ) {
+            let path = Path::parse("a").unwrap();
+            let mut builder = RunBuilder::new(Destination { kind: Kind::Topic, path }, Time::ZERO);
+            for (body, expires_ms, mark) in rows {
+                let marks = [Flags::NONE, Flags::RETAIN, Flags::RETAIN_REMOVE];
+                let flags = marks.into_iter().nth(usize::from(mark)).unwrap();
+                builder.properties().extend_from_slice(b"k:v\n");
+                builder.finish(&body, Meta { flags, expires_ms });
+            }
+            let run = Arc::new(builder.build());
+            let said = decisive(&run, always)
+                .filter(|message| !message.flags.contains(Flags::RETAIN_REMOVE))
+                .map(|message| Run::bytes_alone(&message));
+            let made = retain(None, &run, always).map(|value| value.bytes());
+            prop_assert_eq!(said, made);
+            prop_assert!(said.is_none_or(|said| said <= run.bytes()));
+        }
+    }
 }

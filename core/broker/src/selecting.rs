@@ -13,7 +13,8 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Kind, Subscribe, SubscriptionKey, Target};
 
 use crate::broker::Broker;
-use crate::session::{Session, Subscription};
+use crate::session::Session;
+use crate::subscription::Subscription;
 use crate::subscriptions::Entry;
 
 impl Session {
@@ -70,7 +71,7 @@ impl Broker {
             Target::Pattern(_, pattern) => self.known_pattern(pattern).is_none(),
         };
         let new = subscribe.targets.iter().filter(new).map(regex_bytes_of).sum::<usize>();
-        if self.pattern_interest.own_regex_bytes() + new > REGEX_BYTES_PER_SHARD_MAX {
+        if self.home.own_regex_bytes() + new > REGEX_BYTES_PER_SHARD_MAX {
             let reason = format!(
                 "the regular expressions of all subscriptions here take {REGEX_BYTES_PER_SHARD_MAX} \
                  bytes already; use `*` and `**`"
@@ -93,7 +94,7 @@ impl Broker {
 
     /// The same pattern as others here hold it.
     fn known_pattern(&self, pattern: &Pattern) -> Option<&Pattern> {
-        self.pattern_interest.own(pattern)
+        self.home.own_pattern(pattern)
     }
 
     /// Counts the regular expressions of a subscription that begins.

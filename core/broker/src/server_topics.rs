@@ -25,7 +25,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         match mail {
-            ServerMail::Presence { path, on } => self.attend(now, &path, on, effects),
+            ServerMail::Presence { path, on } => self.presence_changed(now, &path, on, effects),
             ServerMail::Unknown { session, path } => {
                 self.tell_unknown(now, session, &path, effects)
             }
@@ -33,7 +33,7 @@ impl Broker {
             ServerMail::Notify { pattern, request, after } => {
                 self.notify(from, pattern, request, after)
             }
-            ServerMail::Ignore { pattern } => self.ignore(from, &pattern),
+            ServerMail::Ignore { pattern } => self.home.notice_interest_mut().end(from, &pattern),
             ServerMail::Noted { request, topics, after, next } => {
                 self.noted(now, from, request, topics, (after, next), effects)
             }

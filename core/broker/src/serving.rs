@@ -15,9 +15,11 @@ use tiderace_wire::SubscriptionKey;
 
 use crate::broker::Broker;
 use crate::effects::{Answer, Effects};
+use crate::home::services::Address;
+use crate::home::services::Responding;
+use crate::home::services::Step;
 use crate::messages::ServiceMail;
 use crate::messages::SubscribeRequestId;
-use crate::service::{Address, Responding, Step};
 
 impl Broker {
     pub(crate) fn service_mail(
@@ -30,20 +32,19 @@ impl Broker {
         match mail {
             ServiceMail::Call(call) => {
                 let mut out = Vec::new();
-                let options = self.options.clone();
-                self.services.call(call, &options.services, &mut out);
+                self.home.services_mut().call(call, &self.options.services, &mut out);
                 self.take_steps(out, effects);
             }
             ServiceMail::Cancel { service, caller } => {
                 let caller = Address { shard: from, key: caller };
-                if self.services.cancel(&service, caller) {
+                if self.home.services_mut().cancel(&service, caller) {
                     let close = CloseCode::CallCancelled.into();
                     self.send(from, ServiceMail::Ended { to: caller.key, close }, effects);
                 }
             }
             ServiceMail::Released { responder } => {
                 let mut out = Vec::new();
-                self.services.release(responder, &mut out);
+                self.home.services_mut().release(responder, &mut out);
                 self.take_steps(out, effects);
             }
             ServiceMail::Assigned(to, call) => self.assigned(now, from, to, call, effects),
@@ -77,7 +78,7 @@ impl Broker {
         };
         let mut out = Vec::new();
         let most = (window, consume.credit);
-        self.services.serve(responding, &consume.target, most, &mut out);
+        self.home.services_mut().serve(responding, &consume.target, most, &mut out);
         self.take_steps(out, effects);
     }
 
@@ -90,7 +91,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let mut out = Vec::new();
-        self.services.credit(session, key, calls, &mut out);
+        self.home.services_mut().credit(session, key, calls, &mut out);
         self.take_steps(out, effects);
     }
 
@@ -102,7 +103,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let mut out = Vec::new();
-        self.services.leave(session, key, &mut out);
+        self.home.services_mut().leave(session, key, &mut out);
         self.take_steps(out, effects);
     }
 

@@ -3,23 +3,20 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use tiderace_base::{Key, SessionId, ShardId, Span, Time};
-use tiderace_filter::Selector;
+use tiderace_base::{Key, SessionId, ShardId, Time};
 use tiderace_topics::Path;
-use tiderace_wire::{Kind, Priority, Run, SubscriptionKey, Target, Token};
+use tiderace_wire::{Kind, Priority, Run, SubscriptionKey, Token};
 
 use crate::Principal;
 use crate::collections::Set;
 use crate::delivery::backlog::{Backlog, Pending};
-use crate::delivery::credit::Credit;
-use crate::delivery::recovery::Recovery;
 use crate::delivery::selection::Unselected;
 use crate::delivery::spares::Spares;
 use crate::effects::Effects;
 use crate::exchange::Open;
 use crate::holdings::Holdings;
 use crate::messages::SubscribeRequestId;
-use crate::subscriber_list::SubscriberFlags;
+use crate::subscription::Subscription;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::waits::Waits;
 
@@ -134,10 +131,49 @@ pub(crate) struct AskedWill {
 #[derive(Debug, Default)]
 pub(crate) struct Temporary {
     /// Its queues, and perhaps some that are gone.
-    pub(crate) queues: Set<Path>,
+    queues: Set<Path>,
     /// Bytes of what waits in them, or more: messages that have been taken are subtracted only when
     /// there seems to be no room.
-    pub(crate) bytes: usize,
+    bytes: usize,
+}
+
+impl Temporary {
+    /// Counts bytes for a queue, if there is room for them among so many; `held` says how many a queue has.
+    pub(crate) fn take(
+        &mut self,
+        bytes: usize,
+        most: usize,
+        held: impl Fn(&Path) -> Option<usize>,
+    ) -> bool {
+        if self.bytes + bytes > most {
+            self.bytes = self.queues.iter().filter_map(held).sum();
+        }
+        // One message alone may be larger.
+        let fits = self.bytes == 0 || self.bytes + bytes <= most;
+        self.bytes += if fits { bytes } else { 0 };
+        fits
+    }
+
+    /// Counts a queue, if it is not one too many; `is_there` says whether one that was counted still is.
+    pub(crate) fn count(
+        &mut self,
+        path: &Path,
+        most: usize,
+        is_there: impl Fn(&Path) -> bool,
+    ) -> bool {
+        if self.queues.contains(path) {
+            return true;
+        }
+        if self.queues.len() >= most {
+            self.queues.retain(is_there);
+        }
+        self.queues.len() < most && self.queues.insert(path.clone())
+    }
+
+    /// Its queues, and perhaps some that are gone.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &Path> {
+        self.queues.iter()
+    }
 }
 
 /// A session above the mark.
@@ -148,86 +184,6 @@ pub(crate) struct Slow {
     pub(crate) over_grace: bool,
     /// The topics whose publishers wait for it.
     pub(crate) topics: BTreeSet<Key>,
-}
-
-/// One subscription of a session that is more than an entry in a topic's list.
-#[derive(Debug)]
-pub(crate) struct Subscription {
-    /// Tells it from earlier subscriptions with the same key.
-    pub(crate) epoch: u32,
-    pub(crate) explicit: bool,
-    /// How many homes have yet to answer before the subscription is complete.
-    pub(crate) waiting: u32,
-    /// Who waits for that.
-    pub(crate) confirm: Option<Token>,
-    /// Whether they wait for all values too.
-    pub(crate) confirm_values: bool,
-    /// Whether positions wait for what comes before everything new.
-    pub(crate) recovering: bool,
-    pub(crate) selector: Option<Selector>,
-    pub(crate) targets: Targets,
-    pub(crate) flags: SubscriberFlags,
-    /// The shortest time between two updates of one topic, if there is one.
-    pub(crate) interval: Option<Box<Span>>,
-    /// What it may still be given, if that is bounded.
-    pub(crate) credit: Option<Box<Credit>>,
-    /// What waits until every home has said what was missed.
-    pub(crate) recovery: Option<Box<Recovery>>,
-    /// Of queues whose messages are settled by the client: how many have come, by home.
-    pub(crate) handed: Vec<(ShardId, u64)>,
-}
-
-impl Subscription {
-    /// Messages of a home's queues have come.
-    pub(crate) fn note_handed(&mut self, home: ShardId, count: u32) {
-        let count = u64::from(count);
-        match self.handed.iter_mut().find(|(known, _)| *known == home) {
-            Some((_, handed)) => *handed += count,
-            None => self.handed.push((home, count)),
-        }
-    }
-
-    /// How many messages of a home's queues have come.
-    pub(crate) fn handed_by(&self, home: ShardId) -> u64 {
-        let known = self.handed.iter().find(|(known, _)| *known == home);
-        known.map_or(0, |(_, handed)| *handed)
-    }
-}
-
-/// What a subscription listens to: nearly always one thing.
-#[derive(Debug)]
-pub(crate) enum Targets {
-    One(Listening),
-    Many(Box<[Listening]>),
-}
-
-/// One target and the homes that have not yet answered for it, as a set of shards.
-#[derive(Debug)]
-pub(crate) struct Listening {
-    pub(crate) target: Target,
-    pub(crate) waiting: u64,
-    /// The homes that have more values for it.
-    pub(crate) paging: u64,
-    /// The topic, if it is exactly one; a topic with subscribers is never forgotten.
-    pub(crate) topic: Option<Key>,
-    /// Its place in the topic's list of subscribers.
-    pub(crate) place: u32,
-}
-
-impl Targets {
-    pub(crate) fn as_slice(&self) -> &[Listening] {
-        match self {
-            Targets::One(one) => std::slice::from_ref(one),
-            Targets::Many(many) => many,
-        }
-    }
-
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [Listening] {
-        match self {
-            Targets::One(one) => std::slice::from_mut(one),
-            Targets::Many(many) => many,
-        }
-    }
 }
 
 impl Session {

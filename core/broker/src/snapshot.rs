@@ -1,141 +1,19 @@
-//! As a home: the values that a subscription by pattern gets first, a page at a time.
-//!
-//! A subscription counts from the moment at which the home hears of it. What is published from then
-//! on is sent at once; what the topics hold from before comes in pages, in the order of their paths,
-//! as the subscriber's shard asks for them. A topic that was published to meanwhile is left out, for
-//! it has been sent. Invariants: of each topic the value comes first and what is newer after it, none
-//! missing and none twice; no call looks at more than a page's worth of topics.
-
-use std::sync::Arc;
+//! As a home: what new subscriptions by pattern get first, sent a page at a time; see
+//! [`crate::home::snapshots`].
 
 use tiderace_base::{Key, Now, ShardId};
-use tiderace_queues::reaches;
-use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Run, TopicSpec};
+use tiderace_topics::Pattern;
 
 use crate::broker::Broker;
-use crate::collections::Map;
-use crate::effects::{Answer, Ask, Effects, First, Mail, SnapshotPage, Specs};
+use crate::effects::{Answer, Ask, Effects, First, Mail, SnapshotPage};
+use crate::home::snapshots::{NewSnapshot, Page, Topics};
 use crate::messages::SubscribeRequestId;
 use crate::price::TOPIC;
-use crate::runs::fresh;
-use crate::runs::last_of;
-use crate::topic::{Home, Topic};
-
-/// The snapshots that a home has not given completely.
-#[derive(Debug, Default)]
-pub(crate) struct Snapshots {
-    open: Map<SubscribeRequestId, Snapshot>,
-    /// The same by their patterns.
-    index: PatternIndex<SubscribeRequestId>,
-    /// The last number before the newest of them.
-    newest_at: u64,
-}
-
-/// What is left of a snapshot.
-#[derive(Debug)]
-struct Snapshot {
-    pattern: Pattern,
-    below: Box<str>,
-    /// The last number before the subscription.
-    at: u64,
-    first: First,
-    /// The last path that was looked at.
-    after: Option<Path>,
-}
-
-/// Some values of a snapshot.
-#[derive(Default)]
-struct Page {
-    runs: Vec<Arc<Run>>,
-    specs: Specs,
-    /// Whether there may be more.
-    more: bool,
-    /// Topics that were looked at for it.
-    looked_at: usize,
-}
-
-impl Snapshots {
-    fn keep(&mut self, request: SubscribeRequestId, snapshot: Snapshot) {
-        self.newest_at = self.newest_at.max(snapshot.at);
-        self.index.insert(&snapshot.pattern, request);
-        if let Some(before) = self.open.insert(request, snapshot) {
-            self.index.remove(&before.pattern, &request);
-        }
-    }
-
-    fn take(&mut self, request: &SubscribeRequestId) -> Option<Snapshot> {
-        let taken = self.open.remove(request);
-        if let Some(taken) = &taken {
-            self.index.remove(&taken.pattern, request);
-        }
-        if self.open.is_empty() {
-            *self = Snapshots::default();
-        }
-        taken
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.open.len()
-    }
-
-    /// Whether one may not have given yet what a topic held when its last number was this.
-    pub(crate) fn may_lack(&self, last: u64) -> bool {
-        last <= self.newest_at && !self.open.is_empty()
-    }
-}
-
-impl Snapshot {
-    /// What a topic contributes, as long as nothing newer was sent.
-    fn values(&self, topic: &Topic, now: Now) -> Vec<Arc<Run>> {
-        let home = topic.home.as_deref().filter(|_| reaches(&self.pattern, &topic.path));
-        match (self.first, home) {
-            (_, None) => Vec::new(),
-            (First::Replay(from), Some(home)) if home.series().is_some() => {
-                home.series().map_or_else(Vec::new, |series| series.replay(from))
-            }
-            (first, Some(home)) => value_of(home, first, now).into_iter().collect(),
-        }
-    }
-
-    /// Whether something newer of the topic makes up for what it contributes; `stays` says whether
-    /// that leaves its value.
-    fn can_do_without(&self, topic: &Topic, stays: bool) -> bool {
-        let replays = matches!(self.first, First::Replay(_));
-        let keeps = topic.home.as_ref().is_some_and(|home| home.series().is_some());
-        !(stays || replays && keeps)
-    }
-
-    fn has_passed(&self, path: &Path) -> bool {
-        self.after.as_ref().is_some_and(|after| path <= after)
-    }
-
-    /// The number above which messages are meant.
-    fn floor(&self) -> u64 {
-        match self.first {
-            First::Since { after, .. } => after.unwrap_or(0),
-            First::Nothing | First::Retained | First::Replay(_) => 0,
-        }
-    }
-}
-
-/// What a topic has to say before everything new: to somebody who comes back, only what is newer
-/// than what was known.
-fn value_of(home: &Home, first: First, now: Now) -> Option<Arc<Run>> {
-    let (after, wanted) = match first {
-        First::Nothing => return None,
-        First::Retained | First::Replay(_) => return fresh(home.retained.as_ref(), now),
-        First::Since { after, retained, .. } => (after.unwrap_or(0), retained),
-    };
-    let retained = home.retained.as_ref().filter(|run| wanted && run.first() > after);
-    let newest = || home.history()?.newest().filter(|run| last_of(run) > after).cloned();
-    fresh(retained, now).or_else(newest)
-}
 
 impl Broker {
     /// The beginning of a subscription by pattern.
     pub(crate) fn pattern_beginning(&mut self, now: Now, pattern: &Pattern, ask: Ask) -> Answer {
-        let at = self.next_sequence - 1;
+        let at = self.home.last_number();
         let mut answer = Answer { at, room: ask.room, ..Answer::default() };
         let mut first = ask.first;
         let mut bytes = ask.room as usize;
@@ -154,62 +32,14 @@ impl Broker {
                 bytes = 0;
             }
         }
-        let below = pattern.literal_prefix().into();
-        let mut snapshot = Snapshot { pattern: pattern.clone(), below, at, first, after: None };
         // Many may begin in one turn; what is too much for it comes with the next pages.
-        let page = match self.work.left(now) {
-            0 => Page { more: true, ..Page::default() },
-            _ => self.turn_page(now, &mut snapshot, bytes, false),
-        };
+        let bytes = Some(bytes).filter(|_| self.work.left(now) > 0);
+        let new = NewSnapshot { request: ask.request, pattern, at, first, bytes };
+        let from = Topics { names: &self.names, topics: &self.topics, options: &self.options };
+        let page = self.home.begin_snapshot(now, new, from);
         self.work.charge(TOPIC * page.looked_at as u64);
         (answer.retained, answer.specs, answer.more) = (page.runs, page.specs, page.more);
-        if answer.more {
-            self.snapshots.keep(ask.request, snapshot);
-        }
         answer
-    }
-
-    /// The next values of a snapshot. `some`: even if the next one is larger than so many bytes.
-    fn turn_page(&self, now: Now, snapshot: &mut Snapshot, bytes: usize, some: bool) -> Page {
-        let limits = self.options.page;
-        let (mut runs, mut specs, mut used, mut more) = (Vec::new(), Vec::new(), 0, false);
-        let mut seen = 0;
-        let mut last: Option<&Topic> = None;
-        let after = snapshot.after.as_ref().map(Path::as_str);
-        let walk = self.names.walk(&snapshot.below, after, &self.topics);
-        for (looked_at, (_, topic)) in walk.enumerate() {
-            more = looked_at == limits.looked_at || runs.len() >= limits.values;
-            if more {
-                break;
-            }
-            seen = looked_at + 1;
-            let silent = topic.home.as_ref().is_some_and(|home| home.last <= snapshot.at);
-            if silent {
-                let mut values = snapshot.values(topic, now);
-                used += values.iter().map(|run| run.bytes()).sum::<usize>();
-                more = used > bytes && !(some && runs.is_empty());
-                if more {
-                    break;
-                }
-                if let Some(spec) = self.own_spec(topic) {
-                    let places = (runs.len() as u32..).take(values.len());
-                    specs.extend(places.map(|place| (place, spec.clone())));
-                }
-                runs.append(&mut values);
-            }
-            last = Some(topic);
-        }
-        if let Some(topic) = last {
-            snapshot.after = Some(topic.path.clone());
-        }
-        Page { runs, specs, more, looked_at: seen }
-    }
-
-    /// What a topic is, if that is not what the configuration says of its path.
-    fn own_spec<'a>(&self, topic: &'a Topic) -> Option<&'a Arc<TopicSpec>> {
-        let usual = Arc::ptr_eq(&topic.spec, &self.options.topic_default)
-            || Arc::ptr_eq(&topic.spec, self.options.topic(&topic.path));
-        (!usual).then_some(&topic.spec)
     }
 
     /// The subscriber's shard has room for more.
@@ -220,22 +50,13 @@ impl Broker {
         bytes: u32,
         effects: &mut Effects,
     ) {
-        let mut values = SnapshotPage { room: bytes, ..SnapshotPage::default() };
-        if let Some(mut snapshot) = self.snapshots.take(&request) {
-            values.after = snapshot.floor();
-            let page = self.turn_page(now, &mut snapshot, bytes as usize, true);
-            self.work.charge_at(now, TOPIC * page.looked_at as u64);
-            (values.runs, values.specs, values.more) = (page.runs, page.specs, page.more);
-            if values.more {
-                self.snapshots.keep(request, snapshot);
-            }
-        }
+        let from = Topics { names: &self.names, topics: &self.topics, options: &self.options };
+        let page = self.home.next_page(now, request, bytes as usize, from);
+        self.work.charge_at(now, TOPIC * page.looked_at as u64);
+        let Page { runs, specs, more, after, .. } = page;
+        let values =
+            SnapshotPage { runs, specs, after, more, room: bytes, ..SnapshotPage::default() };
         self.give(request, values, effects);
-    }
-
-    /// The subscription has ended, or needs no more.
-    pub(crate) fn end_snapshot(&mut self, request: &SubscribeRequestId) {
-        self.snapshots.take(request);
     }
 
     /// Something newer of a topic is about to be sent: whoever lacks what it does not make up for gets
@@ -250,26 +71,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let Some(topic) = self.topics.get(key) else { return };
-        let Snapshots { open, index, .. } = &self.snapshots;
-        let mut concerned = Vec::new();
-        index.matches(&topic.path, &mut |request| concerned.extend(open.get_key_value(request)));
-        let lacking: Vec<(SubscribeRequestId, SnapshotPage)> = concerned
-            .into_iter()
-            .filter(|(_, snapshot)| last <= snapshot.at && !snapshot.has_passed(&topic.path))
-            .filter(|(_, snapshot)| !snapshot.can_do_without(topic, stays))
-            .map(|(request, snapshot)| {
-                let (runs, after) = (snapshot.values(topic, now), snapshot.floor());
-                let spec = self.own_spec(topic);
-                let places = (0..runs.len() as u32).zip(std::iter::repeat(spec));
-                let specs = places.filter_map(|(place, spec)| Some((place, spec?.clone())));
-                let specs = specs.collect();
-                (
-                    *request,
-                    SnapshotPage { runs, specs, after, early: true, ..SnapshotPage::default() },
-                )
-            })
-            .filter(|(_, values)| !values.runs.is_empty())
-            .collect();
+        let lacking = self.home.before_change(now, topic, (last, stays), &self.options);
         for (request, values) in lacking {
             self.give(request, values, effects);
         }
@@ -304,6 +106,11 @@ mod tests {
         Command, Commands, Credentials, Destination, Flags, Kind, Meta, Subscribe, SubscriptionKey,
         Target,
     };
+
+    use std::sync::Arc;
+
+    use tiderace_topics::Path;
+    use tiderace_wire::Run;
 
     use super::*;
     use crate::BrokerOptions;
@@ -341,8 +148,7 @@ mod tests {
         run(&mut broker, session, (0..1_000).map(subscribe).collect());
         let page = TOPIC * broker.options.page.looked_at as u64;
         assert!(broker.work.spent_total - before <= TURN_WORK + page);
-        assert!(broker.snapshots.len() > 900, "most have yet to begin");
-        assert_eq!(broker.snapshots.index.len(), broker.snapshots.len());
+        assert!(broker.home.snapshots_open() > 900, "most have yet to begin");
         let mut given = 0;
         while broker.has_work() || broker.has_backlog(session) {
             let before = broker.work.spent_total;
@@ -358,6 +164,6 @@ mod tests {
             (0..TOPICS).filter(|number| number.to_string().contains(&key)).count() as u64
         };
         assert_eq!(given, (0..1_000).map(named).sum::<u64>());
-        assert!(broker.snapshots.len() == 0 && broker.snapshots.index.is_empty());
+        assert_eq!(broker.home.snapshots_open(), 0);
     }
 }

@@ -11,7 +11,7 @@ use tiderace_wire::{
     Confirm, Destination, Kind, Prefetch, Reply, Subscribe, SubscriptionKey, Target, Token,
 };
 
-use crate::access::Caller;
+use crate::authorise::Caller;
 use crate::broker::Broker;
 use crate::delivery::backlog::For;
 use crate::delivery::credit::Credit;
@@ -19,10 +19,13 @@ use crate::effects::{Answer, Ask, Effects, Interest, Mail};
 use crate::messages::SubscribeRequestId;
 use crate::missing_topics::widen;
 use crate::places::{all, bit, key_of, members};
-use crate::session::{Listening, Subscription, Targets};
+use crate::subscriber_list::Plain;
 use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberFlags;
-use crate::subscriptions::{Entry, Plain};
+use crate::subscription::Listening;
+use crate::subscription::Subscription;
+use crate::subscription::Targets;
+use crate::subscriptions::Entry;
 use crate::together::{EndingTogether, RecoveriesTogether};
 
 impl Broker {
@@ -272,7 +275,7 @@ impl Broker {
             let reason = "a service takes every call; a selector cannot choose among them";
             return Err(Close::new(CloseCode::BadSelector, reason));
         }
-        let asked = self.owners.asks(session, subscribe.key);
+        let asked = self.home.owners().asks(session, subscribe.key);
         if asked || record.subscriptions.get(subscribe.key).is_some() {
             return Err(CloseCode::DuplicateSubscription.into());
         }
@@ -360,7 +363,7 @@ impl Broker {
             self.set_place(entry.session, entry.key, entry.target, place);
         }
         self.set_topic(entry, topic);
-        self.arrive(now, path, entry.session, effects);
+        self.presence_join(now, path, entry.session, effects);
         self.announce_owner(ask.request, path, effects);
         let home = self.home(path);
         let interest = Interest { on: true, recorded, ask: Some(ask) };
@@ -451,7 +454,7 @@ impl Broker {
 
     fn unlist(&mut self, now: Now, topic: Option<Key>, place: usize, effects: &mut Effects) {
         if let Some(topic) = topic {
-            self.depart(now, topic, place, effects);
+            self.presence_leave(now, topic, place, effects);
         }
         let topic = topic.and_then(|key| self.topics.get_mut(key));
         let Some(topic) = topic else { return };

@@ -151,6 +151,21 @@ impl SubscriberList {
     }
 }
 
+/// Where a subscription stands that is nothing but an entry in a topic's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plain {
+    /// The topic's slot; a topic with subscribers is never forgotten, so no generation is needed.
+    pub(crate) topic: u32,
+    /// Its place in the topic's list.
+    pub(crate) place: u32,
+}
+
+impl Plain {
+    pub(crate) fn new(topic: Key, place: u32) -> Plain {
+        Plain { topic: topic.slot, place }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -3,12 +3,14 @@
 //! Keys are small and used again as a rule, but some are chosen by clients. Invariants: a single subscription under the first key
 //! needs no memory of its own once its homes have answered; no key holds two entries.
 
-use tiderace_base::{Key, Numbered};
-use tiderace_topics::Pattern;
+use tiderace_base::Numbered;
 use tiderace_wire::{SubscriptionKey, Target};
 
 use crate::delivery::credit::Credited;
-use crate::session::{Listening, Subscription};
+use crate::price::TEXT_BYTES;
+use crate::subscriber_list::Plain;
+use crate::subscription::Listening;
+use crate::subscription::Subscription;
 
 /// A subscription as its session keeps it.
 #[derive(Debug)]
@@ -21,31 +23,11 @@ pub(crate) enum Entry {
     Full(Box<Subscription>),
 }
 
-/// Where a subscription stands that is nothing but an entry in a topic's list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plain {
-    /// The topic's slot; a topic with subscribers is never forgotten, so no generation is needed.
-    pub(crate) topic: u32,
-    /// Its place in the topic's list.
-    pub(crate) place: u32,
-}
-
 /// Bytes of a subscription that is a record of its own, beside its texts: its places in a session, in
 /// indexes, and perhaps at homes.
 pub(crate) const SUBSCRIPTION_BYTES: usize = size_of::<Subscription>() + 256;
 /// Bytes of one that is hardly more than an entry in a list.
 const PLAIN_BYTES: usize = size_of::<Option<Entry>>() + 32;
-/// What is made of a text, in bytes for each of its own: a compiled selector, a pattern.
-pub(crate) const TEXT_BYTES: usize = 4;
-
-/// Bytes of each level of a pattern in the indexes, which are half empty after they have grown.
-const LEVEL_BYTES: usize = 1100;
-
-/// Bytes that a pattern takes at one home as long as a shard has subscriptions with it, with its part of
-/// that shard's own index: those that have it in common share it.
-pub(crate) fn pattern_bytes(pattern: &Pattern) -> usize {
-    LEVEL_BYTES * pattern.levels().len() + TEXT_BYTES * pattern.as_str().len()
-}
 
 /// Bytes that a target of a subscription takes.
 pub(crate) fn target_bytes(target: &Target) -> usize {
@@ -87,12 +69,6 @@ pub(crate) enum Subscriptions {
 }
 
 const _: () = assert!(size_of::<Subscriptions>() <= 16, "it is in every session");
-
-impl Plain {
-    pub(crate) fn new(topic: Key, place: u32) -> Plain {
-        Plain { topic: topic.slot, place }
-    }
-}
 
 impl Subscriptions {
     pub(crate) fn get(&self, key: SubscriptionKey) -> Option<&Entry> {

@@ -7,12 +7,10 @@
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use tiderace_base::{Key, MemoryUse, Now, Slab};
-use tiderace_topics::{Path, Pattern, Tree, is_at_or_below, order};
-use tiderace_wire::is_temporary;
+use tiderace_base::{Key, Slab};
+use tiderace_topics::{Pattern, Tree, is_at_or_below, order};
 
-use crate::broker::Broker;
-use crate::topic::{Topic, price_of_topic};
+use crate::topic::Topic;
 
 /// Finds topics by name.
 #[derive(Debug, Default)]
@@ -113,27 +111,6 @@ impl Names {
 
 fn text(topics: &Slab<Topic>, slot: u32) -> &str {
     topics.at(slot).map_or("", |topic| topic.path.as_str())
-}
-
-impl Broker {
-    /// The topic of that name, if this shard knows it.
-    pub(crate) fn find_topic(&self, path: &Path) -> Option<Key> {
-        self.names.find(path.as_str(), &self.topics)
-    }
-
-    /// The topic of that name on this shard, made known if need be.
-    pub(crate) fn ensure_topic(&mut self, now: Now, path: &Path) -> Key {
-        if let Some(key) = self.find_topic(path) {
-            return key;
-        }
-        let usual =
-            if is_temporary(path) { self.specs.temporary() } else { self.options.topic(path) };
-        let topic = Topic::new(path.clone(), usual.clone(), now.time);
-        self.memory.charge(MemoryUse::Names, price_of_topic(path));
-        let key = self.topics.insert(topic);
-        self.names.insert(key, self.home(path) == self.shard, &self.topics);
-        key
-    }
 }
 
 #[cfg(test)]

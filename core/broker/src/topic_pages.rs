@@ -26,11 +26,12 @@ use crate::broker::Broker;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
+use crate::home::notice_interest::TopicsRequest;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
-use crate::notices::{Noticer, Topics, TopicsAsk, TopicsRequest};
 use crate::places::{bit, key_of};
 use crate::price::TOPIC;
+use crate::told_topics::{Noticer, Topics, TopicsAsk};
 
 /// Bytes of names that a session is told of before it has taken what waits for it.
 const PAGE_BYTES: usize = 64 << 10;
@@ -124,7 +125,7 @@ impl Broker {
     /// At a home, between turns: gives the pages that are asked for, as far as the budget goes.
     fn give_topics(&mut self, now: Now, effects: &mut Effects) {
         let page_bytes = self.options.page.bytes.min(PAGE_BYTES);
-        while let Some(request) = self.notices.requests.pop_front() {
+        while let Some(request) = self.home.notice_interest_mut().next_request() {
             let TopicsRequest { from, pattern, request, after } = request;
             let (mut topics, mut next, mut bytes) = (Topics::new(), None, 0);
             let (mut looked, mut last) = (0, None);
@@ -285,7 +286,7 @@ impl Broker {
 
     /// Whether there is something to list or to forget.
     pub(crate) fn has_topics_to_list(&self) -> bool {
-        !self.notices.requests.is_empty() || self.notices.sweep.is_some()
+        self.home.notice_interest().has_requests() || self.notices.sweep.is_some()
     }
 
     /// Does some of it.

@@ -19,12 +19,16 @@ use crate::Action;
 use crate::broker::Broker;
 use crate::condition::{JSON_DEPTH_MAX, check_values, may_look_into};
 use crate::effects::Effects;
+use crate::home::topic::HomeTopic;
 use crate::operator::Done;
 use crate::operator::Operator;
 use crate::price;
-use crate::publish::{Published, Publisher, Values, may_change};
+use crate::publish::may_change;
+use crate::publisher::Published;
+use crate::publisher::Publisher;
+use crate::publisher::Values;
 use crate::runs::keeps;
-use crate::topic::{Home, Topic};
+use crate::topic::Topic;
 use crate::work::PRICE_MAX;
 
 impl Broker {
@@ -249,9 +253,9 @@ impl Broker {
         self.set_spec(now, key, spec, effects);
         if let Some(topic) = self.topics.get_mut(key) {
             topic.touch(now.time);
-            let floor = || Home::starting(self.history.floor_of(path));
+            let floor = || self.home.new_topic(path);
             let home = topic.home.get_or_insert_with(floor);
-            let changed = !std::mem::replace(&mut home.created, true);
+            let changed = home.create();
             if topic.spec.persistent && (changed || home.stream().is_none()) {
                 self.declare(now, key);
             } else if home.stream().is_some() && !topic.spec.persistent {
@@ -281,25 +285,23 @@ impl Broker {
             check_values(spec, run, &mut self.work)?;
         }
         let kept = if keeps(spec) { run.bytes() } else { 0 };
-        let bytes = kept.max(Home::bytes_with(run));
+        let bytes = kept.max(HomeTopic::bytes_with(run));
         if !self.memory.has_room(MemoryUse::Values, bytes) {
             return Err(CloseCode::MemoryFull.into());
         }
         Ok(())
     }
 
-    /// Numbers a run of a topic whose home this is and passes it on.
+    /// Publishes a run to a topic whose home this is.
     pub(crate) fn publish_here(
         &mut self,
         now: Now,
         operator: &Operator,
         key: Key,
-        mut run: Run,
+        run: Run,
         amends: Option<u64>,
         effects: &mut Effects,
     ) -> Result<Published, Close> {
-        run.number(self.shard, self.next_sequence);
-        self.next_sequence += run.len() as u64;
         self.metrics.messages_received += run.len() as u64;
         let session = operator.session;
         let name = Some(&operator.principal.name);

@@ -8,7 +8,7 @@ use tiderace_base::{SessionId, Span, Time};
 use tiderace_wire::Destination;
 
 use crate::collections::Set;
-use crate::graces::Allowance;
+use crate::home::graces::Allowance;
 
 /// What a publisher waits for.
 #[derive(Debug, Default)]

@@ -228,6 +228,12 @@ impl Run {
         self.data.len() + entries + size_of::<Run>()
     }
 
+    /// Bytes that a message takes in memory as a run of its own; see [`Run::bytes`].
+    pub fn bytes_alone(message: &Message<'_>) -> usize {
+        let stamp = if message.expires_ms.is_some() { STAMP_BYTES as usize } else { 0 };
+        stamp + message.properties.len() + message.body.len() + size_of::<Run>()
+    }
+
     /// Bytes of messages `from..to`, properties and bodies.
     pub fn bytes_of(&self, from: usize, to: usize) -> usize {
         self.start_of(to).saturating_sub(self.start_of(from))

@@ -62,6 +62,9 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: BROKER, word: "relax", now: "caught_up" },
     Replaced { folder: BROKER, word: "press", now: "apply_backpressure" },
     Replaced { folder: BROKER, word: "lagging", now: "over_grace" },
+    Replaced { folder: BROKER, word: "greet", now: "presence_watch" },
+    Replaced { folder: BROKER, word: "attend", now: "presence_changed" },
+    Replaced { folder: BROKER, word: "depart", now: "presence_leave" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

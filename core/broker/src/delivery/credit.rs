@@ -9,7 +9,7 @@ use tiderace_wire::Subscribe;
 
 use super::backlog::Pending;
 use crate::messages::SubscribeRequestId;
-use crate::subscriptions::Plain;
+use crate::subscriber_list::Plain;
 
 /// What a subscription may still be given, and what waits for more.
 #[derive(Debug)]

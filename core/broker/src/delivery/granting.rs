@@ -22,7 +22,8 @@ use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::messages::SubscribeRequestId;
 use crate::places::{all, bit, key_of, members};
-use crate::session::{Session, Subscription};
+use crate::session::Session;
+use crate::subscription::Subscription;
 use crate::subscriptions::Entry;
 
 impl Session {
@@ -97,7 +98,7 @@ impl Broker {
         messages: u64,
         effects: &mut Effects,
     ) {
-        if self.owners.add_credit(session, key, messages) {
+        if self.home.owners_mut().add_credit(session, key, messages) {
             return;
         }
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };

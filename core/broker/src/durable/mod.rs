@@ -15,18 +15,16 @@
 mod codec;
 mod reservation;
 mod restore;
+mod state;
 mod views;
 mod write;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, Span};
-use tiderace_journal::{
-    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
-};
+use tiderace_journal::{AnswerKind, RecordSubject, Settled, StoreOutage, StoreRecord};
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, OperationResult, TopicSpec};
 
 pub use restore::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
-pub(crate) use write::first_kept;
 
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
@@ -34,45 +32,15 @@ use crate::operator::Operated;
 use crate::operator::Operator;
 use crate::places::{bit, members};
 
-use reservation::Reservation;
+use state::Answer;
+pub(crate) use state::Durability;
 
 /// How many numbers are reserved at once, so that they are not given again after a restart.
 const NUMBERS_AHEAD: u64 = 1 << 20;
 /// The same for fences of locks: two hours of the clock.
-const FENCES_AHEAD: u64 = 2 * 3_600_000 * crate::lock::FENCES_PER_MS;
+const FENCES_AHEAD: u64 = 2 * 3_600_000 * crate::home::locks::FENCES_PER_MS;
 /// What publishers are held by when the store is behind: no topic, for nobody publishes there.
 const STORE: &str = "$sys/store";
-
-/// What a broker with a store keeps for it.
-#[derive(Debug)]
-pub(crate) struct Durability {
-    journal: Journal<Answer>,
-    streams: Streams,
-    numbers: Reservation,
-    fences: Reservation,
-    /// Shards with publishers that wait for the store.
-    throttled: u64,
-    /// Positions of these epochs can be compared with the numbers of this life.
-    earlier_epochs: Box<[u64]>,
-    /// The highest number of a message that was restored here.
-    restored_to: u64,
-    /// Compiled from the description of the topic that was restored last.
-    restored: Option<restore::ReadDescription>,
-}
-
-/// An answer that is held until the journal is committed.
-#[derive(Debug)]
-enum Answer {
-    Confirm(SessionId, Confirm),
-    Operated(Box<Operator>, Box<OperationResult>),
-}
-
-impl Durability {
-    /// Reserves the numbers of messages beyond the next one, if too few of them are left.
-    fn reserve_numbers(&mut self, next: u64) {
-        self.numbers.cover(next, &mut self.journal);
-    }
-}
 
 impl Broker {
     /// Takes what the store is to be told, with the number of the last record; to be called once a

@@ -13,15 +13,16 @@ use tiderace_wire::{Destination, Kind, Run, SpecError, TopicSpec};
 
 use super::codec::{Circumstances, Description, decode};
 use super::reservation::{self, Reservation};
+use super::state::ReadDescription;
 use super::{Durability, FENCES_AHEAD, NUMBERS_AHEAD};
 use crate::broker::Broker;
-use crate::retire::Retirement;
+use crate::home::retirement::Retirement;
+use crate::home::series::Kept;
+use crate::home::topic::HomeTopic;
 use crate::runs::holds_messages;
 use crate::runs::keeps;
 use crate::runs::last_of;
 use crate::runs::retain;
-use crate::series::{Kept, Series};
-use crate::topic::Home;
 
 /// Named values below this say which numbers may have been given, by shard.
 const NUMBERS: &str = "numbers/";
@@ -105,13 +106,6 @@ pub enum Unrestorable {
 /// Messages that have been read, and how many of the first ones are gone.
 type RestoredRun = (Arc<Run>, Circumstances, usize);
 
-/// A specification's text and what it says: most topics have that of the one before.
-#[derive(Debug)]
-pub(super) struct ReadDescription {
-    text: Box<[u8]>,
-    spec: Arc<TopicSpec>,
-}
-
 /// One life of the server on this store: its epoch, and among how many shards its homes were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Life {
@@ -192,11 +186,7 @@ impl Broker {
     /// before anything else.
     pub fn begin_durability(&mut self, streams_from: u64, given: &NumbersGiven) {
         let numbers = given.messages;
-        self.locks.last_fence = self.locks.last_fence.max(given.fences);
-        self.versions_from = numbers;
-        self.next_sequence = self.next_sequence.max(numbers + 1);
-        // What else there was in earlier lives is not known any more.
-        self.history.forget_up_to(numbers);
+        self.home.begin_above(numbers, given.fences);
         let shard = self.shard.0;
         let reserve = |folder, subject, ahead, up_to| {
             Reservation::new(format!("{folder}{shard}"), subject, ahead, up_to)
@@ -253,19 +243,17 @@ impl Broker {
         // Of two streams of one topic the newer one counts.
         self.end_stream(key);
         self.forget_kept(key);
-        let mut home = Home::starting(0);
-        home.created = about.created;
-        home.rare_mut().stream = Some(restored.stream);
-        home.next_version = if restored.version > 0 { restored.version + 1 } else { 0 };
+        let mut home = HomeTopic::restored(about.created, restored.version, restored.stream);
         self.restore_last(&mut home, &spec, restored, &messages);
         let always = spec.retain || spec.series;
         let (mut newest_ms, mut bytes) = (about.made_ms, 0);
         for (messages, about, gone) in messages {
             newest_ms = about.time_ms;
-            home.retained = retain(home.retained.take(), &messages, always);
+            let value = retain(home.replace_value(None), &messages, always);
+            home.replace_value(value);
             if keeps(&spec) && !about.is_value_alone && holds_messages(&messages) {
                 let before = messages.first().saturating_sub(1);
-                let series = home.rare_mut().series.get_or_insert_with(|| Series::after(before));
+                let series = home.begin_series(before);
                 series.push_run(Kept {
                     from: gone.min(messages.len()),
                     run: messages,
@@ -287,11 +275,11 @@ impl Broker {
                 ago(newest_ms),
                 removal.heeds_session(),
             );
-            home.rare_mut().retirement = Some(Box::new(retirement));
+            home.set_retirement(retirement);
         }
         let Some(topic) = self.topics.get_mut(key) else { return Ok(()) };
         topic.spec = spec.clone();
-        self.metrics.retained += u64::from(home.retained.is_some());
+        self.metrics.retained += u64::from(home.value().is_some());
         self.metrics.topics_restored += 1;
         self.memory.charge(MemoryUse::Values, home.retained_bytes() + bytes);
         topic.home = Some(home);
@@ -305,22 +293,22 @@ impl Broker {
     /// Which number a topic's last message had, as far as that is known.
     fn restore_last(
         &mut self,
-        home: &mut Home,
+        home: &mut HomeTopic,
         spec: &TopicSpec,
         restored: &RestoredTopic<'_>,
         messages: &[RestoredRun],
     ) {
         let last = messages.last().map(|(run, ..)| run);
-        home.last = last.map_or(0, |run| last_of(run));
+        home.restore_last(last.map_or(0, |run| last_of(run)));
         let version = last.map_or(0, |run| run.version().saturating_add(run.len() as u64) - 1);
         if let Some(durable) = self.durable.as_deref_mut()
-            && home.last <= self.versions_from
+            && home.last() <= self.home.earlier_numbers()
         {
-            durable.restored_to = durable.restored_to.max(home.last);
+            durable.restored_to = durable.restored_to.max(home.last());
         }
         if !(spec.retain || keeps(spec)) || version < restored.version {
             // There were others, of which nothing is stored.
-            home.last = home.last.max(self.versions_from);
+            home.restore_last(home.last().max(self.home.earlier_numbers()));
         }
     }
 
@@ -352,15 +340,8 @@ impl Broker {
             let read = decode(messages.bytes, destination, now.time);
             let unknown = || Unrestorable::Messages { path: path.clone() };
             let (mut run, about) = read.ok_or_else(unknown)?;
-            let (number, count) = (run.first(), run.len() as u64);
-            if number == 0 || number.saturating_add(count) > self.versions_from + 1 {
-                run.number(self.shard, self.next_sequence);
-                self.next_sequence += count;
-            } else {
-                // The same as in the life that gave it: a client may come back with a position of
-                // that.
-                run.number(self.shard, number);
-            }
+            let count = run.len() as u64;
+            self.home.number_restored(&mut run);
             run.set_version(messages.first);
             let next = next_version.replace(messages.first.saturating_add(count));
             if let Some(before) = about.follows.or(next.map(|next| next.saturating_sub(1))) {
@@ -375,7 +356,7 @@ impl Broker {
     pub fn end_restoring(&mut self) {
         if let Some(durable) = self.durable.as_deref_mut() {
             durable.restored = None;
-            durable.reserve_numbers(self.next_sequence);
+            durable.reserve_numbers(self.home.next_number());
         }
     }
 
@@ -384,7 +365,7 @@ impl Broker {
         let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
         if let Some(home) = home {
             self.memory.refund(MemoryUse::Values, home.retained_bytes());
-            self.metrics.retained -= u64::from(home.retained.take().is_some());
+            self.metrics.retained -= u64::from(home.replace_value(None).is_some());
         }
     }
 }

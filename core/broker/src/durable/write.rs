@@ -12,11 +12,11 @@ use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 use super::Durability;
 use super::codec::{Circumstances, Description, encode};
 use crate::broker::Broker;
-use crate::publish::Publisher;
+use crate::home::series::Kept;
+use crate::publisher::Publisher;
 use crate::runs::copy_of;
 use crate::runs::keeps;
-use crate::series::Kept;
-use crate::topic::{Home, Topic};
+use crate::topic::Topic;
 
 impl Broker {
     /// A persistent topic is there, or has become something else.
@@ -26,12 +26,12 @@ impl Broker {
             return;
         };
         let Some(home) = topic.home.as_mut() else { return };
-        durable.reserve_numbers(self.next_sequence);
+        durable.reserve_numbers(self.home.next_number());
         let stream = match home.stream() {
             Some(stream) => stream,
             None => {
                 let stream = durable.streams.create();
-                home.rare_mut().stream = Some(stream);
+                home.set_stream(stream);
                 stream
             }
         };
@@ -39,7 +39,7 @@ impl Broker {
             stream,
             path: topic.path.clone(),
             description: describe(now, topic),
-            version: topic.home.as_ref().map_or(0, |home| home.next_version.saturating_sub(1)),
+            version: topic.home.as_ref().map_or(0, |home| home.last_version()),
         };
         durable.journal.append(record, RecordSubject::Topic(key, stream));
     }
@@ -47,7 +47,7 @@ impl Broker {
     /// A run of a persistent topic has been numbered, and is its value or kept by now. Gives the
     /// record that its confirmation waits for; also if the run adds nothing, for what it confirms
     /// may be what an earlier record says.
-    pub(crate) fn write_run(
+    pub(crate) fn journal_append(
         &mut self,
         now: Now,
         key: Key,
@@ -55,7 +55,7 @@ impl Broker {
         publisher: &Publisher<'_>,
     ) -> u64 {
         let Some(durable) = self.durable.as_deref_mut() else { return 0 };
-        durable.reserve_numbers(self.next_sequence);
+        durable.reserve_numbers(self.home.next_number());
         self.write_messages(now, key, run, publisher);
         self.last_record()
     }
@@ -65,7 +65,7 @@ impl Broker {
         let Some(home) = topic.home.as_ref() else { return };
         let (keeps, removes) = (keeps(&topic.spec), run.any(Flags::RETAIN_REMOVE));
         let decides = topic.spec.retain || topic.spec.series || removes || run.any(Flags::RETAIN);
-        let nothing_to_remove = removes && home.stream().is_none() && home.retained.is_none();
+        let nothing_to_remove = removes && home.stream().is_none() && home.value().is_none();
         if !(keeps || decides) || nothing_to_remove {
             return;
         }
@@ -85,8 +85,8 @@ impl Broker {
         if keeps && removes && run.len() > 1 {
             return self.write_apart(key, stream, run, &about);
         }
-        let record = match &home.retained {
-            _ if keeps => put(stream, run, first_kept(home).unwrap_or(run.version()), &about),
+        let record = match home.value() {
+            _ if keeps => put(stream, run, home.first_kept().unwrap_or(run.version()), &about),
             Some(value) => put(stream, value, value.version(), &about),
             None => StoreRecord::Trim { stream, up_to: last },
         };
@@ -100,7 +100,7 @@ impl Broker {
     fn write_apart(&mut self, key: Key, stream: u64, run: &Run, about: &Circumstances) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
         let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
-        let from = home.and_then(|home| first_kept(home)).unwrap_or(run.version());
+        let from = home.and_then(|home| home.first_kept()).unwrap_or(run.version());
         for message in run.messages() {
             let record = put(stream, &copy_of(run, &message), from, about);
             durable.journal.append(record, RecordSubject::Topic(key, stream));
@@ -114,7 +114,7 @@ impl Broker {
         let Some((home, stream)) = home.and_then(|home| Some((home, home.stream()?))) else {
             return;
         };
-        let after = first_kept(home).unwrap_or(home.next_version);
+        let after = home.keeps_from();
         if before.is_some_and(|before| before < after) {
             let up_to = after - 1;
             durable
@@ -127,11 +127,9 @@ impl Broker {
     pub(crate) fn end_stream(&mut self, key: Key) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
         let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
-        let Some(home) = home.filter(|home| home.stream().is_some()) else { return };
-        if let Some(stream) = home.rare_mut().stream.take() {
+        if let Some(stream) = home.and_then(|home| home.end_stream()) {
             durable.journal.append(StoreRecord::Drop { stream }, RecordSubject::Gone(stream));
         }
-        home.tidy();
     }
 
     /// Appends again what the store has refused: of a topic everything. Its stream stays the same,
@@ -140,8 +138,8 @@ impl Broker {
         let Some(durable) = self.durable.as_deref_mut() else { return };
         let Durability { journal, numbers, fences, .. } = durable;
         match subject {
-            RecordSubject::Numbers => numbers.append_again(self.next_sequence, journal),
-            RecordSubject::Fences => fences.append_again(self.locks.last_fence, journal),
+            RecordSubject::Numbers => numbers.append_again(self.home.next_number(), journal),
+            RecordSubject::Fences => fences.append_again(self.home.last_fence(), journal),
             RecordSubject::Gone(stream) => {
                 journal.append(StoreRecord::Drop { stream }, subject);
             }
@@ -164,13 +162,13 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else { return };
         let Some(home) = topic.home.as_mut() else { return };
         let Some(stream) = home.stream() else { return };
-        let from = first_kept(home).unwrap_or(home.next_version);
+        let from = home.keeps_from();
         let subject = RecordSubject::Topic(key, stream);
         let mut append = |record| durable.journal.append(record, subject);
         append(StoreRecord::Trim { stream, up_to: from.saturating_sub(1) });
         let kept = home.series().into_iter().flat_map(|series| series.runs());
         let first = kept.clone().next().map(Kept::first);
-        if let Some(value) = &home.retained
+        if let Some(value) = home.value()
             && !kept.clone().any(|kept| kept.has(value.version()))
         {
             append(put(stream, value, from, &alone(now)));
@@ -178,23 +176,15 @@ impl Broker {
         for kept in kept {
             append(put(stream, &kept.run, from, &circumstances(kept)));
         }
-        if home.retained.is_none() && first.is_some() {
+        if home.value().is_none() && first.is_some() {
             // Or some of these would be taken for the value.
             let destination = Destination { kind: Kind::Topic, path: topic.path.clone() };
             let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };
             let mut run = Run::single(destination, now.time, &[], &[], meta);
-            run.set_version(home.next_version);
-            home.next_version += 1;
+            run.set_version(home.take_version());
             append(put(stream, &run, from, &alone(now)));
         }
     }
-}
-
-/// The version of the first message that a topic needs.
-pub(crate) fn first_kept(home: &Home) -> Option<u64> {
-    let value = home.retained.as_ref().map(|value| value.version());
-    let kept = home.series().and_then(|series| series.first());
-    value.into_iter().chain(kept).min()
 }
 
 fn alone(now: Now) -> Circumstances {
@@ -225,7 +215,7 @@ fn put(stream: u64, run: &Run, keep_from: u64, about: &Circumstances) -> StoreRe
 
 fn describe(now: Now, topic: &Topic) -> Vec<u8> {
     let home = topic.home.as_ref();
-    let created = home.is_some_and(|home| home.created);
+    let created = home.is_some_and(|home| home.is_created());
     let age = home.and_then(|home| home.retirement()).map(|retirement| retirement.age(now.time));
     let age = age.map_or(0, |age| age.as_millis() as u64);
     let made_ms = now.wall_ms.saturating_sub(age);

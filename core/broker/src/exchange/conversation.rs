@@ -21,9 +21,9 @@ use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::offer::OVERSHOOT;
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
+use crate::home::services::{Address, Calling, Responding};
 use crate::messages::ServiceMail;
 use crate::places::key_of;
-use crate::service::{Address, Calling, Responding};
 
 impl Broker {
     /// A session calls.

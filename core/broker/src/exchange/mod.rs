@@ -19,7 +19,7 @@ use tiderace_topics::Path;
 use tiderace_wire::{Destination, ExchangeKey, Flags, Kind, Meta, Run, Side, SubscriptionKey};
 
 use crate::collections::Map;
-use crate::service::Address;
+use crate::home::services::Address;
 
 /// One side of an exchange.
 #[derive(Debug)]

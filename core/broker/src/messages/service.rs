@@ -4,7 +4,8 @@ use tiderace_base::{Close, Key};
 use tiderace_topics::Path;
 
 use crate::exchange::Said;
-use crate::service::{Calling, Responding};
+use crate::home::services::Calling;
+use crate::home::services::Responding;
 
 /// What shards tell each other about services and exchanges.
 #[derive(Debug)]

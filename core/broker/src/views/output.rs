@@ -21,7 +21,8 @@ use super::{Job, LOOK_WORK};
 use crate::authorise::is_reserved;
 use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::publish::{Publisher, Values};
+use crate::publisher::Publisher;
+use crate::publisher::Values;
 
 /// Bytes that may wait for their delay on one shard.
 const DELAYED_BYTES_MAX: usize = 64 << 20;
@@ -107,7 +108,7 @@ impl Broker {
             return true;
         }
         let shown = || {
-            let retained = self.topics.get(key)?.home.as_ref()?.retained.as_ref()?;
+            let retained = self.topics.get(key)?.home.as_ref()?.value()?;
             Some(retained.message(0)?.body.len())
         };
         let same = |given: &&Given| given.rank == rank && given.source == *source;
@@ -125,8 +126,8 @@ impl Broker {
         let bytes = value?.len();
         let topic = known.and_then(|key| self.topics.get(key));
         let taken = topic.and_then(|topic| topic.home.as_ref()).is_some_and(|home| {
-            let claimed = home.guard().is_some_and(|guard| guard.claimed.is_some());
-            home.created || home.retained.is_some() || claimed
+            let claimed = home.guard().is_some_and(|guard| guard.is_claimed());
+            home.is_created() || home.value().is_some() || claimed
         });
         if is_reserved(path) || is_temporary(path) {
             self.view_problem(
@@ -236,7 +237,7 @@ impl Broker {
     /// What stands in the topic is going to be replaced: whoever gave it keeps it.
     fn take_shown_back(&mut self, key: Key) {
         let topic = self.topics.get(key);
-        let retained = topic.and_then(|topic| topic.home.as_ref()?.retained.clone());
+        let retained = topic.and_then(|topic| topic.home.as_ref()?.value().cloned());
         let Some(output) = self.views.outputs.output_mut(key) else { return };
         let Some(given) = output.given.iter_mut().find(|given| given.value.is_none()) else {
             return;
@@ -265,7 +266,7 @@ impl Broker {
         let values = given.iter().filter_map(|given| given.value.as_deref());
         let merged = merge(values, self.views.limits);
         let topic = self.topics.get(key)?;
-        let retained = topic.home.as_ref().and_then(|home| home.retained.as_ref()?.message(0));
+        let retained = topic.home.as_ref().and_then(|home| home.value()?.message(0));
         match merged {
             Ok(merged) => {
                 let shown = retained.map(|message| message.body);
@@ -293,22 +294,20 @@ impl Broker {
         };
         let Some(spec) = self.spec_of_outputs(rank, &path) else { return false };
         let value = spec.value;
-        let created = |home: &crate::topic::Home| home.created;
         let topic = self.topics.get(key);
-        let made = topic
-            .is_some_and(|topic| topic.spec == spec && topic.home.as_deref().is_some_and(created));
+        let made = topic.is_some_and(|topic| {
+            topic.spec == spec && topic.home.as_ref().is_some_and(|home| home.is_created())
+        });
         if !made {
             self.make_known(now, &path, spec, effects);
         }
         if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
-            home.rare_mut().guard.get_or_insert_default().read_only = true;
+            home.guard_or_new().set_read_only(true);
         }
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
         let meta = Meta { flags: Flags::RETAIN, expires_ms: None };
         let properties = content_of(value, body);
-        let mut run = Run::single(destination, now.time, properties, body, meta);
-        run.number(self.shard, self.next_sequence);
-        self.next_sequence += 1;
+        let run = Run::single(destination, now.time, properties, body, meta);
         let result =
             self.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);
         let is_taken = result.is_ok();
@@ -348,11 +347,9 @@ impl Broker {
         self.memory.refund(MemoryUse::Views, held);
         if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             if let Some(guard) = home.guard_mut() {
-                guard.read_only = false;
+                guard.set_read_only(false);
             }
-            let rare = home.rare_mut();
-            rare.guard.take_if(|guard| guard.claimed.is_none() && guard.fence.is_none());
-            home.tidy();
+            home.tidy_guard();
         }
         self.remove_topic(now, key, effects);
         // Not before: those that follow the topic hear how many views there are between a client and it.

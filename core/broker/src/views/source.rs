@@ -78,8 +78,7 @@ impl Broker {
         let Some(topic) = self.topics.get_mut(key) else { return false };
         let path = topic.path.clone();
         let Some(home) = &mut topic.home else { return false };
-        if home.viewed_at != views.generation {
-            home.viewed_at = views.generation;
+        if !home.is_viewed_at(views.generation) {
             let mut found: Vec<u32> = Vec::new();
             views.index.matches(&path, &mut |rank| found.push(*rank));
             found.retain(|rank| {
@@ -87,10 +86,7 @@ impl Broker {
             });
             found.sort_unstable();
             found.dedup();
-            if !found.is_empty() || home.is_followed() {
-                home.rare_mut().viewed = found.into();
-                home.tidy();
-            }
+            home.set_viewed(views.generation, found);
         }
         home.is_followed()
     }

@@ -19,7 +19,6 @@ use crate::effects::Effects;
 use crate::messages::ViewMail;
 use crate::places::{bit, members};
 use crate::runs::fresh;
-use crate::topic::Home;
 
 /// Sources evaluated in one slice.
 const SLICE: usize = 256;
@@ -29,7 +28,7 @@ impl Broker {
     pub(super) fn value_elsewhere(&self, now: Now, path: &Path) -> Option<Option<&[u8]>> {
         if self.home(path) == self.shard {
             let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
-            let run = topic.and_then(|topic| topic.home.as_ref()?.retained.as_ref());
+            let run = topic.and_then(|topic| topic.home.as_ref()?.value());
             return Some(run.and_then(|run| body(run, now)));
         }
         let watch = self.views.watches.get(path).filter(|watch| watch.known)?;
@@ -106,18 +105,12 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let key = self.ensure_topic(now, path);
-        let floor = self.history.floor_of(path);
         let Some(topic) = self.topics.get_mut(key) else { return };
         topic.touch(now.time);
-        let home = topic.home.get_or_insert_with(|| Home::starting(floor));
-        if !on {
-            home.rare_mut().watchers &= !bit(from);
-            home.tidy();
-            return;
-        }
-        home.rare_mut().watchers |= bit(from);
-        if from != self.shard {
-            let value = fresh(home.retained.as_ref(), now);
+        let home = topic.home.get_or_insert_with(|| self.home.new_topic(path));
+        home.set_watcher(from, on);
+        if on && from != self.shard {
+            let value = fresh(home.value(), now);
             let hops = self.views.outputs.hops_of(key);
             let mail = ViewMail::Watched { path: path.clone(), value, hops };
             self.send(from, mail, effects);
@@ -133,7 +126,7 @@ impl Broker {
             return;
         }
         let (path, hops) = (topic.path.clone(), self.views.outputs.hops_of(key));
-        let value = fresh(home.retained.as_ref(), now);
+        let value = fresh(home.value(), now);
         for shard in members(watchers & !bit(self.shard)) {
             let mail = ViewMail::Watched { path: path.clone(), value: value.clone(), hops };
             self.send(shard, mail, effects);

@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Key, Memory, MemoryUse, Now, ShardId, Span, Time};
+use tiderace_base::{Key, Memory, MemoryUse, Now, Slab, Span, Time};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::Run;
 
-use crate::broker::Broker;
+use crate::BrokerOptions;
 use crate::collections::Map;
-use crate::places::bit;
-use crate::runs::last_of;
-use crate::topic::Home;
+use crate::home::topic::HomeTopic;
+use crate::home::topic_history::TopicHistory;
+use crate::topic::Topic;
 
 /// Patterns without subscribers that still make topics record; more are given up at once.
 const LINGERING_MAX: usize = 10_000;
@@ -34,7 +34,7 @@ pub(crate) struct History {
     /// itself stay until they are met.
     order: VecDeque<(u64, Key)>,
     runs: usize,
-    pub(crate) messages: usize,
+    messages: usize,
     /// The highest number that was in a history which is empty now.
     emptied: u64,
     /// The highest number of a forgotten topic.
@@ -55,47 +55,6 @@ struct RecordedPattern {
     from: u64,
     /// When the last of its subscriptions ended.
     ended: Time,
-}
-
-/// A topic's recent messages.
-#[derive(Debug)]
-pub(crate) struct TopicHistory {
-    /// Oldest first, with the time at which each was recorded.
-    runs: VecDeque<(Time, Arc<Run>)>,
-    bytes: usize,
-    /// The highest number of the topic's messages that is not here any more or never was.
-    boundary: u64,
-    /// When a recoverable subscriber was last known.
-    wanted: Time,
-}
-
-impl TopicHistory {
-    pub(crate) fn new(boundary: u64, now: Time) -> TopicHistory {
-        TopicHistory { runs: VecDeque::new(), bytes: 0, boundary, wanted: now }
-    }
-
-    pub(crate) fn boundary(&self) -> u64 {
-        self.boundary
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
-    /// The runs with messages above a number, oldest first.
-    pub(crate) fn after(&self, number: u64) -> impl Iterator<Item = &Arc<Run>> {
-        let start = self.runs.partition_point(|(_, run)| last_of(run) <= number);
-        self.runs.range(start..).map(|(_, run)| run)
-    }
-
-    pub(crate) fn newest(&self) -> Option<&Arc<Run>> {
-        self.runs.back().map(|(_, run)| run)
-    }
-
-    /// The number of the oldest message.
-    fn oldest(&self) -> Option<u64> {
-        self.runs.front().map(|(_, run)| run.first())
-    }
 }
 
 impl History {
@@ -200,99 +159,96 @@ impl History {
         self.forgotten = self.forgotten.max(number);
     }
 
+    /// Messages of all topics.
+    pub(crate) fn messages(&self) -> usize {
+        self.messages
+    }
+
     /// A topic is forgotten, with all that is known of its numbers.
-    pub(crate) fn forget(&mut self, path: &Path, home: &Home) {
-        self.forgotten = self.forgotten.max(home.last);
+    pub(crate) fn forget(&mut self, path: &Path, home: &HomeTopic) {
+        self.forgotten = self.forgotten.max(home.last());
         if home.history().is_some() || self.names(path) {
-            self.forgotten_recorded = self.forgotten_recorded.max(home.last);
+            self.forgotten_recorded = self.forgotten_recorded.max(home.last());
         }
     }
 
     /// Takes the oldest run out of a topic's history.
     fn shorten(&mut self, topic: &mut TopicHistory) {
-        if let Some((_, run)) = topic.runs.pop_front() {
-            topic.bytes -= run.bytes();
-            topic.boundary = last_of(&run);
-            self.memory.refund(MemoryUse::Histories, run.bytes());
-            self.messages -= run.len();
-            self.runs -= 1;
-            if topic.runs.is_empty() {
-                self.emptied = self.emptied.max(topic.boundary);
-            }
+        let Some(run) = topic.pop() else { return };
+        self.memory.refund(MemoryUse::Histories, run.bytes());
+        self.messages -= run.len();
+        self.runs -= 1;
+        if topic.is_empty() {
+            self.emptied = self.emptied.max(topic.boundary());
         }
-    }
-}
-
-impl Broker {
-    /// At its home: whether a shard has recoverable subscribers of exactly this topic.
-    pub(crate) fn note_recorder(&mut self, now: Now, topic: Key, from: ShardId, on: bool) {
-        let home = self.topics.get_mut(topic).and_then(|topic| topic.home.as_mut());
-        let Some(home) = home else { return };
-        let before = home.recorders();
-        if !on && before & bit(from) == 0 {
-            return;
-        }
-        let last = home.last;
-        let rare = home.rare_mut();
-        rare.recorders = if on { before | bit(from) } else { before & !bit(from) };
-        rare.history.get_or_insert_with(|| TopicHistory::new(last, now.time)).wanted = now.time;
     }
 
     /// Keeps a run that was just numbered; `before` is the number of the topic's message before it.
-    pub(crate) fn record(&mut self, now: Now, key: Key, run: &Arc<Run>, before: u64) {
-        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+    pub(crate) fn record(
+        &mut self,
+        now: Now,
+        key: Key,
+        run: &Arc<Run>,
+        before: u64,
+        topics: &mut Slab<Topic>,
+        options: &BrokerOptions,
+    ) {
+        let home = topics.get_mut(key).and_then(|topic| topic.home.as_mut());
         let Some(home) = home else { return };
         let wanted = home.is_recorded();
-        let topic =
-            home.rare_mut().history.get_or_insert_with(|| TopicHistory::new(before, now.time));
+        let topic = home.begin_history(before, now.time);
         if wanted {
-            topic.wanted = now.time;
+            topic.want(now.time);
         }
-        topic.bytes += run.bytes();
-        topic.runs.push_back((now.time, run.clone()));
-        self.history.order.push_back((run.first(), key));
+        topic.push(now.time, run.clone());
+        self.order.push_back((run.first(), key));
         self.memory.charge(MemoryUse::Histories, run.bytes());
-        self.history.messages += run.len();
-        self.history.runs += 1;
-        while topic.bytes > self.options.history_bytes_per_topic {
-            self.history.shorten(topic);
+        self.messages += run.len();
+        self.runs += 1;
+        while topic.bytes() > options.history_bytes_per_topic {
+            self.shorten(topic);
         }
         // Nobody is refused anything for lack of what is kept here, so it is given up first.
-        while (self.history.bytes() > self.options.history_bytes_max || self.memory.is_full())
-            && self.evict_oldest(|_| true)
+        while (self.bytes() > options.history_bytes_max || self.memory.is_full())
+            && self.evict_oldest(topics, |_| true)
         {}
-        if self.history.order.len() > 2 * self.history.runs + 64 {
-            self.compact_history();
+        if self.order.len() > 2 * self.runs + 64 {
+            self.compact(topics);
         }
     }
 
     /// The runs of a pattern's topics with messages above a number, in the order of their numbers; none
-    /// if there may be others that are not kept, or too many. Looks at what was published since, and
-    /// not at the topics.
-    pub(crate) fn recent(&self, pattern: &Pattern, after: u64) -> Option<Vec<Arc<Run>>> {
-        let history = &self.history;
-        let recorded = history.patterns.get(pattern).is_some_and(|known| known.from <= after);
-        let kept = history.emptied <= after && history.floor_for(pattern, after) <= after;
+    /// if there may be others that are not kept, or more bytes than so many. Looks at what was published
+    /// since, and not at the topics.
+    pub(crate) fn recent(
+        &self,
+        pattern: &Pattern,
+        after: u64,
+        bytes_max: usize,
+        topics: &Slab<Topic>,
+    ) -> Option<Vec<Arc<Run>>> {
+        let recorded = self.patterns.get(pattern).is_some_and(|known| known.from <= after);
+        let kept = self.emptied <= after && self.floor_for(pattern, after) <= after;
         // A run that begins before may end behind.
-        let start = history.order.partition_point(|(first, _)| *first <= after).saturating_sub(1);
-        if !recorded || !kept || history.order.len() - start > RECENT_MAX {
+        let start = self.order.partition_point(|(first, _)| *first <= after).saturating_sub(1);
+        if !recorded || !kept || self.order.len() - start > RECENT_MAX {
             return None;
         }
-        let mut keys: Vec<Key> = history.order.range(start..).map(|(_, key)| *key).collect();
+        let mut keys: Vec<Key> = self.order.range(start..).map(|(_, key)| *key).collect();
         keys.sort_unstable();
         keys.dedup();
         let (mut runs, mut bytes) = (Vec::new(), 0);
-        for topic in keys.into_iter().filter_map(|key| self.topics.get(key)) {
-            let home = topic.home.as_ref().filter(|home| home.last > after);
+        for topic in keys.into_iter().filter_map(|key| topics.get(key)) {
+            let home = topic.home.as_ref().filter(|home| home.last() > after);
             if home.is_none() || !reaches(pattern, &topic.path) {
                 continue;
             }
             let known = home.and_then(|home| home.history());
-            for run in known.filter(|known| known.boundary <= after)?.after(after) {
+            for run in known.filter(|known| known.boundary() <= after)?.after(after) {
                 bytes += run.bytes();
                 runs.push(run.clone());
             }
-            if bytes > self.options.backlog_bytes_high {
+            if bytes > bytes_max {
                 return None;
             }
         }
@@ -301,78 +257,63 @@ impl Broker {
     }
 
     /// Gives up the oldest run of all if it is old enough; whether there may be another.
-    fn evict_oldest(&mut self, old: impl Fn(Time) -> bool) -> bool {
-        let Some((number, key)) = self.history.order.front().copied() else {
+    fn evict_oldest(&mut self, topics: &mut Slab<Topic>, old: impl Fn(Time) -> bool) -> bool {
+        let Some((number, key)) = self.order.front().copied() else {
             return false;
         };
-        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let home = topics.get_mut(key).and_then(|topic| topic.home.as_mut());
         let topic = home.and_then(|home| home.history_mut());
         if let Some(topic) = topic
-            && let Some((at, run)) = topic.runs.front()
-            && run.first() == number
+            && let Some((first, at)) = topic.oldest()
+            && first == number
         {
-            if !old(*at) {
+            if !old(at) {
                 return false;
             }
-            self.history.shorten(topic);
+            self.shorten(topic);
         }
-        self.history.order.pop_front();
+        self.order.pop_front();
         true
     }
 
     /// Forgets places of runs that are gone.
-    fn compact_history(&mut self) {
-        let topics = &self.topics;
-        self.history.order.retain(|(number, key)| {
+    fn compact(&mut self, topics: &Slab<Topic>) {
+        self.order.retain(|(number, key)| {
             let home = topics.get(*key).and_then(|topic| topic.home.as_ref());
             let oldest = home.and_then(|home| home.history()?.oldest());
-            oldest.is_some_and(|oldest| oldest <= *number)
+            oldest.is_some_and(|(oldest, _)| oldest <= *number)
         });
     }
 
-    /// Gives up what is too old, and the histories that nobody may come back to.
-    pub(crate) fn sweep_history(&mut self, now: Now) {
-        let age = self.options.history_age;
-        while self.evict_oldest(|at| now.time.since(at) >= age) {}
-        if self.history.sweep_patterns(now.time, age) {
-            self.pattern_interest.renew();
-        }
+    /// Gives up what is too old; whether some patterns do not record topics any more.
+    pub(crate) fn sweep(&mut self, now: Time, age: Span, topics: &mut Slab<Topic>) -> bool {
+        while self.evict_oldest(topics, |at| now.since(at) >= age) {}
+        self.sweep_patterns(now, age)
     }
 
     /// A topic gets an owner, who is not to be shown what was published under its name before.
-    pub(crate) fn forget_history(&mut self, key: Key) {
-        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
-        let Some(home) = home else { return };
-        let last = home.last;
+    pub(crate) fn empty(&mut self, home: &mut HomeTopic) {
+        let last = home.last();
         let Some(history) = home.history_mut() else { return };
         while !history.is_empty() {
-            self.history.shorten(history);
+            self.shorten(history);
         }
-        history.boundary = history.boundary.max(last);
-        self.history.emptied = self.history.emptied.max(last);
+        history.raise_boundary(last);
+        self.emptied = self.emptied.max(last);
     }
 
-    /// Gives up a topic's history if nobody may come back to it.
-    pub(crate) fn sweep_recording(&mut self, now: Now, key: Key) {
-        let (age, at) = (self.options.history_age, self.pattern_interest.generation());
-        let Some(topic) = self.topics.get_mut(key) else { return };
-        let Some(home) = topic.home.as_mut().filter(|home| home.history().is_some()) else {
-            return;
-        };
-        let named = match home.patterns_at == at {
-            true => home.recorded_by_pattern,
-            false => self.history.names(&topic.path),
-        };
+    /// Gives up a topic's history if nobody may come back to it; `named` says whether a pattern wants it
+    /// recorded.
+    pub(crate) fn sweep_topic(&mut self, now: Time, age: Span, home: &mut HomeTopic, named: bool) {
         let recorders = home.recorders();
         let Some(history) = home.history_mut() else { return };
         if named || recorders != 0 {
-            history.wanted = now.time;
-        } else if now.time.since(history.wanted) >= age {
+            history.want(now);
+        } else if history.unwanted(now) >= age {
             while !history.is_empty() {
-                self.history.shorten(history);
+                self.shorten(history);
             }
-            home.rare_mut().history = None;
-            home.tidy();
+            home.end_history();
         }
     }
 }

@@ -9,7 +9,7 @@ use tiderace_base::{Memory, MemoryUse, ShardId};
 use tiderace_topics::{Path, Pattern, PatternIndex};
 
 use crate::collections::Map;
-use crate::subscriptions::pattern_bytes;
+use crate::price::pattern_bytes;
 
 /// The patterns of all shards' subscriptions.
 #[derive(Debug)]

@@ -1,0 +1,185 @@
+//! The locks whose names live at one home, and the sessions that wait for them.
+//!
+//! Decides, and says what is to be answered. Invariants: at most one session holds a lock; those who wait
+//! get it in order; fences rise.
+
+use std::collections::BTreeMap;
+
+use tiderace_base::{Close, CloseCode, Memory, MemoryUse, Now, SessionId, Span, Time};
+use tiderace_topics::Path;
+
+use crate::collections::Map;
+use crate::operator::Operator;
+use crate::waiters::Waiters;
+
+/// Locks whose home is one shard, and sessions that wait for one of them, at most.
+const LOCKS_MAX: usize = 1_000_000;
+const WAITING_MAX: usize = 100_000;
+/// Fences for each millisecond of the clock: more than one shard can give. Numbers stay below 2^53, so
+/// that they pass through JSON unharmed, until the year 2248.
+pub(crate) const FENCES_PER_MS: u64 = 1024;
+
+/// The locks whose home is one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    by_name: Map<Path, Lock>,
+    /// Who waits for which lock, by the time at which that ends.
+    ends: BTreeMap<(Time, u64), Path>,
+    /// Numbers those who wait.
+    next_order: u64,
+    last_fence: u64,
+}
+
+/// One lock.
+#[derive(Debug)]
+struct Lock {
+    holder: SessionId,
+    fence: u64,
+    waiters: Waiters,
+}
+
+/// What somebody is told who has asked for a lock: its fence, or why it is not given.
+#[derive(Debug)]
+pub(crate) struct LockAnswer {
+    pub(crate) operator: Operator,
+    pub(crate) result: Result<u64, Close>,
+}
+
+impl Locks {
+    /// Somebody asks for a lock. Without an answer it waits.
+    pub(crate) fn request(
+        &mut self,
+        now: Now,
+        operator: Operator,
+        name: Path,
+        timeout: Span,
+        memory: &Memory,
+    ) -> Vec<LockAnswer> {
+        let room = match self.by_name.len() {
+            ..LOCKS_MAX if memory.has_room(MemoryUse::Names, price_of_lock(&name)) => Ok(()),
+            ..LOCKS_MAX => Err(CloseCode::MemoryFull.into()),
+            _ => Err(CloseCode::TooManyTopics.into()),
+        };
+        match (self.by_name.get_mut(&name), room) {
+            (None, Err(close)) => vec![LockAnswer { operator, result: Err(close) }],
+            (None, Ok(())) => self.grant(now, name, operator, Waiters::default(), memory),
+            (Some(lock), _) if lock.holder == operator.session => {
+                vec![LockAnswer { operator, result: Ok(lock.fence) }]
+            }
+            (Some(lock), _) if !timeout.is_zero() && self.ends.len() < WAITING_MAX => {
+                let until = now.time + timeout;
+                self.next_order += 1;
+                lock.waiters.push(self.next_order, operator, until);
+                self.ends.insert((until, self.next_order), name);
+                Vec::new()
+            }
+            (Some(_), _) => {
+                let reason =
+                    format!("another session holds the lock {name}; ask with patience, or later");
+                vec![LockAnswer { operator, result: Err(Close::new(CloseCode::LockHeld, reason)) }]
+            }
+        }
+    }
+
+    fn grant(
+        &mut self,
+        now: Now,
+        name: Path,
+        operator: Operator,
+        mut waiters: Waiters,
+        memory: &Memory,
+    ) -> Vec<LockAnswer> {
+        let fence = self.next_fence(now);
+        let holder = operator.session;
+        let mut answers = vec![LockAnswer { operator, result: Ok(fence) }];
+        // Whatever else the session has asked for it is answered too, as if it came now.
+        while let Some((end, operator)) = waiters.pop_of(holder) {
+            self.ends.remove(&end);
+            answers.push(LockAnswer { operator, result: Ok(fence) });
+        }
+        memory.charge(MemoryUse::Names, price_of_lock(&name));
+        self.by_name.insert(name, Lock { holder, fence, waiters });
+        answers
+    }
+
+    /// A fence above all that were given before, in this life of the node and, as far as can be known,
+    /// in earlier ones. The clock, in parts of a millisecond that are smaller than a lock takes, is above
+    /// those of earlier lives as long as it is not set back; a store knows up to where they went.
+    fn next_fence(&mut self, now: Now) -> u64 {
+        let clock = now.wall_ms.saturating_mul(FENCES_PER_MS);
+        self.last_fence = self.last_fence.saturating_add(1).max(clock);
+        self.last_fence
+    }
+
+    /// The fence that was given last.
+    pub(crate) fn last_fence(&self) -> u64 {
+        self.last_fence
+    }
+
+    /// Earlier lives of the server may have given fences up to this one.
+    pub(crate) fn begin_above(&mut self, given: u64) {
+        self.last_fence = self.last_fence.max(given);
+    }
+
+    /// Somebody gives a lock back, or its place among those who wait for it: what others are told, and
+    /// whether it had the lock.
+    pub(crate) fn release(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        name: &Path,
+        memory: &Memory,
+    ) -> (Vec<LockAnswer>, Result<(), Close>) {
+        let not_held = || Err(CloseCode::LockNotHeld.into());
+        let Some(lock) = self.by_name.get_mut(name) else { return (Vec::new(), not_held()) };
+        if lock.holder != operator.session {
+            let mut answers = Vec::new();
+            while let Some((end, operator)) = lock.waiters.pop_of(operator.session) {
+                self.ends.remove(&end);
+                let reason = format!(
+                    "this session has given up its place among those who wait for the lock {name}"
+                );
+                let result = Err(Close::new(CloseCode::LockNotHeld, reason));
+                answers.push(LockAnswer { operator, result });
+            }
+            return (answers, not_held());
+        }
+        let lock = self.by_name.remove(name);
+        memory.refund(MemoryUse::Names, price_of_lock(name));
+        let mut answers = Vec::new();
+        if let Some(mut lock) = lock
+            && let Some((end, next)) = lock.waiters.pop()
+        {
+            self.ends.remove(&end);
+            answers = self.grant(now, name.clone(), next, lock.waiters, memory);
+        }
+        (answers, Ok(()))
+    }
+
+    /// The next one of those who have waited long enough.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<LockAnswer> {
+        loop {
+            let first = self.ends.first_entry()?;
+            let (until, order) = *first.key();
+            if until > now {
+                return None;
+            }
+            let name = first.remove();
+            let lock = self.by_name.get_mut(&name);
+            let Some((_, operator)) = lock.and_then(|lock| lock.waiters.take(order)) else {
+                continue;
+            };
+            let reason = format!("another session holds the lock {name}, and the patience is over");
+            return Some(LockAnswer {
+                operator,
+                result: Err(Close::new(CloseCode::LockHeld, reason)),
+            });
+        }
+    }
+}
+
+/// Bytes that a lock takes, here and with the session that holds it.
+fn price_of_lock(name: &Path) -> usize {
+    const LOCK_BYTES: usize = 2 * (size_of::<Path>() + size_of::<Lock>()) + 64;
+    LOCK_BYTES + name.as_str().len()
+}

@@ -1,0 +1,414 @@
+//! The room of a shard as the home of destinations: what it numbers, keeps and knows of them.
+//!
+//! What is kept of each topic stands in the topic's record (`home/topic.rs`); what is kept of all together is
+//! here. The state of each part is private to its file, and the parts are private to the room: the rest of the
+//! broker asks by the methods of [`Home`], and is told what came of it. What the room needs of others (topics,
+//! options, memory) is lent to it for a call. Relies on nothing that sends. Invariants: see the parts.
+
+pub(crate) mod graces;
+pub(crate) mod guard;
+pub(crate) mod history;
+pub(crate) mod locks;
+pub(crate) mod missing;
+pub(crate) mod notice_interest;
+pub(crate) mod numbers;
+pub(crate) mod owners;
+pub(crate) mod pattern_interest;
+pub(crate) mod presence;
+pub(crate) mod queues;
+pub(crate) mod removals;
+pub(crate) mod retirement;
+pub(crate) mod series;
+pub(crate) mod services;
+pub(crate) mod snapshots;
+pub(crate) mod sweep;
+pub(crate) mod topic;
+pub(crate) mod topic_history;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tiderace_base::{Close, Key, Memory, Now, ShardId, Slab, Span, Time};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::Run;
+
+use crate::BrokerOptions;
+use crate::effects::SnapshotPage;
+use crate::messages::SubscribeRequestId;
+use crate::operator::Operator;
+use crate::places::bit;
+use crate::topic::Topic;
+
+use graces::Graces;
+use history::History;
+use locks::{LockAnswer, Locks};
+use missing::MissingTopics;
+use notice_interest::NoticeInterest;
+use numbers::Numbers;
+use owners::Owners;
+use pattern_interest::PatternInterest;
+use presence::Presence;
+use queues::QueueHome;
+use removals::Removal;
+use services::Services;
+use snapshots::{NewSnapshot, Page, Snapshots, Topics};
+use sweep::Sweep;
+use topic::HomeTopic;
+
+/// A shard as a home.
+#[derive(Debug)]
+pub(crate) struct Home {
+    numbers: Numbers,
+    patterns: PatternInterest,
+    /// What new subscriptions have yet to get.
+    snapshots: Snapshots,
+    /// Recent messages.
+    history: History,
+    /// Under way.
+    removals: VecDeque<Removal>,
+    locks: Locks,
+    graces: Graces,
+    queues: QueueHome,
+    services: Services,
+    sweep: Sweep,
+    notice_interest: NoticeInterest,
+    owners: Box<Owners>,
+    missing: Box<MissingTopics>,
+    presence: Box<Presence>,
+}
+
+impl Home {
+    pub(crate) fn new(shard: ShardId, memory: &Rc<Memory>) -> Home {
+        Home {
+            numbers: Numbers::new(shard),
+            patterns: PatternInterest::new(shard, memory.clone()),
+            snapshots: Snapshots::default(),
+            history: History::new(memory.clone()),
+            removals: VecDeque::new(),
+            locks: Locks::default(),
+            graces: Graces::default(),
+            queues: QueueHome::new(memory.clone()),
+            services: Services::default(),
+            sweep: Sweep::default(),
+            notice_interest: NoticeInterest::default(),
+            owners: Box::default(),
+            missing: Box::default(),
+            presence: Box::default(),
+        }
+    }
+
+    /// Earlier lives of the server may have given numbers and fences up to these. What else there was is not
+    /// known any more.
+    pub(crate) fn begin_above(&mut self, numbers: u64, fences: u64) {
+        self.numbers.begin_above(numbers);
+        self.locks.begin_above(fences);
+        self.history.forget_up_to(numbers);
+    }
+
+    /// Gives the messages of a run their numbers.
+    #[inline]
+    pub(crate) fn number(&mut self, run: &mut Run) {
+        self.numbers.assign(run);
+    }
+
+    /// The same of a run that has been restored.
+    pub(crate) fn number_restored(&mut self, run: &mut Run) {
+        self.numbers.assign_restored(run);
+    }
+
+    /// The number of the next message.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.next()
+    }
+
+    /// The number of the last message.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.numbers.last()
+    }
+
+    /// Up to where earlier lives of the server may have given numbers and versions.
+    pub(crate) fn earlier_numbers(&self) -> u64 {
+        self.numbers.earlier()
+    }
+
+    /// What a home keeps of a topic from now on; nothing is known of its messages up to now.
+    pub(crate) fn new_topic(&self, path: &Path) -> Box<HomeTopic> {
+        HomeTopic::starting(self.history.floor_of(path))
+    }
+
+    /// Finds the shards with patterns that name a topic, and whether it is recorded for one, if that may
+    /// have changed.
+    #[inline]
+    pub(crate) fn refresh_patterns(&self, topic: &mut HomeTopic, path: &Path) {
+        let generation = self.patterns.generation();
+        if !topic.is_found_at(generation) {
+            let mut shards = 0;
+            self.patterns.shards_of(path, &mut |shard| shards |= bit(shard));
+            topic.set_patterns(generation, shards, self.history.names(path));
+        }
+    }
+
+    /// Whether a pattern of any shard names a topic.
+    pub(crate) fn is_named(&self, path: &Path) -> bool {
+        self.patterns.has(path)
+    }
+
+    /// A subscription of a shard to a pattern begins or ends.
+    pub(crate) fn count_pattern(&mut self, from: ShardId, pattern: &Pattern, on: bool) {
+        if let Some(more) = self.patterns.count(from, pattern, on) {
+            self.missing.count(pattern, more);
+        }
+    }
+
+    /// The same of a recoverable one, whose topics are recorded.
+    pub(crate) fn count_recorded(&mut self, pattern: &Pattern, on: bool, now: Time) {
+        if self.history.count(pattern, on, self.numbers.last(), now) {
+            self.patterns.renew();
+        }
+    }
+
+    /// The same pattern as a subscription of this shard holds it.
+    pub(crate) fn own_pattern(&self, pattern: &Pattern) -> Option<&Pattern> {
+        self.patterns.own(pattern)
+    }
+
+    /// Compiled bytes of the distinct patterns of this shard's own subscriptions.
+    pub(crate) fn own_regex_bytes(&self) -> usize {
+        self.patterns.own_regex_bytes()
+    }
+
+    /// Keeps a numbered run for those who come back; `before` is the number of the topic's message before it.
+    pub(crate) fn append_history(
+        &mut self,
+        now: Now,
+        (key, run, before): (Key, &Arc<Run>, u64),
+        topics: &mut Slab<Topic>,
+        options: &BrokerOptions,
+    ) {
+        self.history.record(now, key, run, before, topics, options);
+    }
+
+    /// The runs of a pattern's topics with messages above a number; see [`History::recent`].
+    pub(crate) fn recent(
+        &self,
+        pattern: &Pattern,
+        after: u64,
+        bytes_max: usize,
+        topics: &Slab<Topic>,
+    ) -> Option<Vec<Arc<Run>>> {
+        self.history.recent(pattern, after, bytes_max, topics)
+    }
+
+    /// The number up to which nothing is known of topics of a pattern that are not there now.
+    pub(crate) fn floor_for(&self, pattern: &Pattern, after: u64) -> u64 {
+        self.history.floor_for(pattern, after)
+    }
+
+    /// Recent messages, and their bytes.
+    pub(crate) fn history_depth(&self) -> (usize, usize) {
+        (self.history.messages(), self.history.bytes())
+    }
+
+    /// Gives up recent messages that are too old, and patterns for which nothing is recorded any more.
+    pub(crate) fn sweep_history(&mut self, now: Time, age: Span, topics: &mut Slab<Topic>) {
+        if self.history.sweep(now, age, topics) {
+            self.patterns.renew();
+        }
+    }
+
+    /// Gives up a topic's history if nobody may come back to it.
+    pub(crate) fn sweep_recording(&mut self, now: Time, age: Span, topic: &mut Topic) {
+        let path = &topic.path;
+        let Some(home) = topic.home.as_mut().filter(|home| home.history().is_some()) else {
+            return;
+        };
+        let named = match home.is_found_at(self.patterns.generation()) {
+            true => home.is_recorded_by_pattern(),
+            false => self.history.names(path),
+        };
+        self.history.sweep_topic(now, age, home, named);
+    }
+
+    /// A topic gets an owner, who is not to be shown what was published under its name before.
+    pub(crate) fn empty_history(&mut self, topic: &mut HomeTopic) {
+        self.history.empty(topic);
+    }
+
+    /// A topic is forgotten.
+    pub(crate) fn forget_topic(&mut self, path: &Path, topic: &HomeTopic) {
+        self.history.forget(path, topic);
+    }
+
+    /// A snapshot begins: its first page.
+    pub(crate) fn begin_snapshot(
+        &mut self,
+        now: Now,
+        new: NewSnapshot<'_>,
+        from: Topics<'_>,
+    ) -> Page {
+        self.snapshots.begin(now, new, from)
+    }
+
+    /// The next page of a snapshot.
+    pub(crate) fn next_page(
+        &mut self,
+        now: Now,
+        request: SubscribeRequestId,
+        bytes: usize,
+        from: Topics<'_>,
+    ) -> Page {
+        self.snapshots.next_page(now, request, bytes, from)
+    }
+
+    /// A snapshot is not wanted any more.
+    pub(crate) fn end_snapshot(&mut self, request: &SubscribeRequestId) {
+        self.snapshots.end(request);
+    }
+
+    /// Snapshots that have not been given completely.
+    pub(crate) fn snapshots_open(&self) -> usize {
+        self.snapshots.len()
+    }
+
+    /// Whether a snapshot may not have given yet what a topic held when its last number was this.
+    #[inline]
+    pub(crate) fn owes_pages(&self, last: u64) -> bool {
+        self.snapshots.may_lack(last)
+    }
+
+    /// Values that are to be sent before something newer of a topic; see [`Snapshots::before_change`].
+    pub(crate) fn before_change(
+        &self,
+        now: Now,
+        topic: &Topic,
+        before: (u64, bool),
+        options: &BrokerOptions,
+    ) -> Vec<(SubscribeRequestId, SnapshotPage)> {
+        self.snapshots.before_change(now, topic, before, options)
+    }
+
+    /// A removal goes on in another turn.
+    pub(crate) fn defer_removal(&mut self, removal: Removal) {
+        self.removals.push_back(removal);
+    }
+
+    pub(crate) fn next_removal(&mut self) -> Option<Removal> {
+        self.removals.pop_front()
+    }
+
+    pub(crate) fn has_removals(&self) -> bool {
+        !self.removals.is_empty()
+    }
+
+    /// Somebody asks for a lock. Without an answer it waits.
+    pub(crate) fn lock(
+        &mut self,
+        now: Now,
+        operator: Operator,
+        (name, timeout): (Path, Span),
+        memory: &Memory,
+    ) -> Vec<LockAnswer> {
+        self.locks.request(now, operator, name, timeout, memory)
+    }
+
+    /// Somebody gives a lock back: what others are told, and whether it had the lock.
+    pub(crate) fn unlock(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        name: &Path,
+        memory: &Memory,
+    ) -> (Vec<LockAnswer>, Result<(), Close>) {
+        self.locks.release(now, operator, name, memory)
+    }
+
+    /// The next one of those who have waited long enough for a lock.
+    pub(crate) fn expire_lock(&mut self, now: Time) -> Option<LockAnswer> {
+        self.locks.expire(now)
+    }
+
+    /// The fence that was given last.
+    pub(crate) fn last_fence(&self) -> u64 {
+        self.locks.last_fence()
+    }
+
+    /// Publishers of a topic are to wait for slow subscribers: whether something of its grace is left.
+    pub(crate) fn begin_grace(&mut self, now: Time, topic: Key, grace: Span) -> bool {
+        self.graces.begin(now, topic, grace)
+    }
+
+    /// Publishers of a topic go on.
+    pub(crate) fn end_grace(&mut self, now: Time, topic: Key) {
+        self.graces.end(now, topic);
+    }
+
+    /// Forgets graces that are as good as new.
+    pub(crate) fn sweep_graces(&mut self, now: Time) {
+        self.graces.sweep(now);
+    }
+
+    /// The next of the topics whose grace is used up.
+    pub(crate) fn next_grace_over(&mut self, now: Time) -> Option<Key> {
+        self.graces.next_over(now)
+    }
+
+    pub(crate) fn queues(&self) -> &QueueHome {
+        &self.queues
+    }
+
+    pub(crate) fn queues_mut(&mut self) -> &mut QueueHome {
+        &mut self.queues
+    }
+
+    pub(crate) fn services(&self) -> &Services {
+        &self.services
+    }
+
+    pub(crate) fn services_mut(&mut self) -> &mut Services {
+        &mut self.services
+    }
+
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    pub(crate) fn owners_mut(&mut self) -> &mut Owners {
+        &mut self.owners
+    }
+
+    pub(crate) fn missing(&self) -> &MissingTopics {
+        &self.missing
+    }
+
+    pub(crate) fn missing_mut(&mut self) -> &mut MissingTopics {
+        &mut self.missing
+    }
+
+    pub(crate) fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    pub(crate) fn presence_mut(&mut self) -> &mut Presence {
+        &mut self.presence
+    }
+
+    pub(crate) fn notice_interest(&self) -> &NoticeInterest {
+        &self.notice_interest
+    }
+
+    pub(crate) fn notice_interest_mut(&mut self) -> &mut NoticeInterest {
+        &mut self.notice_interest
+    }
+
+    /// Whether queues are to be looked at now.
+    pub(crate) fn begin_queue_tick(&mut self, now: Time) -> bool {
+        self.sweep.begin_queues(now)
+    }
+
+    /// The slots of topics, of so many, that are to be looked at now.
+    pub(crate) fn next_swept(&mut self, now: Time, slots: u32) -> Option<Range<u32>> {
+        self.sweep.next_topics(now, slots)
+    }
+}

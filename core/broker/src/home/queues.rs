@@ -1,0 +1,167 @@
+//! The queues whose home one shard is, and which shards hold back publishers of those that are full.
+//!
+//! Relies on [`Queues`] for what a queue does; gives what comes of each call as its effects. Invariant: a
+//! shard that was told to hold publishers back is told to let them go.
+
+use std::sync::Arc;
+
+use tiderace_base::{Memory, Now, SessionId, ShardId};
+use tiderace_queues::{Consume, Effect, Ending, Queues, Settlement};
+use tiderace_topics::Path;
+use tiderace_wire::{Run, SubscriptionKey};
+
+use crate::BrokerOptions;
+use crate::collections::Map;
+use crate::places::bit;
+
+/// The queues of one home.
+#[derive(Debug)]
+pub(crate) struct QueueHome {
+    queues: Queues,
+    /// Shards told to hold back publishers of a full queue.
+    full: Map<Path, u64>,
+}
+
+/// What came of a message for a queue.
+#[derive(Debug)]
+pub(crate) struct Enqueued {
+    pub(crate) effects: Vec<Effect>,
+    /// Consumers that came to its new queue.
+    pub(crate) attached: u64,
+    /// Consumers that were asked whether they have room.
+    pub(crate) asked: u64,
+}
+
+impl QueueHome {
+    pub(crate) fn new(memory: std::rc::Rc<Memory>) -> QueueHome {
+        QueueHome { queues: Queues::new(memory), full: Map::default() }
+    }
+
+    /// Takes a numbered run into its queue.
+    pub(crate) fn publish(&mut self, now: Now, run: Arc<Run>, options: &BrokerOptions) -> Enqueued {
+        let mut effects = Vec::new();
+        let (attached, asked) = (self.queues.attached_total(), self.queues.asked_total());
+        self.queues.publish(now, run, |path| options.queue(path), &mut effects);
+        let attached = self.queues.attached_total() - attached;
+        let asked = self.queues.asked_total() - asked;
+        Enqueued { effects, attached, asked }
+    }
+
+    /// Whether a queue is full of which a shard has not been told yet; now it will be.
+    pub(crate) fn begin_pause(&mut self, path: &Path, shard: ShardId) -> bool {
+        if !self.queues.is_full(path) {
+            return false;
+        }
+        let told = self.full.entry(path.clone()).or_default();
+        let new = *told & bit(shard) == 0;
+        *told |= bit(shard);
+        new
+    }
+
+    /// A queue is full.
+    pub(crate) fn note_full(&mut self, path: Path) {
+        self.full.entry(path).or_default();
+    }
+
+    /// A queue is full no longer: the shards that were told so.
+    pub(crate) fn end_pause(&mut self, path: &Path) -> u64 {
+        self.full.remove(path).unwrap_or_default()
+    }
+
+    pub(crate) fn consume(
+        &mut self,
+        now: Now,
+        consume: &Consume,
+        options: &BrokerOptions,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.consume(now, consume, |path| options.queue(path), &mut effects);
+        effects
+    }
+
+    pub(crate) fn settle(
+        &mut self,
+        now: Now,
+        (session, key): (SessionId, SubscriptionKey),
+        ranges: &[(u64, u64)],
+        settlement: Settlement,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.settle(now, session, key, ranges, settlement, &mut effects);
+        effects
+    }
+
+    pub(crate) fn credit(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        messages: u64,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.credit(now, session, key, messages, &mut effects);
+        effects
+    }
+
+    pub(crate) fn leave(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        end: (u64, Ending),
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.leave(now, session, key, end, &mut effects);
+        effects
+    }
+
+    /// Goes on with searches that were too long for one turn.
+    pub(crate) fn work(&mut self, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.work(now, &mut effects);
+        effects
+    }
+
+    pub(crate) fn tick(&mut self, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.tick(now, &mut effects);
+        effects
+    }
+
+    /// A queue is gone, with all that is in it.
+    pub(crate) fn discard(&mut self, path: &Path) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.queues.discard(path, &mut effects);
+        effects
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        self.queues.has_work()
+    }
+
+    /// Whether there is a queue of that name.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.queues.has(path)
+    }
+
+    /// Whether there is one, or may be.
+    pub(crate) fn may_have(&self, path: &Path) -> bool {
+        self.queues.may_have(path)
+    }
+
+    /// Bytes that wait in a queue, if it is there.
+    pub(crate) fn bytes_of(&self, path: &Path) -> Option<usize> {
+        self.queues.bytes_of(path)
+    }
+
+    /// Queues, and the messages and bytes in them.
+    pub(crate) fn depth(&self) -> (usize, usize, usize) {
+        let (messages, bytes) = self.queues.depth();
+        (self.queues.len(), messages, bytes)
+    }
+
+    /// Messages whose time was over before they were delivered.
+    pub(crate) fn expired_total(&self) -> u64 {
+        self.queues.expired_total()
+    }
+}

@@ -1,0 +1,32 @@
+//! Who publishes to a topic, and what came of it.
+
+use std::sync::Arc;
+
+use tiderace_base::SessionId;
+
+/// What has come of a publication.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Published {
+    /// The version of the last message.
+    pub(crate) version: u64,
+    /// The record that its confirmation waits for; zero for none.
+    pub(crate) record: u64,
+}
+
+/// Who publishes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Publisher<'a> {
+    /// The session, if it was one.
+    pub(crate) session: Option<SessionId>,
+    /// Its name.
+    pub(crate) name: Option<&'a Arc<str>>,
+    /// The event of a time series that the run replaces.
+    pub(crate) amends: Option<u64>,
+}
+
+/// Whether the values of a run are known to be such as their topic takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    Checked,
+    Unchecked,
+}
