@@ -20,6 +20,7 @@ pub mod purity;
 pub mod report;
 pub mod rooms;
 pub mod shape;
+pub mod steps;
 mod tree;
 pub mod vocabulary;
 pub mod wording;

@@ -2,7 +2,7 @@
 
 use xtask::{
     Finding, Tree, anatomy, circles, dependencies, discipline, fuzzing, generated, imports, links,
-    lints, purity, rooms, shape, verdict, vocabulary, wording,
+    lints, purity, rooms, shape, steps, verdict, vocabulary, wording,
 };
 
 fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
@@ -40,5 +40,6 @@ house! {
     protocols_have_one_anatomy => anatomy::check;
     pure_code_is_pure => purity::check;
     rooms_have_walls => rooms::check;
+    the_life_of_a_message_is_told_as_it_is => steps::check;
     words_are_those_of_the_field => vocabulary::check;
 }
