@@ -66,7 +66,7 @@ pub(crate) const SCRIPTS: &[Script] = &[
     Script {
         name: "native-polling",
         unit: "one of 1,000 deliveries of 1 KiB to native clients that poll, an answer for each 10",
-        run: polling,
+        run: || topics(Speech::NativePolling),
     },
     Script {
         name: "native-values",
@@ -204,8 +204,7 @@ fn native(node: &mut Node, wishes: Vec<Wish>) -> Result<(ClientId, Client)> {
     Ok((id, client))
 }
 
-/// A native client by Engine.IO's polling, revision 3: its name for the session and its end of the
-/// connection, on which a poll is held.
+/// A native client by Engine.IO's polling, revision 3: its connection and the request by which it polls.
 fn native_by_polling(node: &mut Node, wishes: Vec<Wish>) -> Result<(ClientId, Vec<u8>)> {
     let id = node.connect();
     let path = "/tiderace/engine.io/?EIO=3&transport=polling";
@@ -237,64 +236,29 @@ fn native_by_polling(node: &mut Node, wishes: Vec<Wish>) -> Result<(ClientId, Ve
     Ok((id, poll))
 }
 
-/// Each round every client has a poll held, and gets ten messages in the answer to it.
-fn polling() -> Result<u64> {
-    const TOPICS: usize = 100;
-    const EACH: usize = 10;
-    let mut node = Node::new(1)?;
-    let mut subscribers = Vec::new();
-    for subscriber in 0..TOPICS {
-        let mine = (0..EACH).map(|step| (subscriber + step * 7) % TOPICS);
-        let wishes = mine.map(|topic| Wish::topic(&format!("fx/rate-{topic:03}")));
-        let (client, poll) = native_by_polling(&mut node, wishes.collect())?;
-        node.count_only(client);
-        subscribers.push((client, poll));
-    }
-    let clients: Vec<ClientId> = subscribers.iter().map(|(client, _)| *client).collect();
-    let (publisher, mut sender) = native(&mut node, Vec::new())?;
-    let body = [b'x'; 1024];
-    let mut out = Vec::new();
-    for topic in 0..TOPICS {
-        publish(&mut sender, &format!("fx/rate-{topic:03}"), Content::Text, 0, &body, &mut out);
-    }
-    let batch = masked(MessageKind::Binary, &out);
-    let mut before = 0;
-    for round in 0..WARM_UP + ROUNDS {
-        if round == WARM_UP {
-            before = total(&node, &clients);
-        }
-        for (client, poll) in &subscribers {
-            node.send(*client, poll);
-        }
-        // The polls are held when the messages come.
-        if round < WARM_UP {
-            node.settle()?
-        } else {
-            node.measured()?
-        }
-        node.send(publisher, &batch);
-        if round < WARM_UP { node.settle()? } else { node.measured()? }
-    }
-    let deliveries = (ROUNDS * TOPICS * EACH) as u64;
-    ensure!(total(&node, &clients) - before > deliveries * 1024, "messages are missing");
-    Ok(deliveries)
-}
-
 enum Speech {
     Native,
+    NativePolling,
     SocketIo,
 }
 
+/// Clients that poll have a poll held when the messages come.
 fn topics(speech: Speech) -> Result<u64> {
     const TOPICS: usize = 100;
     const EACH: usize = 10;
     let mut node = Node::new(1)?;
-    let mut subscribers = Vec::new();
+    let (mut subscribers, mut polls) = (Vec::new(), Vec::new());
     for subscriber in 0..TOPICS {
         let mine = (0..EACH).map(|step| (subscriber + step * 7) % TOPICS);
         let paths = mine.map(|topic| format!("fx/rate-{topic:03}"));
         let client = match speech {
             Speech::Native => native(&mut node, paths.map(|path| Wish::topic(&path)).collect())?.0,
+            Speech::NativePolling => {
+                let wishes = paths.map(|path| Wish::topic(&path)).collect();
+                let (client, poll) = native_by_polling(&mut node, wishes)?;
+                polls.push((client, poll));
+                client
+            }
             Speech::SocketIo => socketio(&mut node, paths.collect())?,
         };
         node.count_only(client);
@@ -312,8 +276,13 @@ fn topics(speech: Speech) -> Result<u64> {
         if round == WARM_UP {
             before = total(&node, &subscribers);
         }
-        node.send(publisher, &batch);
-        if round < WARM_UP { node.settle()? } else { node.measured()? }
+        for sent in [polls.as_slice(), &[(publisher, batch.clone())]] {
+            if sent.is_empty() {
+                continue;
+            }
+            sent.iter().for_each(|(client, bytes)| node.send(*client, bytes));
+            if round < WARM_UP { node.settle()? } else { node.measured()? }
+        }
     }
     let deliveries = (ROUNDS * TOPICS * EACH) as u64;
     ensure!(total(&node, &subscribers) - before > deliveries * 1024, "messages are missing");
