@@ -1,31 +1,26 @@
 //! The broker of one shard: its state, and where calls and mail go.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId, Slab};
+use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId};
 use tiderace_queues::Ending;
 use tiderace_topics::Path;
 use tiderace_wire::{Command, Commands, Reply, home_of};
 
 use crate::delivery::Deliveries;
 use crate::delivery::backlog::For;
-use crate::displaced::Displaced;
+use crate::directory::Directory;
 use crate::durable::Durability;
 use crate::effects::{Effects, Loopback, Mail};
 use crate::exchange::Exchanges;
+use crate::fanout::Fanout;
 use crate::home::Home;
-use crate::messages::SubscribeRequestId;
-use crate::pattern_subscribers::PatternSubscribers;
 use crate::places::key_of;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::specs::Specs;
 use crate::together::{CommandsTogether, note_ended};
-use crate::told_topics::Notices;
-use crate::topic::{Topic, price_of_topic};
-use crate::topic_directory::Names;
+use crate::topic::price_of_topic;
 use crate::views::Views;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
@@ -40,11 +35,8 @@ pub struct Broker {
     pub(crate) shard: ShardId,
     pub(crate) options: Arc<BrokerOptions>,
     pub(crate) sessions: Sessions,
-    pub(crate) topics: Slab<Topic>,
-    pub(crate) names: Names,
-    pub(crate) patterns: PatternSubscribers,
-    /// Pages that are to be given, a few each turn.
-    pub(crate) pages_due: VecDeque<(SubscribeRequestId, u32)>,
+    pub(crate) directory: Directory,
+    pub(crate) fanout: Fanout,
     pub(crate) home: Home,
     /// The ends that sessions here hold.
     pub(crate) exchanges: Exchanges,
@@ -52,14 +44,10 @@ pub struct Broker {
     pub(crate) delivery: Deliveries,
     /// What is kept here in all, and whether there is room for more.
     pub(crate) memory: Rc<Memory>,
-    /// Large values that were replaced while somebody still had them.
-    pub(crate) displaced: Displaced,
     pub(crate) metrics: BrokerMetrics,
-    pub(crate) specs: Specs,
     pub(crate) views: Box<Views>,
     /// Present if there is a store.
     pub(crate) durable: Option<Box<Durability>>,
-    pub(crate) notices: Box<Notices>,
     pub(crate) work: Work,
 }
 
@@ -70,21 +58,16 @@ impl Broker {
         Broker {
             shard,
             sessions: Sessions::default(),
-            topics: Slab::new(),
-            names: Names::default(),
-            patterns: PatternSubscribers::default(),
-            pages_due: VecDeque::new(),
+            directory: Directory::new(options.temporary_spec(), memory.clone()),
+            fanout: Fanout::default(),
             home: Home::new(shard, &memory),
             exchanges: Exchanges::new(memory.clone()),
             loopback: Loopback::default(),
             delivery: Deliveries::default(),
             memory: memory.clone(),
-            displaced: Displaced::default(),
             metrics: BrokerMetrics::default(),
-            specs: Specs::new(options.temporary_spec(), memory.clone()),
             views: Box::new(Views::new(&options.views, options.message_bytes_max)),
             durable: None,
-            notices: Box::default(),
             work: Work::default(),
             options,
         }
@@ -160,7 +143,7 @@ impl Broker {
                 self.subscribe_acknowledged(now, from, request, answer, effects)
             }
             // Not at once: a session may ask for many.
-            Mail::RequestPage { request, bytes } => self.pages_due.push_back((request, bytes)),
+            Mail::RequestPage { request, bytes } => self.home.request_page(request, bytes),
             Mail::CancelSnapshot { request } => self.home.end_snapshot(&request),
             Mail::SnapshotPage { request, page } => {
                 self.take_page(now, from, request, page, effects)
@@ -217,7 +200,7 @@ impl Broker {
         self.retry_store(now);
         self.work.unblock();
         self.delivery.tick();
-        self.displaced.sweep(&self.memory);
+        self.home.sweep_displaced(&self.memory);
         if self.home.begin_queue_tick(now.time) {
             self.queue_tick(now, effects);
         }
@@ -232,7 +215,7 @@ impl Broker {
         let (history_messages, history_bytes) = self.home.history_depth();
         let mut metrics = self.metrics.clone();
         metrics.dropped_expired += self.home.queues().expired_total();
-        metrics.topics = self.topics.len() as u64;
+        metrics.topics = self.directory.topics().len() as u64;
         metrics.snapshots = self.home.snapshots_open() as u64;
         metrics.queues = queues as u64;
         metrics.services = services.len() as u64;
@@ -314,14 +297,16 @@ impl Broker {
     /// Forgets some of the topics that nobody has used for long and of the values whose time is over:
     /// a part at a time, for looking at millions would hold up everything else.
     fn sweep_topics(&mut self, now: Now, effects: &mut Effects) {
-        let Some(slots) = self.home.next_swept(now.time, self.topics.slots()) else { return };
+        let Some(slots) = self.home.next_swept(now.time, self.directory.topics().slots()) else {
+            return;
+        };
         let age = self.options.history_age;
         if slots.start == 0 {
-            self.home.sweep_history(now.time, age, &mut self.topics);
+            self.home.sweep_history(now.time, age, self.directory.topics_mut());
         }
         for slot in slots {
-            let Some(key) = self.topics.key_of(slot) else { continue };
-            if let Some(topic) = self.topics.get_mut(key) {
+            let Some(key) = self.directory.topics().key_of(slot) else { continue };
+            if let Some(topic) = self.directory.get_mut(key) {
                 self.home.sweep_recording(now.time, age, topic);
             }
             self.sweep_series(now, key);
@@ -331,7 +316,7 @@ impl Broker {
     }
 
     fn sweep_topic(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.topics.get_mut(key) else {
+        let Some(topic) = self.directory.get_mut(key) else {
             return;
         };
         if topic.retained_expired(now.wall_ms)
@@ -345,7 +330,7 @@ impl Broker {
             self.note_expired(key);
             self.write_trim(key, first);
         }
-        let Some(topic) = self.topics.get(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         let (idle, age) = (self.options.topic_idle, self.options.history_age);
         let idle = if topic.is_recorded() { idle.max(age) } else { idle };
         if !topic.is_idle() || topic.unused(now.time) < idle {
@@ -355,13 +340,12 @@ impl Broker {
             return;
         }
         self.end_stream(key);
-        if let Some(topic) = self.topics.get(key).filter(|topic| topic.is_known()) {
+        if let Some(topic) = self.directory.get(key).filter(|topic| topic.is_known()) {
             let path = topic.path.clone();
             self.announce_as(&path, None, effects);
         }
         self.end_priority(key);
-        self.names.remove(key, &self.topics);
-        let topic = self.topics.remove(key);
+        let topic = self.directory.remove(key);
         let price = topic.as_ref().map_or(0, |topic| price_of_topic(&topic.path));
         self.memory.refund(MemoryUse::Names, price);
         if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {
@@ -450,9 +434,9 @@ mod tests {
                     subscribe(&mut broker, session, key, if on_a { "a" } else { "b" });
                     count += 1;
                 }
-                let listed: usize = broker.topics.iter().map(|(_, topic)| topic.subscribers.len()).sum();
+                let listed: usize = broker.directory.topics().iter().map(|(_, topic)| topic.subscribers.len()).sum();
                 prop_assert_eq!(listed, count);
-                for (topic, known) in broker.topics.iter() {
+                for (topic, known) in broker.directory.topics().iter() {
                     for (subscriber, place) in known.subscribers.iter().zip(0u32..) {
                         let record = broker.sessions.get(subscriber.session).unwrap();
                         let entry = record.subscriptions.get(subscriber.key).unwrap();

@@ -22,7 +22,7 @@ impl Broker {
         spec: Arc<TopicSpec>,
         effects: &mut Effects,
     ) {
-        let Some(topic) = self.topics.get_mut(key) else { return };
+        let Some(topic) = self.directory.get_mut(key) else { return };
         let (priority, interval) = (spec.priority, spec.conflation.interval);
         let presence = spec.presence;
         let changes_hands = spec.owner.is_some() && spec.owner != topic.spec.owner;
@@ -39,7 +39,7 @@ impl Broker {
             return;
         }
         self.refresh_pattern_subscribers(key);
-        let Some(topic) = self.topics.get(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         let path = topic.path.clone();
         let subscribers = topic.subscribers.iter().chain(topic.by_pattern.iter());
         let subscribers: Vec<Subscriber> = subscribers.copied().collect();
@@ -61,13 +61,13 @@ impl Broker {
     /// A topic is about to be forgotten, and with it its priority: what still waits of it goes where its
     /// next messages will go.
     pub(crate) fn end_priority(&mut self, key: Key) {
-        let Some(topic) = self.topics.get(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         let priority = self.options.topic(&topic.path).priority;
         if topic.spec.priority == priority {
             return;
         }
         self.refresh_pattern_subscribers(key);
-        let Some(topic) = self.topics.get(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         for subscriber in topic.by_pattern.iter() {
             let record = self.sessions.get_mut(subscriber.session);
             if let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) {

@@ -158,7 +158,7 @@ impl Broker {
                 let Publication { from, run, origin, author, confirm, checked } = *publication;
                 // A topic that has got another specification meanwhile takes other values.
                 let spec =
-                    || Some(&self.topics.get(self.find_topic(&run.destination().path)?)?.spec);
+                    || Some(&self.directory.get(self.find_topic(&run.destination().path)?)?.spec);
                 let checked = checked
                     .filter(|known| spec().is_some_and(|spec| Arc::ptr_eq(spec, &known.spec)))
                     .map_or(0, |known| known.values);

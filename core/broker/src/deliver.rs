@@ -35,7 +35,7 @@ impl Broker {
         let spec = match spec {
             Some(spec) => spec,
             None => {
-                let known = self.topics.get(key).map(|topic| &topic.spec);
+                let known = self.directory.get(key).map(|topic| &topic.spec);
                 if known.is_some_and(|known| Arc::ptr_eq(known, &self.options.topic_default)) {
                     return self.fan_out_topic(now, key, run, effects);
                 }
@@ -55,7 +55,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         self.refresh_pattern_subscribers(key);
-        let Some(topic) = self.topics.get_mut(key) else {
+        let Some(topic) = self.directory.get_mut(key) else {
             return;
         };
         topic.touch(now.time);
@@ -87,7 +87,7 @@ impl Broker {
         if count > FREE_DELIVERIES {
             self.work.charge_at(now, DELIVERY * count as u64);
         }
-        if let Some(topic) = self.topics.get_mut(key) {
+        if let Some(topic) = self.directory.get_mut(key) {
             topic.subscribers = subscribers;
             topic.by_pattern = by_pattern;
         }
@@ -95,8 +95,8 @@ impl Broker {
 
     /// Looks up anew which pattern subscriptions the topic has, if patterns have changed.
     pub(crate) fn refresh_pattern_subscribers(&mut self, key: Key) {
-        let at = self.patterns.generation();
-        let Some(topic) = self.topics.get_mut(key) else {
+        let at = self.fanout.patterns().generation();
+        let Some(topic) = self.directory.get_mut(key) else {
             return;
         };
         if topic.patterns_at == at {
@@ -108,7 +108,7 @@ impl Broker {
         let (path, found, sessions, options) =
             (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options);
         let (private, shard) = (is_private(path), self.shard);
-        self.patterns.of(path, &mut |subscriber| {
+        self.fanout.patterns().of(path, &mut |subscriber| {
             asked += 1;
             let record = sessions.get(subscriber.session);
             let principal = record.and_then(|record| record.principal.as_ref());

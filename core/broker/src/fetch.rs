@@ -37,7 +37,7 @@ impl Broker {
         let mut next = fetch.after.clone();
         let mut from = fetch.after.as_ref().map(|after| behind(after, fetch.depth));
         'walks: loop {
-            let walk = self.names.walk_some(&fetch.selector, from.as_deref(), &self.topics);
+            let walk = self.directory.walk_some(&fetch.selector, from.as_deref());
             for (_, topic) in walk {
                 let full = page.topics.len() == limit || bytes >= PAGE_BYTES_MAX;
                 if full || looked_at == LOOKED_AT_MAX {
@@ -70,7 +70,7 @@ impl Broker {
 
     /// Topics that are looked at for one page, at most.
     pub(crate) fn topics_of_page(&self) -> usize {
-        self.topics.len().min(LOOKED_AT_MAX)
+        self.directory.topics().len().min(LOOKED_AT_MAX)
     }
 
     fn may_see(&self, operator: &Operator, topic: &Topic) -> bool {

@@ -62,7 +62,7 @@ impl Broker {
                     self.make_credited(request, plain)
                 };
             }
-            let known = self.topics.get_mut(topic).filter(|_| live);
+            let known = self.directory.get_mut(topic).filter(|_| live);
             if let Some(entry) = known.and_then(|it| it.subscribers.get_mut(place as usize)) {
                 entry.plain = true;
                 self.make_plain(request, plain);
@@ -94,7 +94,7 @@ impl Broker {
     ) {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
-                let topic = topic.and_then(|key| self.topics.get_mut(key));
+                let topic = topic.and_then(|key| self.directory.get_mut(key));
                 if let Some(entry) = topic.and_then(|topic| topic.subscribers.get_mut(place)) {
                     entry.plain = true;
                 }
@@ -107,8 +107,8 @@ impl Broker {
                     plain,
                     flags,
                 };
-                if self.patterns.remove(pattern, &entry(false)) {
-                    self.patterns.insert(pattern, entry(true));
+                if self.fanout.patterns_mut().remove(pattern, &entry(false)) {
+                    self.fanout.patterns_mut().insert(pattern, entry(true));
                 }
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {}

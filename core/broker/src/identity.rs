@@ -77,7 +77,7 @@ impl Broker {
     /// it is found anew.
     fn review(&mut self, session: SessionId, principal: &Principal) -> Result<(), Close> {
         // Every topic here looks its pattern subscribers up again, and asks the rules again.
-        self.patterns.renew();
+        self.fanout.patterns_mut().renew();
         let Some(record) = self.session(session) else {
             return Ok(());
         };
@@ -86,8 +86,9 @@ impl Broker {
             match record.subscriptions.get(key) {
                 None => {}
                 Some(entry @ (Entry::Plain(_) | Entry::Credited(_))) => {
-                    let topic = entry.plain().and_then(|plain| self.topics.key_of(plain.topic));
-                    let Some(topic) = topic.and_then(|key| self.topics.get(key)) else {
+                    let topic =
+                        entry.plain().and_then(|plain| self.directory.topics().key_of(plain.topic));
+                    let Some(topic) = topic.and_then(|key| self.directory.get(key)) else {
                         continue;
                     };
                     let path = topic.path.clone();

@@ -33,7 +33,7 @@ impl Broker {
         interest: Interest,
         effects: &mut Effects,
     ) {
-        let Some(topic) = self.topics.get_mut(key) else {
+        let Some(topic) = self.directory.get_mut(key) else {
             return;
         };
         topic.touch(now.time);
@@ -47,9 +47,9 @@ impl Broker {
         }
         if let Some(Ask { request, first, .. }) = interest.ask {
             self.report_unknown(now, key, request.session, effects);
-            let path = self.topics.get(key).map(|topic| topic.path.clone());
+            let path = self.directory.get(key).map(|topic| topic.path.clone());
             let given = path.is_some_and(|path| self.is_as_expected(&request, &path));
-            let topic = self.topics.get(key).filter(|_| given);
+            let topic = self.directory.get(key).filter(|_| given);
             let answer = self.beginning(now, topic.into_iter(), first, |_| 0);
             self.answer(from, request, answer, effects);
         }

@@ -79,7 +79,7 @@ impl Broker {
     pub(crate) fn claim(&mut self, now: Now, operator: &Operator, path: &Path) -> Operated {
         self.may_operate(operator, Action::Publish, path)?;
         let key = self.admit_topic(now, path)?;
-        let Some(topic) = self.topics.get_mut(key) else { return Ok(OperationResult::Done) };
+        let Some(topic) = self.directory.get_mut(key) else { return Ok(OperationResult::Done) };
         let floor = || self.home.new_topic(path);
         let guard = topic.home.get_or_insert_with(floor).guard_or_new();
         guard.claim(path, operator.session)?;
@@ -89,7 +89,7 @@ impl Broker {
     /// At a topic's home.
     pub(crate) fn release_claim(&mut self, operator: &Operator, path: &Path) -> Operated {
         let key = self.find_topic(path);
-        let home = key.and_then(|key| self.topics.get_mut(key)?.home.as_mut());
+        let home = key.and_then(|key| self.directory.get_mut(key)?.home.as_mut());
         let Some(home) = home else { return Err(CloseCode::LockNotHeld.into()) };
         let released = home.guard_mut().is_some_and(|guard| guard.release(operator.session));
         if !released {
@@ -181,7 +181,7 @@ impl Broker {
     /// At a topic's home: whether nobody with a later hold of the lock has written here. If so, it is
     /// noted.
     pub(crate) fn fence_holds(&self, path: &Path, name: &Path, fence: u64) -> bool {
-        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
         let guard = topic.and_then(|topic| topic.home.as_ref()?.guard());
         fence > 0 && guard.is_none_or(|guard| guard.allows_fence(name, fence))
     }
@@ -190,7 +190,7 @@ impl Broker {
     pub(crate) fn note_fence(&mut self, path: &Path, condition: Option<&Condition>, fence: u64) {
         let Some(name) = condition.and_then(|condition| lock_named(condition, 0)) else { return };
         let key = self.find_topic(path);
-        let topic = key.and_then(|key| self.topics.get_mut(key));
+        let topic = key.and_then(|key| self.directory.get_mut(key));
         if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
             home.guard_or_new().note_fence(name, fence);
         }

@@ -46,7 +46,7 @@ impl Broker {
         if !self.home.missing().is_wanted() {
             return;
         }
-        let topic = self.topics.get(topic).filter(|topic| !topic.is_known());
+        let topic = self.directory.get(topic).filter(|topic| !topic.is_known());
         let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
         let heard = !is_unspoken(&path)
             && missing_path(&path).is_some_and(|path| self.is_awaited(&path))
@@ -71,11 +71,10 @@ impl Broker {
             return;
         }
         let mut left = LOOKED_AT_MAX;
-        let found =
-            self.names.walk(&pattern.literal_prefix(), None, &self.topics).any(|(_, topic)| {
-                left -= 1;
-                left == 0 || topic.is_known() && reaches(pattern, &topic.path)
-            });
+        let found = self.directory.walk(&pattern.literal_prefix(), None).any(|(_, topic)| {
+            left -= 1;
+            left == 0 || topic.is_known() && reaches(pattern, &topic.path)
+        });
         if !found {
             self.send(from, ServerMail::Nothing { request }, effects);
         }

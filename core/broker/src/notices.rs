@@ -46,12 +46,15 @@ impl Broker {
         let key = subscribe.key;
         let mut asks = Vec::new();
         for (pattern, target) in patterns.iter().zip(0u16..) {
-            self.notices.here.insert(pattern, Noticer { session: key_of(session), key, target });
+            self.fanout
+                .notices_mut()
+                .here
+                .insert(pattern, Noticer { session: key_of(session), key, target });
             let request = SubscribeRequestId { session, key, target, epoch };
             asks.extend(members(self.homes_of(pattern)).map(|home| (request, home)));
         }
         let told = Told::new(epoch, patterns, asks.len(), subscribe);
-        self.notices.told.insert((key_of(session), key), told);
+        self.fanout.notices_mut().told.insert((key_of(session), key), told);
         self.list_topics(now, session, asks, effects);
         None
     }
@@ -63,11 +66,11 @@ impl Broker {
         key: SubscriptionKey,
         effects: &mut Effects,
     ) -> bool {
-        let told = self.notices.told.remove(&(key_of(session), key));
+        let told = self.fanout.notices_mut().told.remove(&(key_of(session), key));
         let Some(told) = told else { return false };
         for (asked, target) in told.targets.iter().zip(0u16..) {
             let noticer = Noticer { session: key_of(session), key, target };
-            self.notices.here.remove(&asked.pattern, &noticer);
+            self.fanout.notices_mut().here.remove(&asked.pattern, &noticer);
             for home in members(asked.homes) {
                 let mail = ServerMail::Ignore { pattern: asked.pattern.clone() };
                 self.send(home, mail, effects);
@@ -101,7 +104,7 @@ impl Broker {
         if self.home.notice_interest().is_empty() {
             return;
         }
-        let Some(topic) = self.topics.get(topic) else { return };
+        let Some(topic) = self.directory.get(topic) else { return };
         let path = topic.path.clone();
         let spec = topic.is_known().then(|| topic.spec.clone());
         self.announce_as(&path, spec, effects);
@@ -127,7 +130,7 @@ impl Broker {
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
     ) {
-        let concerned = self.notices.concerned(path, self.home(path));
+        let concerned = self.fanout.notices().concerned(path, self.home(path));
         if concerned.is_empty() {
             return;
         }
@@ -135,8 +138,8 @@ impl Broker {
             self.work.charge(DELIVERY * concerned.len() as u64);
         }
         let before = match &spec {
-            Some(spec) => self.notices.topics.insert(path.clone(), spec.clone()),
-            None => self.notices.topics.remove(path),
+            Some(spec) => self.fanout.notices_mut().topics.insert(path.clone(), spec.clone()),
+            None => self.fanout.notices_mut().topics.remove(path),
         };
         if before == spec {
             return;
@@ -163,15 +166,15 @@ impl Broker {
         effects: &mut Effects,
     ) -> Result<(), Close> {
         let Some(record) = self.session(session) else { return Ok(()) };
-        if self.notices.told.is_empty() {
+        if self.fanout.notices().told.is_empty() {
             return Ok(());
         }
         let (mut changes, mut looked) = (Vec::new(), 0);
         for key in record.subscriptions.keys() {
-            let told = self.notices.told.get(&(key_of(session), key));
+            let told = self.fanout.notices().told.get(&(key_of(session), key));
             for (asked, target) in told.into_iter().flat_map(|told| &told.targets).zip(0u16..) {
                 let noticer = Noticer { session: key_of(session), key, target };
-                for (path, spec) in self.notices.named(&asked.pattern) {
+                for (path, spec) in self.fanout.notices().named(&asked.pattern) {
                     looked += 1;
                     if looked > LOGIN_LOOKS_MAX {
                         let reason = "this session has been told of too many topics to be somebody else; open another one";
@@ -182,7 +185,7 @@ impl Broker {
                         self.options.may(caller, Action::Subscribe, Kind::Topic, path)
                     };
                     if may(before) != may(after)
-                        && self.notices.is_told(&noticer, self.home(path), path)
+                        && self.fanout.notices().is_told(&noticer, self.home(path), path)
                         && record.brings(key, target, path)
                     {
                         changes.push((noticer, path.clone(), may(after).then(|| spec.clone())));

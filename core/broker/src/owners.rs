@@ -244,7 +244,8 @@ impl Broker {
         if !self.is_owned(session, to.key) {
             return false;
         }
-        let (Some(topic), Some(principal)) = (self.topics.get(topic), self.principal_of(session))
+        let (Some(topic), Some(principal)) =
+            (self.directory.get(topic), self.principal_of(session))
         else {
             return true;
         };
@@ -261,7 +262,7 @@ impl Broker {
         key: SubscriptionKey,
         path: &Path,
     ) -> bool {
-        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
         self.is_owned(session, key)
             && topic.is_some_and(|topic| is_owned_by(&topic.spec, principal, path))
     }

@@ -67,7 +67,7 @@ impl Broker {
         if is_private(path) {
             return None;
         }
-        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
         match topic.filter(|topic| topic.is_known()) {
             Some(topic) => topic.spec.owner.as_deref(),
             None if action == Action::Create => None,

@@ -197,7 +197,7 @@ impl Broker {
         for (place, run) in (0u32..).zip(runs) {
             let spec = specs.next_if(|(of, _)| *of == place).map(|(_, spec)| spec);
             let topic = self.find_topic(&run.destination().path);
-            if let Some(topic) = topic.and_then(|key| self.topics.get_mut(key)) {
+            if let Some(topic) = topic.and_then(|key| self.directory.get_mut(key)) {
                 topic.follow(&run);
             }
             let run = Rc::new(SharedRun::new(run));
@@ -229,7 +229,7 @@ impl Broker {
             throttle.is_some() || !record.affords(pending.key, pending.len())
         };
         if !waits && !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
-            let known = self.find_topic(path).and_then(|key| self.topics.get(key));
+            let known = self.find_topic(path).and_then(|key| self.directory.get(key));
             let known = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
             let priority = spec.unwrap_or(known).priority;
             if let Some(record) = self.sessions.get_mut(session).filter(|_| bounded) {
@@ -288,7 +288,7 @@ impl Broker {
 
     /// Whether there is something to do that would have been too much for one call.
     pub fn has_work(&self) -> bool {
-        !self.pages_due.is_empty()
+        self.home.has_requested_pages()
             || self.home.has_removals()
             || self.home.queues().has_work()
             || self.is_selecting()
@@ -300,7 +300,7 @@ impl Broker {
     /// Does a slice of it; to be called once per turn while there is some.
     pub fn work(&mut self, now: Now, effects: &mut Effects) {
         for _ in 0..PAGES {
-            let Some((request, bytes)) = self.pages_due.pop_front() else { break };
+            let Some((request, bytes)) = self.home.next_requested_page() else { break };
             self.give_more(now, request, bytes, effects);
         }
         self.remove_more(now, effects);

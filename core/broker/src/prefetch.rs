@@ -38,10 +38,11 @@ impl Broker {
     fn expect_topics<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
         let mut slots = [None; AHEAD];
         for (slot, path) in slots.iter_mut().zip(paths) {
-            *slot = self.names.guess(path.as_str());
-            self.topics.prefetch(slot.unwrap_or(u32::MAX));
+            *slot = self.directory.guess(path.as_str());
+            self.directory.topics().prefetch(slot.unwrap_or(u32::MAX));
         }
-        for topic in slots.into_iter().flatten().filter_map(|slot| self.topics.at(slot)) {
+        for topic in slots.into_iter().flatten().filter_map(|slot| self.directory.topics().at(slot))
+        {
             prefetch(topic.path.as_str());
             if let Some(home) = &topic.home {
                 prefetch(&**home);
@@ -51,7 +52,8 @@ impl Broker {
             }
             topic.subscribers.expect();
         }
-        for topic in slots.into_iter().flatten().filter_map(|slot| self.topics.at(slot)) {
+        for topic in slots.into_iter().flatten().filter_map(|slot| self.directory.topics().at(slot))
+        {
             prefetch(topic.subscribers.as_slice());
         }
     }

@@ -85,7 +85,7 @@ impl Broker {
 
     /// At a topic's home: a shard begins to listen, which did not before.
     pub(crate) fn presence_watch(&mut self, shard: ShardId, topic: Key, effects: &mut Effects) {
-        let topic = self.topics.get(topic).filter(|topic| topic.spec.presence);
+        let topic = self.directory.get(topic).filter(|topic| topic.spec.presence);
         let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
         if !is_unspoken(&path) {
             let mail = ServerMail::Presence { path, on: true };
@@ -95,7 +95,7 @@ impl Broker {
 
     /// At a topic's home: its specification has changed in that it wants presence, or no longer.
     pub(crate) fn review_presence(&mut self, topic: Key, effects: &mut Effects) {
-        let Some(topic) = self.topics.get(topic) else { return };
+        let Some(topic) = self.directory.get(topic) else { return };
         let (path, on) = (topic.path.clone(), topic.spec.presence);
         if is_unspoken(&path) {
             return;
@@ -118,7 +118,7 @@ impl Broker {
             let present = self.home.presence_mut().unwatch(path);
             return self.hide_present(now, path, present, effects);
         }
-        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
         let Some(topic) = topic.filter(|topic| !topic.subscribers.is_empty()) else { return };
         let sessions: Vec<Key> = topic.subscribers.iter().map(|it| it.session).collect();
         if !self.home.presence_mut().watch(path) {
@@ -162,7 +162,7 @@ impl Broker {
         if !self.home.presence().is_watching() {
             return;
         }
-        let Some(topic) = self.topics.get(topic) else { return };
+        let Some(topic) = self.directory.get(topic) else { return };
         let path = topic.path.clone();
         let Some(session) = topic.subscribers.get(place).map(|it| it.session) else { return };
         let last = topic.subscribers.len() == 1;

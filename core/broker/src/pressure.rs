@@ -18,7 +18,7 @@ impl Broker {
     pub(crate) fn end_holds(&mut self, now: Now, effects: &mut Effects) {
         self.home.sweep_graces(now.time);
         while let Some(key) = self.home.next_grace_over(now.time) {
-            let Some(topic) = self.topics.get_mut(key) else { continue };
+            let Some(topic) = self.directory.get_mut(key) else { continue };
             let Some(home) = topic.home.as_mut() else { continue };
             // It may have become one that blocks meanwhile: then it is applied again.
             home.set_pressed(0);
@@ -38,7 +38,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let key = self.ensure_topic(now, path);
-        let Some(topic) = self.topics.get_mut(key) else {
+        let Some(topic) = self.directory.get_mut(key) else {
             return;
         };
         let floor = || self.home.new_topic(path);

@@ -61,7 +61,7 @@ impl Broker {
 
     /// Bytes of a topic's value, without properties.
     fn value_bytes(&self, path: &Path) -> usize {
-        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
         let value = topic.and_then(|topic| topic.home.as_ref()?.value());
         value.and_then(|run| run.message(0)).map_or(0, |message| message.body.len())
     }
@@ -81,7 +81,8 @@ impl Broker {
         if matches!(update.change, Change::Value(_)) {
             return false;
         }
-        let Some(topic) = self.find_topic(&update.path).and_then(|key| self.topics.get(key)) else {
+        let Some(topic) = self.find_topic(&update.path).and_then(|key| self.directory.get(key))
+        else {
             return false;
         };
         let pressed = topic.home.as_ref().is_some_and(|home| home.pressed() != 0);

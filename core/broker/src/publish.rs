@@ -106,7 +106,7 @@ impl Broker {
             // Consumers by patterns come to each new queue.
             return self.work.left(now) == 0 && !self.home.queues().has(&destination.path);
         }
-        let topic = self.find_topic(&destination.path).and_then(|key| self.topics.get(key));
+        let topic = self.find_topic(&destination.path).and_then(|key| self.directory.get(key));
         let spec = topic.map_or_else(|| self.options.topic(&destination.path), |it| &it.spec);
         let many = topic.is_some_and(|it| it.listeners() > FREE_DELIVERIES);
         // Subscriptions that want notices are told of each new topic.
@@ -201,12 +201,12 @@ impl Broker {
             None => self.ensure_topic(now, path),
         };
         if publisher.session.is_none() && run.any(Flags::RETAIN_REMOVE) {
-            if self.topics.get(key).is_some_and(Topic::is_known) {
+            if self.directory.get(key).is_some_and(Topic::is_known) {
                 self.remove_topic(now, key, effects);
             }
             return Ok(Passed::On { record: 0 });
         }
-        let known = self.topics.get(key);
+        let known = self.directory.get(key);
         let values = match known.filter(|topic| topic.spec.schema.is_some() && run.len() > 1) {
             Some(topic) if publisher.session.is_some() => {
                 may_change(topic, publisher.session)?;
@@ -254,7 +254,7 @@ impl Broker {
         let Some(plan) = self.check_run(key, &run, publisher, values)? else {
             return Ok(Published::default());
         };
-        let Some(topic) = self.topics.get_mut(key) else { return Ok(Published::default()) };
+        let Some(topic) = self.directory.get_mut(key) else { return Ok(Published::default()) };
         topic.touch(now.time);
         let home = topic.home.get_or_insert_with(|| self.home.new_topic(&topic.path));
         self.home.refresh_patterns(home, &topic.path);
@@ -267,7 +267,7 @@ impl Broker {
         run.share_path(&topic.path);
         let run = Arc::new(run);
         let stays = self.replace_value(key, &run);
-        let Some((spec, home)) = self.topics.get_mut(key).and_then(Topic::with_home) else {
+        let Some((spec, home)) = self.directory.get_mut(key).and_then(Topic::with_home) else {
             return Ok(Published::default());
         };
         let (version, before) = home.note_run(&run);
@@ -281,7 +281,7 @@ impl Broker {
         }
         if recorded {
             let record = (key, &run, before);
-            self.home.append_history(now, record, &mut self.topics, &self.options);
+            self.home.append_history(now, record, self.directory.topics_mut(), &self.options);
         }
         if plan.retains {
             self.append_series(now, key, &run, before, publisher);
@@ -305,7 +305,7 @@ impl Broker {
         publisher: &Publisher<'_>,
         values: Values,
     ) -> Result<Option<Plan>, Close> {
-        let Some(topic) = self.topics.get(key) else { return Ok(None) };
+        let Some(topic) = self.directory.get(key) else { return Ok(None) };
         let spec = &topic.spec;
         let durable = self.is_durable(spec);
         let removes = run.any(Flags::RETAIN_REMOVE);
@@ -384,7 +384,7 @@ impl Broker {
     /// Makes a run's last retained message the topic's value, or takes the value away; whether the
     /// value is still the same. There is room for it.
     fn replace_value(&mut self, key: Key, run: &Arc<Run>) -> bool {
-        let Some(topic) = self.topics.get_mut(key) else { return false };
+        let Some(topic) = self.directory.get_mut(key) else { return false };
         let always = topic.spec.retain || topic.spec.series;
         let Some(home) = &mut topic.home else { return false };
         if !always && !run.any(Flags::RETAIN) && !run.any(Flags::RETAIN_REMOVE) {
@@ -398,7 +398,7 @@ impl Broker {
         self.metrics.retained -= u64::from(home.value().is_some());
         let stays = same(home.value(), after.as_ref());
         let before = home.replace_value(after);
-        self.displaced.note(before, &self.memory);
+        self.home.note_displaced(before, &self.memory);
         stays
     }
 

@@ -80,7 +80,7 @@ impl Broker {
     ) -> (Missed, bool) {
         let most = self.options.page.looked_at;
         let below = pattern.literal_prefix();
-        let walk = self.names.walk(&below, None, &self.topics);
+        let walk = self.directory.walk(&below, None);
         let part: Vec<&Topic> = walk.take(most + 1).map(|(_, topic)| topic).collect();
         if part.len() <= most {
             let named = part.into_iter().filter(|topic| reaches(pattern, &topic.path));
@@ -91,7 +91,12 @@ impl Broker {
             return (answer.missed.map_or_else(Missed::default, |missed| *missed), any);
         }
         let runs = after.and_then(|after| {
-            self.home.recent(pattern, after, self.options.backlog_bytes_high, &self.topics)
+            self.home.recent(
+                pattern,
+                after,
+                self.options.backlog_bytes_high,
+                self.directory.topics(),
+            )
         });
         (Missed { after: after.unwrap_or(0), complete: runs.is_some(), runs }, true)
     }

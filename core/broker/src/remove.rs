@@ -45,10 +45,10 @@ impl Broker {
 
     /// One slice; whether there is more.
     fn go_on_removing(&mut self, now: Now, removal: &mut Removal, effects: &mut Effects) -> bool {
-        let slice = removal.next_slice(&self.names, &self.topics);
+        let slice = removal.next_slice(&self.directory);
         let (mut removed, before_slice) = (0, self.last_record());
         for key in slice {
-            let Some(topic) = self.topics.get(key).filter(|topic| removal.names(topic)) else {
+            let Some(topic) = self.directory.get(key).filter(|topic| removal.names(topic)) else {
                 continue;
             };
             let path = topic.path.clone();
@@ -75,7 +75,7 @@ impl Broker {
     /// At its home: a topic is there no more, with all that it kept.
     pub(crate) fn remove_topic(&mut self, now: Now, key: Key, effects: &mut Effects) {
         self.end_stream(key);
-        let Some(topic) = self.topics.get(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         let path = topic.path.clone();
         let heard =
             topic.home.as_ref().is_some_and(|home| home.shards() != 0 || home.value().is_some());
@@ -92,7 +92,7 @@ impl Broker {
         self.drop_series(key);
         let policy = self.options.topic(&path).clone();
         self.set_spec(now, key, policy, effects);
-        if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+        if let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             home.remove();
         }
         self.announce_topic(key, effects);

@@ -13,15 +13,15 @@ use crate::home::retirement::Retirement;
 impl Broker {
     /// A session has created the topic, which has a policy.
     pub(crate) fn begin_retirement(&mut self, now: Now, key: Key, creator: SessionId) {
-        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let home = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut());
         let Some(home) = home else { return };
         home.set_retirement(Retirement::of(creator, now.time));
     }
 
     /// The session that created the topic has ended.
     pub(crate) fn abandon(&mut self, path: &Path, creator: SessionId) {
-        let key = self.names.find(path.as_str(), &self.topics);
-        let home = key.and_then(|key| self.topics.get_mut(key)?.home.as_mut());
+        let key = self.directory.find(path.as_str());
+        let home = key.and_then(|key| self.directory.get_mut(key)?.home.as_mut());
         if let Some(retirement) = home.and_then(|home| home.retirement_mut()) {
             retirement.abandon(creator);
         }
@@ -29,7 +29,9 @@ impl Broker {
 
     /// Removes the topic if its time has come.
     pub(crate) fn sweep_retirement(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.topics.get_mut(key).filter(|topic| topic.is_known()) else { return };
+        let Some(topic) = self.directory.get_mut(key).filter(|topic| topic.is_known()) else {
+            return;
+        };
         let Some(removal) = topic.spec.removal.clone() else { return };
         let Some(home) = topic.home.as_mut() else { return };
         let mut heard = home.interested() != 0;

@@ -32,7 +32,7 @@ impl Broker {
         before: u64,
         publisher: &Publisher<'_>,
     ) {
-        let Some(topic) = self.topics.get_mut(key) else { return };
+        let Some(topic) = self.directory.get_mut(key) else { return };
         let spec = topic.spec.clone();
         let Some(home) = topic.home.as_mut().filter(|_| holds_messages(run)) else { return };
         let series = home.begin_series(before);
@@ -50,7 +50,7 @@ impl Broker {
 
     /// At its home: gives up what has become too old.
     pub(crate) fn sweep_series(&mut self, now: Now, key: Key) {
-        let Some(topic) = self.topics.get_mut(key) else { return };
+        let Some(topic) = self.directory.get_mut(key) else { return };
         let spec = topic.spec.history;
         let first = topic.home.as_ref().and_then(|home| home.first_kept());
         let Some(series) = topic.home.as_mut().and_then(|home| home.series_mut()) else { return };
@@ -62,7 +62,7 @@ impl Broker {
 
     /// At its home: all that a topic kept is gone.
     pub(crate) fn drop_series(&mut self, key: Key) {
-        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let home = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut());
         if let Some(series) = home.and_then(|home| home.end_series()) {
             self.memory.refund(MemoryUse::Values, series.bytes());
         }
@@ -70,7 +70,7 @@ impl Broker {
 
     /// What reading so many of a topic's messages costs at most.
     pub(crate) fn price_of_history(&self, path: &tiderace_topics::Path, limit: u32) -> u64 {
-        let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
         let series = topic.and_then(|topic| topic.home.as_ref()?.series());
         series.map_or(0, |series| series.price(limit))
     }
@@ -90,8 +90,8 @@ impl Broker {
             Close::new(CloseCode::TopicUnknown, reason)
         };
         let policy = self.options.topic(path).clone();
-        let key = self.names.find(path.as_str(), &self.topics);
-        let topic = key.and_then(|key| self.topics.get(key)).filter(|topic| topic.is_known());
+        let key = self.directory.find(path.as_str());
+        let topic = key.and_then(|key| self.directory.get(key)).filter(|topic| topic.is_known());
         let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
         self.may_operate(operator, Action::Subscribe, path)?;
         let topic = topic.filter(|topic| keeps(&topic.spec)).ok_or_else(unknown)?;
@@ -99,7 +99,7 @@ impl Broker {
             let _ = topic;
             self.sweep_series(now, key);
         }
-        let home = key.and_then(|key| self.topics.get(key)?.home.as_ref());
+        let home = key.and_then(|key| self.directory.get(key)?.home.as_ref());
         let series = home.and_then(|home| home.series());
         let events = series.map_or_else(Events::default, |series| series.read(query, spec.series));
         Ok(OperationResult::Events(Box::new(events)))
@@ -116,8 +116,8 @@ impl Broker {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         let policy = self.options.topic(path).clone();
-        let key = self.names.find(path.as_str(), &self.topics);
-        let topic = key.and_then(|key| self.topics.get(key)).filter(|topic| topic.is_known());
+        let key = self.directory.find(path.as_str());
+        let topic = key.and_then(|key| self.directory.get(key)).filter(|topic| topic.is_known());
         let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
         self.may_operate(operator, Action::Publish, path)?;
         self.may_depend_on(operator, path, None)?;

@@ -35,7 +35,7 @@ impl Broker {
         // Many may begin in one turn; what is too much for it comes with the next pages.
         let bytes = Some(bytes).filter(|_| self.work.left(now) > 0);
         let new = NewSnapshot { request: ask.request, pattern, at, first, bytes };
-        let from = Topics { names: &self.names, topics: &self.topics, options: &self.options };
+        let from = Topics { directory: &self.directory, options: &self.options };
         let page = self.home.begin_snapshot(now, new, from);
         self.work.charge(TOPIC * page.looked_at as u64);
         (answer.retained, answer.specs, answer.more) = (page.runs, page.specs, page.more);
@@ -50,7 +50,7 @@ impl Broker {
         bytes: u32,
         effects: &mut Effects,
     ) {
-        let from = Topics { names: &self.names, topics: &self.topics, options: &self.options };
+        let from = Topics { directory: &self.directory, options: &self.options };
         let page = self.home.next_page(now, request, bytes as usize, from);
         self.work.charge_at(now, TOPIC * page.looked_at as u64);
         let Page { runs, specs, more, after, .. } = page;
@@ -70,7 +70,7 @@ impl Broker {
         stays: bool,
         effects: &mut Effects,
     ) {
-        let Some(topic) = self.topics.get(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         let lacking = self.home.before_change(now, topic, (last, stays), &self.options);
         for (request, values) in lacking {
             self.give(request, values, effects);

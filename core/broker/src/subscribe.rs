@@ -213,7 +213,12 @@ impl Broker {
             }
             plain => {
                 if let Some(Plain { topic, place }) = plain.plain() {
-                    self.unlist(now, self.topics.key_of(topic), place as usize, effects);
+                    self.unlist(
+                        now,
+                        self.directory.topics().key_of(topic),
+                        place as usize,
+                        effects,
+                    );
                 }
                 self.confirm(session, confirm, effects);
                 false
@@ -311,7 +316,7 @@ impl Broker {
                 self.listen_to_topic(now, ask, entry, path, effects);
             }
             Target::Pattern(Kind::Topic, pattern) => {
-                self.patterns.insert(pattern, entry);
+                self.fanout.patterns_mut().insert(pattern, entry);
                 let values = subscribe.retained || subscribe.replay.is_some();
                 let values = values && subscribe.since.is_none();
                 let shards = self.options.shards;
@@ -356,7 +361,7 @@ impl Broker {
     ) {
         let topic = self.ensure_topic(now, path);
         let mut recorded = false;
-        if let Some(topic) = self.topics.get_mut(topic) {
+        if let Some(topic) = self.directory.get_mut(topic) {
             topic.list(entry);
             recorded = topic.recoverable > 0;
             let place = topic.subscribers.len() - 1;
@@ -456,7 +461,7 @@ impl Broker {
         if let Some(topic) = topic {
             self.presence_leave(now, topic, place, effects);
         }
-        let topic = topic.and_then(|key| self.topics.get_mut(key));
+        let topic = topic.and_then(|key| self.directory.get_mut(key));
         let Some(topic) = topic else { return };
         topic.touch(now.time);
         let was_recorded = topic.recoverable > 0;
@@ -477,7 +482,7 @@ impl Broker {
 
     fn unlist_pattern(&mut self, pattern: &Pattern, entry: Subscriber, effects: &mut Effects) {
         for plain in [true, false] {
-            if self.patterns.remove(pattern, &Subscriber { plain, ..entry }) {
+            if self.fanout.patterns_mut().remove(pattern, &Subscriber { plain, ..entry }) {
                 break;
             }
         }

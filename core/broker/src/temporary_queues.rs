@@ -22,7 +22,7 @@ impl Broker {
         match kind {
             Kind::Service => true,
             Kind::Topic => {
-                let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+                let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
                 topic.is_some_and(|topic| !topic.subscribers.is_empty())
             }
             Kind::Queue => self.has_room_for(session, path, run.bytes()),

@@ -49,7 +49,7 @@ impl Broker {
         asks: Vec<(SubscribeRequestId, ShardId)>,
         effects: &mut Effects,
     ) {
-        let listing = self.notices.listings.entry(key_of(session)).or_default();
+        let listing = self.fanout.notices_mut().listings.entry(key_of(session)).or_default();
         let ask = |(request, home)| TopicsAsk { request, home, after: None };
         listing.waiting.extend(asks.into_iter().map(ask));
         self.ask_for_topics(now, session, effects);
@@ -59,7 +59,8 @@ impl Broker {
     fn ask_for_topics(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
         let page_bytes = self.options.page.bytes.min(PAGE_BYTES);
         loop {
-            let Some(listing) = self.notices.listings.get_mut(&key_of(session)) else { return };
+            let notices = self.fanout.notices_mut();
+            let Some(listing) = notices.listings.get_mut(&key_of(session)) else { return };
             if listing.is_asking {
                 return;
             }
@@ -70,10 +71,10 @@ impl Broker {
                 return self.ask_when_taken(now, session, last, effects);
             }
             let Some(TopicsAsk { request, home, after }) = listing.waiting.pop_front() else {
-                self.notices.listings.remove(&key_of(session));
+                notices.listings.remove(&key_of(session));
                 return;
             };
-            let told = self.notices.told.get_mut(&(key_of(session), request.key));
+            let told = notices.told.get_mut(&(key_of(session), request.key));
             let Some(told) = told.filter(|told| told.epoch == request.epoch) else { continue };
             let Some(target) = told.targets.get_mut(usize::from(request.target)) else { continue };
             target.homes |= bit(home);
@@ -111,7 +112,7 @@ impl Broker {
 
     /// That place has come.
     pub(crate) fn ask_behind_taken(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        if let Some(listing) = self.notices.listings.get_mut(&key_of(session)) {
+        if let Some(listing) = self.fanout.notices_mut().listings.get_mut(&key_of(session)) {
             listing.is_asking = false;
             self.ask_for_topics(now, session, effects);
         }
@@ -119,7 +120,7 @@ impl Broker {
 
     /// A session has ended.
     pub(crate) fn end_listing(&mut self, session: SessionId) {
-        self.notices.listings.remove(&key_of(session));
+        self.fanout.notices_mut().listings.remove(&key_of(session));
     }
 
     /// At a home, between turns: gives the pages that are asked for, as far as the budget goes.
@@ -130,9 +131,7 @@ impl Broker {
             let (mut topics, mut next, mut bytes) = (Topics::new(), None, 0);
             let (mut looked, mut last) = (0, None);
             let below = pattern.literal_prefix();
-            for (_, topic) in
-                self.names.walk(&below, after.as_ref().map(Path::as_str), &self.topics)
-            {
+            for (_, topic) in self.directory.walk(&below, after.as_ref().map(Path::as_str)) {
                 if looked == self.options.page.looked_at || bytes >= page_bytes {
                     next = last;
                     break;
@@ -166,9 +165,10 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let session = key_of(request.session);
-        let Some(listing) = self.notices.listings.get_mut(&session) else { return };
+        let notices = self.fanout.notices_mut();
+        let Some(listing) = notices.listings.get_mut(&session) else { return };
         listing.is_asking = false;
-        let told = self.notices.told.get_mut(&(session, request.key));
+        let told = notices.told.get_mut(&(session, request.key));
         let told = told.filter(|told| told.epoch == request.epoch);
         let Some(told) = told else { return self.ask_for_topics(now, request.session, effects) };
         let Some(target) = told.targets.get_mut(usize::from(request.target)) else { return };
@@ -186,22 +186,22 @@ impl Broker {
             told.left -= 1;
         }
         let begins = told.left == 0;
-        if self.notices.sweep.is_some() {
+        if self.fanout.notices().sweep.is_some() {
             self.forget_unknown(from, &pattern, &topics, (after, next));
         }
         let noticer = Noticer { session, key: request.key, target: request.target };
         let mut bytes = 0;
         for (path, spec) in topics {
-            self.notices.topics.insert(path.clone(), spec.clone());
+            self.fanout.notices_mut().topics.insert(path.clone(), spec.clone());
             if self.is_shown(&noticer, &path, &spec) {
                 bytes += TOPIC_BYTES + path.as_str().len();
-                if let Some(listing) = self.notices.listings.get_mut(&session) {
+                if let Some(listing) = self.fanout.notices_mut().listings.get_mut(&session) {
                     listing.last = Some(path.clone());
                 }
                 self.say_joined(&noticer, path, spec, effects);
             }
         }
-        if let Some(listing) = self.notices.listings.get_mut(&session) {
+        if let Some(listing) = self.fanout.notices_mut().listings.get_mut(&session) {
             listing.told_bytes += bytes;
         }
         if begins {
@@ -218,7 +218,9 @@ impl Broker {
         key: SubscriptionKey,
         effects: &mut Effects,
     ) {
-        let Some(told) = self.notices.told.get_mut(&(key_of(session), key)) else { return };
+        let Some(told) = self.fanout.notices_mut().told.get_mut(&(key_of(session), key)) else {
+            return;
+        };
         let epoch = told.epoch;
         if let Some(subscribe) = told.subscribe.take() {
             self.listen_to_all(now, session, epoch, &subscribe, effects);
@@ -236,40 +238,41 @@ impl Broker {
     ) {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let end = next.map_or(Bound::Unbounded, Bound::Included);
-        let known = self.notices.topics.range((start, end)).map(|(path, _)| path);
+        let known = self.fanout.notices().topics.range((start, end)).map(|(path, _)| path);
         let unknown = known.filter(|path| {
             self.home(path) == from
                 && reaches(pattern, path)
                 && topics.binary_search_by(|(told, _)| told.cmp(path)).is_err()
         });
         for path in unknown.cloned().collect::<Vec<Path>>() {
-            self.notices.topics.remove(&path);
+            self.fanout.notices_mut().topics.remove(&path);
         }
     }
 
     /// A subscription has ended: topics that it alone named are forgotten, some in each turn.
     pub(crate) fn begin_notices_sweep(&mut self) {
-        if self.notices.here.is_empty() {
-            self.notices.topics.clear();
-            self.notices.sweep = None;
+        if self.fanout.notices().here.is_empty() {
+            self.fanout.notices_mut().topics.clear();
+            self.fanout.notices_mut().sweep = None;
             return;
         }
-        let sweep = self.notices.sweep.get_or_insert_default();
+        let sweep = self.fanout.notices_mut().sweep.get_or_insert_default();
         sweep.again = sweep.after.is_some();
     }
 
     fn sweep_notices(&mut self, now: Now) {
-        let Some(mut sweep) = self.notices.sweep.take() else { return };
+        let Some(mut sweep) = self.fanout.notices_mut().sweep.take() else { return };
         loop {
             let start = sweep.after.take().map_or(Bound::Unbounded, Bound::Excluded);
-            let slice = self.notices.topics.range((start, Bound::Unbounded)).take(SWEEP_SLICE);
+            let slice =
+                self.fanout.notices().topics.range((start, Bound::Unbounded)).take(SWEEP_SLICE);
             let slice: Vec<Path> = slice.map(|(path, _)| path.clone()).collect();
             let mut price = 0;
             for path in &slice {
-                let (any, count) = self.notices.concerns(path, self.home(path));
+                let (any, count) = self.fanout.notices().concerns(path, self.home(path));
                 price += TOPIC + crate::price::STEP * count as u64;
                 if !any {
-                    self.notices.topics.remove(path);
+                    self.fanout.notices_mut().topics.remove(path);
                 }
             }
             self.work.charge_at(now, price);
@@ -278,7 +281,7 @@ impl Broker {
                 return;
             }
             if self.work.left(now) == 0 {
-                self.notices.sweep = Some(sweep);
+                self.fanout.notices_mut().sweep = Some(sweep);
                 return;
             }
         }
@@ -286,7 +289,7 @@ impl Broker {
 
     /// Whether there is something to list or to forget.
     pub(crate) fn has_topics_to_list(&self) -> bool {
-        self.home.notice_interest().has_requests() || self.notices.sweep.is_some()
+        self.home.notice_interest().has_requests() || self.fanout.notices().sweep.is_some()
     }
 
     /// Does some of it.

@@ -13,7 +13,7 @@ use crate::topic::{Topic, price_of_topic};
 impl Broker {
     /// The topic of that name, if this shard knows it.
     pub(crate) fn find_topic(&self, path: &Path) -> Option<Key> {
-        self.names.find(path.as_str(), &self.topics)
+        self.directory.find(path.as_str())
     }
 
     /// The topic of that name on this shard, made known if need be.
@@ -21,13 +21,15 @@ impl Broker {
         if let Some(key) = self.find_topic(path) {
             return key;
         }
-        let usual =
-            if is_temporary(path) { self.specs.temporary() } else { self.options.topic(path) };
+        let usual = if is_temporary(path) {
+            self.directory.specs().temporary()
+        } else {
+            self.options.topic(path)
+        };
         let topic = Topic::new(path.clone(), usual.clone(), now.time);
         self.memory.charge(MemoryUse::Names, price_of_topic(path));
-        let key = self.topics.insert(topic);
-        self.names.insert(key, self.home(path) == self.shard, &self.topics);
-        key
+        let is_home = self.home(path) == self.shard;
+        self.directory.insert(topic, is_home)
     }
 
     /// The topic of that name on this shard, made known for a client if need be and if there is memory.

@@ -42,7 +42,7 @@ impl Broker {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         let spec = self.spec_from(operator, path, spec)?;
-        let known = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let known = self.find_topic(path).and_then(|key| self.directory.get(key));
         let existing = known.filter(|topic| topic.is_known());
         if let Some(topic) = existing {
             self.may_operate(operator, Action::Create, path)?;
@@ -94,13 +94,15 @@ impl Broker {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         let path = &update.path;
-        let there =
-            self.find_topic(path).and_then(|key| self.topics.get(key)).is_some_and(Topic::is_known);
+        let there = self
+            .find_topic(path)
+            .and_then(|key| self.directory.get(key))
+            .is_some_and(Topic::is_known);
         let created = match (there, &update.spec) {
             (false, Some(spec)) => Some(self.spec_from(operator, path, spec)?),
             _ => None,
         };
-        let known = self.find_topic(path).and_then(|key| self.topics.get(key));
+        let known = self.find_topic(path).and_then(|key| self.directory.get(key));
         if known.is_none() {
             self.check_topic_room(path)?;
         }
@@ -176,23 +178,23 @@ impl Broker {
         if text.is_empty() {
             return Ok(base.clone());
         }
-        if let Some(known) = self.specs.read_before(text, base) {
+        if let Some(known) = self.directory.specs().read_before(text, base) {
             return Ok(known);
         }
         let base = &base.clone();
-        let spec = self.specs.read(text, base)?;
+        let spec = self.directory.specs().read(text, base)?;
         if spec.owner != base.owner {
             self.may_name_owner(operator, path, &spec)?;
         }
         if Arc::ptr_eq(&spec, base) {
             return Ok(spec);
         }
-        if !self.specs.has_room(&spec) {
+        if !self.directory.specs_mut().has_room(&spec) {
             self.check_room(MemoryUse::Names, spec.bytes())?;
         }
-        let spec = self.specs.share(spec);
+        let spec = self.directory.specs_mut().share(spec);
         if spec.owner.is_none() {
-            self.specs.note_read(text, base, &spec);
+            self.directory.specs_mut().note_read(text, base, &spec);
         }
         Ok(spec)
     }
@@ -251,7 +253,7 @@ impl Broker {
     ) -> Key {
         let key = self.ensure_topic(now, path);
         self.set_spec(now, key, spec, effects);
-        if let Some(topic) = self.topics.get_mut(key) {
+        if let Some(topic) = self.directory.get_mut(key) {
             topic.touch(now.time);
             let floor = || self.home.new_topic(path);
             let home = topic.home.get_or_insert_with(floor);
@@ -280,7 +282,7 @@ impl Broker {
         spec: &TopicSpec,
         run: &Run,
     ) -> Result<(), Close> {
-        if let Some(topic) = self.find_topic(path).and_then(|key| self.topics.get(key)) {
+        if let Some(topic) = self.find_topic(path).and_then(|key| self.directory.get(key)) {
             may_change(topic, Some(operator.session))?;
             check_values(spec, run, &mut self.work)?;
         }

@@ -10,8 +10,8 @@ use crate::lexis::{code, without_tests};
 use crate::{Finding, Tree};
 
 /// Fields of the broker, and those of them that other files see.
-const FIELDS: usize = 19;
-const VISIBLE: usize = 19;
+const FIELDS: usize = 14;
+const VISIBLE: usize = 14;
 
 /// Folders of rooms in which no struct shows its fields.
 const CLOSED: &[&str] = &["core/broker/src/home/"];
@@ -36,7 +36,9 @@ const LOOPBACK: &str = "core/broker/src/loopback.rs";
 /// Rooms whose state is their own: files beside theirs in the same folder may see it, others may not.
 const ROOMS: &[(&str, &str)] = &[
     ("core/broker/src/delivery/mod.rs", "Deliveries"),
+    ("core/broker/src/directory.rs", "Directory"),
     ("core/broker/src/exchange/mod.rs", "Exchanges"),
+    ("core/broker/src/fanout.rs", "Fanout"),
     ("core/broker/src/home/mod.rs", "Home"),
     ("core/broker/src/sessions.rs", "Sessions"),
     ("core/broker/src/views/mod.rs", "Views"),

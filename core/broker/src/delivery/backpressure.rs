@@ -44,7 +44,7 @@ impl Broker {
         if !slow.topics.insert(topic) {
             return;
         }
-        let Some(record) = self.topics.get_mut(topic) else {
+        let Some(record) = self.directory.get_mut(topic) else {
             return;
         };
         record.pressing += 1;
@@ -106,7 +106,7 @@ impl Broker {
             let Some(slow) = record.and_then(|record| record.slow_mut()) else { continue };
             looks += slow.topics.len().max(1);
             let waited = now.time.since(slow.since);
-            let topics = &self.topics;
+            let topics = self.directory.topics();
             let is_over = |topic: &Key| {
                 topics.get(*topic).is_none_or(|topic| {
                     topic.spec.slow_consumer != SlowConsumer::Block && waited >= topic.spec.grace
@@ -127,7 +127,7 @@ impl Broker {
 
     fn release(&mut self, topics: BTreeSet<Key>, effects: &mut Effects) {
         for topic in topics {
-            let Some(record) = self.topics.get_mut(topic) else {
+            let Some(record) = self.directory.get_mut(topic) else {
                 continue;
             };
             record.pressing -= 1;

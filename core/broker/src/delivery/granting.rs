@@ -236,7 +236,7 @@ impl Broker {
         throttle: Key,
         effects: &mut Effects,
     ) {
-        let policy = self.topics.get(topic).map(|topic| topic.spec.slow_consumer);
+        let policy = self.directory.get(topic).map(|topic| topic.spec.slow_consumer);
         let Some(record) = self.sessions.get_mut(session) else { return };
         match policy.unwrap_or(SlowConsumer::DropOldest) {
             SlowConsumer::DropNewest => {

@@ -151,7 +151,7 @@ impl Broker {
     }
 
     fn priority_of(&self, topic: Key) -> Priority {
-        self.topics.get(topic).map_or(Priority::Default, |topic| topic.spec.priority)
+        self.directory.get(topic).map_or(Priority::Default, |topic| topic.spec.priority)
     }
 
     /// The same where the backlog is longer than it should be.
@@ -170,7 +170,7 @@ impl Broker {
             return self.push_exhausted(now, topic, session, pending, effects);
         }
         let Some(record) = self.sessions.get_mut(session) else { return };
-        let spec = self.topics.get(topic).map(|topic| &*topic.spec);
+        let spec = self.directory.get(topic).map(|topic| &*topic.spec);
         let (held, bytes) = (record.backlog_bytes(), pending.bytes());
         let over_grace = record.slow().is_some_and(|slow| slow.over_grace);
         let policy = spec.map_or(SlowConsumer::DropOldest, |spec| spec.slow_consumer);
@@ -235,7 +235,7 @@ impl Broker {
     ) {
         let priority = self.priority_of(topic);
         let policy =
-            self.topics.get(topic).map_or(SlowConsumer::DropOldest, |it| it.spec.slow_consumer);
+            self.directory.get(topic).map_or(SlowConsumer::DropOldest, |it| it.spec.slow_consumer);
         let Some(record) = self.sessions.get_mut(session) else { return };
         let (held, bytes) = (record.backlog_bytes(), pending.bytes());
         if held + bytes <= EXHAUSTED_BYTES_MAX {

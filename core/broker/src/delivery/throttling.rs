@@ -101,7 +101,7 @@ impl Broker {
 
     /// How long a subscription is to wait between two updates of a topic.
     pub(crate) fn interval(&self, topic: Key, session: Key, key: SubscriptionKey) -> Span {
-        let of_topic = self.topics.get(topic).map(|topic| topic.spec.conflation.interval);
+        let of_topic = self.directory.get(topic).map(|topic| topic.spec.conflation.interval);
         let subscription = self.sessions.get(session).and_then(|record| record.subscription(key));
         let own = subscription.and_then(|subscription| subscription.interval.as_deref());
         of_topic.unwrap_or_default().max(own.copied().unwrap_or_default())
@@ -109,7 +109,7 @@ impl Broker {
 
     /// Whether values of a topic are merged when they are conflated.
     pub(crate) fn merges(&self, topic: Key) -> bool {
-        self.topics.get(topic).is_some_and(|topic| topic.spec.conflation.merge)
+        self.directory.get(topic).is_some_and(|topic| topic.spec.conflation.merge)
     }
 
     fn open_throttle(&mut self, session: Key, key: SubscriptionKey, path: Path) -> Option<Key> {
@@ -262,14 +262,14 @@ impl Broker {
         let record = self.sessions.get(session);
         let Some(backlog) = record.and_then(|record| record.backlog.as_ref()) else { return };
         let topic = match entry {
-            Entry::Plain(plain) => self.topics.key_of(plain.topic),
-            Entry::Credited(credited) => self.topics.key_of(credited.plain.topic),
+            Entry::Plain(plain) => self.directory.topics().key_of(plain.topic),
+            Entry::Credited(credited) => self.directory.topics().key_of(credited.plain.topic),
             Entry::Full(subscription) => match subscription.targets.as_slice() {
                 [only] => only.topic,
                 _ => None,
             },
         };
-        let Some(topic) = topic.and_then(|topic| self.topics.get(topic)) else {
+        let Some(topic) = topic.and_then(|topic| self.directory.get(topic)) else {
             return self.close_throttles(session, Some(key));
         };
         if let Some(throttle) = backlog.throttle(key, &topic.path) {

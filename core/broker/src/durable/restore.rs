@@ -277,7 +277,7 @@ impl Broker {
             );
             home.set_retirement(retirement);
         }
-        let Some(topic) = self.topics.get_mut(key) else { return Ok(()) };
+        let Some(topic) = self.directory.get_mut(key) else { return Ok(()) };
         topic.spec = spec.clone();
         self.metrics.retained += u64::from(home.value().is_some());
         self.metrics.topics_restored += 1;
@@ -320,7 +320,11 @@ impl Broker {
         let wrong = |error| Unrestorable::Specification { path: path.clone(), error };
         let spec = TopicSpec::parse(text, &TopicSpec::default()).map_err(wrong)?;
         let policy = self.options.topic(path);
-        let spec = if spec == **policy { policy.clone() } else { self.specs.share(Arc::new(spec)) };
+        let spec = if spec == **policy {
+            policy.clone()
+        } else {
+            self.directory.specs_mut().share(Arc::new(spec))
+        };
         if let Some(durable) = self.durable.as_deref_mut() {
             durable.restored = Some(ReadDescription { text: text.into(), spec: spec.clone() });
         }
@@ -362,7 +366,7 @@ impl Broker {
 
     fn forget_kept(&mut self, key: tiderace_base::Key) {
         self.drop_series(key);
-        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let home = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut());
         if let Some(home) = home {
             self.memory.refund(MemoryUse::Values, home.retained_bytes());
             self.metrics.retained -= u64::from(home.replace_value(None).is_some());

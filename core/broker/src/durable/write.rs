@@ -22,7 +22,7 @@ impl Broker {
     /// A persistent topic is there, or has become something else.
     pub(crate) fn declare(&mut self, now: Now, key: Key) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        let Some(topic) = self.topics.get_mut(key).filter(|topic| topic.spec.persistent) else {
+        let Some(topic) = self.directory.get_mut(key).filter(|topic| topic.spec.persistent) else {
             return;
         };
         let Some(home) = topic.home.as_mut() else { return };
@@ -61,7 +61,7 @@ impl Broker {
     }
 
     fn write_messages(&mut self, now: Now, key: Key, run: &Arc<Run>, publisher: &Publisher<'_>) {
-        let Some(topic) = self.topics.get(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         let Some(home) = topic.home.as_ref() else { return };
         let (keeps, removes) = (keeps(&topic.spec), run.any(Flags::RETAIN_REMOVE));
         let decides = topic.spec.retain || topic.spec.series || removes || run.any(Flags::RETAIN);
@@ -72,7 +72,9 @@ impl Broker {
         if home.stream().is_none() {
             self.declare(now, key);
         }
-        let Some(home) = self.topics.get(key).and_then(|topic| topic.home.as_ref()) else { return };
+        let Some(home) = self.directory.get(key).and_then(|topic| topic.home.as_ref()) else {
+            return;
+        };
         let Some(stream) = home.stream() else { return };
         let about = Circumstances {
             time_ms: now.wall_ms,
@@ -99,7 +101,7 @@ impl Broker {
     /// is said.
     fn write_apart(&mut self, key: Key, stream: u64, run: &Run, about: &Circumstances) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
+        let home = self.directory.get(key).and_then(|topic| topic.home.as_ref());
         let from = home.and_then(|home| home.first_kept()).unwrap_or(run.version());
         for message in run.messages() {
             let record = put(stream, &copy_of(run, &message), from, about);
@@ -110,7 +112,7 @@ impl Broker {
     /// Some of what a topic kept, or its value, has become too old; `before` was the first version.
     pub(crate) fn write_trim(&mut self, key: Key, before: Option<u64>) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
+        let home = self.directory.get(key).and_then(|topic| topic.home.as_ref());
         let Some((home, stream)) = home.and_then(|home| Some((home, home.stream()?))) else {
             return;
         };
@@ -126,7 +128,7 @@ impl Broker {
     /// The topic is gone, or is not persistent any more.
     pub(crate) fn end_stream(&mut self, key: Key) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        let home = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut());
+        let home = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut());
         if let Some(stream) = home.and_then(|home| home.end_stream()) {
             durable.journal.append(StoreRecord::Drop { stream }, RecordSubject::Gone(stream));
         }
@@ -145,7 +147,7 @@ impl Broker {
             }
             RecordSubject::View(number) => self.append_view(number),
             RecordSubject::Topic(key, stream) => {
-                let home = self.topics.get(key).and_then(|topic| topic.home.as_ref());
+                let home = self.directory.get(key).and_then(|topic| topic.home.as_ref());
                 if home.and_then(|home| home.stream()) != Some(stream) {
                     // It has ended, which has been appended or is going to be.
                     return;
@@ -159,7 +161,7 @@ impl Broker {
     /// Everything that a topic keeps.
     fn write_all(&mut self, now: Now, key: Key) {
         let Some(durable) = self.durable.as_deref_mut() else { return };
-        let Some(topic) = self.topics.get_mut(key) else { return };
+        let Some(topic) = self.directory.get_mut(key) else { return };
         let Some(home) = topic.home.as_mut() else { return };
         let Some(stream) = home.stream() else { return };
         let from = home.keeps_from();

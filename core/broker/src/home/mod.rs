@@ -5,6 +5,7 @@
 //! broker asks by the methods of [`Home`], and is told what came of it. What the room needs of others (topics,
 //! options, memory) is lent to it for a call. Relies on nothing that sends. Invariants: see the parts.
 
+pub(crate) mod displaced;
 pub(crate) mod graces;
 pub(crate) mod guard;
 pub(crate) mod history;
@@ -41,6 +42,7 @@ use crate::operator::Operator;
 use crate::places::bit;
 use crate::topic::Topic;
 
+use displaced::Displaced;
 use graces::Graces;
 use history::History;
 use locks::{LockAnswer, Locks};
@@ -64,8 +66,12 @@ pub(crate) struct Home {
     patterns: PatternInterest,
     /// What new subscriptions have yet to get.
     snapshots: Snapshots,
+    /// Pages that are to be given, a few each turn, each with the bytes there is room for.
+    requested_pages: VecDeque<(SubscribeRequestId, u32)>,
     /// Recent messages.
     history: History,
+    /// Large values that were replaced while somebody still had them.
+    displaced: Displaced,
     /// Under way.
     removals: VecDeque<Removal>,
     locks: Locks,
@@ -85,7 +91,9 @@ impl Home {
             numbers: Numbers::new(shard),
             patterns: PatternInterest::new(shard, memory.clone()),
             snapshots: Snapshots::default(),
+            requested_pages: VecDeque::new(),
             history: History::new(memory.clone()),
+            displaced: Displaced::default(),
             removals: VecDeque::new(),
             locks: Locks::default(),
             graces: Graces::default(),
@@ -249,6 +257,32 @@ impl Home {
         from: Topics<'_>,
     ) -> Page {
         self.snapshots.begin(now, new, from)
+    }
+
+    /// A subscriber's shard has room for another page of so many bytes; it is given in its turn.
+    pub(crate) fn request_page(&mut self, request: SubscribeRequestId, bytes: u32) {
+        self.requested_pages.push_back((request, bytes));
+    }
+
+    /// Whether pages are to be given.
+    pub(crate) fn has_requested_pages(&self) -> bool {
+        !self.requested_pages.is_empty()
+    }
+
+    /// The page that is to be given next.
+    pub(crate) fn next_requested_page(&mut self) -> Option<(SubscribeRequestId, u32)> {
+        self.requested_pages.pop_front()
+    }
+
+    /// A topic no longer has that value; see [`Displaced::note`].
+    #[inline]
+    pub(crate) fn note_displaced(&mut self, value: Option<Arc<Run>>, memory: &Memory) {
+        self.displaced.note(value, memory);
+    }
+
+    /// Forgets replaced values that nobody has any more.
+    pub(crate) fn sweep_displaced(&mut self, memory: &Memory) {
+        self.displaced.sweep(memory);
     }
 
     /// The next page of a snapshot.

@@ -2,14 +2,14 @@
 //!
 //! Bookkeeping only. Invariant: a removal looks at each topic once.
 
-use tiderace_base::{Close, Key, Slab};
+use tiderace_base::{Close, Key};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::OperationResult;
 
+use crate::directory::Directory;
 use crate::operator::{Operated, Operator};
 use crate::price::REMOVAL_SLICE;
 use crate::topic::Topic;
-use crate::topic_directory::Names;
 
 /// A removal under way.
 #[derive(Debug)]
@@ -40,12 +40,12 @@ impl Removal {
     }
 
     /// The topics to look at next.
-    pub(crate) fn next_slice(&mut self, names: &Names, topics: &Slab<Topic>) -> Vec<Key> {
+    pub(crate) fn next_slice(&mut self, directory: &Directory) -> Vec<Key> {
         let after = self.after.take();
-        let walk = names.walk_some(&self.selector, after.as_ref().map(Path::as_str), topics);
+        let walk = directory.walk_some(&self.selector, after.as_ref().map(Path::as_str));
         let slice: Vec<Key> = walk.map(|(key, _)| key).take(REMOVAL_SLICE).collect();
         let last = slice.last().filter(|_| slice.len() == REMOVAL_SLICE);
-        self.after = last.and_then(|key| topics.get(*key)).map(|topic| topic.path.clone());
+        self.after = last.and_then(|key| directory.get(*key)).map(|topic| topic.path.clone());
         slice
     }
 

@@ -8,20 +8,20 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, Slab};
+use tiderace_base::Now;
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Run, TopicSpec};
 
 use crate::BrokerOptions;
 use crate::collections::Map;
+use crate::directory::Directory;
 use crate::effects::{First, SnapshotPage, Specs};
 use crate::home::topic::HomeTopic;
 use crate::messages::SubscribeRequestId;
 use crate::runs::fresh;
 use crate::runs::last_of;
 use crate::topic::Topic;
-use crate::topic_directory::Names;
 
 /// The snapshots that a home has not given completely.
 #[derive(Debug, Default)]
@@ -73,8 +73,7 @@ pub(crate) struct NewSnapshot<'a> {
 /// The topics of a home, from which pages are made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Topics<'a> {
-    pub(crate) names: &'a Names,
-    pub(crate) topics: &'a Slab<Topic>,
+    pub(crate) directory: &'a Directory,
     pub(crate) options: &'a BrokerOptions,
 }
 
@@ -205,7 +204,7 @@ impl Snapshot {
         let mut seen = 0;
         let mut last: Option<&Topic> = None;
         let after = self.after.as_ref().map(Path::as_str);
-        let walk = from.names.walk(&self.below, after, from.topics);
+        let walk = from.directory.walk(&self.below, after);
         for (looked_at, (_, topic)) in walk.enumerate() {
             more = looked_at == limits.looked_at || runs.len() >= limits.values;
             if more {

@@ -108,7 +108,7 @@ impl Broker {
             return true;
         }
         let shown = || {
-            let retained = self.topics.get(key)?.home.as_ref()?.value()?;
+            let retained = self.directory.get(key)?.home.as_ref()?.value()?;
             Some(retained.message(0)?.body.len())
         };
         let same = |given: &&Given| given.rank == rank && given.source == *source;
@@ -124,7 +124,7 @@ impl Broker {
             return Some(key);
         }
         let bytes = value?.len();
-        let topic = known.and_then(|key| self.topics.get(key));
+        let topic = known.and_then(|key| self.directory.get(key));
         let taken = topic.and_then(|topic| topic.home.as_ref()).is_some_and(|home| {
             let claimed = home.guard().is_some_and(|guard| guard.is_claimed());
             home.is_created() || home.value().is_some() || claimed
@@ -236,7 +236,7 @@ impl Broker {
 
     /// What stands in the topic is going to be replaced: whoever gave it keeps it.
     fn take_shown_back(&mut self, key: Key) {
-        let topic = self.topics.get(key);
+        let topic = self.directory.get(key);
         let retained = topic.and_then(|topic| topic.home.as_ref()?.value().cloned());
         let Some(output) = self.views.outputs.output_mut(key) else { return };
         let Some(given) = output.given.iter_mut().find(|given| given.value.is_none()) else {
@@ -265,7 +265,7 @@ impl Broker {
         given.sort_unstable_by(|left, right| left.source.cmp(&right.source));
         let values = given.iter().filter_map(|given| given.value.as_deref());
         let merged = merge(values, self.views.limits);
-        let topic = self.topics.get(key)?;
+        let topic = self.directory.get(key)?;
         let retained = topic.home.as_ref().and_then(|home| home.value()?.message(0));
         match merged {
             Ok(merged) => {
@@ -289,19 +289,19 @@ impl Broker {
         body: &[u8],
         effects: &mut Effects,
     ) -> bool {
-        let Some(path) = self.topics.get(key).map(|topic| topic.path.clone()) else {
+        let Some(path) = self.directory.get(key).map(|topic| topic.path.clone()) else {
             return false;
         };
         let Some(spec) = self.spec_of_outputs(rank, &path) else { return false };
         let value = spec.value;
-        let topic = self.topics.get(key);
+        let topic = self.directory.get(key);
         let made = topic.is_some_and(|topic| {
             topic.spec == spec && topic.home.as_ref().is_some_and(|home| home.is_created())
         });
         if !made {
             self.make_known(now, &path, spec, effects);
         }
-        if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+        if let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             home.guard_or_new().set_read_only(true);
         }
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
@@ -345,7 +345,7 @@ impl Broker {
             output.given.iter().filter_map(|given| given.value.as_ref()).map(|v| v.len()).sum()
         });
         self.memory.refund(MemoryUse::Views, held);
-        if let Some(home) = self.topics.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+        if let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             if let Some(guard) = home.guard_mut() {
                 guard.set_read_only(false);
             }

@@ -27,7 +27,7 @@ impl Broker {
     /// The value of another topic: nothing if it is not known yet whether there is one.
     pub(super) fn value_elsewhere(&self, now: Now, path: &Path) -> Option<Option<&[u8]>> {
         if self.home(path) == self.shard {
-            let topic = self.find_topic(path).and_then(|key| self.topics.get(key));
+            let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
             let run = topic.and_then(|topic| topic.home.as_ref()?.value());
             return Some(run.and_then(|run| body(run, now)));
         }
@@ -105,7 +105,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let key = self.ensure_topic(now, path);
-        let Some(topic) = self.topics.get_mut(key) else { return };
+        let Some(topic) = self.directory.get_mut(key) else { return };
         topic.touch(now.time);
         let home = topic.home.get_or_insert_with(|| self.home.new_topic(path));
         home.set_watcher(from, on);
@@ -119,7 +119,7 @@ impl Broker {
 
     /// At its home: a topic has changed that is inserted elsewhere.
     pub(crate) fn tell_watchers(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.topics.get(key) else { return };
+        let Some(topic) = self.directory.get(key) else { return };
         let Some(home) = &topic.home else { return };
         let watchers = home.watchers();
         if watchers == 0 {
