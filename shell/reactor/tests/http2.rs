@@ -379,6 +379,20 @@ fn what_is_no_request_is_refused_at_once() {
 }
 
 #[test]
+fn a_refused_head_request_is_answered_without_a_body() {
+    for seed in 0..10 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        let request = Request::head("http://h/page").header("expect", "nothing");
+        let mut refused = client.request(request.body(()).unwrap(), false);
+        let found = client.wait(&mut world, &mut refused);
+        assert_eq!(found, (417, String::new()), "seed {seed}");
+        assert_eq!(refused.over, Some(Ok(())), "seed {seed}");
+        stop(world, &mut [&mut client]);
+    }
+}
+
+#[test]
 fn sessions_are_come_back_to_by_streams_of_other_connections() {
     for seed in 0..60 {
         let mut world = world(seed);

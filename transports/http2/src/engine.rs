@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use bytes::Bytes;
 use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 
 use crate::answer::AnswerHead;
 use crate::limits::Limits;
@@ -171,7 +171,8 @@ fn next(
         let rung = AtomicBool::new(true);
         bell.store(true, Ordering::Relaxed);
         let alarm = Arc::new(Alarm { rung, bell: Arc::clone(bell) });
-        let stream = Stream { receive, send: Send::Due(respond), alarm, is_over: false };
+        let is_head = parts.method == Method::HEAD;
+        let stream = Stream { receive, send: Send::Due(respond), alarm, is_over: false, is_head };
         Accepted { request: Request::from_parts(parts, ()), protocol, stream }
     })
 }
@@ -211,6 +212,8 @@ pub struct Stream {
     alarm: Arc<Alarm>,
     /// Whether the client's side has ended.
     is_over: bool,
+    /// Whether the request is HEAD, whose answer has no body.
+    is_head: bool,
 }
 
 /// Our side of a stream.
@@ -297,9 +300,10 @@ impl Stream {
 
     /// Sends the head of an answer; false if the stream is of no use. The answer ends with so many bytes
     /// of a body, and with the head if they are none; unless their number is known, with
-    /// [`Stream::finish`].
+    /// [`Stream::finish`]. What answers HEAD ends with the head (RFC 9110 section 9.3.2): clients take a body
+    /// for a broken stream.
     pub fn respond(&mut self, head: AnswerHead, body_bytes: Option<u64>) -> bool {
-        let ends = body_bytes == Some(0);
+        let ends = self.is_head || body_bytes == Some(0);
         let Send::Due(respond) = &mut self.send else {
             return false;
         };

@@ -14,8 +14,6 @@ use http::{Method, Request};
 pub struct Requested {
     /// How its body is marked in the text that follows the head.
     pub body: Body,
-    /// Whether the answer has no body, whatever its head says.
-    pub is_head: bool,
     /// Whether it is to become a WebSocket: 101 is said as 200 then.
     pub is_upgrade: bool,
 }
@@ -89,7 +87,7 @@ pub fn write_request(
         push(out, "Connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
-    Ok(Requested { body, is_head: *method == Method::HEAD, is_upgrade })
+    Ok(Requested { body, is_upgrade })
 }
 
 fn write_fields(request: &Request<()>, has_authority: bool, is_upgrade: bool, out: &mut Vec<u8>) {
