@@ -393,6 +393,31 @@ fn a_refused_head_request_is_answered_without_a_body() {
 }
 
 #[test]
+fn a_client_that_waits_for_leave_to_send_its_body_gets_it() {
+    for seed in 0..20 {
+        let mut world = world(seed);
+        let mut client = Http2::connect(&world);
+        let mut open = ask(&mut world, &mut client, "POST", "/box", "");
+        let (_, ticket) = client.wait(&mut world, &mut open);
+        world.run_until("the login", |world| world.desk.waiting() == 0);
+        world.run_for(Span::from_secs(1));
+        let body = "S t\n";
+        let request = Request::post(format!("http://h/box?t={ticket}"))
+            .header("expect", "100-continue")
+            .header("content-length", body.len());
+        let mut post = client.request(request.body(()).unwrap(), true);
+        client.run(&mut world, &mut post, "leave to send", |it| !it.interim.is_empty());
+        assert_eq!((&*post.interim, post.head.is_none()), (&[100][..], true), "seed {seed}");
+        post.say(body.as_bytes());
+        post.finish();
+        let answer = client.wait(&mut world, &mut post);
+        assert_eq!(answer, (200, "ok".to_string()), "seed {seed}");
+        assert_eq!(post.interim, [100], "seed {seed}");
+        stop(world, &mut [&mut client]);
+    }
+}
+
+#[test]
 fn sessions_are_come_back_to_by_streams_of_other_connections() {
     for seed in 0..60 {
         let mut world = world(seed);

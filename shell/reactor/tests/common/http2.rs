@@ -85,6 +85,8 @@ pub struct Exchange {
     unsent: VecDeque<u8>,
     /// Whether our side ends when all is sent.
     ends: bool,
+    /// Statuses of interim answers.
+    pub interim: Vec<u16>,
     pub head: Option<Response<()>>,
     receive: Option<RecvStream>,
     pub body: Vec<u8>,
@@ -139,6 +141,7 @@ impl Http2 {
             send,
             unsent: VecDeque::new(),
             ends: false,
+            interim: Vec::new(),
             head: None,
             receive: None,
             body: Vec::new(),
@@ -225,6 +228,10 @@ impl Exchange {
     pub fn step(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         if self.head.is_none() && self.over.is_none() {
+            while let Poll::Ready(Some(Ok(interim))) = self.future.poll_informational(&mut context)
+            {
+                self.interim.push(interim.status().as_u16());
+            }
             match Pin::new(&mut self.future).poll(&mut context) {
                 Poll::Ready(Ok(response)) => {
                     let (parts, receive) = response.into_parts();
