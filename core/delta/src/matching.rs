@@ -73,7 +73,8 @@ impl Search {
     }
 }
 
-/// A stretch that a number before it has moved by a few digits.
+/// A stretch that a number before it has moved by a few digits. Shorter ones are left to the table: values
+/// that repeat themselves have those at every distance, and another place may go on for longer.
 fn shifted(old: &[u8], new: &[u8], at: usize, cursor: usize) -> Option<Found> {
     for place in at..at + NEAR {
         let ours = new.get(place..)?;
@@ -84,8 +85,9 @@ fn shifted(old: &[u8], new: &[u8], at: usize, cursor: usize) -> Option<Found> {
                 let theirs = source.and_then(|source| old.get(source..)).unwrap_or_default();
                 if let (Some(source), Some(known)) = (source, theirs.first_chunk::<BLOCK>())
                     && known == block
+                    && let len = common_prefix(theirs, ours)
+                    && len >= SHIFTED_BYTES_MIN
                 {
-                    let len = common_prefix(theirs, ours);
                     return Some(Found { at: place, source, len });
                 }
             }
@@ -108,6 +110,8 @@ fn beside(old: &[u8], new: &[u8], at: usize, source: usize) -> Option<Found> {
 const NEAR: usize = 16;
 /// The most bytes that a number is taken to have grown or shrunk by.
 const SHIFT_MAX: usize = 4;
+/// The least bytes that such a number is taken to have moved.
+const SHIFTED_BYTES_MIN: usize = 32;
 /// How often that is tried in one value: enough for values with a few numbers that change, and little work if
 /// it is in vain.
 const SHIFTS_MAX: usize = 32;

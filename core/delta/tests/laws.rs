@@ -115,6 +115,29 @@ fn large_values_take_linear_time() {
 }
 
 #[test]
+fn a_list_that_moves_on_by_a_row_comes_as_a_small_delta() {
+    // Rows are alike but for a digit more or less, so that pieces of them are found a few bytes away.
+    let row = |at: usize| {
+        let price = 95 + at * 7 % 10;
+        format!("{{\"bid\":{price},\"ask\":{price}}},")
+    };
+    let rows = |from: usize| (from..from + 40).map(row).collect::<String>().into_bytes();
+    for codec in CODECS {
+        for from in 0..10 {
+            let (old, new) = (rows(from), rows(from + 1));
+            let mut delta = Vec::new();
+            assert!((codec.encode)(&old, &new, &mut delta, usize::MAX));
+            assert!(
+                delta.len() < new.len() / 4,
+                "{codec:?}: {} of {} bytes",
+                delta.len(),
+                new.len()
+            );
+        }
+    }
+}
+
+#[test]
 fn the_shared_vectors_hold() {
     let text = include_str!("../../../protocols/native/tests/vectors/deltas.json");
     let mut rows = 0;
