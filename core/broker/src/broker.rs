@@ -25,7 +25,7 @@ use crate::views::Views;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
 
-/// How many commands or letters are looked at together: enough to hide the waits, and few enough for
+/// How many commands or messages of shards are looked at together: enough to hide the waits, and few enough for
 /// what they refer to to stay in the nearest cache.
 pub const AHEAD: usize = 8;
 

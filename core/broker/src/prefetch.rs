@@ -13,7 +13,7 @@ use crate::broker::{AHEAD, Broker};
 use crate::effects::Mail;
 
 impl Broker {
-    /// The first [`AHEAD`] letters are about to be received.
+    /// The first [`AHEAD`] messages of other shards are about to be received.
     pub fn expect_mail<'a>(&self, mail: impl Iterator<Item = &'a Mail>) {
         self.expect_topics(mail.take(AHEAD).filter_map(|mail| match mail {
             Mail::Publish { run, .. } => Some(&run.destination().path),

@@ -1,7 +1,7 @@
 //! Names that clients write: paths and selectors, with `~/` for their own topics.
 //!
 //! Relies on `tiderace-topics` for the rules. Invariant: every protocol that spells names in their
-//! canonical form reads them here, so that they mean the same and are refused for the same reasons.
+//! canonical form reads them here, so that they mean the same. Whether a client may use one is the broker's to say.
 
 use std::borrow::Cow;
 

@@ -5,9 +5,10 @@
 //!   DATA ◀─ as much as the client's window allows ◀─ written like a socket ◀─ the record's queue
 //! ```
 //! The record behaves as if it had a socket of HTTP/1.1: its first bytes are a request head made from
-//! HEADERS. The head of its answer becomes HEADERS at once, the body DATA when it is written. Invariants: the client's window is
-//! opened again only for bytes that the record has read; what the client's window does not allow stays in
-//! the record's queue, so that back-pressure is what it is for sockets. An idle stream has no buffers.
+//! HEADERS. The head of its answer becomes HEADERS at once, the body DATA when it is written. Invariants:
+//! the client's window is opened again only for bytes that the record has read; what the client's window
+//! does not allow stays in the record's queue, so that back-pressure is what it is for sockets. An idle
+//! stream has no buffers.
 
 use std::io;
 
