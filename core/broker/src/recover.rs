@@ -385,8 +385,14 @@ impl Broker {
         let before = effects.replies.len();
         self.end_recovering(session, effects);
         let told = effects.replies.len() - before;
-        if let Some(since) = effects.replies.get_mut(together.replies_before..) {
-            since.rotate_right(told);
+        let Some(since) = effects.replies.get_mut(together.replies_before..) else { return };
+        // Not ahead of what says that something was not recovered.
+        let confirms = |(_, to, reply): &(u32, SessionId, Reply)| {
+            *to == session && matches!(reply, Reply::Confirmed(_))
+        };
+        let first = since.iter().position(confirms);
+        if let Some(behind) = first.and_then(|first| since.get_mut(first..)) {
+            behind.rotate_right(told);
         }
     }
 
@@ -472,6 +478,15 @@ mod tests {
 
     #[test]
     fn subscriptions_of_owners_do_not_part_those_that_begin_with_them() {
+        let (mut broker, session) = with_owner();
+        let commands = subscribing(&["open/a", "owned", "open/b"]);
+        let told = told(&mut broker, session, commands);
+        assert_eq!(told, ["Confirmed", "Reached", "Confirmed", "Confirmed", "Confirmed"]);
+    }
+
+    /// The broker, and the only session, which has logged in, and may have topics below `open` by the rules and all
+    /// others as their owner.
+    fn with_owner() -> (Broker, SessionId) {
         let open = Rule {
             allow: true,
             actions: [Action::Subscribe, Action::Publish].into_iter().collect(),
@@ -491,11 +506,19 @@ mod tests {
         let login = Some("ann".to_owned());
         commands.push(Command::Login(Credentials { login, ..Credentials::default() }));
         broker.handle(Now::default(), session, &mut commands, &mut Effects::default());
-        let topic = |name| Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() };
+        (broker, session)
+    }
+
+    fn topic(name: &str) -> Destination {
+        Destination { kind: Kind::Topic, path: Path::parse(name).unwrap() }
+    }
+
+    /// A message, and recoverable subscriptions to topics.
+    fn subscribing(names: &[&str]) -> Commands {
+        let mut commands = Commands::new();
         commands.message(&topic("open/busy"));
         commands.publish(b"x", Meta::default(), Some(7));
-        // The home of the second is asked whether the session owns it.
-        for (key, name) in (0..).zip(["open/a", "owned", "open/b"]) {
+        for (key, name) in (0..).zip(names) {
             let target = vec![Target::Exact(topic(name))];
             commands.push(Command::Subscribe(Box::new(Subscribe {
                 recoverable: true,
@@ -503,13 +526,29 @@ mod tests {
                 ..Subscribe::new(SubscriptionKey(key), target)
             })));
         }
+        commands
+    }
+
+    /// The names of the replies to commands of one call.
+    fn told(broker: &mut Broker, session: SessionId, mut commands: Commands) -> Vec<String> {
         let mut effects = Effects::default();
         broker.handle(Now::default(), session, &mut commands, &mut effects);
-        let told: Vec<String> =
-            effects.replies.iter().map(|(_, _, reply)| format!("{reply:?}")).collect();
-        let told: Vec<&str> =
-            told.iter().map(|reply| reply.split(['(', ' ']).next().unwrap()).collect();
-        let expected = ["Confirmed", "Reached", "Confirmed", "Confirmed", "Confirmed"];
-        assert_eq!(told, expected, "{effects:?}");
+        let told = effects.replies.iter().map(|(_, _, reply)| format!("{reply:?}"));
+        told.map(|reply| reply.split(['(', ' ']).next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_position_is_told_behind_what_was_not_recovered() {
+        let (mut broker, session) = with_owner();
+        let mut commands = subscribing(&[]);
+        // Of a life of the server of which nothing is known.
+        commands.push(Command::Subscribe(Box::new(Subscribe {
+            recoverable: true,
+            confirm: Some(1),
+            since: Some(Position::new(12_345)),
+            ..Subscribe::new(SubscriptionKey(1), vec![Target::Exact(topic("open/a"))])
+        })));
+        let told = told(&mut broker, session, commands);
+        assert_eq!(told, ["Confirmed", "Recovered", "Reached", "Confirmed"]);
     }
 }
