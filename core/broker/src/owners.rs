@@ -25,6 +25,7 @@ use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
 use crate::server_topics::Publication;
 use crate::subscriber_list::Subscriber;
+use crate::together::RecoveriesTogether;
 use crate::{Action, Principal};
 
 impl Broker {
@@ -89,6 +90,7 @@ impl Broker {
         session: SessionId,
         subscribe: Subscribe,
         close: Close,
+        recoveries: &mut Option<RecoveriesTogether>,
         effects: &mut Effects,
     ) -> Option<(Subscribe, Close)> {
         if close.code != CloseCode::NotAuthorised {
@@ -114,6 +116,9 @@ impl Broker {
         let Some(path) = refused.last().cloned() else { return Some((subscribe, close)) };
         let epoch = self.sessions.next_epoch();
         let key = subscribe.key;
+        if recovers(&subscribe) {
+            self.begin_recovering(session, recoveries, effects);
+        }
         self.home.owners_mut().ask(session, (subscribe, epoch), refused, close);
         self.ask_owner(SubscribeRequestId { session, key, target: 0, epoch }, name, path, effects);
         None
@@ -187,18 +192,24 @@ impl Broker {
         match self.home.owners_mut().answered(&request, owned) {
             None => {}
             Some(OwnerAnswer::Next(path)) => {
-                if let Some(name) = self.owner_name(session) {
-                    self.ask_owner(request, name, path, effects);
+                match self.owner_name(session) {
+                    Some(name) => self.ask_owner(request, name, path, effects),
+                    // It has logged in anew as nobody, who owns nothing.
+                    None => self.forget_asked(session, request.key, effects),
                 }
             }
             Some(OwnerAnswer::Begins(subscribe)) => {
                 let mut recoveries = None;
+                let recovers = recovers(&subscribe);
                 self.begin_subscription(now, session, *subscribe, &mut recoveries, effects);
+                if recovers {
+                    self.end_recovering(session, effects);
+                }
                 self.end_recoveries(session, recoveries, effects);
             }
             Some(OwnerAnswer::Refused(subscribe, close)) => {
                 self.metrics.denied += 1;
-                self.refuse_anywhere(Some(session), subscribe.confirm, close, effects);
+                self.refuse_pending(session, &subscribe, close, effects);
             }
         }
     }
@@ -211,8 +222,22 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if let Some((subscribe, close)) = self.home.owners_mut().end(session, key) {
-            self.refuse_anywhere(Some(session), subscribe.confirm, close, effects);
+            self.refuse_pending(session, &subscribe, close, effects);
         }
+    }
+
+    /// A subscription that waited for owners does not begin.
+    fn refuse_pending(
+        &mut self,
+        session: SessionId,
+        subscribe: &Subscribe,
+        close: Close,
+        effects: &mut Effects,
+    ) {
+        if recovers(subscribe) {
+            self.end_recovering(session, effects);
+        }
+        self.refuse_anywhere(Some(session), subscribe.confirm, close, effects);
     }
 
     /// A session has ended.
@@ -265,5 +290,90 @@ impl Broker {
         let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
         self.is_owned(session, key)
             && topic.is_some_and(|topic| is_owned_by(&topic.spec, principal, path))
+    }
+}
+
+/// Whether positions wait for a subscription.
+fn recovers(subscribe: &Subscribe) -> bool {
+    subscribe.recoverable || subscribe.since.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::effects::Mail;
+    use crate::{BrokerOptions, Rules};
+    use tiderace_wire::{Command, Commands, Credentials, Reply};
+
+    /// A broker whose only session has asked for two topics of another home, which it may have as their owner; and
+    /// what that home is asked first.
+    fn asking() -> (Broker, SessionId, SubscribeRequestId) {
+        let options = BrokerOptions { shards: 2, rules: Rules::new(vec![]), ..Default::default() };
+        let mut broker = Broker::new(ShardId(0), Arc::new(options));
+        let session = broker.open(Now::default(), 0);
+        let mut commands = Commands::new();
+        let login = Some("ann".to_owned());
+        commands.push(Command::Login(Credentials { login, ..Credentials::default() }));
+        let paths = (0..).map(|number| Path::parse(&format!("owned{number}")).unwrap());
+        let theirs = paths.filter(|path| broker.home(path) == ShardId(1));
+        let topic = |path| Target::Exact(Destination { kind: Kind::Topic, path });
+        let targets = theirs.take(2).map(topic).collect();
+        commands.push(Command::Subscribe(Box::new(Subscribe {
+            recoverable: true,
+            confirm: Some(1),
+            ..Subscribe::new(SubscriptionKey(1), targets)
+        })));
+        let mut effects = Effects::default();
+        broker.handle(Now::default(), session, &mut commands, &mut effects);
+        let asked = effects.mail.drain(..).find_map(|(_, mail)| match mail {
+            Mail::Server(mail) => match *mail {
+                ServerMail::Owns { request, .. } => Some(request),
+                _ => None,
+            },
+            _ => None,
+        });
+        assert_eq!(recovering(&broker, session), 1);
+        (broker, session, asked.unwrap())
+    }
+
+    fn recovering(broker: &Broker, session: SessionId) -> u32 {
+        broker.session(session).unwrap().rare.as_ref().map_or(0, |rare| rare.recovering)
+    }
+
+    fn is_refused(effects: &Effects) -> bool {
+        effects
+            .replies
+            .iter()
+            .any(|(.., reply)| matches!(reply, Reply::Refused { token: Some(1), .. }))
+    }
+
+    #[test]
+    fn positions_wait_no_longer_for_what_is_refused_or_given_up() {
+        let (mut broker, session, request) = asking();
+        let mut effects = Effects::default();
+        let mail = ServerMail::Owned { request, owned: false };
+        broker.receive(Now::default(), ShardId(1), mail.into(), &mut effects);
+        assert!(is_refused(&effects));
+        assert_eq!(recovering(&broker, session), 0);
+        let (mut broker, session, _) = asking();
+        let mut commands = Commands::new();
+        commands.push(Command::Unsubscribe { key: SubscriptionKey(1), confirm: None });
+        broker.handle(Now::default(), session, &mut commands, &mut effects);
+        assert_eq!(recovering(&broker, session), 0);
+    }
+
+    #[test]
+    fn a_session_that_is_anonymous_by_now_is_refused() {
+        let (mut broker, session, request) = asking();
+        let (mut commands, mut effects) = (Commands::new(), Effects::default());
+        commands.push(Command::Login(Credentials::default()));
+        broker.handle(Now::default(), session, &mut commands, &mut effects);
+        assert!(!is_refused(&effects));
+        // The first of two: the other is not asked for.
+        let mail = ServerMail::Owned { request, owned: true };
+        broker.receive(Now::default(), ShardId(1), mail.into(), &mut effects);
+        assert!(is_refused(&effects), "{effects:?}");
+        assert_eq!(recovering(&broker, session), 0);
     }
 }

@@ -351,6 +351,21 @@ impl Broker {
         }
     }
 
+    /// A recoverable subscription begins, or a home is asked whether its session may have it: positions wait
+    /// for it.
+    pub(crate) fn begin_recovering(
+        &mut self,
+        session: SessionId,
+        recoveries: &mut Option<RecoveriesTogether>,
+        effects: &Effects,
+    ) {
+        let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
+        let first = recoveries.is_none();
+        let replies_before = effects.replies.len();
+        recoveries.get_or_insert(RecoveriesTogether { replies_before });
+        record.rare.get_or_insert_default().recovering += 1 + u32::from(first);
+    }
+
     /// One recovery less in a session; the last one lets positions go on.
     pub(crate) fn end_recovering(&mut self, session: SessionId, effects: &mut Effects) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
@@ -550,5 +565,16 @@ mod tests {
         })));
         let told = told(&mut broker, session, commands);
         assert_eq!(told, ["Confirmed", "Recovered", "Reached", "Confirmed"]);
+    }
+
+    #[test]
+    fn no_position_is_told_while_a_home_is_asked_for_the_owner() {
+        let (mut broker, session) = with_owner();
+        let commands = subscribing(&["owned", "open/a", "open/b"]);
+        let told = told(&mut broker, session, commands);
+        assert_eq!(told, ["Confirmed", "Reached", "Confirmed", "Confirmed", "Confirmed"]);
+        let waits =
+            |broker: &Broker| broker.session(session).unwrap().rare.as_ref().unwrap().recovering;
+        assert_eq!(waits(&broker), 0);
     }
 }

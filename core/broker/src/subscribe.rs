@@ -38,7 +38,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_subscribe(session, &subscribe) {
-            let asked = self.subscribe_if_owner(session, subscribe, close, effects);
+            let asked = self.subscribe_if_owner(session, subscribe, close, recoveries, effects);
             let Some((subscribe, close)) = asked else { return };
             self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
             return self.reply(
@@ -107,16 +107,14 @@ impl Broker {
         if let Some(rare) = &mut record.rare {
             rare.leaving = false;
         }
-        if subscription.recovering {
-            let first = recoveries.is_none();
-            let replies_before = effects.replies.len();
-            recoveries.get_or_insert(RecoveriesTogether { replies_before });
-            record.rare.get_or_insert_default().recovering += 1 + u32::from(first);
-        }
+        let recovering = subscription.recovering;
         let entry = Entry::Full(Box::new(subscription));
         self.memory.charge(MemoryUse::Names, entry.bytes());
         record.subscriptions.insert(key, entry);
         self.metrics.subscriptions += 1;
+        if recovering {
+            self.begin_recovering(session, recoveries, effects);
+        }
         self.hold_regexes(key_of(session), &subscribe.targets);
         let subscribe = self.begin_notices(now, session, epoch, subscribe, effects);
         if let Some(subscribe) = subscribe {
