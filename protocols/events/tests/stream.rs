@@ -262,6 +262,25 @@ fn an_unknown_position_is_told_as_a_gap() {
 }
 
 #[test]
+fn a_client_comes_back_to_where_a_gap_was_told() {
+    let mut world = World::new();
+    // Their homes are different shards.
+    for topic in ["a", "b", "c", "d", "e", "f"] {
+        world.ask(&format!("POST /topics/{topic}"), &[ANN], b"before");
+        let line = format!("GET /events?topic={topic}");
+        // A position of another life of the server.
+        let stream = world.send(&line, &[ANN, "Last-Event-ID: BQA"], b"");
+        world.wait(stream, "event: gap");
+        world.run_until("its end", |world| !parse(body(&world.text(stream))).is_empty());
+        let gap = parse(body(&world.text(stream))).remove(0);
+        let known = format!("Last-Event-ID: {}", gap.id);
+        let stream = world.send(&line, &[ANN, &known], b"");
+        let text = world.wait(stream, "event: ");
+        assert!(text.contains("event: recovered"), "{topic}: {text}");
+    }
+}
+
+#[test]
 fn a_stream_says_why_it_ends() {
     let mut world = World::new();
     let stream = world.send("GET /events?topic=a", &[ANN], b"");
