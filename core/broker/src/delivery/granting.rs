@@ -1,7 +1,7 @@
 //! Credit: how many messages a subscription may still be given.
 //!
 //! A subscription that began with credit is charged for each message when it is put where the session
-//! takes it from. What comes of a topic while there is none is withheld in a throttle (`throttles.rs`),
+//! takes it from. What comes of a topic while there is none is withheld in a throttle (`throttling.rs`),
 //! conflated as the topic says; the throttles wait here for credit, the longest first. Pages of snapshots
 //! are asked for only while there is credit. Messages of queues stay at their homes, which know the
 //! credit too; only where several homes know it can more of them come than there is credit for, and

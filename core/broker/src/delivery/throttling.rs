@@ -4,7 +4,7 @@
 //! opens a throttle of that length. What comes while it is open is withheld, conflated as the topic says,
 //! and goes when it is over, which opens the next. A throttle that withholds nothing ends without a trace,
 //! so a subscription costs nothing more while its topics rest. A subscription without credit left has
-//! its throttles open until it gets some (`credit.rs`), also where there is no interval.
+//! its throttles open until it gets some (`granting.rs`), also where there is no interval.
 //!
 //! Relies on [`Broker::tick`]: throttles end with the first tick at or after their time, never early.
 //! Invariants: what is withheld goes before anything newer of its topic; no position vouches for it; a
