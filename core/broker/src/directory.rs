@@ -88,7 +88,7 @@ impl Directory {
         self.topics.get_mut(key)
     }
 
-    /// All topics by slot, to be lent to a room that has keys of them.
+    /// All topics by slot, for a room that has keys of them.
     #[inline]
     pub(crate) fn topics(&self) -> &Slab<Topic> {
         &self.topics

@@ -21,7 +21,7 @@ use crate::waits::Paused;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     records: Slab<Session>,
-    /// Whoever they are, each identity once.
+    /// The identities of all sessions, each once.
     principals: Set<Rc<Principal>>,
     /// The epoch of the next subscription; see [`crate::SubscribeRequestId`].
     next_epoch: u32,

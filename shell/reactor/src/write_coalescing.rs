@@ -32,7 +32,7 @@ impl WriteCoalescing {
         let Some(round) = self.rounds.get_mut(place(key)) else { return };
         let before = round.keys.len();
         if before == round.keys.capacity() {
-            // Whoever asks again and again is in it many times, and is to take no room for that.
+            // A connection that asks again and again is in it many times, and is to take no room for that.
             round.keys.sort_unstable();
             round.keys.dedup();
         }

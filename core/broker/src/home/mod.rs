@@ -3,7 +3,7 @@
 //! What is kept of each topic stands in the topic's record (`home/topic.rs`); what is kept of all together is
 //! here. The state of each part is private to its file, and the parts are private to the room: the rest of the
 //! broker asks by the methods of [`Home`], and is told what came of it. What the room needs of others (topics,
-//! options, memory) is lent to it for a call. Relies on nothing that sends. Invariants: see the parts.
+//! options, memory) is passed by reference. Relies on nothing that sends. Invariants: see the parts.
 
 pub(crate) mod displaced;
 pub(crate) mod graces;
