@@ -94,7 +94,7 @@ mod tests {
         let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
         let files =
             vec![file(PAGE, page), file("core/a.rs", "pub fn go(&self) {}\nfn stop() {}\n")];
-        check(&Tree { files, ..Tree::default() })
+        check(&Tree { files })
     }
 
     #[test]
