@@ -198,15 +198,15 @@ export class Client extends Emitter<ClientEvents> {
       const out = new Writer().varint(id).u8(body ? 1 : 0).bytes(text);
       return body ? out.raw(body) : out;
     });
-    const outturn = JSON.parse(answer.string());
-    for (const entry of [outturn.topics, outturn.events].flat()) {
+    const result = JSON.parse(answer.string());
+    for (const entry of [result.topics, result.events].flat()) {
       if (entry?.bytes === undefined) continue;
       const flags = answer.u8();
       const block = flags & m.PROPERTIES ? answer.bytes() : undefined;
       entry.value = decodeValue(flags & m.CONTENT, block, answer.bytes());
       if (block) entry.properties = decodeProperties(block);
     }
-    return outturn;
+    return result;
   }
 
   /** Gives up the connection until `resume`; subscriptions stay and are recovered then. */
