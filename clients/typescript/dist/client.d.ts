@@ -69,7 +69,7 @@ export declare class Client extends Emitter<ClientEvents> {
      * Does something with topics (docs/protocol.md, section 12), such as `{ do: "fetch", selector: "a/**" }`, and gives
      * what came of it. `body` is the value's bytes, if it is not in the operation. `tiderace/topics` knows all operations.
      */
-    operate<Outturn = unknown>(operation: object, body?: Uint8Array): Promise<Outturn>;
+    operate<Result = unknown>(operation: object, body?: Uint8Array): Promise<Result>;
     /** Gives up the connection until `resume`; subscriptions stay and are recovered then. */
     pause(): void;
     /** Connects at once if there is no connection. */

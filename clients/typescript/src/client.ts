@@ -191,7 +191,7 @@ export class Client extends Emitter<ClientEvents> {
    * Does something with topics (docs/protocol.md, section 12), such as `{ do: "fetch", selector: "a/**" }`, and gives
    * what came of it. `body` is the value's bytes, if it is not in the operation. `tiderace/topics` knows all operations.
    */
-  async operate<Outturn = unknown>(operation: object, body?: Uint8Array): Promise<Outturn> {
+  async operate<Result = unknown>(operation: object, body?: Uint8Array): Promise<Result> {
     const text = utf8(JSON.stringify(operation));
     const size = text.length + (body?.length ?? 0);
     const answer = await this.request<Reader>(m.OPERATE, size, (id) => {

@@ -273,7 +273,7 @@ export class ManagedTopic<T = unknown> {
     return (await this.write<{ version: number }>({ do: "update", ...fields }, value, options)).version;
   }
 
-  private write<Outturn>(fields: object, value?: T, options?: ValueOptions): Promise<Outturn> {
+  private write<Result>(fields: object, value?: T, options?: ValueOptions): Promise<Result> {
     const [content, body] = contentOf(value, options);
     return this.all.client.operate({ ...fields, path: this.path, ...content }, body);
   }
@@ -356,11 +356,11 @@ export class Topics {
    * Asks for what may be long: the server answers only so many of these at a time.
    * @internal
    */
-  async read<Outturn>(operation: object): Promise<Outturn> {
+  async read<Result>(operation: object): Promise<Result> {
     if (this.reading < READS_MAX) this.reading++;
     else await new Promise<void>((resolve) => this.waiting.push(resolve));
     try {
-      return await this.client.operate<Outturn>(operation);
+      return await this.client.operate<Result>(operation);
     } finally {
       const next = this.waiting.shift();
       if (next) next();
