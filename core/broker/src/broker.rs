@@ -1,5 +1,8 @@
 //! The broker of one shard: its state, and where calls and mail go.
 
+mod restore;
+mod storage;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,11 +14,11 @@ use tiderace_wire::{Command, Commands, Reply, home_of};
 use crate::delivery::Deliveries;
 use crate::delivery::backlog::For;
 use crate::directory::Directory;
-use crate::durable::Durability;
 use crate::effects::{Effects, Loopback, Mail};
 use crate::exchange::Exchanges;
 use crate::fanout::Fanout;
 use crate::home::Home;
+use crate::journal::HomeJournal;
 use crate::places::key_of;
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -46,8 +49,7 @@ pub struct Broker {
     pub(crate) memory: Rc<Memory>,
     pub(crate) metrics: BrokerMetrics,
     pub(crate) views: Box<Views>,
-    /// Present if there is a store.
-    pub(crate) durable: Option<Box<Durability>>,
+    pub(crate) journal: HomeJournal,
     pub(crate) work: Work,
 }
 
@@ -67,7 +69,7 @@ impl Broker {
             memory: memory.clone(),
             metrics: BrokerMetrics::default(),
             views: Box::new(Views::new(&options.views, options.message_bytes_max)),
-            durable: None,
+            journal: HomeJournal::default(),
             work: Work::default(),
             options,
         }
@@ -167,7 +169,10 @@ impl Broker {
             Mail::Pause { destination, hold } => {
                 self.sessions.pause(now, destination, hold, effects)
             }
-            Mail::Wait { session, destination } => self.wait_for(session, destination, effects),
+            Mail::Wait { session, destination } => {
+                let waits = self.sessions.wait_for(session, destination, effects);
+                self.metrics.publishers_paused += u64::from(waits);
+            }
             Mail::Deferred { session, on } => self.pause_for_work(session, on, effects),
             Mail::View(mail) => self.view_mail(now, from, *mail, effects),
             Mail::Server(mail) => self.server_mail(now, from, *mail, effects),
@@ -230,7 +235,7 @@ impl Broker {
         metrics.retained_bytes = self.memory.used_for(MemoryUse::Values) as u64;
         let (views, outputs) = self.views.counts();
         metrics.views = views as u64;
-        metrics.store_waiting = self.answers_held() as u64;
+        metrics.store_waiting = self.journal.answers_held() as u64;
         metrics.view_outputs = outputs as u64;
         metrics.work = self.work.spent_total;
         metrics.work_turn_most = self.work.turn_most;
@@ -327,8 +332,8 @@ impl Broker {
             home.replace_value(None);
             self.memory.refund(MemoryUse::Values, bytes);
             self.metrics.retained -= 1;
+            self.journal.append_trim(key, topic, first);
             self.note_expired(key);
-            self.write_trim(key, first);
         }
         let Some(topic) = self.directory.get(key) else { return };
         let (idle, age) = (self.options.topic_idle, self.options.history_age);
@@ -339,8 +344,9 @@ impl Broker {
         if self.is_made_of(key) {
             return;
         }
-        self.end_stream(key);
-        if let Some(topic) = self.directory.get(key).filter(|topic| topic.is_known()) {
+        let Some(topic) = self.directory.get_mut(key) else { return };
+        self.journal.end_stream(topic);
+        if topic.is_known() {
             let path = topic.path.clone();
             self.announce_as(&path, None, effects);
         }

@@ -45,7 +45,7 @@ impl Broker {
         let LockAnswer { operator, result } = answer;
         match result {
             Ok(fence) => {
-                let record = self.reserve_fences(fence);
+                let record = self.journal.reserve_fences(fence);
                 let result = Ok(OperationResult::Locked { fence });
                 self.answer_stored(record, &operator, result, effects);
             }

@@ -147,7 +147,7 @@ impl Broker {
         operation: Operation,
         effects: &mut Effects,
     ) {
-        let before = self.last_record();
+        let before = self.journal.last_record();
         let compiled = compiled_bytes();
         let result = match operation {
             Operation::Create { path, spec, value } => {
@@ -167,7 +167,7 @@ impl Broker {
         };
         // What the schemas of a specification or the expressions of a view have taken.
         self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
-        let appended = self.appended_since(before);
+        let appended = self.journal.appended_since(before);
         match result {
             Ok(Done { result, record }) => {
                 self.answer_stored(appended.max(record), &operator, Ok(result), effects);

@@ -135,6 +135,11 @@ pub struct BrokerOptions {
 }
 
 impl BrokerOptions {
+    /// Whether views of that name come from the configuration when the server starts.
+    pub(crate) fn configures_view(&self, name: &Path) -> bool {
+        self.views.iter().any(|(configured, _)| configured == name)
+    }
+
     /// What a topic is that was not created as something else.
     pub fn topic(&self, path: &Path) -> &Arc<TopicSpec> {
         self.topic_policies

@@ -86,6 +86,6 @@ impl Broker {
             return false;
         };
         let pressed = topic.home.as_ref().is_some_and(|home| home.pressed() != 0);
-        pressed || topic.spec.persistent && self.store_is_behind()
+        pressed || topic.spec.persistent && self.journal.is_behind()
     }
 }

@@ -129,7 +129,7 @@ impl Broker {
         checked: usize,
         effects: &mut Effects,
     ) -> Option<Box<Publication>> {
-        let before = self.last_record();
+        let before = self.journal.last_record();
         let temporary = is_temporary(&run.destination().path);
         if temporary && let Err(close) = check_temporary(&run) {
             let blame = confirm.map(|confirm| confirm.from);
@@ -175,7 +175,7 @@ impl Broker {
                 return None;
             }
         };
-        let appended = self.appended_since(before);
+        let appended = self.journal.appended_since(before);
         if appended != 0 {
             self.hold_for_store(session, effects);
         }
@@ -286,7 +286,7 @@ impl Broker {
         if plan.retains {
             self.append_series(now, key, &run, before, publisher);
         }
-        let record = if plan.durable { self.journal_append(now, key, &run, publisher) } else { 0 };
+        let record = if plan.durable { self.append_run(now, key, &run, publisher) } else { 0 };
         if viewed {
             self.note_viewed(now, key, &run, effects);
         }
@@ -295,6 +295,12 @@ impl Broker {
         }
         self.send_out(now, key, shards, run, spec, effects);
         Ok(Published { version, record })
+    }
+
+    /// Appends a run that its topic keeps to the journal: the record that its confirmation waits for.
+    fn append_run(&mut self, now: Now, key: Key, run: &Arc<Run>, publisher: &Publisher<'_>) -> u64 {
+        let Some(topic) = self.directory.get_mut(key) else { return 0 };
+        self.journal.append_run(now, (key, topic), self.home.next_number(), run, publisher)
     }
 
     /// Every check of a run of a topic; changes nothing but the work budget. Absent: the topic is not there.
@@ -307,11 +313,11 @@ impl Broker {
     ) -> Result<Option<Plan>, Close> {
         let Some(topic) = self.directory.get(key) else { return Ok(None) };
         let spec = &topic.spec;
-        let durable = self.is_durable(spec);
+        let durable = self.journal.keeps(spec);
         let removes = run.any(Flags::RETAIN_REMOVE);
         // What the server removes by itself is gone even if the store is full.
         if durable && !(publisher.session.is_none() && removes) {
-            self.check_store(spec)?;
+            self.journal.check(spec)?;
         }
         may_change(topic, publisher.session)?;
         if values == Values::Unchecked {

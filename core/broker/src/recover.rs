@@ -48,7 +48,7 @@ impl Broker {
     /// Whether a position is of this life of the node, or of an earlier one whose numbers and versions
     /// go on in this one.
     pub(crate) fn continues(&self, position: &Position) -> bool {
-        position.epoch == self.options.epoch || self.is_earlier_epoch(position.epoch)
+        position.epoch == self.options.epoch || self.journal.is_earlier_epoch(position.epoch)
     }
 
     /// What a new subscription wants first from a home.
@@ -132,7 +132,7 @@ impl Broker {
             // What came after the last message that was stored may have been lost, and the client may
             // have had it: then it needs the value anew.
             First::Since { after, earlier, retained } => {
-                (after.filter(|after| !earlier || *after <= self.restored_to()), retained)
+                (after.filter(|after| !earlier || *after <= self.journal.restored_to()), retained)
             }
         };
         // A number that was never given is of another life too.

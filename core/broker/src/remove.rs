@@ -46,7 +46,7 @@ impl Broker {
     /// One slice; whether there is more.
     fn go_on_removing(&mut self, now: Now, removal: &mut Removal, effects: &mut Effects) -> bool {
         let slice = removal.next_slice(&self.directory);
-        let (mut removed, before_slice) = (0, self.last_record());
+        let (mut removed, before_slice) = (0, self.journal.last_record());
         for key in slice {
             let Some(topic) = self.directory.get(key).filter(|topic| removal.names(topic)) else {
                 continue;
@@ -62,7 +62,7 @@ impl Broker {
                 Err(close) => removal.note_refused(close),
             }
         }
-        removal.note_removed(removed, self.appended_since(before_slice));
+        removal.note_removed(removed, self.journal.appended_since(before_slice));
         self.work.charge_at(now, price::REMOVED * removed);
         if removal.has_more() {
             return true;
@@ -74,8 +74,8 @@ impl Broker {
 
     /// At its home: a topic is there no more, with all that it kept.
     pub(crate) fn remove_topic(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        self.end_stream(key);
-        let Some(topic) = self.directory.get(key) else { return };
+        let Some(topic) = self.directory.get_mut(key) else { return };
+        self.journal.end_stream(topic);
         let path = topic.path.clone();
         let heard =
             topic.home.as_ref().is_some_and(|home| home.shards() != 0 || home.value().is_some());

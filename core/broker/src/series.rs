@@ -57,7 +57,7 @@ impl Broker {
         let before = series.bytes();
         series.trim(spec, now.wall_ms);
         self.memory.change(MemoryUse::Values, before, series.bytes());
-        self.write_trim(key, first);
+        self.journal.append_trim(key, topic, first);
     }
 
     /// At its home: all that a topic kept is gone.

@@ -188,6 +188,19 @@ impl Sessions {
         is_first
     }
 
+    /// A home says that a session waits until a destination is let go; whether it went on until now.
+    pub(crate) fn wait_for(
+        &mut self,
+        session: SessionId,
+        destination: Destination,
+        effects: &mut Effects,
+    ) -> bool {
+        // Without a grace, so no time counts.
+        let now = Now::default();
+        self.pause(now, destination.clone(), Some(Span::ZERO), effects);
+        self.wait_if_paused(now, session, &destination, effects)
+    }
+
     /// A session ends: nobody has to let it go any more.
     pub(crate) fn wait_no_more(&mut self, session: SessionId) {
         let rare = self.records.get_mut(key_of(session)).and_then(|record| record.rare.as_mut());

@@ -62,12 +62,12 @@ impl Broker {
             if value.is_some() {
                 self.may_operate_on(operator, Action::Publish, path, Some(&spec))?;
             }
-            self.check_persistence(&spec)?;
+            self.journal.check_persistence(&spec)?;
         } else {
-            self.check_store(&spec)?;
+            self.journal.check(&spec)?;
         }
         // That it is there may be what an earlier record says.
-        let mut record = if existed && spec.persistent { self.last_record() } else { 0 };
+        let mut record = if existed && spec.persistent { self.journal.last_record() } else { 0 };
         let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
         if let Some(run) = &run {
             check_values(&spec, run, &mut self.work)?;
@@ -108,7 +108,7 @@ impl Broker {
         }
         if let Some(spec) = &created {
             self.may_operate(operator, Action::Create, path)?;
-            self.check_persistence(spec)?;
+            self.journal.check_persistence(spec)?;
         }
         self.may_operate_on(operator, Action::Publish, path, created.as_deref())?;
         if depends_on_value(update) {
@@ -259,9 +259,9 @@ impl Broker {
             let home = topic.home.get_or_insert_with(floor);
             let changed = home.create();
             if topic.spec.persistent && (changed || home.stream().is_none()) {
-                self.declare(now, key);
+                self.journal.declare(now, key, topic, self.home.next_number());
             } else if home.stream().is_some() && !topic.spec.persistent {
-                self.end_stream(key);
+                self.journal.end_stream(topic);
             }
             self.announce_topic(key, effects);
         }

@@ -45,7 +45,9 @@ impl Broker {
         let (known, kept) = known.map(|(rank, entry)| (*rank, entry.kept)).unzip();
         let kept = kept.flatten();
         let version = self.views.version + 1;
-        self.check_view_store(name)?;
+        if !self.options.configures_view(name) {
+            self.journal.check_outage()?;
+        }
         match (text, known) {
             (None, None) => {
                 let reason = format!("there is no view {name}");
@@ -54,7 +56,7 @@ impl Broker {
             (None, Some(rank)) => {
                 self.announce_view(now, || ViewMail::Remove { rank, version }, effects);
                 if let Some(number) = kept {
-                    self.append_view(number);
+                    self.journal.append_view(number, None);
                 }
                 self.show_view(now, name, None, effects);
                 Ok(OperationResult::Done)
@@ -78,7 +80,7 @@ impl Broker {
 
     /// A view that a client has put, in place of the one that was kept under a number, is kept.
     fn keep_view(&mut self, name: &Path, rank: u32, number: Option<u64>) {
-        if self.durable.is_none() || self.is_configured_view(name) {
+        if !self.journal.is_open() || self.options.configures_view(name) {
             return;
         }
         let views = &mut *self.views;
@@ -86,7 +88,7 @@ impl Broker {
         let number = number.unwrap_or(views.last_kept + 1);
         views.last_kept = views.last_kept.max(number);
         entry.kept = Some(number);
-        self.append_view(number);
+        self.journal.append_view(number, Some((&entry.name, &entry.view)));
     }
 
     /// All views, in the order of their names.

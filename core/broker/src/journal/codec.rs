@@ -20,25 +20,25 @@ const HAS_FOLLOWS: u8 = 8;
 
 /// What is known of a topic beside its path and messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Description<'a> {
+pub(crate) struct Description<'a> {
     /// It was created, and is not only what the configuration says of its path.
-    pub(super) created: bool,
+    pub(crate) created: bool,
     /// When it was made, in milliseconds since 1970.
-    pub(super) made_ms: u64,
+    pub(crate) made_ms: u64,
     /// Its specification as JSON.
-    pub(super) spec: &'a [u8],
+    pub(crate) spec: &'a [u8],
 }
 
 /// What is kept of messages beside themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Circumstances {
-    pub(super) time_ms: u64,
-    pub(super) author: Option<Arc<str>>,
-    pub(super) amends: Option<u64>,
+pub(crate) struct Circumstances {
+    pub(crate) time_ms: u64,
+    pub(crate) author: Option<Arc<str>>,
+    pub(crate) amends: Option<u64>,
     /// It is the topic's value, and not among what the topic keeps besides.
-    pub(super) is_value_alone: bool,
+    pub(crate) is_value_alone: bool,
     /// The version that the first of them follows, if that is not one less.
-    pub(super) follows: Option<u64>,
+    pub(crate) follows: Option<u64>,
 }
 
 impl Description<'_> {
@@ -50,7 +50,7 @@ impl Description<'_> {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Description<'_>> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Description<'_>> {
         let mut fields = Fields(bytes);
         if fields.byte()? != FORM {
             return None;

@@ -1,0 +1,93 @@
+//! What the store is told, and what its answers set free: wiring between the journal, the home and the views.
+//!
+//! Relies on `journal/` for what is appended and held. Invariant: what the journal gives back is handed on before
+//! the call returns.
+
+use tiderace_base::{Close, Now};
+use tiderace_journal::{RecordSubject, Settled, StoreRecord};
+
+use super::Broker;
+use crate::effects::{Effects, Mail};
+use crate::journal::{Answer, KeptSubject};
+use crate::places::members;
+use crate::stored_answers::store_destination;
+
+impl Broker {
+    /// Takes what the store is to be told, with the number of the last record; to be called once a
+    /// turn, unless the records taken before still wait. Every number is to be answered by
+    /// [`Broker::stored`] or [`Broker::store_failed`].
+    pub fn take_records(&mut self, effects: &mut Effects) -> Option<(u64, Vec<StoreRecord>)> {
+        let (taken, throttled) = self.journal.take()?;
+        self.work.unblock();
+        if let Some(destination) = store_destination().filter(|_| throttled != 0) {
+            for shard in members(throttled) {
+                // Without a grace, so no time counts.
+                let mail = Mail::Pause { destination: destination.clone(), hold: None };
+                self.send(shard, mail, effects);
+            }
+            self.take_loopback(Now::default(), effects);
+        }
+        Some(taken)
+    }
+
+    /// Whether the store is to be told something.
+    pub fn has_records(&self) -> bool {
+        self.journal.has_records()
+    }
+
+    /// All records up to a number are stored: those who waited are answered.
+    pub fn stored(&mut self, now: Now, up_to: u64, effects: &mut Effects) {
+        let Some(settled) = self.journal.stored(up_to) else { return };
+        self.answer_settled(now, settled, effects);
+        self.end_call(now, effects);
+    }
+
+    /// The records up to a number that have no answer yet are not stored: those who waited are
+    /// refused, and so are publishers of persistent topics until the store works again, which it
+    /// never does if this is fatal.
+    pub fn store_failed(&mut self, now: Now, up_to: u64, is_fatal: bool, effects: &mut Effects) {
+        let Some(settled) = self.journal.failed(now, up_to, is_fatal) else { return };
+        self.metrics.store_refusals += 1;
+        self.answer_settled(now, settled, effects);
+        self.end_call(now, effects);
+    }
+
+    fn answer_settled(&mut self, now: Now, settled: Settled<Answer>, effects: &mut Effects) {
+        for (answer, result) in settled.answers {
+            self.give_answer(answer, result.map_err(Close::from), effects);
+        }
+        for subject in settled.append_again {
+            self.append_again(now, subject);
+        }
+    }
+
+    /// Tries a store that was full again, now and then, with the first of what it has refused.
+    pub(super) fn retry_store(&mut self, now: Now) {
+        if !self.journal.begin_retry(now) {
+            return;
+        }
+        let before = self.journal.last_record();
+        while let Some(subject) = self.journal.next_refused() {
+            self.append_again(now, subject);
+            if self.journal.last_record() != before {
+                break;
+            }
+        }
+        self.journal.end_retry(before);
+    }
+
+    /// Hands the journal what is kept of a subject that the store has refused.
+    fn append_again(&mut self, now: Now, subject: RecordSubject) {
+        let topic = match subject {
+            RecordSubject::Topic(key, _) => self.directory.get_mut(key),
+            _ => None,
+        };
+        let view = match subject {
+            RecordSubject::View(number) => self.views.kept_as(number),
+            _ => None,
+        };
+        let (next_number, last_fence) = (self.home.next_number(), self.home.last_fence());
+        let kept = KeptSubject { next_number, last_fence, topic, view };
+        self.journal.append_again(now, subject, kept);
+    }
+}

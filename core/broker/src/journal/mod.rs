@@ -1,0 +1,238 @@
+//! The journal of a shard's persistent topics: what is appended, and which answers wait until it is committed.
+//!
+//! ```text
+//!   a home: check, number, apply ─▶ append ─▶ take ─▶ the store ─▶ committed / failed ─▶ answers, given back
+//! ```
+//! The journal knows the vocabulary and nothing else: topics, views and numbers are handed to it by whoever
+//! appends, and what it gives back (answers that wait no more, subjects that are to be appended again) is handed
+//! on by the wiring in `broker/storage.rs`. Without a store it is closed, and every call costs a branch.
+//!
+//! Appending gives the number of the record that an answer waits for; zero for none. Relies on the store
+//! taking records in their order and answering every number. Invariants: nothing is confirmed before all
+//! its records are stored; a record that was refused is appended again, together with the rest of its
+//! topic, before anything else is appended of that topic.
+
+mod append;
+mod codec;
+mod reservation;
+mod restore;
+mod views;
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
+use tiderace_journal::{
+    AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
+};
+use tiderace_wire::{Confirm, OperationResult, TopicSpec};
+
+pub(crate) use append::KeptSubject;
+pub(crate) use codec::Description;
+pub use restore::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
+pub(crate) use restore::{RestoredRun, read_messages};
+pub(crate) use views::{KeptView, read_views};
+
+use crate::operator::Operator;
+use crate::places::bit;
+
+use reservation::Reservation;
+
+/// How many numbers are reserved at once, so that they are not given again after a restart.
+const NUMBERS_AHEAD: u64 = 1 << 20;
+/// The same for fences of locks: two hours of the clock.
+const FENCES_AHEAD: u64 = 2 * 3_600_000 * crate::home::locks::FENCES_PER_MS;
+
+/// The journal of one shard; closed if there is no store.
+#[derive(Debug, Default)]
+pub(crate) struct HomeJournal {
+    open: Option<Box<OpenJournal>>,
+}
+
+/// What a shard with a store keeps for it.
+#[derive(Debug)]
+struct OpenJournal {
+    journal: Journal<Answer>,
+    streams: Streams,
+    numbers: Reservation,
+    fences: Reservation,
+    /// Shards with publishers that wait for the store.
+    throttled: u64,
+    /// Positions of these epochs can be compared with the numbers of this run of the server.
+    earlier_epochs: Box<[u64]>,
+    /// The highest number of a message that was restored here.
+    restored_to: u64,
+    /// Compiled from the description of the topic that was restored last: most have that of the one before.
+    restored_spec: Option<(Box<[u8]>, Arc<TopicSpec>)>,
+}
+
+/// An answer that is held until its records are committed.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A publication is confirmed.
+    Confirm(SessionId, Confirm),
+    /// An operation is answered.
+    Operated(Box<Operator>, Box<OperationResult>),
+}
+
+impl OpenJournal {
+    /// Reserves the numbers of messages beyond the next one, if too few of them are left.
+    fn reserve_numbers(&mut self, next: u64) {
+        self.numbers.cover(next, &mut self.journal);
+    }
+}
+
+impl HomeJournal {
+    /// Whether there is a store.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The records that were not taken yet, with the number of the last, and the shards whose publishers
+    /// waited until they are taken.
+    pub(crate) fn take(&mut self) -> Option<((u64, Vec<StoreRecord>), u64)> {
+        let open = self.open.as_deref_mut()?;
+        let taken = open.journal.take()?;
+        Some((taken, std::mem::take(&mut open.throttled)))
+    }
+
+    /// Whether there are records to take.
+    pub(crate) fn has_records(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.journal.has_records())
+    }
+
+    /// All records up to a number are stored.
+    pub(crate) fn stored(&mut self, up_to: u64) -> Option<Settled<Answer>> {
+        Some(self.open.as_deref_mut()?.journal.committed(up_to))
+    }
+
+    /// The records up to a number that have no answer yet are not stored.
+    pub(crate) fn failed(
+        &mut self,
+        now: Now,
+        up_to: u64,
+        is_fatal: bool,
+    ) -> Option<Settled<Answer>> {
+        let open = self.open.as_deref_mut()?;
+        let outage = if is_fatal { StoreOutage::Failed } else { StoreOutage::Full };
+        let settled = open.journal.failed(now.time, up_to, outage);
+        if open.journal.has_refused(RecordSubject::Fences) {
+            // A lock that is taken meanwhile reserves again, and its answer waits for that.
+            open.fences.forget();
+        }
+        Some(settled)
+    }
+
+    /// Holds an answer until a record and those before it are stored. Given back if there is nothing to wait
+    /// for.
+    pub(crate) fn hold(&mut self, record: u64, kind: AnswerKind, answer: Answer) -> Option<Answer> {
+        match self.open.as_deref_mut() {
+            Some(open) => open.journal.hold(record, kind, answer).err(),
+            None => Some(answer),
+        }
+    }
+
+    /// Whether the store has not answered a record yet.
+    pub(crate) fn waits_for(&self, record: u64) -> bool {
+        self.open.as_ref().is_some_and(|open| open.journal.is_open(record))
+    }
+
+    /// Answers that wait for the store.
+    pub(crate) fn answers_held(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| open.journal.held())
+    }
+
+    /// The number of the last record; zero without a store.
+    #[inline]
+    pub(crate) fn last_record(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.journal.last())
+    }
+
+    /// The last record, if any were appended after the record `before`; else zero.
+    #[inline]
+    pub(crate) fn appended_since(&self, before: u64) -> u64 {
+        let last = self.last_record();
+        if last == before { 0 } else { last }
+    }
+
+    /// A fence is about to be given: the record that the answer with it waits for, so that a later
+    /// run of the server is sure to begin above it.
+    pub(crate) fn reserve_fences(&mut self, fence: u64) -> u64 {
+        let open = self.open.as_deref_mut();
+        open.map_or(0, |open| open.fences.cover(fence, &mut open.journal))
+    }
+
+    /// Whether so much waits for the store that publishers wait as well.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.journal.is_behind())
+    }
+
+    /// If so much waits for the store that publishers wait as well: notes that one of a shard does.
+    pub(crate) fn throttle(&mut self, shard: ShardId) -> bool {
+        let open = self.open.as_deref_mut().filter(|open| open.journal.is_behind());
+        open.is_some_and(|open| {
+            open.throttled |= bit(shard);
+            true
+        })
+    }
+
+    /// Whether a topic of that specification is kept in the store.
+    #[inline]
+    pub(crate) fn keeps(&self, spec: &TopicSpec) -> bool {
+        spec.persistent && self.is_open()
+    }
+
+    /// Refuses to publish what would not be stored.
+    pub(crate) fn check(&self, spec: &TopicSpec) -> Result<(), Close> {
+        if spec.persistent { self.check_outage() } else { Ok(()) }
+    }
+
+    /// Refuses what would not be stored.
+    pub(crate) fn check_outage(&self) -> Result<(), Close> {
+        match self.open.as_ref().and_then(|open| open.journal.outage()) {
+            Some(outage) => Err(outage.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to make a topic that would not survive.
+    pub(crate) fn check_persistence(&self, spec: &TopicSpec) -> Result<(), Close> {
+        if spec.persistent && !self.is_open() {
+            let reason = "a topic cannot be persistent here: the server has no store; set its \
+                          option store.directory, or leave `persistent` out";
+            return Err(Close::new(CloseCode::BadSpecification, reason));
+        }
+        self.check(spec)
+    }
+
+    /// Whether positions of that epoch are of an earlier run of this server whose numbers can be
+    /// compared with those of this one.
+    pub(crate) fn is_earlier_epoch(&self, epoch: u64) -> bool {
+        self.open.as_ref().is_some_and(|open| open.earlier_epochs.contains(&epoch))
+    }
+
+    /// At a home: up to which number all that it gave to messages of persistent topics in earlier
+    /// runs is known to have been stored. What came after may have been lost.
+    pub(crate) fn restored_to(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.restored_to)
+    }
+
+    /// Begins to try a store that was full again: whether refused subjects are to be appended, until one of
+    /// them has appended something.
+    pub(crate) fn begin_retry(&mut self, now: Now) -> bool {
+        self.open.as_deref_mut().is_some_and(|open| open.journal.begin_retry(now.time))
+    }
+
+    /// The next subject that the store has refused; it is noted no more.
+    pub(crate) fn next_refused(&mut self) -> Option<RecordSubject> {
+        self.open.as_deref_mut()?.journal.next_refused()
+    }
+
+    /// Ends what [`HomeJournal::begin_retry`] began: something was appended after the record `before`, or all
+    /// that was refused has ended.
+    pub(crate) fn end_retry(&mut self, before: u64) {
+        if let Some(open) = self.open.as_deref_mut() {
+            open.journal.end_retry(before);
+        }
+    }
+}

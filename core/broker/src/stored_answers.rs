@@ -1,0 +1,93 @@
+//! Answers that wait until the store has what they say, and publishers that wait while it is behind.
+//!
+//! Relies on the journal for the order. Invariant: nothing is confirmed before all its records are stored.
+
+use tiderace_base::{Close, SessionId};
+use tiderace_journal::AnswerKind;
+use tiderace_topics::Path;
+use tiderace_wire::{Confirm, Destination, Kind, OperationResult};
+
+use crate::broker::Broker;
+use crate::effects::{Effects, Mail};
+use crate::journal::Answer;
+use crate::operator::{Operated, Operator};
+
+/// What publishers are held by when the store is behind: no topic, for nobody publishes there.
+const STORE: &str = "$sys/store";
+
+impl Broker {
+    /// Confirms a publication as soon as a record and those before it are stored.
+    pub(crate) fn confirm_stored(
+        &mut self,
+        record: u64,
+        session: SessionId,
+        confirm: Confirm,
+        effects: &mut Effects,
+    ) {
+        let answer = Answer::Confirm(session, confirm);
+        if let Some(answer) = self.journal.hold(record, AnswerKind::Write, answer) {
+            self.give_answer(answer, Ok(()), effects);
+        }
+    }
+
+    /// Answers an operation; if it was done, as soon as a record and those before it are stored.
+    pub(crate) fn answer_stored(
+        &mut self,
+        record: u64,
+        operator: &Operator,
+        result: Operated,
+        effects: &mut Effects,
+    ) {
+        if !self.journal.waits_for(record) {
+            return self.answer_operation(operator, result, effects);
+        }
+        self.hold_for_store(operator.session, effects);
+        let result = match result {
+            Ok(result) => result,
+            Err(close) => return self.answer_operation(operator, Err(close), effects),
+        };
+        let kind = match result {
+            OperationResult::Removed { .. } => AnswerKind::Removal,
+            _ => AnswerKind::Write,
+        };
+        let answer = Answer::Operated(Box::new(operator.clone()), Box::new(result));
+        if let Some(answer) = self.journal.hold(record, kind, answer) {
+            self.give_answer(answer, Ok(()), effects);
+        }
+    }
+
+    /// Gives an answer that waits no more: what it says is stored, or why it is not.
+    pub(crate) fn give_answer(
+        &mut self,
+        answer: Answer,
+        result: Result<(), Close>,
+        effects: &mut Effects,
+    ) {
+        match (answer, result) {
+            (Answer::Confirm(session, confirm), Ok(())) => {
+                self.confirm_anywhere(session, confirm, effects);
+            }
+            (Answer::Confirm(session, confirm), Err(close)) => {
+                let blame = Some(confirm.from);
+                self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
+            }
+            (Answer::Operated(operator, done), result) => {
+                self.answer_operation(&operator, result.map(|()| *done), effects);
+            }
+        }
+    }
+
+    /// Holds a publisher back if too much waits for the store.
+    pub(crate) fn hold_for_store(&mut self, session: SessionId, effects: &mut Effects) {
+        if self.journal.throttle(session.shard)
+            && let Some(destination) = store_destination()
+        {
+            self.send(session.shard, Mail::Wait { session, destination }, effects);
+        }
+    }
+}
+
+/// What publishers wait for while the store is behind.
+pub(crate) fn store_destination() -> Option<Destination> {
+    Some(Destination { kind: Kind::Topic, path: Path::parse(STORE).ok()? })
+}
