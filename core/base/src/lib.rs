@@ -1,5 +1,5 @@
-//! Ids, time as a value, close codes, limits, the memory budget, slabs, timer wheel: what every layer
-//! shares.
+//! Ids, time as a value, close codes, limits, the memory budget, slabs, timer wheel, numbers and how
+//! they are written: what every layer shares.
 //!
 //! Nothing here reads a clock, opens a socket or starts a thread; every layer may rely on it and
 //! it relies on none of them.
@@ -11,22 +11,26 @@ mod counter;
 mod id;
 pub mod limits;
 mod memory;
+mod number;
 mod numbered;
 mod prefetch;
 mod rate;
 mod slab;
 mod span;
 mod time;
+mod varint;
 mod wheel;
 
 pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow};
 pub use counter::Counter;
 pub use id::{SessionId, ShardId};
 pub use memory::{CountedBlock, Memory, MemoryUse};
+pub use number::{Arithmetic, Number};
 pub use numbered::Numbered;
 pub use prefetch::prefetch;
 pub use rate::RateLimiter;
 pub use slab::{Key, Slab};
 pub use span::{SPAN_UNITS, SpanUnit, parse_span, write_span};
 pub use time::{Now, Span, Time};
+pub use varint::{VARINT_BYTES_MAX, read_varint, write_varint};
 pub use wheel::Wheel;

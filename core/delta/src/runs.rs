@@ -6,7 +6,6 @@
 
 mod decode;
 mod encode;
-mod varint;
 
 pub use decode::decode;
 pub use encode::encode;

@@ -1,14 +1,15 @@
 //! The compiled form of a selector: conditions, which are true, false or unknown, over operands,
 //! which are values or nothing.
 //!
-//! Relies on `like`, `number` and `value` for the leaves. Invariant: the types keep conditions
+//! Relies on `like` and `value` for the leaves. Invariant: the types keep conditions
 //! and values apart, and left-associative chains are lists, so that the nesting of this tree, and
 //! with it the recursion of whatever walks it, follows the parser's depth limit alone.
 
 use std::borrow::Cow;
 
+use tiderace_base::Arithmetic;
+
 use crate::like::LikePattern;
-use crate::number::Operator;
 use crate::relation::Relation;
 use crate::value::Value;
 
@@ -61,7 +62,7 @@ pub(crate) enum Operand {
     /// Operators applied from left to right; the parser has dealt with precedence.
     Arithmetic {
         first: Box<Operand>,
-        rest: Vec<(Operator, Operand)>,
+        rest: Vec<(Arithmetic, Operand)>,
     },
     /// A parenthesised condition beside `=` or `<>`.
     Condition(Box<Condition>),

@@ -3,9 +3,10 @@
 //! Relies on the depth limit that the parser has kept. Invariant: `None` is unknown, everywhere;
 //! nothing here allocates, and all loops run over lists whose length the parser has bounded.
 
+use tiderace_base::Number;
+
 use crate::compiled::{Condition, Operand};
 use crate::limits::LIKE_STEPS_MAX;
-use crate::number::Number;
 use crate::relation::Relation;
 use crate::value::{Properties, Value};
 
@@ -135,7 +136,7 @@ impl<'a> Evaluation<'a> {
 fn value<'a>(number: Number) -> Value<'a> {
     match number {
         Number::Integer(integer) => Value::Integer(integer),
-        Number::Float(float) => Value::Number(float),
+        Number::Double(double) => Value::Number(double),
     }
 }
 

@@ -5,8 +5,9 @@
 
 use std::borrow::Cow;
 
+use tiderace_base::Arithmetic;
+
 use crate::error::{Problem, SelectorError};
-use crate::number::Operator;
 use crate::relation::Relation;
 
 /// A token and where it stands.
@@ -29,7 +30,7 @@ pub(crate) enum TokenKind<'a> {
     Keyword(Keyword),
     Relation(Relation),
     /// `+ - * / %`, also as a sign.
-    Operator(Operator),
+    Operator(Arithmetic),
     Open,
     Close,
     Comma,
@@ -110,11 +111,11 @@ fn symbol(first: char, second: Option<char>) -> Option<(TokenKind<'static>, usiz
         ('>', Some('=')) => relation(Relation::GreaterOrEqual, 2),
         ('<', _) => relation(Relation::Less, 1),
         ('>', _) => relation(Relation::Greater, 1),
-        ('+', _) => single(TokenKind::Operator(Operator::Add)),
-        ('-', _) => single(TokenKind::Operator(Operator::Subtract)),
-        ('*', _) => single(TokenKind::Operator(Operator::Multiply)),
-        ('/', _) => single(TokenKind::Operator(Operator::Divide)),
-        ('%', _) => single(TokenKind::Operator(Operator::Remainder)),
+        ('+', _) => single(TokenKind::Operator(Arithmetic::Add)),
+        ('-', _) => single(TokenKind::Operator(Arithmetic::Subtract)),
+        ('*', _) => single(TokenKind::Operator(Arithmetic::Multiply)),
+        ('/', _) => single(TokenKind::Operator(Arithmetic::Divide)),
+        ('%', _) => single(TokenKind::Operator(Arithmetic::Remainder)),
         ('(', _) => single(TokenKind::Open),
         (')', _) => single(TokenKind::Close),
         (',', _) => single(TokenKind::Comma),

@@ -40,7 +40,6 @@ mod evaluate;
 mod lexer;
 mod like;
 mod limits;
-mod number;
 mod parsed;
 mod parser;
 mod predicate;

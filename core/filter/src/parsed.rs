@@ -3,9 +3,10 @@
 //! Relies on `compiled`. Invariant: a value is never taken for a condition, nor the reverse; the
 //! error points to where the wrong one begins.
 
+use tiderace_base::Arithmetic;
+
 use crate::compiled::{Condition, Literal, Operand};
 use crate::error::{Problem, SelectorError};
-use crate::number::Operator;
 
 /// A piece of the selector that has been read.
 pub(crate) struct Parsed {
@@ -85,7 +86,7 @@ pub(crate) fn any(left: Condition, right: Condition) -> Condition {
 
 /// A chain is evaluated from left to right, so any operator can be appended to a finished left
 /// side, whatever the precedence of the operators within.
-pub(crate) fn chain(left: Operand, operator: Operator, right: Operand) -> Operand {
+pub(crate) fn chain(left: Operand, operator: Arithmetic, right: Operand) -> Operand {
     match left {
         Operand::Arithmetic { first, mut rest } => {
             rest.push((operator, right));
@@ -107,7 +108,7 @@ mod tests {
     fn chains_grow_to_the_right_and_do_not_nest() {
         let mut chained = name("a");
         for _ in 0..100 {
-            chained = chain(chained, Operator::Add, name("b"));
+            chained = chain(chained, Arithmetic::Add, name("b"));
         }
         assert!(matches!(chained, Operand::Arithmetic { rest, .. } if rest.len() == 100));
         let mut condition = Condition::Truth(name("a"));

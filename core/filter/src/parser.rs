@@ -4,11 +4,12 @@
 //! recursion happens only under [`Parser::nested`] or to a higher [`Power`], so the stack is
 //! bounded by `DEPTH_MAX` × the number of powers.
 
+use tiderace_base::Arithmetic;
+
 use crate::compiled::{Condition, Literal, Operand};
 use crate::error::{Problem, SelectorError, shown};
 use crate::lexer::{Keyword, Lexer, Token, TokenKind};
 use crate::limits::{DEPTH_MAX, NODES_MAX, TEXT_BYTES_MAX};
-use crate::number::Operator;
 use crate::parsed::{Parsed, Shape, all, any, chain};
 use crate::relation::Relation;
 
@@ -149,7 +150,7 @@ impl<'a> Parser<'a> {
                 )?;
                 inner.shape
             }
-            TokenKind::Operator(Operator::Add | Operator::Subtract) => {
+            TokenKind::Operator(Arithmetic::Add | Arithmetic::Subtract) => {
                 Shape::Operand(self.signed()?)
             }
             _ => Shape::Operand(self.leaf()?),
@@ -161,7 +162,7 @@ impl<'a> Parser<'a> {
     fn signed(&mut self) -> Result<Operand, SelectorError> {
         self.count()?;
         let at = self.ahead.at;
-        let negative = self.ahead.kind == TokenKind::Operator(Operator::Subtract);
+        let negative = self.ahead.kind == TokenKind::Operator(Arithmetic::Subtract);
         self.enter()?;
         let operand = match self.ahead.kind {
             // Here and not in `leaf`, because the smallest integer has no positive twin.
@@ -269,7 +270,7 @@ fn infix_power(kind: &TokenKind<'_>) -> Option<Power> {
         | TokenKind::Keyword(
             Keyword::Between | Keyword::In | Keyword::Is | Keyword::Like | Keyword::Not,
         ) => Some(Power::Predicate),
-        TokenKind::Operator(Operator::Add | Operator::Subtract) => Some(Power::Sum),
+        TokenKind::Operator(Arithmetic::Add | Arithmetic::Subtract) => Some(Power::Sum),
         TokenKind::Operator(_) => Some(Power::Product),
         _ => None,
     }

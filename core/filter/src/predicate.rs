@@ -3,12 +3,13 @@
 //! Relies on `parser`, of which this is the second half. Invariant: lists and patterns hold
 //! literals only, so they are compiled here, once, and never during evaluation.
 
+use tiderace_base::Arithmetic;
+
 use crate::compiled::{Choices, Condition, Literal, Operand};
 use crate::error::{Problem, SelectorError};
 use crate::lexer::{Keyword, TokenKind};
 use crate::like::LikePattern;
 use crate::limits::CHOICES_MAX;
-use crate::number::Operator;
 use crate::parser::{Parser, Power, negated};
 
 impl Parser<'_> {
@@ -52,8 +53,8 @@ impl Parser<'_> {
 
     fn choice(&mut self) -> Result<Literal, SelectorError> {
         let at = self.ahead.at;
-        let negative = self.accept(&TokenKind::Operator(Operator::Subtract))?;
-        let signed = negative || self.accept(&TokenKind::Operator(Operator::Add))?;
+        let negative = self.accept(&TokenKind::Operator(Arithmetic::Subtract))?;
+        let signed = negative || self.accept(&TokenKind::Operator(Arithmetic::Add))?;
         match self.ahead.kind {
             TokenKind::Integer(magnitude) if negative => {
                 self.advance()?;

@@ -1,12 +1,14 @@
 //! What a property of a message can be, and how two of them compare.
 //!
-//! Relies on `number`. Invariant: a comparison never fails; values of unlike types are unequal
+//! Relies on the numbers that views calculate with, too. Invariant: a comparison never fails; values of unlike types are unequal
 //! and unordered.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::number::Number;
+use tiderace_base::Number;
+
+use crate::limits::NUMBER_TEXT_BYTES_MAX;
 use crate::relation::Relation;
 
 /// The message a selector is evaluated against.
@@ -39,6 +41,7 @@ impl Value<'_> {
     /// This value as a number: text is converted, a boolean is none.
     pub(crate) fn number(&self) -> Option<Number> {
         match self {
+            Value::String(text) if text.len() > NUMBER_TEXT_BYTES_MAX => None,
             Value::String(text) => Number::parse(text),
             Value::Number(float) => Number::finite(*float),
             Value::Integer(integer) => Some(Number::Integer(*integer)),
@@ -100,6 +103,12 @@ mod tests {
         assert!(text("5.0").equals(&Value::Integer(5)));
         assert!(text("TRUE").equals(&Value::Boolean(true)));
         assert!(!text("5.0").equals(&text("5")), "two texts compare as texts");
+    }
+
+    #[test]
+    fn long_texts_are_no_numbers() {
+        assert!(text(&"1".repeat(NUMBER_TEXT_BYTES_MAX)).number().is_some());
+        assert!(text(&"1".repeat(NUMBER_TEXT_BYTES_MAX + 1)).number().is_none());
     }
 
     #[test]

@@ -154,6 +154,9 @@ fn arithmetic() {
         ("10 - (4 - 3) = 9", true),
         ("7 / 2 = 3.5", true),
         ("2 * 7 / 2 = 7", true),
+        // A quotient that is an integer stays one, also where doubles round.
+        ("9007199254740993 / 1 = 9007199254740993", true),
+        ("9007199254740993 / 1 = 9007199254740992", false),
         ("7 % 4 = 3", true),
         ("-count = -5", true),
         ("- -count = 5", true),

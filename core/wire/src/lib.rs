@@ -52,7 +52,7 @@ pub use operation::{
     ViewEntry,
 };
 pub use output::{OutQueue, Output};
-pub use position::{Position, read_varint, write_varint};
+pub use position::Position;
 pub use reply::{Delivery, LeaveReason, Reply};
 pub use run::{Flags, Message, Meta, Run, RunBuilder};
 pub use session::{Context, Detect, Incoming, Open, Opening, Progress, Protocol, Session};
@@ -63,3 +63,4 @@ pub use spec::{
 };
 pub use temporary::{TemporaryName, home_of, is_temporary};
 pub use ticket::Ticket;
+pub use tiderace_base::{read_varint, write_varint};

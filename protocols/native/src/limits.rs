@@ -8,7 +8,7 @@ pub(crate) const PING_BYTES_MAX: usize = 125;
 /// Bytes of the properties of one message: they are walked for every selector and copied for deliveries.
 pub(crate) const PROPERTIES_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the longest varint: a number of 64 bits, seven at a time.
-pub(crate) const VARINT_BYTES_MAX: usize = 10;
+pub(crate) const VARINT_BYTES_MAX: usize = tiderace_base::VARINT_BYTES_MAX;
 /// Messages of one transport message, without publications that are taken: what they ask for is only
 /// done, and their answers are only written, when the last of them has been read.
 pub(crate) const REQUESTS_MAX: usize = 16_384;

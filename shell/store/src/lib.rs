@@ -36,6 +36,7 @@ mod committer;
 mod declared;
 mod disk;
 mod error;
+mod fields;
 mod frame;
 mod header;
 mod high_water;
@@ -53,7 +54,6 @@ mod recovered;
 mod scan;
 mod store;
 mod streams;
-mod varint;
 mod watch;
 
 pub use batch::{BATCH_BYTES_MAX, Batch, TooLarge};

@@ -1,6 +1,6 @@
 //! What the log says: one record, as bytes and as a value.
 //!
-//! Relies on `varint`. A record changes one stream or one named value, or belongs to the log itself
+//! Relies on `fields`. A record changes one stream or one named value, or belongs to the log itself
 //! ([`Record::Mark`], [`Record::End`], [`Record::Removed`]). Invariants: decoding never panics, whatever
 //! the bytes; what decodes is consistent in itself (no empty or overlapping ranges, no number beyond
 //! `u64`); what was encoded decodes to the same value.
@@ -8,7 +8,9 @@
 
 use std::fmt;
 
-use crate::varint::{Fields, write, write_bytes};
+use tiderace_base::write_varint;
+
+use crate::fields::{Fields, write_bytes};
 
 /// A stream in the log. Not given to another while the log knows anything of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -236,8 +238,8 @@ impl<'a> Record<'a> {
 pub(crate) fn encode_ranges(ranges: impl IntoIterator<Item = (u64, u64)>, to: &mut Vec<u8>) {
     let mut before = 0;
     for (first, last) in ranges {
-        write(to, first.saturating_sub(before));
-        write(to, last.saturating_sub(first));
+        write_varint(to, first.saturating_sub(before));
+        write_varint(to, last.saturating_sub(first));
         before = last;
     }
 }
@@ -255,7 +257,7 @@ pub(crate) fn encode_settle(
 fn numbers(to: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
     to.push(kind);
     for number in numbers {
-        write(to, *number);
+        write_varint(to, *number);
     }
 }
 
@@ -265,8 +267,8 @@ fn encode_declaration(declaration: &Declaration<'_>, to: &mut Vec<u8>) {
         StreamKind::Topic => 0,
         StreamKind::Queue => 1,
     });
-    write(to, declaration.mark.sequence);
-    write(to, declaration.mark.version);
+    write_varint(to, declaration.mark.sequence);
+    write_varint(to, declaration.mark.version);
     write_bytes(to, declaration.path.as_bytes());
     to.extend_from_slice(declaration.spec);
 }

@@ -22,7 +22,7 @@ const ROWS: &[Row] = &[
     row("core/wire", &["core/base", "core/filter", "core/topics", "core/value"]),
     row("core/queues", &["core/base", "core/filter", "core/topics", "core/wire"]),
     row("core/journal", &["core/base", "core/topics"]),
-    row("core/delta", &[]),
+    row("core/delta", &["core/base"]),
     row("core/views", &["core/base", "core/topics", "core/value"]),
     row(
         "core/broker",
@@ -52,7 +52,7 @@ const ROWS: &[Row] = &[
     ),
     row("shell/auth", &["core/base", "core/topics", "core/wire", "core/broker"]),
     row("shell/config", &["core/base", "core/topics", "core/views"]),
-    row("shell/store", &[]),
+    row("shell/store", &["core/base"]),
     row("shell/server", &["*"]),
     row("tools/*", &["*"]),
     row("tests/*", &["*"]),

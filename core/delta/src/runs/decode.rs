@@ -2,7 +2,9 @@
 //!
 //! Relies on nothing. Invariant: what is made never has more bytes than the caller accepts.
 
-use super::{COPY, MOVE_AND_COPY, REPLACE, varint};
+use tiderace_base::read_varint;
+
+use super::{COPY, MOVE_AND_COPY, REPLACE};
 use crate::DeltaError;
 
 /// The value that a difference makes of `old`.
@@ -11,8 +13,8 @@ use crate::DeltaError;
 /// When the bytes are no difference to that value, or what they make has more than `max` bytes.
 pub fn decode(old: &[u8], mut delta: &[u8], max: usize) -> Result<Vec<u8>, DeltaError> {
     let delta = &mut delta;
-    let prefix = varint::read(delta).ok_or(DeltaError::Cut)?;
-    let suffix = varint::read(delta).ok_or(DeltaError::Cut)?;
+    let prefix = number(delta)?;
+    let suffix = number(delta)?;
     let ends = prefix.checked_add(suffix).filter(|ends| *ends <= old.len());
     let ends = ends.ok_or(DeltaError::OutOfRange)?;
     // What the bytes at hand justify; long copies let it grow as they come.
@@ -20,7 +22,7 @@ pub fn decode(old: &[u8], mut delta: &[u8], max: usize) -> Result<Vec<u8>, Delta
     take(old, 0, prefix, max, &mut new)?;
     let mut cursor = prefix;
     while !delta.is_empty() {
-        let operation = varint::read(delta).ok_or(DeltaError::Cut)?;
+        let operation = number(delta)?;
         let len = operation >> 2;
         if len == 0 {
             return Err(DeltaError::UnknownOperation);
@@ -35,7 +37,7 @@ pub fn decode(old: &[u8], mut delta: &[u8], max: usize) -> Result<Vec<u8>, Delta
             }
             COPY => {}
             MOVE_AND_COPY => {
-                let distance = unzigzag(varint::read(delta).ok_or(DeltaError::Cut)?);
+                let distance = unzigzag(number(delta)?);
                 cursor = cursor.checked_add_signed(distance).ok_or(DeltaError::OutOfRange)?;
             }
             _ => return Err(DeltaError::UnknownOperation),
@@ -45,6 +47,13 @@ pub fn decode(old: &[u8], mut delta: &[u8], max: usize) -> Result<Vec<u8>, Delta
     }
     take(old, old.len() - suffix, suffix, max, &mut new)?;
     Ok(new)
+}
+
+/// Takes a number from the front.
+#[inline]
+fn number(delta: &mut &[u8]) -> Result<usize, DeltaError> {
+    let number = read_varint(delta).ok_or(DeltaError::Cut)?;
+    usize::try_from(number).map_err(|_| DeltaError::OutOfRange)
 }
 
 /// Appends `len` bytes of `from`, beginning at `at`, as long as no more than `max` come together.
@@ -83,6 +92,13 @@ mod tests {
                 b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
                 DeltaError::OutOfRange,
             ),
+            (
+                b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+                DeltaError::OutOfRange,
+            ),
+            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02\x00", DeltaError::Cut),
+            (b"\x00\x00\xfd\xff\xff\xff\xff\xff\xff\xff\xff\x01", DeltaError::Cut),
+            (b"\x00\x00\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x01", DeltaError::OutOfRange),
             (b"\x00\x00\x00", DeltaError::UnknownOperation),
             (b"\x00\x00\x07", DeltaError::UnknownOperation),
             (b"\x00\x00\x14", DeltaError::OutOfRange),
@@ -93,5 +109,12 @@ mod tests {
         ] {
             assert_eq!(decode(b"abcd", delta, 6), Err(error), "{delta:02x?}");
         }
+    }
+
+    /// `docs/protocol.md`, section 2: padding is allowed, up to ten bytes.
+    #[test]
+    fn padded_numbers_are_read() {
+        let whole = b"\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00\x80\x00";
+        assert_eq!(decode(b"abcd", whole, 6).as_deref(), Ok(&b"abcd"[..]));
     }
 }

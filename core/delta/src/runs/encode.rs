@@ -2,7 +2,9 @@
 //!
 //! Relies on `matching`. Invariant: it stops as soon as the difference is as long as the limit.
 
-use super::{COPY, MOVE_AND_COPY, REPLACE, varint};
+use tiderace_base::write_varint;
+
+use super::{COPY, MOVE_AND_COPY, REPLACE};
 use crate::common::common_ends;
 use crate::matching::{Sink, walk};
 
@@ -11,8 +13,8 @@ use crate::matching::{Sink, walk};
 pub fn encode(old: &[u8], new: &[u8], out: &mut Vec<u8>, limit: usize) -> bool {
     let start = out.len();
     let (prefix, suffix) = common_ends(old, new);
-    varint::write(out, prefix);
-    varint::write(out, suffix);
+    write_varint(out, prefix as u64);
+    write_varint(out, suffix as u64);
     let new = new.get(..new.len() - suffix).unwrap_or_default();
     let mut writer =
         Writer { out, full: start.saturating_add(limit), cursor: prefix, len: old.len() };
@@ -37,7 +39,7 @@ struct Writer<'a> {
 impl Sink for Writer<'_> {
     #[inline]
     fn literal(&mut self, bytes: &[u8]) {
-        varint::write(self.out, bytes.len() << 2 | REPLACE);
+        write_varint(self.out, (bytes.len() << 2 | REPLACE) as u64);
         self.out.extend_from_slice(bytes);
         self.cursor = (self.cursor + bytes.len()).min(self.len);
     }
@@ -45,10 +47,10 @@ impl Sink for Writer<'_> {
     #[inline]
     fn copy(&mut self, source: usize, len: usize) {
         if source == self.cursor {
-            varint::write(self.out, len << 2 | COPY);
+            write_varint(self.out, (len << 2 | COPY) as u64);
         } else {
-            varint::write(self.out, len << 2 | MOVE_AND_COPY);
-            varint::write(self.out, zigzag(source as isize - self.cursor as isize));
+            write_varint(self.out, (len << 2 | MOVE_AND_COPY) as u64);
+            write_varint(self.out, zigzag(source as isize - self.cursor as isize) as u64);
         }
         self.cursor = source + len;
     }

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use tiderace_wire::write_varint;
+use tiderace_base::{read_varint, write_varint};
 
 use crate::clients::counters::{Counters, broken};
 
@@ -152,14 +152,9 @@ impl Cursor<'_> {
     }
 
     fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
+        let mut rest = self.bytes.get(self.at..)?;
+        let value = read_varint(&mut rest)?;
+        self.at = self.bytes.len() - rest.len();
         Some(value)
     }
 
