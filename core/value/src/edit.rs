@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::items::{Item, Items, slice};
-use crate::pointer::index;
+use crate::pointer::element_index;
 use crate::write::append_text;
 use crate::{Json, Pointer};
 
@@ -169,7 +169,8 @@ impl<'a> Parent<'a> {
     }
 
     fn index(&self, token: &str) -> Result<usize, EditError> {
-        index(token).ok_or_else(|| EditError::Index { at: self.at.into(), token: token.to_owned() })
+        element_index(token)
+            .ok_or_else(|| EditError::Index { at: self.at.into(), token: token.to_owned() })
     }
 
     /// The item that a token names; of fields with equal names the last.

@@ -46,7 +46,7 @@ pub use look::{Elements, Fields};
 pub use merge::{MergeDepth, MergeError};
 pub use patch::{Patch, PatchError, PatchProblem};
 pub use places::resolve_all;
-pub use pointer::{Pointer, PointerError};
+pub use pointer::{Pointer, PointerError, element_index, part, unescaped};
 pub use scalar::{BodyError, BodyType};
 pub use scan::{DEPTH_MAX, JsonError, JsonProblem};
 pub use schema::{Schema, SchemaError};

@@ -4,32 +4,35 @@
 //! for byte; neither a value on the way nor the result passes the limits, however often parts are
 //! copied into each other.
 
+use std::borrow::Cow;
+
 use crate::compare::equal_within;
 use crate::limits::{Budget, PATCH_BYTES_MAX, PATCH_OPERATIONS_MAX, Spent};
 use crate::scan::{DEPTH_MAX, JsonError};
 use crate::tree::{Change, Obstacle, Part};
 use crate::{EditError, Json, JsonKind, Limits, Pointer, PointerError};
 
-/// Operations in order, borrowed from their text.
-#[derive(Clone, Debug)]
+/// Operations in order, borrowed from their text or owned.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch<'a> {
     operations: Vec<Operation<'a>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Operation<'a> {
     path: Pointer,
     kind: Kind<'a>,
 }
 
-#[derive(Clone, Debug)]
+/// What is done; values as text that is known to be JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind<'a> {
-    Add(Json<'a>),
+    Add(Cow<'a, str>),
     Remove,
-    Replace(Json<'a>),
+    Replace(Cow<'a, str>),
     Move(Pointer),
     Copy(Pointer),
-    Test(Json<'a>),
+    Test(Cow<'a, str>),
 }
 
 /// Why a patch cannot be read or does not apply, and because of which operation.
@@ -97,6 +100,18 @@ impl<'a> Patch<'a> {
             return Err(whole(PatchProblem::Bytes));
         }
         let json = Json::parse(bytes, DEPTH_MAX).map_err(|error| whole(error.into()))?;
+        Patch::of(json)
+    }
+
+    /// Reads a patch that is JSON already.
+    ///
+    /// # Errors
+    /// As [`Patch::parse`].
+    pub fn of(json: Json<'a>) -> Result<Patch<'a>, PatchError> {
+        let whole = |problem| PatchError { operation: None, problem };
+        if json.text().len() > PATCH_BYTES_MAX {
+            return Err(whole(PatchProblem::Bytes));
+        }
         if json.kind() != JsonKind::Array {
             return Err(whole(PatchProblem::Shape));
         }
@@ -110,6 +125,12 @@ impl<'a> Patch<'a> {
             operations.push(operation);
         }
         Ok(Patch { operations })
+    }
+
+    /// The same patch, which needs its text no longer.
+    pub fn into_owned(self) -> Patch<'static> {
+        let operations = self.operations.into_iter().map(Operation::into_owned).collect();
+        Patch { operations }
     }
 
     /// How many operations it has.
@@ -180,7 +201,10 @@ impl<'a> Operation<'a> {
             let text = found.and_then(Json::as_text).ok_or(PatchProblem::Member(member))?;
             Ok::<_, PatchProblem>(Pointer::parse(&text)?)
         };
-        let value = || value.ok_or(PatchProblem::Member("value"));
+        let value = || {
+            let value: Json<'a> = value.ok_or(PatchProblem::Member("value"))?;
+            Ok::<_, PatchProblem>(Cow::Borrowed(value.text()))
+        };
         let name = name.and_then(Json::as_text).ok_or(PatchProblem::Member("op"))?;
         let kind = match &*name {
             "add" => Kind::Add(value()?),
@@ -191,19 +215,35 @@ impl<'a> Operation<'a> {
             "test" => Kind::Test(value()?),
             _ => return Err(PatchProblem::Name),
         };
-        Ok(Operation { path: pointer(path, "path")?, kind })
+        let path = pointer(path, "path")?;
+        match &kind {
+            Kind::Move(from) if from != &path && from.contains(&path) => {
+                Err(PatchProblem::IntoItself(from.as_str().to_owned()))
+            }
+            _ => Ok(Operation { path, kind }),
+        }
     }
 
-    fn apply<'t>(&self, root: &mut Part<'t>, budget: &mut Budget) -> Result<(), PatchProblem>
-    where
-        'a: 't,
-    {
+    fn into_owned(self) -> Operation<'static> {
+        let owned = |value: Cow<'_, str>| Cow::Owned(value.into_owned());
+        let kind = match self.kind {
+            Kind::Add(value) => Kind::Add(owned(value)),
+            Kind::Remove => Kind::Remove,
+            Kind::Replace(value) => Kind::Replace(owned(value)),
+            Kind::Move(from) => Kind::Move(from),
+            Kind::Copy(from) => Kind::Copy(from),
+            Kind::Test(value) => Kind::Test(owned(value)),
+        };
+        Operation { path: self.path, kind }
+    }
+
+    fn apply<'t>(&'t self, root: &mut Part<'t>, budget: &mut Budget) -> Result<(), PatchProblem> {
         let path = &self.path;
         budget.spend(1)?;
         match &self.kind {
-            Kind::Add(value) => root.change(path, Change::Add(Part::Text(value.text())), budget)?,
+            Kind::Add(value) => root.change(path, Change::Add(Part::Text(value)), budget)?,
             Kind::Replace(value) => {
-                root.change(path, Change::Replace(Part::Text(value.text())), budget)?
+                root.change(path, Change::Replace(Part::Text(value)), budget)?
             }
             Kind::Remove => root.change(path, Change::Remove, budget)?,
             Kind::Copy(from) => {
@@ -211,7 +251,7 @@ impl<'a> Operation<'a> {
                 root.change(path, Change::Add(part), budget)?
             }
             Kind::Move(from) => return shift(root, from, path, budget),
-            Kind::Test(value) => return test(root, path, *value, budget),
+            Kind::Test(value) => return test(root, path, Json::known(value), budget),
         };
         Ok(())
     }
@@ -226,9 +266,6 @@ fn shift(
     if from == path {
         root.find(from, budget)?;
         return Ok(());
-    }
-    if from.contains(path) {
-        return Err(PatchProblem::IntoItself(from.as_str().to_owned()));
     }
     if let Some(part) = root.change(from, Change::Remove, budget)? {
         root.change(path, Change::Add(part), budget)?;

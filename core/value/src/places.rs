@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::items::slice;
 use crate::look::{pass, pass_string};
-use crate::pointer::index;
+use crate::pointer::element_index;
 use crate::scan::space;
 use crate::{Json, Pointer};
 
@@ -78,7 +78,8 @@ impl Walk<'_> {
     /// The same of the elements of an array.
     fn array(&mut self, inside: usize, depth: usize, wanted: &[Wanted<'_>]) -> usize {
         let bytes = self.text.as_bytes();
-        let token = |(_, tokens): &Wanted<'_>| tokens.get(depth).and_then(|token| index(token));
+        let token =
+            |(_, tokens): &Wanted<'_>| tokens.get(depth).and_then(|token| element_index(token));
         let groups = wanted.chunk_by(|one, other| one.1.get(depth) == other.1.get(depth));
         let mut groups: Vec<(usize, &[Wanted<'_>])> =
             groups.filter_map(|group| Some((token(group.first()?)?, group))).collect();

@@ -53,10 +53,8 @@ impl Pointer {
         if text.bytes().filter(|byte| *byte == b'/').count() > POINTER_TOKENS_MAX {
             return Err(PointerError::Tokens);
         }
-        let tilde =
-            |(at, _): &(usize, &str)| !matches!(text.as_bytes().get(at + 1), Some(b'0' | b'1'));
-        match text.match_indices('~').find(tilde) {
-            Some((at, _)) => Err(PointerError::Tilde(at)),
+        match bad_tilde(text) {
+            Some(at) => Err(PointerError::Tilde(at)),
             None => Ok(Pointer { text: text.into() }),
         }
     }
@@ -86,7 +84,7 @@ impl Pointer {
 
     /// The value at this place, if there is one.
     pub fn resolve<'a>(&self, json: Json<'a>) -> Option<Json<'a>> {
-        self.tokens().try_fold(json, |json, token| step(json, &token))
+        self.tokens().try_fold(json, |json, token| part(json, &token))
     }
 
     /// The text of its first tokens.
@@ -110,17 +108,17 @@ impl FromStr for Pointer {
     }
 }
 
-/// The value that a token names in a value.
-pub(crate) fn step<'a>(json: Json<'a>, token: &str) -> Option<Json<'a>> {
+/// The part of a value that a token names: a field, or an element.
+pub fn part<'a>(json: Json<'a>, token: &str) -> Option<Json<'a>> {
     match json.kind() {
         JsonKind::Object => json.field(token),
-        JsonKind::Array => json.elements().nth(index(token)?),
+        JsonKind::Array => json.elements().nth(element_index(token)?),
         _ => None,
     }
 }
 
 /// The number of an element: digits without leading zeros.
-pub(crate) fn index(token: &str) -> Option<usize> {
+pub fn element_index(token: &str) -> Option<usize> {
     let digits = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit());
     let plain = digits && (token == "0" || !token.starts_with('0'));
     plain.then(|| token.parse().ok()).flatten()
@@ -136,6 +134,23 @@ pub(crate) fn append_token(text: &mut String, token: &str) {
             other => text.push(other),
         }
     }
+}
+
+/// A token as it is meant, escapes resolved.
+///
+/// # Errors
+/// If it has a tilde that is no escape.
+pub fn unescaped(token: &str) -> Result<Cow<'_, str>, PointerError> {
+    match bad_tilde(token) {
+        Some(at) => Err(PointerError::Tilde(at)),
+        None => Ok(unescape(token)),
+    }
+}
+
+/// Where a tilde stands that is no escape.
+fn bad_tilde(text: &str) -> Option<usize> {
+    let is_bad = |at: &usize| !matches!(text.as_bytes().get(at + 1), Some(b'0' | b'1'));
+    text.match_indices('~').map(|(at, _)| at).find(is_bad)
 }
 
 fn unescape(token: &str) -> Cow<'_, str> {

@@ -12,7 +12,7 @@ use crate::edit::{EditError, quoted};
 use crate::items::{Items, slice};
 use crate::limits::{Budget, Spent};
 use crate::look::pass_string;
-use crate::pointer::{index, step};
+use crate::pointer::{element_index, part};
 use crate::scan::space;
 use crate::{Json, Pointer};
 
@@ -107,7 +107,8 @@ impl<'w> Way<'w> {
 
     fn index(&self) -> Result<usize, EditError> {
         let token = self.token();
-        index(token).ok_or_else(|| EditError::Index { at: self.here(), token: token.to_owned() })
+        element_index(token)
+            .ok_or_else(|| EditError::Index { at: self.here(), token: token.to_owned() })
     }
 }
 
@@ -138,7 +139,7 @@ impl<'a> Part<'a> {
             let next = match &here {
                 Part::Text(text) => {
                     budget.pass(text)?;
-                    step(Json::known(text), token).map(|json| Part::Text(json.text()))
+                    part(Json::known(text), token).map(|json| Part::Text(json.text()))
                 }
                 Part::Branch(branch) => {
                     let entry = branch.position(token, budget)?;
@@ -263,7 +264,7 @@ impl<'a> Branch<'a> {
             return Ok(self.entries.iter().rposition(|entry| entry.is_named(token)));
         }
         budget.spend(1)?;
-        Ok(index(token).filter(|at| *at < self.entries.len()))
+        Ok(element_index(token).filter(|at| *at < self.entries.len()))
     }
 
     /// The same, but what is no index is an error.

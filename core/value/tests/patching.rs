@@ -357,3 +357,26 @@ fn patches_have_bounds_of_their_own() {
     let (number, problem) = problem("{}", &format!(r#"[{{"op":"remove","path":"{path}"}}]"#));
     assert_eq!((number, problem.contains("at most 32 tokens")), (Some(0), true));
 }
+
+#[test]
+fn a_patch_that_moves_a_value_into_itself_is_refused_before_it_is_applied() {
+    let read = |from: &str, path: &str| {
+        let patch = format!(r#"[{{"op":"move","from":"{from}","path":"{path}"}}]"#);
+        Patch::parse(patch.as_bytes()).map(|_| ()).map_err(|error| error.problem)
+    };
+    assert_eq!(read("/a", "/a/b"), Err(PatchProblem::IntoItself("/a".to_owned())));
+    assert_eq!(read("", "/a"), Err(PatchProblem::IntoItself(String::new())));
+    assert_eq!((read("/a", "/a"), read("/a/b", "/a"), read("/a", "/ab")), (Ok(()), Ok(()), Ok(())));
+}
+
+#[test]
+fn a_patch_may_outlive_its_text() {
+    let text =
+        r#"[{"op":"test","path":"/a","value":1},{"op":"add","path":"/b","value":[2]}]"#.to_owned();
+    let patch = Patch::parse(text.as_bytes()).unwrap();
+    let owned = patch.clone().into_owned();
+    assert_eq!(owned, patch);
+    drop(text);
+    let json = Json::parse(br#"{"a":1}"#, DEPTH_MAX).unwrap();
+    assert_eq!(owned.apply(json, Limits::DEFAULT).unwrap(), r#"{"a":1,"b":[2]}"#);
+}

@@ -3,7 +3,7 @@
 //! Relies on nothing. Invariant: whoever passes over bytes or builds pieces has spent for them
 //! before, so time and memory of an evaluation are bounded by its limits.
 
-use crate::limits::{Limits, WORK_BYTES, WORK_PIECE};
+use crate::limits::{Limits, WORK_BYTES, WORK_PIECE, WORK_STEP};
 
 /// Why an evaluation gave no outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +72,19 @@ impl Budget {
     /// Spends for one piece of a value that is built.
     pub(crate) fn piece(&mut self) -> Result<(), Stop> {
         self.spend(WORK_PIECE)
+    }
+
+    /// Spends for work on JSON that has a budget of its own, made of what is left here.
+    pub(crate) fn lend<T>(
+        &mut self,
+        work: impl FnOnce(&mut tiderace_value::Budget) -> T,
+    ) -> Result<T, Stop> {
+        let steps = (self.left / WORK_STEP) as usize;
+        let mut lent = tiderace_value::Budget::new(steps);
+        let result = work(&mut lent);
+        let spent = u32::try_from(steps - lent.left()).unwrap_or(u32::MAX);
+        self.spend(spent.saturating_mul(WORK_STEP))?;
+        Ok(result)
     }
 
     /// What has been spent.

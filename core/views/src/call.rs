@@ -7,12 +7,13 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use tiderace_base::{Arithmetic, Number};
 use tiderace_value::JsonKind;
 
 use crate::budget::{Budget, Stop};
 use crate::expression::Expression;
 use crate::function::Function;
-use crate::number::{Arithmetic, Number};
+use crate::number::{self, DIGITS_MAX};
 use crate::value::{Found, Scalar, Value, number_of};
 
 /// The arguments of a call. Each is evaluated when a function asks for it.
@@ -86,25 +87,23 @@ fn of_number<'a>(
     let digits = match arguments.len() {
         0 | 1 => 0,
         _ => match arguments.number(1, budget)? {
-            Some(Number::Whole(digits)) if (0..=MOST_DIGITS).contains(&digits) => digits as usize,
+            Some(Number::Integer(digits)) if (0..=MOST_DIGITS).contains(&digits) => digits as usize,
             _ => return Ok(None),
         },
     };
     let double = first.double();
     give(match function {
-        Function::Fixed => return Ok(Some(Value::Text(Cow::Owned(first.fixed(digits))))),
-        Function::Round => first.rounded(digits),
+        Function::Fixed => return Ok(Some(Value::Text(Cow::Owned(number::fixed(first, digits))))),
+        Function::Round => number::rounded(first, digits),
         Function::Floor if matches!(first, Number::Double(_)) => Number::finite(double.floor()),
         Function::Ceiling if matches!(first, Number::Double(_)) => Number::finite(double.ceil()),
-        Function::Abs if first.order(Number::Whole(0)) == Ordering::Less => {
-            Number::Whole(0).apply(Arithmetic::Subtract, first)
-        }
+        Function::Abs if first.order(Number::Integer(0)) == Ordering::Less => Some(first.negated()),
         _ => Some(first),
     })
 }
 
 /// Most digits behind the point.
-const MOST_DIGITS: i64 = crate::number::DIGITS_MAX as i64;
+const MOST_DIGITS: i64 = DIGITS_MAX as i64;
 
 /// The least, greatest or sum of numbers; without any there is none.
 fn fold<'a>(function: Function, arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
@@ -123,7 +122,7 @@ fn fold<'a>(function: Function, arguments: &Arguments<'_, 'a>, budget: &mut Budg
         };
     }
     if values.is_empty() && function == Function::Sum {
-        return give(Some(Number::Whole(0)));
+        return give(Some(Number::Integer(0)));
     }
     let mut result: Option<Number> = None;
     for value in &values {
@@ -175,7 +174,7 @@ fn length<'a>(arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
             _ => return Ok(None),
         },
     };
-    give(i64::try_from(length).ok().map(Number::Whole))
+    give(i64::try_from(length).ok().map(Number::Integer))
 }
 
 fn join<'a>(arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
@@ -214,8 +213,8 @@ fn convert<'a>(
     if function == Function::Number {
         return give(match found.scalar(budget)? {
             Some(Scalar::Number(number)) => Some(number),
-            Some(Scalar::Text(text)) => Number::parse(text.trim()),
-            Some(Scalar::Bool(truth)) => Some(Number::Whole(i64::from(truth))),
+            Some(Scalar::Text(text)) => number::read(text.trim()),
+            Some(Scalar::Bool(truth)) => Some(Number::Integer(i64::from(truth))),
             _ => None,
         });
     }
@@ -274,7 +273,7 @@ fn part<'a>(arguments: &Arguments<'_, 'a>, budget: &mut Budget) -> Found<'a> {
     let whole = text(arguments, 0, budget)?;
     let separator = text(arguments, 1, budget)?;
     let at = arguments.number(2, budget)?;
-    let (Some(whole), Some(separator), Some(Number::Whole(at))) = (whole, separator, at) else {
+    let (Some(whole), Some(separator), Some(Number::Integer(at))) = (whole, separator, at) else {
         return Ok(None);
     };
     if separator.is_empty() {

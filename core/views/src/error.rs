@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use tiderace_value::PatchProblem;
+
 /// A view that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewError {
@@ -65,7 +67,7 @@ pub enum Problem {
         /// Which, counted from 1.
         operation: usize,
         /// What is wrong with it.
-        problem: &'static str,
+        problem: PatchProblem,
     },
     /// A function with the wrong number of arguments.
     #[error("`{function}` takes {expected}")]

@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use tiderace_base::{Arithmetic, Number};
 use tiderace_topics::Path;
 use tiderace_value::Json;
 
 use crate::budget::{Budget, Stop};
 use crate::call::{self, Arguments};
 use crate::expression::{Comparison, Expression, Operator};
-use crate::number::{Arithmetic, Number};
 use crate::pointer::{Place, Root};
 use crate::value::{Found, Scalar, Value, number_of};
 
@@ -62,8 +62,7 @@ pub(crate) fn value<'a>(
         Expression::Not(inner) => Some(Value::Bool(!holds(inner, scene, budget)?)),
         Expression::Negate(inner) => {
             let number = number(inner, scene, budget)?;
-            let zero = Number::Whole(0);
-            number.and_then(|number| zero.apply(Arithmetic::Subtract, number)).map(Value::Number)
+            number.map(|number| Value::Number(number.negated()))
         }
         Expression::Two(Operator::Calculate(arithmetic), left, right) => {
             let left = value(left, scene, budget)?;

@@ -4,11 +4,11 @@
 
 use std::fmt;
 
+use tiderace_base::{Arithmetic, Number};
 use tiderace_topics::Regex;
 
 use crate::function::Function;
 use crate::levels::Levels;
-use crate::number::{Arithmetic, Number};
 use crate::pointer::Place;
 use crate::quote::Quoted;
 

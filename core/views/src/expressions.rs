@@ -3,6 +3,7 @@
 //! Relies on `cursor` for the limits of depth and number. Invariant: every level of recursion goes
 //! through [`Cursor::nested`] or takes a whole operand.
 
+use tiderace_base::Arithmetic;
 use tiderace_topics::Regex;
 use tiderace_value::Json;
 
@@ -11,7 +12,7 @@ use crate::error::{Problem, ViewError};
 use crate::expression::{Comparison, Expression, Operator};
 use crate::function::Function;
 use crate::levels::Levels;
-use crate::number::{Arithmetic, Number};
+use crate::number;
 use crate::pointer::{Place, Pointer};
 
 type Read<T> = Result<T, ViewError>;
@@ -275,7 +276,7 @@ fn number(cursor: &mut Cursor<'_>) -> Read<Expression> {
     let end = rest.find(|letter| !in_number(letter)).unwrap_or(rest.len());
     let text = rest.get(..end).unwrap_or_default();
     let json = Json::parse(text.as_bytes(), 0).ok();
-    let Some((json, number)) = json.and_then(|json| Some((json, Number::parse(json.text())?)))
+    let Some((json, number)) = json.and_then(|json| Some((json, number::read(json.text())?)))
     else {
         return Err(cursor.wrong(start, Problem::Number));
     };
@@ -283,7 +284,7 @@ fn number(cursor: &mut Cursor<'_>) -> Read<Expression> {
     if text.starts_with('-') {
         cursor.node()?;
     }
-    Ok(match number.says(json) {
+    Ok(match number::says(number, json) {
         true => Expression::Number(number),
         false => Expression::Exact(text.into()),
     })

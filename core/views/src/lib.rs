@@ -43,6 +43,7 @@ mod patch;
 mod pointer;
 mod quote;
 mod template;
+mod texts;
 mod value;
 mod view;
 

@@ -70,6 +70,9 @@ pub const WORK_BYTES: usize = 8;
 /// than a hundred bytes.
 pub const WORK_PIECE: u32 = 8;
 
+/// Units of work for a step of [`tiderace_value::Budget`], which are 16 bytes passed over.
+pub const WORK_STEP: u32 = 16 / WORK_BYTES as u32;
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

@@ -15,6 +15,7 @@ use crate::limits::Limits;
 use crate::merge::merge_two;
 use crate::parts::{Insert, OutputType, Step};
 use crate::template::{Part, Template};
+use crate::texts::Texts;
 use crate::value::{Scalar, Value};
 use crate::view::View;
 
@@ -67,7 +68,18 @@ impl View {
         lookup: &dyn Fn(&Path) -> Option<&'a [u8]>,
         limits: Limits,
     ) -> Evaluation {
+        self.evaluate(source, &|path| lookup(path), limits, &Texts::default())
+    }
+
+    fn evaluate<'a>(
+        &'a self,
+        source: Source<'a>,
+        lookup: &dyn Fn(&Path) -> Option<&'a [u8]>,
+        limits: Limits,
+        texts: &'a Texts,
+    ) -> Evaluation {
         let mut run = Run {
+            texts,
             view: self,
             path: source.path,
             lookup,
@@ -91,6 +103,8 @@ struct Run<'r, 'a> {
     view: &'a View,
     path: &'a Path,
     lookup: &'r dyn Fn(&Path) -> Option<&'a [u8]>,
+    /// What patches have made.
+    texts: &'a Texts,
     budget: Budget,
     result: Evaluation,
     total_bytes: usize,
@@ -321,11 +335,10 @@ impl<'a> Run<'_, 'a> {
                         value.set(&insert.at.0, new, &mut self.budget)?;
                     }
                 }
-                Step::Patch(patch) => {
-                    if !patch.apply(&mut value, &mut self.budget)? {
-                        return Ok(None);
-                    }
-                }
+                Step::Patch(patch) => match patch.apply(&value, self.texts, &mut self.budget)? {
+                    Some(new) => value = new,
+                    None => return Ok(None),
+                },
             }
         }
         Ok(Some(value))
@@ -386,7 +399,7 @@ impl<'a> Run<'_, 'a> {
         let kind = self.view.options().kind.unwrap_or(OutputType::Json);
         match (kind, value.scalar(&mut self.budget)?) {
             (OutputType::Int64, Some(Scalar::Number(number))) => {
-                Ok(number.whole().map(|whole| whole.to_string().into_bytes()))
+                Ok(number.integer().map(|integer| integer.to_string().into_bytes()))
             }
             (OutputType::Double, Some(Scalar::Number(number))) => {
                 Ok(Some(number.to_string().into_bytes()))

@@ -1,48 +1,38 @@
-//! JSON Patch (RFC 6902): read once with the view, applied to values.
+//! JSON Patch (RFC 6902): read once with the view, applied to values as a change of a topic's value is.
 //!
-//! Relies on `value`. Invariant: a patch applies as a whole or not at all.
+//! Relies on [`tiderace_value::Patch`]. Invariant: a patch applies as a whole or not at all.
 
-use tiderace_value::{Json, Pointer, PointerError};
+use tiderace_value::{Json, PatchError, PatchProblem};
 
 use crate::budget::{Budget, Stop};
 use crate::error::Problem;
-use crate::limits::{DEPTH_MAX, PATCH_OPERATIONS_MAX, POINTER_LEVELS_MAX};
-use crate::value::Value;
+use crate::limits::{PATCH_OPERATIONS_MAX, VALUE_DEPTH_MAX};
+use crate::texts::Texts;
+use crate::value::{Found, Value};
 
 /// The operations of a patch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Patch {
     text: Box<str>,
-    operations: Vec<Operation>,
-}
-
-type Levels = Vec<Box<str>>;
-
-/// One operation; values as JSON text.
-#[derive(Clone, Debug, PartialEq)]
-enum Operation {
-    Add(Levels, Box<str>),
-    Remove(Levels),
-    Replace(Levels, Box<str>),
-    Move { from: Levels, to: Levels },
-    Copy { from: Levels, to: Levels },
-    Test(Levels, Box<str>),
+    operations: tiderace_value::Patch<'static>,
 }
 
 impl Patch {
     /// Reads a patch.
     pub(crate) fn parse(json: Json<'_>) -> Result<Patch, Problem> {
-        let mut operations = Vec::new();
-        for (index, element) in json.elements().enumerate() {
-            if index == PATCH_OPERATIONS_MAX {
-                let what = "operations in a patch";
-                return Err(Problem::TooMany { what, max: PATCH_OPERATIONS_MAX });
+        let too_many =
+            || Problem::TooMany { what: "operations in a patch", max: PATCH_OPERATIONS_MAX };
+        let operations = tiderace_value::Patch::of(json).map_err(|error| match error {
+            PatchError { operation: Some(number), problem } => {
+                Problem::Patch { operation: number + 1, problem }
             }
-            let operation = Operation::parse(element)
-                .map_err(|problem| Problem::Patch { operation: index + 1, problem })?;
-            operations.push(operation);
+            // A view is too short for anything else to be wrong with all of them.
+            PatchError { operation: None, .. } => too_many(),
+        })?;
+        if operations.len() > PATCH_OPERATIONS_MAX {
+            return Err(too_many());
         }
-        Ok(Patch { text: json.text().into(), operations })
+        Ok(Patch { text: json.text().into(), operations: operations.into_owned() })
     }
 
     /// Its text.
@@ -50,107 +40,39 @@ impl Patch {
         &self.text
     }
 
-    /// Applies it; whether that was possible. If not, the value is no longer of use.
+    /// The value that it makes of another; none if it does not apply.
     pub(crate) fn apply<'a>(
-        &'a self,
-        value: &mut Value<'a>,
+        &self,
+        value: &Value<'a>,
+        texts: &'a Texts,
         budget: &mut Budget,
-    ) -> Result<bool, Stop> {
-        for operation in &self.operations {
-            if !operation.apply(value, budget)? {
-                return Ok(false);
+    ) -> Found<'a> {
+        let mut written = Vec::new();
+        let json = match value {
+            Value::Json(json) => *json,
+            value => {
+                value.write(&mut written, 0, budget)?;
+                budget.bytes(written.len())?;
+                Json::parse(&written, VALUE_DEPTH_MAX).map_err(|_| Stop::Depth)?
             }
-        }
-        Ok(true)
-    }
-}
-
-impl Operation {
-    fn parse(json: Json<'_>) -> Result<Operation, &'static str> {
-        let text = |name| json.field(name).and_then(Json::as_text);
-        let path = || levels(&text("path").ok_or("it has no `path`")?);
-        let from = || levels(&text("from").ok_or("it has no `from`")?);
-        let value = || {
-            let value = json.field("value").ok_or("it has no `value`")?;
-            Ok::<Box<str>, &'static str>(value.text().into())
         };
-        let name = text("op").ok_or("it has no `op`")?;
-        Ok(match &*name {
-            "add" => Operation::Add(path()?, value()?),
-            "remove" => Operation::Remove(path()?),
-            "replace" => Operation::Replace(path()?, value()?),
-            "move" => {
-                let (from, to) = (from()?, path()?);
-                if to.len() > from.len() && to.starts_with(&from) {
-                    return Err("it moves a value into itself");
-                }
-                Operation::Move { from, to }
-            }
-            "copy" => Operation::Copy { from: from()?, to: path()? },
-            "test" => Operation::Test(path()?, value()?),
-            _ => return Err("`op` is none of add, remove, replace, move, copy and test"),
-        })
-    }
-
-    fn apply<'a>(&'a self, value: &mut Value<'a>, budget: &mut Budget) -> Result<bool, Stop> {
-        budget.step()?;
-        match self {
-            Operation::Add(at, new) => match known(new, budget)? {
-                Some(new) => value.add(at, new, budget),
-                None => Ok(false),
-            },
-            Operation::Remove(at) => Ok(value.remove(at, budget)?.is_some()),
-            Operation::Replace(at, new) => {
-                if value.at(at, budget)?.is_none() {
-                    return Ok(false);
-                }
-                match known(new, budget)? {
-                    Some(new) => value.set(at, new, budget),
-                    None => Ok(false),
-                }
-            }
-            Operation::Move { from, to } if from == to => Ok(value.at(from, budget)?.is_some()),
-            Operation::Move { from, to } => match value.remove(from, budget)? {
-                Some(moved) => value.add(to, moved, budget),
-                None => Ok(false),
-            },
-            Operation::Copy { from, to } => match value.at(from, budget)? {
-                Some(copied) => value.add(to, copied, budget),
-                None => Ok(false),
-            },
-            Operation::Test(at, expected) => {
-                let found = value.at(at, budget)?;
-                match (found, known(expected, budget)?) {
-                    (Some(found), Some(expected)) => found.equals(&expected, budget),
-                    _ => Ok(false),
-                }
-            }
-        }
+        let bytes_max = budget.limits.source_bytes_max.max(budget.limits.output_bytes_max);
+        let limits = tiderace_value::Limits { bytes_max, depth_max: VALUE_DEPTH_MAX, steps_max: 0 };
+        let made = budget.lend(|steps| self.operations.apply_within(json, limits, steps))?;
+        let made = match made.map_err(|error| error.problem) {
+            Ok(made) => made,
+            Err(PatchProblem::TooMuchWork) => return Err(Stop::Work(budget.limits.work_max)),
+            Err(PatchProblem::TooLarge(bytes_max)) => return Err(Stop::OutputBytes(bytes_max)),
+            Err(PatchProblem::TooDeep(_)) => return Err(Stop::Depth),
+            Err(_) => return Ok(None),
+        };
+        budget.bytes(made.len())?;
+        let Some(made) = texts.keep(made) else {
+            return Err(Stop::Work(budget.limits.work_max));
+        };
+        Ok(Json::parse(made.as_bytes(), VALUE_DEPTH_MAX).ok().map(Value::Json))
     }
 }
-
-/// The value of a text that was checked when the patch was read.
-fn known<'a>(text: &'a str, budget: &mut Budget) -> Result<Option<Value<'a>>, Stop> {
-    budget.bytes(text.len())?;
-    Ok(Json::parse(text.as_bytes(), DEPTH_MAX).ok().map(Value::Json))
-}
-
-/// Reads a pointer as RFC 6901 writes it.
-fn levels(text: &str) -> Result<Levels, &'static str> {
-    let pointer = Pointer::parse(text).map_err(|error| match error {
-        PointerError::Start => "its pointer does not begin with `/`",
-        PointerError::Tilde(_) => "in its pointer is a `~`: write `~0` for `~` and `~1` for `/`",
-        PointerError::Bytes => "its pointer is too long",
-        PointerError::Tokens => TOO_DEEP,
-    })?;
-    let levels: Levels = pointer.tokens().map(Into::into).collect();
-    if levels.len() > POINTER_LEVELS_MAX {
-        return Err(TOO_DEEP);
-    }
-    Ok(levels)
-}
-
-const TOO_DEEP: &str = "its pointer has more than 16 levels";
 
 #[cfg(test)]
 mod tests {
@@ -160,13 +82,11 @@ mod tests {
 
     fn patched(patch: &str, value: &str) -> Option<String> {
         let patch = Patch::parse(Json::parse(patch.as_bytes(), 16).unwrap()).unwrap();
-        let mut value = Value::Json(Json::parse(value.as_bytes(), 16).unwrap());
-        let mut budget = Budget::new(Limits::default());
-        if !patch.apply(&mut value, &mut budget).unwrap() {
-            return None;
-        }
+        let value = Value::Json(Json::parse(value.as_bytes(), 16).unwrap());
+        let (texts, mut budget) = (Texts::default(), Budget::new(Limits::default()));
+        let made = patch.apply(&value, &texts, &mut budget).unwrap()?;
         let mut out = Vec::new();
-        value.write(&mut out, 0, &mut budget).unwrap();
+        made.write(&mut out, 0, &mut budget).unwrap();
         Some(String::from_utf8(out).unwrap())
     }
 
@@ -226,6 +146,23 @@ mod tests {
                 Some(r#"{"a":{"x":1,"y":2}}"#),
             ),
             (r#"[{"op":"test","path":"/a","value":"1"}]"#, r#"{"a":1}"#, None),
+            // Section 4.6: numbers are equal if they are numerically equal, not if a double rounds so.
+            (
+                r#"[{"op":"test","path":"/a","value":0.30000000000000004}]"#,
+                r#"{"a":0.300000000000000041}"#,
+                None,
+            ),
+            (
+                r#"[{"op":"test","path":"/a","value":9007199254740992.5}]"#,
+                r#"{"a":9007199254740992.25}"#,
+                None,
+            ),
+            // What no operation touches stays as it was written.
+            (
+                r#"[{"op":"add","path":"/b","value":1}]"#,
+                r#"{ "a" : 1.50 }"#,
+                Some(r#"{ "a" : 1.50,"b":1 }"#),
+            ),
             (
                 r#"[{"op":"test","path":"/a~1b~0","value":1}]"#,
                 r#"{"a/b~":1}"#,
@@ -245,6 +182,7 @@ mod tests {
             r#"[{"op":"add","path":"a","value":1}]"#,
             r#"[{"op":"move","path":"/a/b","from":"/a"}]"#,
             r#"[{"op":"test","path":"/a"}]"#,
+            r#"[{"op":"test","path":"/a~","value":1}]"#,
         ] {
             assert!(Patch::parse(Json::parse(patch.as_bytes(), 16).unwrap()).is_err(), "{patch}");
         }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use tiderace_value::unescaped;
+
 use crate::cursor::Cursor;
 use crate::error::{Problem, ViewError};
 use crate::limits::POINTER_LEVELS_MAX;
@@ -62,8 +64,11 @@ impl Pointer {
             let rest = cursor.rest();
             let end = rest.find(|c| !is_bare(c)).unwrap_or(rest.len());
             let level = rest.get(..end).unwrap_or_default();
+            match unescaped(level) {
+                Ok(level) => levels.push(level.into()),
+                Err(_) => return Err(cursor.unexpected(ESCAPES)),
+            }
             cursor.pass(end);
-            levels.push(level.replace("~1", "/").replace("~0", "~").into());
         }
         if cursor.rest().starts_with('/') && !levels.is_empty() {
             let expected = "a name behind this slash; an empty name is written `/\"\"`";
@@ -89,6 +94,9 @@ impl Place {
         Ok(None)
     }
 }
+
+const ESCAPES: &str =
+    "a name in which `~0` stands for `~` and `~1` for `/`, or one between quotation marks";
 
 /// What needs no quotes in a pointer.
 fn is_bare(letter: char) -> bool {

@@ -8,11 +8,12 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use tiderace_value::{Json, JsonKind, append_text};
+use tiderace_base::Number;
+use tiderace_value::{Json, JsonKind, append_text, element_index, part};
 
 use crate::budget::{Budget, Stop};
 use crate::limits::VALUE_DEPTH_MAX;
-use crate::number::Number;
+use crate::number;
 
 /// A value of JSON.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ impl<'a> Value<'a> {
             Value::Json(json) => match json.kind() {
                 JsonKind::Null => Scalar::Null,
                 JsonKind::Bool => Scalar::Bool(json.as_bool()?),
-                JsonKind::Number => Scalar::Number(Number::parse(json.text())?),
+                JsonKind::Number => Scalar::Number(number::read(json.text())?),
                 JsonKind::Text => Scalar::Text(json.as_text()?),
                 JsonKind::Array | JsonKind::Object => return None,
             },
@@ -103,7 +104,7 @@ impl<'a> Value<'a> {
             && json.kind() == JsonKind::Number
         {
             budget.bytes(json.text().len())?;
-            let short = Number::parse(json.text()).filter(|number| number.says(*json));
+            let short = number::read(json.text()).filter(|number| number::says(*number, *json));
             return Ok(Some(match short {
                 Some(number) => Cow::Owned(number.to_string()),
                 None => Cow::Borrowed(json.text()),
@@ -139,7 +140,7 @@ impl<'a> Value<'a> {
                 Some(found) => Ok(Some(Value::Json(found))),
                 None => Ok(None),
             },
-            Value::Array(elements) => match index(level).and_then(|at| elements.get(at)) {
+            Value::Array(elements) => match element_index(level).and_then(|at| elements.get(at)) {
                 Some(element) => element.at(below, budget),
                 None => Ok(None),
             },
@@ -167,7 +168,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Array(elements) => {
                 let end = elements.len();
-                let at = if **level == *"-" { Some(end) } else { index(level) };
+                let at = if **level == *"-" { Some(end) } else { element_index(level) };
                 match at.and_then(|at| elements.get_mut(at)) {
                     Some(element) => element.set(below, new, budget),
                     None if at == Some(end) => {
@@ -195,38 +196,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Puts an element into an array in front of the one that is there, or sets a field: `add` of
-    /// RFC 6902.
-    pub(crate) fn add(
-        &mut self,
-        levels: &[Box<str>],
-        new: Value<'a>,
-        budget: &mut Budget,
-    ) -> Result<bool, Stop> {
-        let Some((last, above)) = levels.split_last() else {
-            *self = new;
-            return Ok(true);
-        };
-        let Some(parent) = self.open_at(above, budget)? else {
-            return Ok(false);
-        };
-        match parent {
-            Value::Array(elements) => {
-                let end = elements.len();
-                let at = if **last == *"-" { Some(end) } else { index(last) };
-                let Some(at) = at.filter(|at| *at <= end) else {
-                    return Ok(false);
-                };
-                budget.piece()?;
-                budget.bytes((end - at) * size_of::<Value<'_>>())?;
-                elements.insert(at, new);
-                Ok(true)
-            }
-            Value::Object(_) => parent.set(std::slice::from_ref(last), new, budget),
-            _ => Ok(false),
-        }
-    }
-
     /// Takes the part at a place out, if there is one.
     pub(crate) fn remove(
         &mut self,
@@ -244,7 +213,7 @@ impl<'a> Value<'a> {
             return Ok(None);
         };
         match parent {
-            Value::Array(elements) => match index(last).filter(|at| *at < elements.len()) {
+            Value::Array(elements) => match element_index(last).filter(|at| *at < elements.len()) {
                 Some(at) => {
                     budget.bytes((elements.len() - at) * size_of::<Value<'_>>())?;
                     Ok(Some(elements.remove(at)))
@@ -400,7 +369,7 @@ impl<'a> Value<'a> {
         value.open(budget)?;
         for level in levels {
             let below = match value {
-                Value::Array(elements) => index(level).and_then(|at| elements.get_mut(at)),
+                Value::Array(elements) => element_index(level).and_then(|at| elements.get_mut(at)),
                 Value::Object(fields) => {
                     budget.bytes(fields.len() * FIELD_BYTES)?;
                     let field = fields.iter_mut().rfind(|(name, _)| **name == **level);
@@ -482,12 +451,7 @@ fn look<'a>(
     let mut json = json;
     for level in levels {
         budget.bytes(json.text().len())?;
-        let below = match json.kind() {
-            JsonKind::Array => index(level).and_then(|at| json.elements().nth(at)),
-            JsonKind::Object => json.field(level),
-            _ => None,
-        };
-        match below {
+        match part(json, level) {
             Some(below) => json = below,
             None => return Ok(None),
         }
@@ -508,12 +472,6 @@ fn wrapped<'a>(
         value = Value::Object(vec![(Cow::Owned(level.to_string()), value)]);
     }
     Ok(value)
-}
-
-/// The number of an element, as RFC 6901 writes it.
-fn index(level: &str) -> Option<usize> {
-    let digits = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
-    (digits && (level == "0" || !level.starts_with('0'))).then(|| level.parse().ok()).flatten()
 }
 
 impl<'v> Scalar<'v> {

@@ -50,6 +50,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("map a to b set /x = [1 2]", "view-unexpected", "2]", "`,`"),
     ("map a to b remove", "view-ends-early", "", "a pointer"),
     ("map a to b insert c /x", "view-ends-early", "", "`at`"),
+    ("map a to b set /a~2 = 1", "view-unexpected", "a~2", "`~0` stands for `~`"),
     ("map a to b patch {}", "view-unexpected", "{}", "JSON Patch"),
     ("map a to b patch [{]", "view-bad-json", "]", "not valid JSON"),
     ("map a to b patch [{\"op\": \"x\"}]", "view-bad-patch", "[{", "operation 1"),

@@ -10,7 +10,7 @@ use super::pattern::AUTOMATA_BYTES_MAX;
 use super::rule::{Branch, Origin, Place, short};
 use super::{SCHEMA_PARTS_MAX, SchemaProblem};
 use crate::limits::Budget;
-use crate::pointer::{append_token, step};
+use crate::pointer::{append_token, part};
 use crate::{Json, JsonKind, Pointer};
 
 /// Steps of compiling: a schema of the greatest size, nested as people nest, takes a tenth.
@@ -93,7 +93,7 @@ impl<'a> Compiler<'a> {
         if !self.objects.contains_key(&offset) {
             self.budget.pass(json.text()).map_err(|_| SchemaProblem::TooMuchWork)?;
             if json.kind() != JsonKind::Object {
-                return Ok(step(json, token));
+                return Ok(part(json, token));
             }
             self.objects.insert(offset, keywords_of(json));
         }
