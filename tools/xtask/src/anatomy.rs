@@ -68,8 +68,9 @@ fn check_against(
     duties: &[(&str, &str)],
     without: &[(&str, &str, &str)],
 ) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for protocol in protocols(tree) {
+    let protocols = protocols(tree);
+    let mut findings = misspelt(&protocols, duties, without);
+    for protocol in protocols {
         for (file, duty) in duties {
             let path = format!("protocols/{protocol}/src/{file}");
             let excused = without.iter().any(|(who, what, _)| *who == protocol && what == file);
@@ -98,6 +99,27 @@ fn check_against(
         findings.extend(limits_elsewhere(tree, &protocol));
     }
     findings
+}
+
+/// Rows that excuse a protocol that is not there, or the lack of what is no duty.
+fn misspelt(
+    protocols: &[String],
+    duties: &[(&str, &str)],
+    without: &[(&str, &str, &str)],
+) -> Vec<Finding> {
+    let is_known = |protocol: &str, file: &str| {
+        protocols.iter().any(|known| known == protocol)
+            && duties.iter().any(|(duty, _)| *duty == file)
+    };
+    let unknown = without.iter().filter(|(protocol, file, _)| !is_known(protocol, file));
+    let finding = |(protocol, file, _): &(&str, &str, &str)| {
+        Finding::in_file(
+            "tools/xtask/src/anatomy.rs",
+            format!("WITHOUT excuses {protocol} from {file}, which are no protocol and its duty"),
+            "correct the row, or remove it",
+        )
+    };
+    unknown.map(finding).collect()
 }
 
 /// The folders below `protocols/` that are crates.
@@ -161,6 +183,9 @@ mod tests {
         assert_eq!(findings(&[lib, session], &without), 0);
         assert_eq!(findings(&[lib, session], &[]), 1, "a duty without its file");
         assert_eq!(findings(&[lib, session, options], &without), 1, "a row without a use");
+        for misspelt in [("b", "options.rs", "so"), ("a", "option.rs", "so")] {
+            assert_eq!(findings(&[lib, session, options], &[misspelt]), 1, "{misspelt:?}");
+        }
         let plain = ("protocols/a/src/session.rs", "//! The session.\n");
         assert_eq!(findings(&[lib, plain, options], &[]), 1, "no diagram");
         let limit = ("protocols/a/src/x.rs", "//! X.\npub(crate) const BYTES_MAX: usize = 1;\n");

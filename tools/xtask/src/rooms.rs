@@ -116,16 +116,36 @@ fn open_structs(code: &str) -> Vec<String> {
         let rest = &code[at + "struct ".len()..];
         let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
         let (name, rest) = rest.split_at(end);
-        let Some((before, body)) = rest.split_once('{') else { continue };
-        if before.contains([';', '(']) {
+        // Parentheses may also stand in the bounds of generics and behind `where`.
+        let rest = behind_generics(rest).trim_start();
+        if rest.starts_with([';', '(']) {
             continue;
         }
+        let Some((_, body)) = rest.split_once('{') else { continue };
         let body = body.split_once('}').map_or(body, |(body, _)| body);
         if body.lines().any(|line| line.trim().starts_with("pub")) {
             found.push(name.to_owned());
         }
     }
     found
+}
+
+/// What follows the generics that a text begins with, if it does.
+fn behind_generics(text: &str) -> &str {
+    let mut depth = 0usize;
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' if before != '-' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return &text[if c == '>' { at + 1 } else { at }..];
+        }
+        before = c;
+    }
+    ""
 }
 
 fn check_against(tree: &Tree, most: usize, most_visible: usize) -> Vec<Finding> {
@@ -218,6 +238,22 @@ mod tests {
         assert_eq!(room(&opened, &[]).len(), 1);
         assert!(room(&opened, &["Locks"]).is_empty());
         assert_eq!(room(closed, &["Locks"]).len(), 1, "the row is not needed any more");
+    }
+
+    #[test]
+    fn fields_are_found_behind_any_generics() {
+        for generics in ["", "<T>", "<F: Fn(u8) -> Option<u8>>", "<T> where T: Fn(u8) -> u8"] {
+            let text = format!("struct Seen{generics} {{\n    pub(crate) of: u8,\n}}\n");
+            assert_eq!(room(&text, &[]).len(), 1, "{generics}");
+            let text = text.replace("pub(crate) ", "");
+            assert_eq!(room(&text, &[]), [], "{generics}");
+        }
+        for tuple in
+            ["struct One<F: Fn(u8)>(F);", "struct One;", "struct One<T>(T) where T: Fn(u8);"]
+        {
+            let text = format!("{tuple}\nimpl One {{\n    pub fn f() {{}}\n}}\n");
+            assert_eq!(room(&text, &[]), [], "{tuple}");
+        }
     }
 
     #[test]
