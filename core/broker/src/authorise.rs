@@ -26,7 +26,7 @@ use tiderace_wire::{Kind, is_temporary};
 pub enum Action {
     /// Administer the server.
     Admin,
-    /// Read a queue without consuming.
+    /// List sessions, queues and services, and how they fare.
     Browse,
     /// Call a service.
     Call,
@@ -300,6 +300,16 @@ impl Rules {
                     rule.paths.is_empty()
                         || rule.paths.iter().any(|allowed| allowed.contains(pattern))
                 }))
+    }
+
+    /// Whether some rule lets the principal do that on any path of that kind.
+    pub fn authorise_anywhere(&self, principal: &Principal, action: Action, kind: Kind) -> bool {
+        let Some(rules) = &self.0 else { return true };
+        principal.is_server()
+            || rules.iter().any(|rule| {
+                let of_kind = rule.kind.is_none_or(|own| own == kind);
+                rule.allow && of_kind && rule.concerns(principal, action)
+            })
     }
 
     /// Whether the principal may do that on anything at all that the pattern names, as far as can be

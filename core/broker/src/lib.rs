@@ -19,6 +19,7 @@ mod access;
 mod answering;
 mod authorise;
 mod broker;
+mod browse;
 mod changing;
 mod collections;
 mod condition;

@@ -9,7 +9,6 @@ use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Operation, OperationResult, Reply, Token};
 
-use crate::Principal;
 use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::fetch::merge_pages;
@@ -18,6 +17,7 @@ use crate::price::{COMPILED, LISTED};
 use crate::scatter_gather::ScatterGather;
 use crate::session_stats::merge_sessions;
 use crate::work::Deferred;
+use crate::{Action, Principal};
 
 impl Broker {
     /// On the session's shard.
@@ -47,10 +47,13 @@ impl Broker {
             Operation::Fetch(_) | Operation::Remove { .. } => {
                 self.scatter(&operator, operation, effects);
             }
-            Operation::Sessions { .. } => match self.may_watch(&operator.principal) {
-                Ok(()) => self.scatter(&operator, operation, effects),
-                Err(close) => self.answer_operation(&operator, Err(close), effects),
-            },
+            Operation::Sessions { .. } => {
+                match self.may_watch(&operator.principal, Action::Monitor) {
+                    Ok(()) => self.scatter(&operator, operation, effects),
+                    Err(close) => self.answer_operation(&operator, Err(close), effects),
+                }
+            }
+            Operation::Browse(browse) => self.send_for_page(operator, browse, effects),
             Operation::View { .. } => {
                 let registrar = self.registrar();
                 self.send_operation(registrar, operator, operation, effects);
@@ -193,6 +196,7 @@ impl Broker {
             Operation::Sessions { limit } => {
                 Ok(OperationResult::Sessions(self.busiest_sessions(limit as usize)))
             }
+            Operation::Browse(browse) => self.browse(now, operator, &browse),
             Operation::Unlock { name } => self.unlock(now, operator, &name, effects),
             Operation::Abandon { path } => {
                 self.abandon(&path, operator.session);

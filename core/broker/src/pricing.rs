@@ -34,6 +34,7 @@ impl Broker {
                 Operation::Amend { value, .. } => value.bytes() as u64 / GIVEN_BYTES,
                 Operation::Remove { .. } => of_removal(),
                 Operation::Sessions { .. } => SESSION * self.sessions.len() as u64,
+                Operation::Browse(browse) => self.price_of_page(browse),
                 _ => 0,
             }
     }

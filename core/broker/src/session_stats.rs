@@ -40,15 +40,21 @@ impl Broker {
         self.sessions.get(key_of(session)).map(state).unwrap_or_default()
     }
 
-    /// Whether somebody may see how others fare.
-    pub(crate) fn may_watch(&self, principal: &Principal) -> Result<(), Close> {
+    /// Whether somebody may see how others fare: who may monitor or administer, or has that right.
+    pub(crate) fn may_watch(&self, principal: &Principal, right: Action) -> Result<(), Close> {
         let may = Path::parse(PATH).is_ok_and(|path| {
-            let rules = &self.options.rules;
-            let may = |action| rules.authorise(principal, action, Kind::Topic, &path);
-            may(Action::Monitor) || may(Action::Admin)
+            let may = |action| self.options.rules.authorise(principal, action, Kind::Topic, &path);
+            [right, Action::Monitor, Action::Admin].into_iter().any(may)
         });
-        let refused = || denied(&principal.name, Action::Monitor, Kind::Topic, PATH);
-        if may { Ok(()) } else { Err(refused()) }
+        if may { Ok(()) } else { Err(denied(&principal.name, right, Kind::Topic, PATH)) }
+    }
+
+    /// The session at a place of this shard, if it has logged in.
+    pub(crate) fn session_entry(&self, slot: u32) -> Option<SessionEntry> {
+        let key = self.sessions.key_of(slot)?;
+        let record = self.sessions.get(key)?;
+        let name = record.principal.as_ref()?.name.clone();
+        Some(SessionEntry { id: self.id_of(key), name, state: state(record) })
     }
 
     /// The sessions of this shard for which most waits, or which have lost most.

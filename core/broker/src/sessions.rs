@@ -46,6 +46,16 @@ impl Sessions {
         self.records.insert(session)
     }
 
+    /// Places of which some have a record.
+    pub(crate) fn slots(&self) -> u32 {
+        self.records.slots()
+    }
+
+    /// The key of the record at a place.
+    pub(crate) fn key_of(&self, slot: u32) -> Option<Key> {
+        self.records.key_of(slot)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }

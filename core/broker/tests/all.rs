@@ -4,6 +4,7 @@
 #![allow(unreachable_pub)]
 
 mod authorisation;
+mod browse;
 mod budget;
 #[path = "../fuzz/check.rs"]
 mod check;

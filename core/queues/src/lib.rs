@@ -29,6 +29,6 @@ mod walk;
 pub use consumer::{Consume, Ending, Settlement};
 pub use effect::Effect;
 pub use private::{is_private, reaches};
-pub use queue::QueueOptions;
+pub use queue::{QueueOptions, QueueState};
 pub use queues::Queues;
 pub use segment::Segment;

@@ -27,6 +27,21 @@ pub struct QueueOptions {
     pub idle: Span,
 }
 
+/// How a queue stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueState<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Messages that are ready.
+    pub messages: usize,
+    /// Bytes of messages, ready and in flight.
+    pub bytes: usize,
+    /// How many consume from it.
+    pub consumers: usize,
+    /// Whether publishers are asked to wait.
+    pub full: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) path: Path,

@@ -13,7 +13,7 @@ use crate::consumer::{Consumer, Flight, Place};
 use crate::dispatch::Dispatch;
 use crate::effect::Effect;
 use crate::private::{is_private, spells_owner};
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueState};
 use crate::walk::{TURN_STEPS, Walk};
 use crate::{Consume, Ending, QueueOptions, Segment, Settlement};
 
@@ -143,6 +143,23 @@ impl Queues {
     /// Whether there is a queue of that name.
     pub fn has(&self, path: &Path) -> bool {
         self.names.contains_key(path)
+    }
+
+    /// Places of which some have a queue: all are below.
+    pub fn slots(&self) -> u32 {
+        self.queues.slots()
+    }
+
+    /// The queue at a place; it stays there as long as it is there.
+    pub fn at(&self, slot: u32) -> Option<QueueState<'_>> {
+        let queue = self.queues.at(slot)?;
+        Some(QueueState {
+            path: &queue.path,
+            messages: queue.ready_messages,
+            bytes: queue.bytes,
+            consumers: queue.lines.len,
+            full: queue.full,
+        })
     }
 
     /// Messages ready and bytes held, over all queues.

@@ -58,6 +58,14 @@ pub enum Target {
 }
 
 impl Target {
+    /// The path or the pattern, as it is spelled.
+    pub fn name(&self) -> &str {
+        match self {
+            Target::Exact(destination) => destination.path.as_str(),
+            Target::Pattern(_, pattern) => pattern.as_str(),
+        }
+    }
+
     /// What a selector names: each path that it holds exactly, and its patterns.
     pub fn of(kind: Kind, selector: TopicSelector) -> Vec<Target> {
         let target = |pattern: Pattern| match pattern.as_path() {

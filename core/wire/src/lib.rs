@@ -47,8 +47,9 @@ pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn,
 pub use intake::Intake;
 pub use names::{bad_name, parse_path, parse_selector, shown};
 pub use operation::{
-    Change, Comparison, Condition, Event, Events, Fetch, HistoryQuery, NewValue, Operation,
-    OperationResult, Page, Reading, Replay, SessionEntry, SessionState, TopicEntry, Update,
+    BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Change, Comparison, Condition, Event,
+    Events, Fetch, HistoryQuery, Listing, ListingEntry, NewValue, Operation, OperationResult, Page,
+    QueueEntry, Reading, Replay, ServiceEntry, SessionEntry, SessionState, TopicEntry, Update,
     ViewEntry,
 };
 pub use output::{OutQueue, Output};

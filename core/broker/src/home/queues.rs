@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tiderace_base::{Memory, Now, SessionId, ShardId};
-use tiderace_queues::{Consume, Effect, Ending, Queues, Settlement};
+use tiderace_queues::{Consume, Effect, Ending, QueueState, Queues, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
 
@@ -152,6 +152,16 @@ impl QueueHome {
     /// Bytes that wait in a queue, if it is there.
     pub(crate) fn bytes_of(&self, path: &Path) -> Option<usize> {
         self.queues.bytes_of(path)
+    }
+
+    /// Places of which some have a queue.
+    pub(crate) fn slots(&self) -> u32 {
+        self.queues.slots()
+    }
+
+    /// The queue at a place.
+    pub(crate) fn at(&self, slot: u32) -> Option<QueueState<'_>> {
+        self.queues.at(slot)
     }
 
     /// Queues, and the messages and bytes in them.

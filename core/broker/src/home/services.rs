@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tiderace_base::{CloseCode, Key, SessionId, ShardId, Slab};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
-use tiderace_wire::{Run, SubscriptionKey, Target};
+use tiderace_wire::{Run, ServiceEntry, SubscriptionKey, Target};
 
 use crate::ServiceOptions;
 use crate::collections::Map;
@@ -187,6 +187,24 @@ impl Services {
             self.ordered += usize::from(pool.is_ordered());
         }
         self.look_again(target, out);
+    }
+
+    /// Places of which some have one who serves.
+    pub(crate) fn slots(&self) -> u32 {
+        self.responders.slots()
+    }
+
+    /// Who serves at a place, as far as what it serves may be shown.
+    pub(crate) fn entry_at(
+        &self,
+        slot: u32,
+        may_show: impl Fn(SessionId, &Target) -> bool,
+    ) -> Option<ServiceEntry> {
+        let Responder { session, open, window, targets, .. } = self.responders.at(slot)?;
+        let shown = targets.iter().filter(|target| may_show(*session, target));
+        let names: Vec<Arc<str>> = shown.map(|target| target.name().into()).collect();
+        let (open, prefetch) = (u64::from(*open), u64::from(*window));
+        (!names.is_empty()).then_some(ServiceEntry { names, session: *session, open, prefetch })
     }
 
     /// Somebody who serves with credit gets more.

@@ -3,6 +3,7 @@
 //! Each [`Operation`] is one command with a token and has one answer: [`crate::Reply::Operated`] with
 //! an [`OperationResult`], or [`crate::Reply::Refused`]. Invariant: an operation is done whole or not at all.
 
+mod browse;
 mod read;
 mod write;
 
@@ -13,6 +14,10 @@ use tiderace_topics::{Path, Pattern};
 
 use crate::{Flags, Run, TopicSpec};
 
+pub use browse::{
+    BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Listing, ListingEntry, QueueEntry,
+    ServiceEntry,
+};
 pub use read::Reading;
 
 /// Something to be done.
@@ -95,9 +100,23 @@ pub enum Operation {
         /// At most so many; zero: as many as is usual. The server has a limit of its own.
         limit: u32,
     },
+    /// Lists sessions, queues or services, for who may browse them; [`OperationResult::Listing`].
+    Browse(Browse),
 }
 
 impl Operation {
+    /// Whether its answer may be large, so that a session may have only some of them under way.
+    pub fn has_large_answer(&self) -> bool {
+        matches!(
+            self,
+            Operation::Fetch(_)
+                | Operation::History(_)
+                | Operation::Views
+                | Operation::Sessions { .. }
+                | Operation::Browse(_)
+        )
+    }
+
     /// Bytes of the messages and texts in it.
     pub fn bytes(&self) -> usize {
         match self {
@@ -133,6 +152,10 @@ impl OperationResult {
             }
             OperationResult::Views(views) => {
                 values(views.len(), views.iter().map(|view| view.text.len()).sum())
+            }
+            OperationResult::Sessions(sessions) => values(sessions.len(), 0),
+            OperationResult::Listing(page) => {
+                values(page.entries.len(), page.entries.iter().map(ListingEntry::bytes).sum())
             }
             _ => 0,
         }
@@ -363,6 +386,8 @@ pub enum OperationResult {
     Session(SessionState),
     /// How sessions fare, those first for which most waits.
     Sessions(Vec<SessionEntry>),
+    /// A page of a list.
+    Listing(Box<Listing>),
 }
 
 /// Topics in the order of their paths.

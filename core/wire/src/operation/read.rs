@@ -16,7 +16,8 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_value::{Json, JsonKind};
 
 use super::{
-    Change, Comparison, Condition, Fetch, HistoryQuery, NewValue, Operation, Replay, Update,
+    Browsable, Browse, Change, Comparison, Condition, Fetch, HistoryQuery, NewValue, Operation,
+    Replay, Update,
 };
 use crate::spec::span_of;
 use crate::{Destination, Flags, Kind, Meta, Run, properties};
@@ -107,6 +108,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("will", &["path", "value", "text", "base64", "type", "properties", "retain"]),
     ("session", &[]),
     ("sessions", &["limit"]),
+    ("browse", &["what", "after", "limit"]),
 ];
 
 /// A request, half read.
@@ -150,8 +152,22 @@ impl<'a> Given<'a> {
                 let limit = self.number("limit")?.unwrap_or(0);
                 Operation::Sessions { limit: u32::try_from(limit).unwrap_or(u32::MAX) }
             }
+            "browse" => Operation::Browse(self.browse()?),
             _ => Operation::Session,
         })
+    }
+
+    fn browse(&self) -> Result<Browse, Close> {
+        let name = self.text("what")?;
+        let known = Browsable::ALL.iter().find(|(known, _)| *known == name);
+        let Some((_, what)) = known else {
+            let all = Browsable::ALL.map(|(name, _)| name).join(", ");
+            return Err(bad(format!("`what` is one of {all}, not `{}`", short(&name))));
+        };
+        let after = self.field("after").map(|_| self.text("after")).transpose()?;
+        let from = after.map(|after| after.parse()).transpose()?.unwrap_or_default();
+        let limit = self.number("limit")?.unwrap_or(0);
+        Ok(Browse { what: *what, from, limit: u32::try_from(limit).unwrap_or(u32::MAX) })
     }
 
     fn update(&self) -> Result<Update, Close> {

@@ -8,9 +8,13 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tiderace_base::SessionId;
 use tiderace_value::{Json, append_text};
 
-use super::{Event, OperationResult, SessionEntry, SessionState, TopicEntry};
+use super::{
+    Event, Listing, ListingEntry, OperationResult, QueueEntry, ServiceEntry, SessionEntry,
+    SessionState, TopicEntry,
+};
 use crate::{Run, properties};
 
 /// Names, numbers and brackets of a topic or an event as JSON, about.
@@ -93,17 +97,12 @@ impl OperationResult {
             OperationResult::Sessions(sessions) => {
                 out.extend_from_slice(b"{\"sessions\":[");
                 let mut list = List { out, empty: true };
-                for SessionEntry { id, name, state } in sessions {
-                    let out = list.next();
-                    let (shard, slot, generation) = (id.shard.0, id.slot, id.generation);
-                    print(out, format_args!("{{\"id\":\"{shard}-{slot}-{generation}\",\"name\":"));
-                    append_text(out, name);
-                    out.push(b',');
-                    write_state(out, state);
-                    out.push(b'}');
+                for session in sessions {
+                    write_session(list.next(), session);
                 }
                 out.extend_from_slice(b"]}");
             }
+            OperationResult::Listing(page) => write_listing(out, page),
         }
     }
 
@@ -127,6 +126,10 @@ impl OperationResult {
                 };
                 events.events.iter().map(|it| JSON_BYTES + event(it)).sum::<usize>() + JSON_BYTES
             }
+            OperationResult::Listing(page) => {
+                let bytes = |entry: &ListingEntry| JSON_BYTES + entry.bytes();
+                page.entries.iter().map(bytes).sum::<usize>() + JSON_BYTES
+            }
             _ => 0,
         }
     }
@@ -143,6 +146,60 @@ impl OperationResult {
             _ => Vec::new(),
         }
     }
+}
+
+fn write_session(out: &mut Vec<u8>, session: &SessionEntry) {
+    print(out, format_args!("{{\"id\":\"{}\",\"name\":", spell(session.id)));
+    append_text(out, &session.name);
+    out.push(b',');
+    write_state(out, &session.state);
+    out.push(b'}');
+}
+
+/// A session's id as lists show it.
+fn spell(id: SessionId) -> String {
+    format!("{}-{}-{}", id.shard.0, id.slot, id.generation)
+}
+
+fn write_listing(out: &mut Vec<u8>, page: &Listing) {
+    print(out, format_args!("{{\"{}\":[", page.what.name()));
+    let mut list = List { out, empty: true };
+    for entry in &page.entries {
+        let out = list.next();
+        match entry {
+            ListingEntry::Session(session) => write_session(out, session),
+            ListingEntry::Queue(queue) => write_queue(out, queue),
+            ListingEntry::Service(service) => write_service(out, service),
+        }
+    }
+    print(out, format_args!("],\"more\":{}", page.next.is_some()));
+    if let Some(next) = &page.next {
+        print(out, format_args!(",\"next\":\"{next}\""));
+    }
+    out.push(b'}');
+}
+
+fn write_queue(out: &mut Vec<u8>, queue: &QueueEntry) {
+    let QueueEntry { path, messages, bytes, consumers, full } = queue;
+    out.extend_from_slice(b"{\"path\":");
+    append_text(out, path.as_str());
+    print(
+        out,
+        format_args!(
+            r#","messages":{messages},"bytes":{bytes},"consumers":{consumers},"full":{full}}}"#
+        ),
+    );
+}
+
+fn write_service(out: &mut Vec<u8>, service: &ServiceEntry) {
+    out.extend_from_slice(b"{\"names\":[");
+    let mut list = List { out, empty: true };
+    for name in &service.names {
+        append_text(list.next(), name);
+    }
+    let ServiceEntry { session, open, prefetch, .. } = service;
+    let session = spell(*session);
+    print(out, format_args!(r#"],"session":"{session}","open":{open},"prefetch":{prefetch}}}"#));
 }
 
 fn write_state(out: &mut Vec<u8>, state: &SessionState) {

@@ -71,7 +71,7 @@ choice! {
     Action {
         /// Everything that changes the server.
         Admin = "admin",
-        /// Read a queue without consuming.
+        /// List queues and services, and, on `$sys/sessions`, sessions.
         Browse = "browse",
         /// Call a service.
         Call = "call",

@@ -1,0 +1,138 @@
+//! Lists of sessions, queues and services, for who has the right `browse`.
+//!
+//! A page comes from one shard, which the cursor names: the session's shard for sessions, the home for queues
+//! and services. Relies on rooms to give what is at a place, and on places to stay as long as what is there.
+//! Invariants: a page looks at no more than [`LOOKED_AT_MAX`] places, and ends when it has [`PAGE_BYTES`];
+//! every entry has been allowed by the rules.
+
+use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
+use tiderace_topics::Path;
+use tiderace_wire::{
+    Browsable, Browse, BrowseCursor, Kind, Listing, ListingEntry, Operation, OperationResult,
+    QueueEntry, Target,
+};
+
+use crate::Action;
+use crate::authorise::denied;
+use crate::broker::Broker;
+use crate::effects::Effects;
+use crate::operator::{Operated, Operator};
+use crate::price::{LISTED, TOPIC};
+
+/// Places that are looked at for one page.
+const LOOKED_AT_MAX: u32 = 1_024;
+/// Bytes of the entries of one page; one entry alone may be larger.
+const PAGE_BYTES: usize = 64 << 10;
+/// What an entry counts for beside its texts.
+const ENTRY_BYTES: usize = 96;
+
+impl Broker {
+    /// On the session's shard: sends for the page where it is.
+    pub(crate) fn send_for_page(
+        &mut self,
+        operator: Operator,
+        browse: Browse,
+        effects: &mut Effects,
+    ) {
+        let ShardId(shard) = browse.from.shard;
+        let result = if usize::from(shard) >= self.options.shards {
+            let reason = format!("`after` names the shard {shard}, which is not there");
+            Err(Close::new(CloseCode::BadOperation, reason))
+        } else {
+            self.may_browse(&operator, browse.what)
+        };
+        match result {
+            Ok(()) => {
+                let operation = Operation::Browse(browse);
+                self.send_operation(browse.from.shard, operator, operation, effects);
+            }
+            Err(close) => self.answer_operation(&operator, Err(close), effects),
+        }
+    }
+
+    /// Whether somebody may browse any such thing at all.
+    fn may_browse(&self, operator: &Operator, what: Browsable) -> Result<(), Close> {
+        let (rules, principal) = (&self.options.rules, &operator.principal);
+        let kind = match what {
+            Browsable::Sessions => return self.may_watch(principal, Action::Browse),
+            Browsable::Queues => Kind::Queue,
+            Browsable::Services => Kind::Service,
+        };
+        if rules.authorise_anywhere(principal, Action::Browse, kind) {
+            return Ok(());
+        }
+        Err(denied(&principal.name, Action::Browse, kind, "**"))
+    }
+
+    /// On the shard that the page comes from.
+    pub(crate) fn browse(&mut self, now: Now, operator: &Operator, browse: &Browse) -> Operated {
+        let Browse { what, from: BrowseCursor { shard, slot: first }, .. } = *browse;
+        let (most, slots) = (browse.entries_max(), self.places_of(what));
+        let end = slots.min(first.saturating_add(LOOKED_AT_MAX));
+        let (mut slot, mut bytes, mut entries) = (first, 0, Vec::new());
+        while slot < end && entries.len() < most && bytes < PAGE_BYTES {
+            if let Some(entry) = self.entry_at(operator, what, slot) {
+                bytes += ENTRY_BYTES + entry.bytes();
+                entries.push(entry);
+            }
+            slot += 1;
+        }
+        self.work.charge_at(now, LISTED * entries.len() as u64);
+        let next = if slot < slots {
+            Some(BrowseCursor { shard, slot })
+        } else {
+            let next = ShardId(shard.0 + 1);
+            (next.index() < self.options.shards).then_some(BrowseCursor { shard: next, slot: 0 })
+        };
+        Ok(OperationResult::Listing(Box::new(Listing { what, entries, next })))
+    }
+
+    /// What a page costs before it is known what is in it.
+    pub(crate) fn price_of_page(&self, browse: &Browse) -> u64 {
+        let slots = self.places_of(browse.what).saturating_sub(browse.from.slot);
+        TOPIC * u64::from(slots.min(LOOKED_AT_MAX))
+    }
+
+    /// Places of a kind on this shard.
+    fn places_of(&self, what: Browsable) -> u32 {
+        match what {
+            Browsable::Sessions => self.sessions.slots(),
+            Browsable::Queues => self.home.queues().slots(),
+            Browsable::Services => self.home.services().slots(),
+        }
+    }
+
+    /// What is at a place, if there is anything that may be shown.
+    fn entry_at(&self, operator: &Operator, what: Browsable, slot: u32) -> Option<ListingEntry> {
+        let may =
+            |kind, path: &Path| self.options.may(operator.caller(), Action::Browse, kind, path);
+        Some(match what {
+            Browsable::Sessions => ListingEntry::Session(self.session_entry(slot)?),
+            Browsable::Queues => {
+                let queue = self.home.queues().at(slot)?;
+                if !may(Kind::Queue, queue.path) {
+                    return None;
+                }
+                ListingEntry::Queue(QueueEntry {
+                    path: queue.path.clone(),
+                    messages: queue.messages as u64,
+                    bytes: queue.bytes as u64,
+                    consumers: queue.consumers as u64,
+                    full: queue.full,
+                })
+            }
+            Browsable::Services => {
+                let may_show = |session: SessionId, target: &Target| match target {
+                    Target::Exact(destination) => may(Kind::Service, &destination.path),
+                    // Every home has it, and one of them lists it.
+                    Target::Pattern(..) if session.shard != self.shard => false,
+                    Target::Pattern(_, pattern) => {
+                        let (rules, principal) = (&self.options.rules, &operator.principal);
+                        rules.authorise_all(principal, Action::Browse, Kind::Service, pattern)
+                    }
+                };
+                ListingEntry::Service(self.home.services().entry_at(slot, may_show)?)
+            }
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Lists of sessions, queues and services, a page at a time.
+//!
+//! A list is in the order of shards and, on each, of the places that entries have in memory. An entry keeps
+//! its place as long as it lives. Invariant: what is there from the first page to the last is listed once,
+//! whatever comes and goes meanwhile.
+
+use std::sync::Arc;
+
+use tiderace_base::{Close, CloseCode, SessionId, ShardId};
+use tiderace_topics::Path;
+
+use super::SessionEntry;
+
+/// Entries of one page, at most.
+pub const BROWSE_LIMIT_MAX: u32 = 1_000;
+/// Entries of one page if nobody says how many.
+const LIMIT_DEFAULT: u32 = 100;
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Browsable {
+    /// Sessions that have logged in.
+    Sessions,
+    /// Queues.
+    Queues,
+    /// Who serves what.
+    Services,
+}
+
+impl Browsable {
+    /// All of them with their names in protocols.
+    pub const ALL: [(&'static str, Browsable); 3] = [
+        ("sessions", Browsable::Sessions),
+        ("queues", Browsable::Queues),
+        ("services", Browsable::Services),
+    ];
+
+    /// Its name in protocols.
+    pub fn name(self) -> &'static str {
+        Browsable::ALL.iter().find(|(_, one)| *one == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// Which page of which list is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Browse {
+    /// Of what.
+    pub what: Browsable,
+    /// Where the page begins.
+    pub from: BrowseCursor,
+    /// At most so many entries; zero: as many as is usual. The server has a limit of its own.
+    pub limit: u32,
+}
+
+impl Browse {
+    /// How many entries the page may have.
+    pub fn entries_max(&self) -> usize {
+        let limit = if self.limit == 0 { LIMIT_DEFAULT } else { self.limit };
+        limit.min(BROWSE_LIMIT_MAX) as usize
+    }
+}
+
+/// A place in a list: a shard, and a place there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BrowseCursor {
+    /// The shard.
+    pub shard: ShardId,
+    /// The place.
+    pub slot: u32,
+}
+
+impl std::fmt::Display for BrowseCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.shard.0, self.slot)
+    }
+}
+
+impl std::str::FromStr for BrowseCursor {
+    type Err = Close;
+
+    fn from_str(text: &str) -> Result<BrowseCursor, Close> {
+        let cursor = text.split_once('-').and_then(|(shard, slot)| {
+            Some(BrowseCursor { shard: ShardId(shard.parse().ok()?), slot: slot.parse().ok()? })
+        });
+        cursor.filter(|cursor| cursor.to_string() == text).ok_or_else(|| {
+            let reason = "`after` is what `next` was in the page before";
+            Close::new(CloseCode::BadOperation, reason)
+        })
+    }
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Of what.
+    pub what: Browsable,
+    /// The entries; there may be none although there are more behind them.
+    pub entries: Vec<ListingEntry>,
+    /// Where the next page begins, if this is not the last.
+    pub next: Option<BrowseCursor>,
+}
+
+/// One entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListingEntry {
+    /// A session.
+    Session(SessionEntry),
+    /// A queue.
+    Queue(QueueEntry),
+    /// One who serves.
+    Service(ServiceEntry),
+}
+
+impl ListingEntry {
+    /// Bytes of its texts.
+    pub fn bytes(&self) -> usize {
+        match self {
+            ListingEntry::Session(session) => session.name.len(),
+            ListingEntry::Queue(queue) => queue.path.as_str().len(),
+            ListingEntry::Service(service) => service.names.iter().map(|name| name.len()).sum(),
+        }
+    }
+}
+
+/// One queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueEntry {
+    /// Its path.
+    pub path: Path,
+    /// Messages that are ready.
+    pub messages: u64,
+    /// Bytes of messages, ready and in flight.
+    pub bytes: u64,
+    /// How many consume from it.
+    pub consumers: u64,
+    /// Whether publishers are asked to wait.
+    pub full: bool,
+}
+
+/// One subscription that serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceEntry {
+    /// The services, and patterns of services, that it serves and that the one who asks may browse.
+    pub names: Vec<Arc<str>>,
+    /// Whose it is.
+    pub session: SessionId,
+    /// Exchanges that are open.
+    pub open: u64,
+    /// How many may be.
+    pub prefetch: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn cursors_are_read_as_they_are_written_and_in_no_other_way() {
+        let cursor = BrowseCursor { shard: ShardId(3), slot: 70_000 };
+        assert_eq!(cursor.to_string(), "3-70000");
+        assert_eq!("3-70000".parse::<BrowseCursor>().unwrap(), cursor);
+        for wrong in ["", "3", "-", "3-", "-3", "03-1", "3-+1", "70000-1", "1-4294967296", "1-1-1"]
+        {
+            let refused = wrong.parse::<BrowseCursor>().unwrap_err();
+            assert_eq!(refused.code, CloseCode::BadOperation, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pages_are_bounded() {
+        let page = |limit| {
+            let from = BrowseCursor::default();
+            Browse { what: Browsable::Queues, from, limit }.entries_max()
+        };
+        assert_eq!([page(0), page(1), page(u32::MAX)], [100, 1, 1_000]);
+    }
+}
