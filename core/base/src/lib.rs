@@ -21,7 +21,7 @@ mod time;
 mod varint;
 mod wheel;
 
-pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow};
+pub use close::{CLOSE_CODES, Close, CloseCode, CloseRow, ErrorClass, Severity};
 pub use counter::Counter;
 pub use id::{SessionId, ShardId};
 pub use memory::{CountedBlock, Memory, MemoryUse};

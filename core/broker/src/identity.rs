@@ -42,7 +42,7 @@ impl Broker {
         principal: Principal,
         effects: &mut Effects,
     ) {
-        let name = principal.name.clone();
+        let (name, anonymous) = (principal.name.clone(), principal.anonymous);
         let principal = self.sessions.shared(principal);
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
@@ -70,7 +70,7 @@ impl Broker {
             self.sessions.keep_principal(principal.clone());
             self.show_session(now, session, &principal, effects);
         }
-        self.reply(session, Reply::LoggedIn { name }, effects);
+        self.reply(session, Reply::LoggedIn { name, anonymous }, effects);
     }
 
     /// Whether the identity may have all that the session listens to. What patterns of topics show

@@ -16,6 +16,8 @@ pub enum Reply {
     LoggedIn {
         /// The identity's name.
         name: std::sync::Arc<str>,
+        /// Whether nobody has vouched for the name, so that `~/` stands for nothing.
+        anonymous: bool,
     },
     /// These were done. Answers from different shards may come in another order than their
     /// questions; sessions whose protocol promises an order keep it themselves.

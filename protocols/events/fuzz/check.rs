@@ -83,7 +83,7 @@ fn play(request: &Request<'_>, refuses: bool) {
         assert!(context.is_finished());
         return check(&response);
     }
-    let mut replies = vec![Reply::LoggedIn { name: "ann".into() }];
+    let mut replies = vec![Reply::LoggedIn { name: "ann".into(), anonymous: false }];
     while let Some(reply) = replies.pop() {
         for command in commands.drain() {
             assert!(matches!(command, Command::Login(_)), "nothing precedes the login");

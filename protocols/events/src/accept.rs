@@ -4,7 +4,7 @@
 
 use tiderace_wire::Request;
 
-use crate::answer::Fault;
+use crate::answer::{Fault, HttpFault};
 use crate::content::essence;
 use crate::encode::Form;
 use crate::parameters::choice;
@@ -34,7 +34,7 @@ pub(crate) fn form(request: &Request<'_>) -> Result<Option<Form>, Fault> {
         return Ok(objects);
     }
     let text = "a stream comes as text/event-stream or as application/x-ndjson";
-    Err(Fault::new(406, "not-acceptable", text))
+    Err(Fault::of_http(HttpFault::NotAcceptable, text))
 }
 
 /// How much a client wants a media type.

@@ -19,22 +19,25 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(
-        status: u16,
-        code: &'static str,
-        message: impl Into<Cow<'static, str>>,
-    ) -> Fault {
+    /// One of the codes of the table, with a sentence of its own.
+    pub(crate) fn new(code: CloseCode, message: impl Into<Cow<'static, str>>) -> Fault {
+        Fault::from(Close::new(code, message))
+    }
+
+    /// What only requests by HTTP can meet.
+    pub(crate) fn of_http(fault: HttpFault, message: impl Into<Cow<'static, str>>) -> Fault {
+        let (status, code) = fault.row();
         Fault { status, code, message: message.into() }
     }
 
     /// The request makes no sense.
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Fault {
-        Fault::new(400, CloseCode::BadRequest.slug(), message)
+        Fault::new(CloseCode::BadRequest, message)
     }
 
     /// There is no such thing.
     pub(crate) fn not_found(message: impl Into<Cow<'static, str>>) -> Fault {
-        Fault::new(404, "not-found", message)
+        Fault::of_http(HttpFault::NotFound, message)
     }
 
     pub(crate) fn response(&self) -> Response {
@@ -56,48 +59,53 @@ impl Fault {
     }
 }
 
+/// Faults of requests that no other protocol knows, and which end nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HttpFault {
+    /// Nothing is at that path.
+    NotFound,
+    /// The path does not take that method.
+    MethodNotAllowed,
+    /// None of the types that the client takes can be given.
+    NotAcceptable,
+    /// The body is of a type that is not taken here.
+    UnsupportedMediaType,
+    /// A request with that idempotency key is being worked on.
+    InProgress,
+    /// That idempotency key belongs to another request.
+    KeyReused,
+    /// As many lists are being made as may be.
+    ListsBusy,
+    /// The server did not answer in time; the request may be done yet.
+    Timeout,
+}
+
+impl HttpFault {
+    /// Its status, and its short name in answers.
+    fn row(self) -> (u16, &'static str) {
+        match self {
+            HttpFault::NotFound => (404, "not-found"),
+            HttpFault::MethodNotAllowed => (405, "method-not-allowed"),
+            HttpFault::NotAcceptable => (406, "not-acceptable"),
+            HttpFault::UnsupportedMediaType => (415, "unsupported-media-type"),
+            HttpFault::InProgress => (409, "in-progress"),
+            HttpFault::KeyReused => (422, "key-reused"),
+            HttpFault::ListsBusy => (503, "lists-busy"),
+            HttpFault::Timeout => (504, "timeout"),
+        }
+    }
+}
+
 impl From<Close> for Fault {
     /// The broker or the table of close codes says so.
     fn from(close: Close) -> Fault {
-        Fault { status: status(close.code), code: close.code.slug(), message: close.reason }
+        Fault { status: close.code.http(), code: close.code.slug(), message: close.reason }
     }
 }
 
 /// An answer in JSON.
 pub(crate) fn json(status: u16, body: Vec<u8>) -> Response {
     Response::new(status, "application/json", body).with("Cache-Control", "no-store")
-}
-
-/// The status that says what the close code says.
-fn status(code: CloseCode) -> u16 {
-    match code {
-        CloseCode::LoginFailed | CloseCode::LoginRequired => 401,
-        CloseCode::NotAuthorised
-        | CloseCode::OriginDenied
-        | CloseCode::NotOwner
-        | CloseCode::TopicReadOnly => 403,
-        CloseCode::TopicUnknown | CloseCode::ViewUnknown => 404,
-        CloseCode::TopicExists | CloseCode::TopicClaimed | CloseCode::LockHeld => 409,
-        CloseCode::ConditionFailed => 412,
-        CloseCode::BadValue | CloseCode::BadPatch => 422,
-        CloseCode::FrameTooLarge | CloseCode::TransactionTooLarge => 413,
-        CloseCode::TooManyLogins
-        | CloseCode::TooManyConnections
-        | CloseCode::TooManySubscriptions
-        | CloseCode::TooManyReceipts
-        | CloseCode::TooManyCalls => 429,
-        CloseCode::InternalError | CloseCode::TransportError => 500,
-        CloseCode::ResponderGone | CloseCode::CallCancelled => 502,
-        CloseCode::ShuttingDown
-        | CloseCode::MemoryFull
-        | CloseCode::StoreUnavailable
-        | CloseCode::TooManyTopics
-        | CloseCode::SlowConsumer
-        | CloseCode::NoResponder
-        | CloseCode::ServiceBusy => 503,
-        CloseCode::CallTimeout => 504,
-        _ => 400,
-    }
 }
 
 /// Lets a page of that origin read the answer.

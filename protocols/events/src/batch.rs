@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
 pub(crate) fn read(options: &EventsOptions, body: &[u8]) -> Result<Vec<Item>, Fault> {
     if body.len() > options.batch_bytes_max {
         let text = format!("a batch may have {} bytes", options.batch_bytes_max);
-        return Err(Fault::new(413, CloseCode::FrameTooLarge.slug(), text));
+        return Err(Fault::new(CloseCode::FrameTooLarge, text));
     }
     let json = Json::parse(body, JSON_DEPTH_MAX)
         .map_err(|error| Fault::bad_request(format!("the body is no JSON: {error}")))?;
@@ -49,7 +49,7 @@ pub(crate) fn read(options: &EventsOptions, body: &[u8]) -> Result<Vec<Item>, Fa
     for element in json.elements() {
         if items.len() == options.batch_items_max {
             let text = format!("a batch may have {} messages", options.batch_items_max);
-            return Err(Fault::new(413, CloseCode::FrameTooLarge.slug(), text));
+            return Err(Fault::new(CloseCode::FrameTooLarge, text));
         }
         items.push(item(options, element));
     }
@@ -123,7 +123,7 @@ fn item(options: &EventsOptions, json: Json<'_>) -> Item {
     };
     if body.len() > options.message_bytes_max {
         let text = format!("a message may have {} bytes", options.message_bytes_max);
-        return Err(Fault::new(413, CloseCode::FrameTooLarge.slug(), text));
+        return Err(Fault::new(CloseCode::FrameTooLarge, text));
     }
     let mut block = Vec::new();
     let kind = match (own_kind, kind.as_deref()) {

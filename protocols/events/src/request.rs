@@ -251,7 +251,7 @@ fn undecodable_path() -> Fault {
 
 fn list(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault> {
     if options.list_max == 0 {
-        return Err(Fault::new(403, CloseCode::NotAuthorised.slug(), "lists are turned off"));
+        return Err(Fault::new(CloseCode::NotAuthorised, "lists are turned off"));
     }
     let pattern = match values(request.query, "pattern").next() {
         None => "**".to_owned(),
@@ -277,7 +277,7 @@ fn listen(options: &EventsOptions, request: &Request<'_>) -> Result<Task, Fault>
         if names.len() == options.topics_max {
             let most = options.topics_max;
             let text = format!("one stream has at most {most} topics; use patterns");
-            return Err(Fault::new(429, CloseCode::TooManySubscriptions.slug(), text));
+            return Err(Fault::new(CloseCode::TooManySubscriptions, text));
         }
         names.push(name);
     }
@@ -327,7 +327,7 @@ fn check_size(options: &EventsOptions, request: &Request<'_>) -> Result<(), Faul
         return Ok(());
     }
     let text = format!("a message may have {most} bytes");
-    Err(Fault::new(413, CloseCode::FrameTooLarge.slug(), text))
+    Err(Fault::new(CloseCode::FrameTooLarge, text))
 }
 
 /// The properties of a message: its content type and what `Tiderace-Property-NAME` fields say.

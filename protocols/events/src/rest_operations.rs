@@ -11,7 +11,7 @@
 use tiderace_value::{Json, append_text};
 use tiderace_wire::{Request, properties};
 
-use crate::answer::Fault;
+use crate::answer::{Fault, HttpFault};
 use crate::content::essence;
 use crate::limits::JSON_DEPTH_MAX;
 use crate::limits::TAGS_MAX;
@@ -162,7 +162,7 @@ pub(crate) fn patch(name: &str, request: &Request<'_>) -> Result<Operating, Faul
             let text =
                 "a patch is of type application/json-patch+json or application/merge-patch+json";
             // The answer names the types (`PATCH_TYPES`).
-            return Err(Fault::new(415, "unsupported-media-type", text));
+            return Err(Fault::of_http(HttpFault::UnsupportedMediaType, text));
         }
     };
     let begin = || Operating::begin("update").text("path", name);

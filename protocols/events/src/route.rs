@@ -7,7 +7,7 @@
 use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{Kind, Request, Response, Route};
 
-use crate::answer::{Fault, share};
+use crate::answer::{Fault, HttpFault, share};
 use crate::content::{PATCH_TYPES, is_field_value};
 use crate::options::EventsOptions;
 
@@ -89,7 +89,7 @@ pub(crate) fn route(options: &EventsOptions, request: &Request<'_>) -> Option<Ro
         }
     } else {
         let text = format!("{} is not for this path; use {allow}", shown(request.method));
-        Fault::new(405, "method-not-allowed", text).response()
+        Fault::of_http(HttpFault::MethodNotAllowed, text).response()
     };
     Some(Route::Respond(share(response.with("Allow", allow), origin(request))))
 }
@@ -98,7 +98,7 @@ pub(crate) fn route(options: &EventsOptions, request: &Request<'_>) -> Option<Ro
 pub(crate) fn too_large(options: &EventsOptions, request: &Request<'_>) -> Response {
     let most = options.message_bytes_max.max(options.batch_bytes_max);
     let text = format!("the body is larger than {most} bytes");
-    let fault = Fault::new(413, CloseCode::FrameTooLarge.slug(), text);
+    let fault = Fault::new(CloseCode::FrameTooLarge, text);
     share(fault.response(), origin(request))
 }
 

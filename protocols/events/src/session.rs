@@ -19,15 +19,15 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_value::append_text;
 use tiderace_wire::{
-    Answer, Command, Confirm, Context, Credentials, Delivery, Held, Opening, OperationResult,
-    Output, Progress, Reply, Request, Response, Session, Token,
+    Answer, Command, Confirm, Context, Delivery, Held, Opening, OperationResult, Output, Progress,
+    Reply, Request, Response, Session, Token,
 };
 
-use crate::answer::{Fault, json, share};
+use crate::answer::{Fault, HttpFault, json, share};
 use crate::batch::{self, Outcome};
 use crate::credentials::credentials;
 use crate::options::EventsOptions;
-use crate::request::{self, PendingRequest, Task};
+use crate::request::{self, PendingRequest, Task, Who};
 use crate::route::origin;
 use stream::Stream;
 use value::{List, Value};
@@ -45,12 +45,12 @@ pub(crate) struct EventsSession {
 enum Stage {
     /// The request is still to come.
     Fresh,
-    /// The same, and the broker is looking at the credentials of its head; anonymous ones are marked.
-    Judging { anonymous: bool, origin: Option<Box<str>> },
+    /// The same, and the broker is looking at the credentials of its head.
+    Judging { origin: Option<Box<str>> },
     /// The same, and the client is this one.
     Admitted { name: Box<str>, anonymous: bool },
-    /// The broker is looking at the credentials; anonymous ones are marked.
-    LoggingIn(Box<PendingRequest>, bool),
+    /// The broker is looking at the credentials.
+    LoggingIn(Box<PendingRequest>),
     /// Something is asked of the broker.
     Working(Box<Work>),
     /// The connection is ours.
@@ -108,9 +108,9 @@ impl EventsSession {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
         self.deadline = now.time;
         let (origin, claimed) = match stage {
-            Stage::LoggingIn(pending, _) => (pending.origin, None),
+            Stage::LoggingIn(pending) => (pending.origin, None),
             Stage::Working(work) => (work.origin, work.claimed),
-            Stage::Judging { origin, .. } => (origin, None),
+            Stage::Judging { origin } => (origin, None),
             Stage::Fresh | Stage::Admitted { .. } | Stage::Streaming(_) | Stage::Over => {
                 (None, None)
             }
@@ -227,18 +227,17 @@ impl Session for EventsSession {
         match request::read(&self.options, request) {
             Ok(mut pending) => {
                 let credentials = std::mem::take(&mut pending.credentials);
-                let anonymous = credentials == Credentials::default();
                 let held = pending.task.wants_deliveries();
                 if let Task::Call { patience, .. } = &pending.task {
                     self.deadline = now.time + *patience + self.options.request_timeout;
                 }
                 let answer = if held { Answer::Hold(Held::default()) } else { Answer::Later };
                 if let Some((name, anonymous)) = admitted {
-                    self.stage = Stage::LoggingIn(Box::new(pending), anonymous);
-                    self.begin(now, &name, context);
+                    self.stage = Stage::LoggingIn(Box::new(pending));
+                    self.begin(now, Who { name: &name, anonymous }, context);
                     return Ok(context.actions.take_response().map_or(answer, Answer::Respond));
                 }
-                self.stage = Stage::LoggingIn(Box::new(pending), anonymous);
+                self.stage = Stage::LoggingIn(Box::new(pending));
                 context.commands.push(Command::Login(credentials));
                 Ok(answer)
             }
@@ -258,9 +257,8 @@ impl Session for EventsSession {
     ) -> Result<bool, Close> {
         match credentials(request) {
             Ok(credentials) => {
-                let anonymous = credentials == Credentials::default();
                 let origin = origin(request).map(Into::into);
-                self.stage = Stage::Judging { anonymous, origin };
+                self.stage = Stage::Judging { origin };
                 context.commands.push(Command::Login(credentials));
                 Ok(true)
             }
@@ -283,11 +281,11 @@ impl Session for EventsSession {
 
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
-            Reply::LoggedIn { name } => match self.stage {
-                Stage::Judging { anonymous, .. } => {
+            Reply::LoggedIn { name, anonymous } => match self.stage {
+                Stage::Judging { .. } => {
                     self.stage = Stage::Admitted { name: (&*name).into(), anonymous };
                 }
-                _ => self.begin(now, &name, context),
+                _ => self.begin(now, Who { name: &name, anonymous }, context),
             },
             Reply::Confirmed(confirm) => self.confirmed(now, confirm, context),
             Reply::Recovered { complete, .. } => {
@@ -390,7 +388,8 @@ impl Session for EventsSession {
                     // It may be done yet: its key stays taken, so that it is not done twice.
                     work.claimed = None;
                 }
-                let fault = Fault::new(504, "timeout", "it was not done in time; it may be yet");
+                let fault =
+                    Fault::of_http(HttpFault::Timeout, "it was not done in time; it may be yet");
                 self.respond(now, fault.response(), context);
             }
         }

@@ -25,7 +25,9 @@ fn send(options: &Arc<EventsOptions>, now: &mut Now) -> (u16, usize) {
     let mut context = Context::new(&mut commands, output);
     session.request(*now, &request, &mut context).expect("it is taken");
     context.commands.drain().for_each(drop);
-    session.reply(*now, Reply::LoggedIn { name: "ann".into() }, &mut context).expect("it goes on");
+    session
+        .reply(*now, Reply::LoggedIn { name: "ann".into(), anonymous: false }, &mut context)
+        .expect("it goes on");
     let sent = context.commands.drain().count();
     let mut answer = context.actions.take_response();
     if answer.is_none() {

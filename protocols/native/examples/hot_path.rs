@@ -109,7 +109,7 @@ fn session(flags: u64) -> Box<dyn Session> {
     }
     let message = Incoming { text: false, bytes: &bytes };
     session.message(Now::default(), message, &mut context).unwrap();
-    let logged_in = Reply::LoggedIn { name: "a".into() };
+    let logged_in = Reply::LoggedIn { name: "a".into(), anonymous: false };
     session.reply(Now::default(), logged_in, &mut context).unwrap();
     session
 }

@@ -155,7 +155,9 @@ impl Player {
                 };
                 self.reply(Reply::Operated { token, result: Box::new(result) });
             }
-            Command::Login(_) => self.reply(Reply::LoggedIn { name: "ann".into() }),
+            Command::Login(_) => {
+                self.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false })
+            }
             Command::Publish { mut run, confirm, .. } => {
                 run.number(ShardId(1), self.number);
                 run.set_version(self.number);

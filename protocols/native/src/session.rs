@@ -25,7 +25,7 @@ mod topics;
 use std::sync::Arc;
 
 use tiderace_base::limits::EARLY_BYTES_MAX;
-use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
+use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Confirm, Context, Delivery, Incoming, Intake, Kind, Opening, Output, Progress, Reply, Session,
@@ -57,7 +57,7 @@ pub(crate) struct NativeSession {
     options: Arc<NativeOptions>,
     subscriptions: Subscriptions,
     cold: Option<Box<ColdState>>,
-    /// Who the client is, once that is known.
+    /// Whose topics `~/` stands for, once that is known; nobody's for anonymous clients.
     name: Option<Arc<str>>,
     /// When the login has to be done.
     login_until: Time,
@@ -255,7 +255,7 @@ impl NativeSession {
             }
             // Whatever else is refused without an id was not asked for an answer.
             if token.is_none()
-                && is_login(close.code)
+                && close.code.refuses_login()
                 && let Some(login) = cold.login.take()
             {
                 return error(login, close, &mut context.output);
@@ -292,7 +292,9 @@ impl Session for NativeSession {
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         self.batch.close(&mut context.output);
         match reply {
-            Reply::LoggedIn { name } => return self.logged_in(now, name, context),
+            Reply::LoggedIn { name, anonymous } => {
+                return self.logged_in(now, name, anonymous, context);
+            }
             Reply::Confirmed(confirm) => {
                 if self.waits_for_values(confirm) {
                     return Ok(());
@@ -333,7 +335,9 @@ impl Session for NativeSession {
                 say(&ended, &mut context.output);
             }
             Reply::Refused { close, .. } if self.state == State::LoggingIn => return Err(close),
-            Reply::Refused { token, close } => self.refused(token, &close, context),
+            Reply::Refused { token, close } => {
+                close.answered(|close| self.refused(token, close, context))?;
+            }
         }
         self.tidy();
         Ok(())
@@ -406,15 +410,14 @@ impl Session for NativeSession {
 
     fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
         self.batch.close(output);
-        if matches!(close.code, CloseCode::Done | CloseCode::PeerGone | CloseCode::TransportError) {
+        if close.code.is_silent() {
             return;
         }
-        let row = CLOSE_CODES.get(close.code.index());
         let last = ServerMessage::Close {
             code: close.code as u16,
             slug: close.code.slug(),
             sentence: &close.reason,
-            reconnect: row.is_some_and(|row| row.reconnect),
+            reconnect: close.code.reconnects(),
             jitter_ms: self.options.reconnect_jitter.as_millis() as u64,
         };
         say(&last, output);
@@ -430,6 +433,11 @@ fn say(message: &ServerMessage<'_>, output: &mut Output<'_>) {
     let mut bytes = Vec::new();
     message.write(&mut bytes);
     output.frame(&bytes, false);
+}
+
+/// Answers a request that is refused, if no more than that ends by it.
+fn refuse(request: u32, close: Close, context: &mut Context<'_>) -> Result<(), Close> {
+    close.answered(|close| error(request, close, &mut context.output))
 }
 
 fn error(request: u32, close: &Close, output: &mut Output<'_>) {
@@ -449,10 +457,4 @@ fn malformed(error: CodecError) -> Close {
         _ => CloseCode::BadFrame,
     };
     Close::new(code, error.to_string())
-}
-
-/// Whether a refusal is an answer to a login.
-fn is_login(code: CloseCode) -> bool {
-    use CloseCode::{LoginFailed, LoginRequired, TooManyLogins};
-    matches!(code, LoginFailed | LoginRequired | TooManyLogins)
 }

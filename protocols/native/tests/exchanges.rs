@@ -1,13 +1,18 @@
 //! Exchanges beyond what `spec.rs` says of them.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::sync::Arc;
 
-use support::{Rig, run};
+use support::{MESSAGES, Rig, run};
 use tiderace_base::CloseCode;
-use tiderace_native::codec::{ClientMessage, SpeakMessage, flag};
-use tiderace_wire::{Command, Exchange, ExchangeKey, Kind, SharedRun};
+use tiderace_native::NativeOptions;
+use tiderace_native::codec::{
+    CallMessage, ClientMessage, Destination, OperateMessage, Publish, SpeakMessage, flag,
+};
+use tiderace_wire::{Command, Exchange, ExchangeKey, Framing, Kind, Reply, SharedRun};
 
 // Section 9: BARE.
 #[test]
@@ -38,4 +43,58 @@ fn a_bare_speak_is_no_message() {
         rig.send(&wrong);
         assert_eq!(rig.end.map(|close| close.code), Some(CloseCode::BadFrame));
     }
+}
+
+// Section 10: what can be told is refused alone, as a request by RSocket or HTTP is.
+#[test]
+fn a_body_that_is_too_large_ends_what_it_belongs_to_and_nothing_else() {
+    let options = || NativeOptions { message_bytes_max: 8, ..NativeOptions::default() };
+    let destination = |kind| Destination::Path(kind, "a");
+    let (flags, properties, body) = (0, &b""[..], &b"123456789"[..]);
+    let mut rig = Rig::with(options(), Framing::Messages(&MESSAGES));
+    rig.send(&ClientMessage::Publish(Publish {
+        flags,
+        request: 1,
+        destination: destination(Kind::Topic),
+        expires_ms: None,
+        properties,
+        body,
+    }));
+    rig.send(&ClientMessage::Call(CallMessage {
+        number: 7,
+        destination: destination(Kind::Service),
+        flags,
+        patience_ms: 0,
+        properties,
+        body,
+    }));
+    let operation = r#"{"do":"update","path":"a"}"#;
+    rig.send(&ClientMessage::Operate(OperateMessage { request: 2, operation, body: Some(body) }));
+    let received = rig.received();
+    let told: Vec<&str> =
+        received.iter().map(|text| text.split(", slug").next().unwrap()).collect();
+    assert_eq!(
+        told,
+        [
+            "Error { request: 1, code: 322",
+            "Ended { responder: false, number: 7, code: 322",
+            "Error { request: 2, code: 322",
+        ]
+    );
+    assert!(rig.end.is_none() && rig.commands.is_empty(), "{:?}", rig.commands);
+    // What belongs to no request that could be answered ends the session.
+    rig.send(&ClientMessage::Speak(SpeakMessage { number: 7, flags, properties, body }));
+    assert_eq!(rig.end.map(|close| close.code), Some(CloseCode::FrameTooLarge));
+}
+
+// docs/close-codes.md: what ends more than an operation is no answer to one.
+#[test]
+fn a_refusal_that_ends_the_session_is_its_end() {
+    let mut rig = Rig::new();
+    let operation = r#"{"do":"session"}"#;
+    rig.send(&ClientMessage::Operate(OperateMessage { request: 1, operation, body: None }));
+    let close = CloseCode::InternalError.into();
+    rig.reply(Reply::Refused { token: Some(1), close });
+    assert_eq!(rig.end.as_ref().map(|close| close.code), Some(CloseCode::InternalError));
+    assert!(rig.received()[0].starts_with("Close { code: 104"));
 }

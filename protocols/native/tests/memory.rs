@@ -42,7 +42,13 @@ fn idle_bytes(subscription: u32) -> isize {
         Hello { version: 1, auth: Auth::Anonymous, codecs: vec![1], client: "", position: b"" };
     send(&mut *session, &ClientMessage::Hello(hello));
     turn(&mut *session, |session, context| {
-        session.reply(Now::default(), Reply::LoggedIn { name: name.clone() }, context).unwrap();
+        session
+            .reply(
+                Now::default(),
+                Reply::LoggedIn { name: name.clone(), anonymous: false },
+                context,
+            )
+            .unwrap();
     });
     let wish = SubscribeMessage {
         request: 1,

@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::Arc;
 
-use support::{ARMOURED, MESSAGES, Rig, run, subscribe};
+use support::{ARMOURED, MESSAGES, Rig, hello, run, subscribe};
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{
@@ -192,4 +192,21 @@ fn topics_join_and_leave() {
     let joined = "Joined { subscription: 0, path: \"a/b\", spec: \"{\\\"type\\\":\\\"any\\\"";
     assert!(received[0].starts_with(joined), "{received:?}");
     assert_eq!(received[1], "Left { subscription: 0, path: \"a/b\", reason: \"removed\" }");
+}
+
+// Section 3: `~/` stands for nothing of a client without a name of its own, as by REST.
+#[test]
+fn own_topics_take_a_login() {
+    let mut rig = Rig::fresh(NativeOptions::default());
+    rig.send(&hello());
+    rig.reply(Reply::LoggedIn { name: "anonymous".into(), anonymous: true });
+    rig.received();
+    rig.send(&ClientMessage::Subscribe(subscribe(1, 0, 0, "~/inbox")));
+    rig.send(&operate(2, r#"{"do":"remove","selector":"[a, ~/b]"}"#, None));
+    let received = rig.received();
+    for (answer, request) in received.iter().zip(1..) {
+        let begin = format!("Error {{ request: {request}, code: 402, slug: \"login-required\"");
+        assert!(answer.starts_with(&begin), "{answer}");
+    }
+    assert_eq!((received.len(), rig.end), (2, None));
 }

@@ -259,7 +259,9 @@ impl Player {
             Command::Login(credentials) if credentials.login.as_deref() == Some("mallory") => {
                 self.reply(Reply::Refused { token: None, close: CloseCode::LoginFailed.into() });
             }
-            Command::Login(_) => self.reply(Reply::LoggedIn { name: "ann".into() }),
+            Command::Login(_) => {
+                self.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false })
+            }
             _ if self.mute => {}
             Command::Publish { mut run, confirm, .. } => {
                 run.number(ShardId(1), self.number);

@@ -144,7 +144,9 @@ impl Player {
         let refused = self.number.is_multiple_of(7);
         let close = || tiderace_base::CloseCode::NotAuthorised.into();
         match command {
-            Command::Login(_) => self.reply(Reply::LoggedIn { name: "ann".into() }),
+            Command::Login(_) => {
+                self.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false })
+            }
             Command::Publish { mut run, confirm, .. } => {
                 run.number(ShardId(1), self.number);
                 run.set_version(self.number);

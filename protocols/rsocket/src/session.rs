@@ -104,7 +104,7 @@ pub(crate) struct RSocketSession {
     writer: Writer,
     streams: Streams,
     cold: Option<Box<ColdState>>,
-    /// Who the client is, once that is known.
+    /// Whose topics `~/` stands for, once that is known; nobody's for anonymous clients.
     name: Option<Arc<str>>,
     /// When a frame came last; before the login, when that has to be done.
     last_received: Time,
@@ -212,19 +212,13 @@ impl RSocketSession {
     }
 
     /// A command was refused.
-    fn refused(
-        &mut self,
-        token: Option<Token>,
-        close: &Close,
-        context: &mut Context<'_>,
-    ) -> Result<(), Close> {
+    fn refused(&mut self, token: Option<Token>, close: &Close, context: &mut Context<'_>) {
         let Some(waiting) = token.and_then(|token| self.cold().waiting.remove(&token)) else {
             // Fire-and-forget has nobody to be told.
             self.writer.count(|counters| counters.reject(Rejection::Other));
-            return Ok(());
+            return;
         };
         self.answer_refused(waiting, token.unwrap_or_default(), close, context);
-        Ok(())
     }
 
     /// The client has said all, or all was said for it.
@@ -391,14 +385,18 @@ impl Session for RSocketSession {
 
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
-            Reply::LoggedIn { name } => self.logged_in(now, name, context)?,
+            Reply::LoggedIn { name, anonymous } => {
+                self.logged_in(now, Some(name).filter(|_| !anonymous), context)?;
+            }
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Operated { token, result } => self.operated(token, &result, context),
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, context)
             }
             Reply::Refused { close, .. } if self.state == State::LoggingIn => return Err(close),
-            Reply::Refused { token, close } => self.refused(token, &close, context)?,
+            Reply::Refused { token, close } => {
+                close.answered(|close| self.refused(token, close, context))?;
+            }
             Reply::Recovered { .. } | Reply::Reached { .. } => {}
             // Nobody asks for them.
             Reply::Joined { .. } | Reply::Left { .. } => {}
@@ -481,10 +479,12 @@ impl Session for RSocketSession {
     }
 
     fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
-        if matches!(close.code, CloseCode::Done | CloseCode::PeerGone | CloseCode::TransportError) {
+        if close.code.is_silent() {
             return;
         }
-        let before = self.state != State::Established;
+        // A token that is refused is part of the setup, which the client has not been told is done.
+        let is_refused = self.writer.kept.is_some() && !self.marks.has(Marks::ALIASED);
+        let before = self.state != State::Established || is_refused;
         let code = faults::connection_code(close.code, before, self.marks.has(Marks::RESUMING));
         self.writer.error(0, code, &faults::sentence(close), output);
     }

@@ -41,7 +41,7 @@ impl Pair {
         pair.client.begin(Time::ZERO, &mut pair.out);
         pair.turn();
         assert!(matches!(pair.server.asked()[..], [Command::Login(_)]));
-        pair.server.reply(Reply::LoggedIn { name: "ann".into() });
+        pair.server.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false });
         pair.turn();
         pair
     }

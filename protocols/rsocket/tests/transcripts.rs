@@ -254,7 +254,7 @@ fn answer(rig: &mut Rig, reply: &str, token: Option<u32>) {
         _ => ExchangeKey::responder(words[2].parse().unwrap()),
     };
     match words[0] {
-        "logged-in" => rig.reply(Reply::LoggedIn { name: "ann".into() }),
+        "logged-in" => rig.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false }),
         "confirmed" => rig.confirm(token.unwrap()),
         "refused" => rig.reply(Reply::Refused { token, close: close(words[1]) }),
         "ended" => {

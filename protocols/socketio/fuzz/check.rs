@@ -126,7 +126,7 @@ impl Player {
             let confirm = match command {
                 Command::Operate { .. } | Command::Goodbye => continue,
                 Command::Login(_) => {
-                    self.reply(Reply::LoggedIn { name: "ann".into() });
+                    self.reply(Reply::LoggedIn { name: "ann".into(), anonymous: false });
                     None
                 }
                 Command::Publish { run, confirm, .. } => {

@@ -31,7 +31,7 @@ mod subscriptions;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tiderace_base::{CLOSE_CODES, Close, CloseCode, Now, Time};
+use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
     Bases, Context, Credentials, Delivery, ExchangeKey, Incoming, Opening, Output, Progress, Reply,
     Session, Side, SubscriptionKey, Token,
@@ -95,6 +95,8 @@ pub(crate) struct SocketSession {
     connects: u32,
     version: Version,
     login: Login,
+    /// Whether nobody has vouched for the principal's name.
+    anonymous: bool,
     /// Whether the session said itself that it is over.
     over: bool,
 }
@@ -156,6 +158,7 @@ impl SocketSession {
             subscriptions: Subscriptions::default(),
             cold,
             principal: None,
+            anonymous: true,
             trail: None,
             epoch: opening.epoch,
             secret: [(secret >> 64) as u64, secret as u64],
@@ -308,7 +311,7 @@ impl Session for SocketSession {
 
     fn reply(&mut self, _now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
-            Reply::LoggedIn { name } => self.logged_in(name, context),
+            Reply::LoggedIn { name, anonymous } => self.logged_in(name, anonymous, context),
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Recovered { token, complete, .. } => self.recovered(token, complete),
             Reply::Reached { home, sequence } => self.reached(home, sequence),
@@ -326,7 +329,9 @@ impl Session for SocketSession {
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, &mut context.output);
             }
-            Reply::Refused { token, close } => self.refused(token, close, context),
+            Reply::Refused { token, close } => {
+                close.answered(|close| self.refused(token, close, context))?;
+            }
         }
         self.tidy();
         Ok(())
@@ -377,8 +382,7 @@ impl Session for SocketSession {
     /// A client that hears "disconnected by the server" stays away, so it hears this only if it
     /// should; others see the connection end and come back.
     fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
-        let row = CLOSE_CODES.get(close.code.index());
-        if close.code == CloseCode::Done || row.is_none_or(|row| row.reconnect) {
+        if close.code.is_silent() || close.code.reconnects() {
             return;
         }
         self.over = true;

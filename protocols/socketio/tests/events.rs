@@ -421,3 +421,13 @@ fn operations_are_answered_like_events() {
         assert!(refused.contains(r#""ok":false"#), "{options}: {refused}");
     }
 }
+
+#[test]
+fn own_topics_take_a_login() {
+    let mut node = Node::new();
+    let nobody = node.connected();
+    for event in [r#"20["publish","~/mail",1]"#, r#"20["subscribe","[a, ~/mail]"]"#] {
+        let answer = node.say(nobody, event).concat();
+        assert!(answer.starts_with(r#"30[{"ok":false,"code":"login-required""#), "{answer}");
+    }
+}

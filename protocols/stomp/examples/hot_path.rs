@@ -58,7 +58,9 @@ fn connected(framing: Framing) -> (Box<dyn Session>, Commands) {
     feed(&mut *session, &mut commands, b"CONNECT\naccept-version:1.2\nhost:a\n\n\0");
     let mut queue = OutQueue::new();
     let mut context = context(&mut commands, &mut queue);
-    session.reply(Now::default(), Reply::LoggedIn { name: "a".into() }, &mut context).unwrap();
+    session
+        .reply(Now::default(), Reply::LoggedIn { name: "a".into(), anonymous: false }, &mut context)
+        .unwrap();
     commands.drain();
     (session, commands)
 }

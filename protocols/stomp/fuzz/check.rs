@@ -83,7 +83,7 @@ impl Player {
             });
             self.input = input.into_iter().skip(consumed).collect();
             if std::mem::take(&mut self.login) && self.end.is_none() {
-                let reply = Reply::LoggedIn { name: "a".into() };
+                let reply = Reply::LoggedIn { name: "a".into(), anonymous: false };
                 self.call(|session, context| session.reply(Now::default(), reply, context));
             }
         }

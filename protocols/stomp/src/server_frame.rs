@@ -2,7 +2,7 @@
 //!
 //! Relies on `header` for escaping. Invariant: one call writes one frame, framed.
 
-use tiderace_base::{Close, CloseCode, SessionId, Span};
+use tiderace_base::{Close, ErrorClass, SessionId, Span};
 use tiderace_wire::Output;
 
 use crate::header::{append, append_value};
@@ -65,7 +65,7 @@ pub(crate) fn error(
         frame.extend_from_slice(receipt);
         frame.push(b'\n');
     }
-    if close.code == CloseCode::UnsupportedVersion {
+    if close.code.class() == ErrorClass::Unsupported {
         append(&mut frame, version, "version", SUPPORTED);
     }
     append(&mut frame, version, "content-type", "text/plain");
@@ -88,7 +88,7 @@ const RECEIPT_TAIL: &[u8] = b"\n\n\0";
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use tiderace_base::ShardId;
+    use tiderace_base::{CloseCode, ShardId};
     use tiderace_wire::{Framing, OutQueue};
 
     fn written(write: impl FnOnce(&mut Output<'_>)) -> String {

@@ -359,7 +359,7 @@ impl Session for StompSession {
 
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
-            Reply::LoggedIn { name } => self.logged_in(now, &name, context),
+            Reply::LoggedIn { name, .. } => self.logged_in(now, &name, context),
             Reply::Confirmed(_) | Reply::Operated { .. } => {
                 let before = context.output.queue.len();
                 if let Reply::Operated { token, result } = &reply {
@@ -409,7 +409,7 @@ impl Session for StompSession {
     }
 
     fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
-        if matches!(close.code, CloseCode::Done | CloseCode::PeerGone | CloseCode::TransportError) {
+        if close.code.is_silent() {
             return;
         }
         let blamed = self.cold.as_ref().and_then(|cold| cold.blamed.as_deref());

@@ -240,7 +240,9 @@ fn a_body_is_asked_for_by_its_length() {
     let mut context = Context::new(&mut commands, output);
     let now = Default::default();
     session.receive(now, b"CONNECT\n\n\0", &mut context).unwrap();
-    session.reply(now, Reply::LoggedIn { name: "".into() }, &mut context).unwrap();
+    session
+        .reply(now, Reply::LoggedIn { name: "".into(), anonymous: false }, &mut context)
+        .unwrap();
     let head = b"\n\nSEND\ndestination:/topic/a\ncontent-length:1000000\n\n";
     let progress = session.receive(now, head, &mut context).unwrap();
     assert_eq!((progress.consumed, progress.need), (2, head.len() - 2 + 1_000_001));

@@ -7,7 +7,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tiderace_base::{Close, CloseCode, Key, Span};
+use tiderace_base::{Close, CloseCode, Key, Severity, Span};
 use tiderace_websocket::encode_close;
 
 use crate::connection::{Connection, Flags, Stage, Transport};
@@ -26,16 +26,9 @@ impl<D: Driver> Shard<D> {
         farewell: Farewell,
         broken: bool,
     ) -> bool {
-        let lost = match close.code {
-            CloseCode::PeerGone
-            | CloseCode::TransportError
-            | CloseCode::HeartBeatTimeout
-            | CloseCode::IdleTimeout
-            | CloseCode::FrameTimeout => true,
-            // The close of a WebSocket says nothing about the session.
-            CloseCode::Done => farewell == Farewell::Silent,
-            _ => false,
-        };
+        // The close of a WebSocket says nothing about the session.
+        let is_closed = close.code == CloseCode::Done && farewell == Farewell::Silent;
+        let lost = is_closed || close.code.severity() == Severity::Connection;
         if !lost || self.stopping.is_some() {
             return false;
         }

@@ -6,7 +6,7 @@
 //!               └─ HTTP/2: HEADERS of the record's stream, on whichever shard that is
 //! ```
 
-use tiderace_base::{Close, CloseCode, Key};
+use tiderace_base::{Close, Key};
 use tiderace_http1::{Connection as Persistence, Response as Http1Head, ResponseBody};
 use tiderace_http2::AnswerHead as Http2Head;
 use tiderace_wire::Response;
@@ -92,23 +92,14 @@ impl<D: Driver> Shard<D> {
 
 /// The answer to a request whose session ended over it.
 pub(crate) fn refusal(close: &Close) -> Response {
-    let status = match close.code {
-        CloseCode::LoginFailed | CloseCode::LoginRequired => 401,
-        CloseCode::NotAuthorised | CloseCode::OriginDenied => 403,
-        CloseCode::FrameTooLarge => 413,
-        CloseCode::HostDenied => 421,
-        CloseCode::TooManyLogins => 429,
-        CloseCode::InternalError => 500,
-        CloseCode::ShuttingDown | CloseCode::MemoryFull | CloseCode::TooManyConnections => 503,
-        _ => 400,
-    };
-    Response::refusal(status, close.code.slug(), &close.reason)
+    Response::refusal(close.code.http(), close.code.slug(), &close.reason)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use tiderace_base::CloseCode;
 
     const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 

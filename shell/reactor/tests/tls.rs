@@ -268,9 +268,15 @@ fn a_session_is_resumed_by_a_secured_connection_and_by_a_plain_one() {
         run(&mut world, &mut clients, "the beginning", |_, clients| {
             clients[0].received.ends_with(b"M 0\n")
         });
-        // The old connection is gone, or is still there.
-        if seed % 2 == 0 {
-            world.network.reset(clients[0].client);
+        // The old connection is gone, has failed by bytes that are no TLS, or is still there.
+        match seed % 3 {
+            0 => world.network.reset(clients[0].client),
+            1 => {
+                world.network.send(clients[0].client, &[0xff; 64]);
+                let first = clients[0].client;
+                world.run_until("the end", |world| world.network.is_ended(first));
+            }
+            _ => {}
         }
         let mut second = Secured::connect(&world, &config);
         second.send(format!("BACK {TOKEN} 1\nP t 1\n").as_bytes());

@@ -6,6 +6,7 @@
 
 pub mod anatomy;
 pub mod circles;
+pub mod codes;
 pub mod dependencies;
 pub mod discipline;
 mod finding;

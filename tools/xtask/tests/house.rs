@@ -1,8 +1,8 @@
 //! Runs every check over the real tree. A failure says what is wrong, where, and what to do.
 
 use xtask::{
-    Finding, Tree, anatomy, circles, dependencies, discipline, fuzzing, generated, imports, links,
-    lints, purity, rooms, shape, steps, verdict, vocabulary, wording,
+    Finding, Tree, anatomy, circles, codes, dependencies, discipline, fuzzing, generated, imports,
+    links, lints, purity, rooms, shape, steps, verdict, vocabulary, wording,
 };
 
 fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
@@ -38,6 +38,7 @@ house! {
     no_machine_is_named => wording::check;
     nothing_is_skipped_or_put_off => discipline::check;
     protocols_have_one_anatomy => anatomy::check;
+    protocols_look_up_what_codes_mean => codes::check;
     pure_code_is_pure => purity::check;
     rooms_have_walls => rooms::check;
     the_life_of_a_message_is_told_as_it_is => steps::check;

@@ -448,7 +448,7 @@ impl World {
                 Reply::ExchangeEnded { exchange, close } => {
                     client.ended.push((exchange, close.code));
                 }
-                Reply::LoggedIn { name } => client.name = Some(name.to_string()),
+                Reply::LoggedIn { name, .. } => client.name = Some(name.to_string()),
                 Reply::Confirmed(confirm) => {
                     for token in confirm.from..=confirm.to {
                         assert!(client.confirmed.insert(token), "confirmed twice");

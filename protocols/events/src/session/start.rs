@@ -13,7 +13,7 @@ use tiderace_wire::{
 use super::stream::Stream;
 use super::value::{List, Value};
 use super::{EventsSession, Job, Stage, Work, batch_answer};
-use crate::answer::{Fault, json};
+use crate::answer::{Fault, HttpFault, json};
 use crate::batch::{Item, Outcome};
 use crate::encode::Form;
 use crate::idempotency::Claim;
@@ -22,13 +22,12 @@ use crate::request::{PendingRequest, Since, Task, Who};
 
 impl EventsSession {
     /// The client is who it says: begins the work.
-    pub(super) fn begin(&mut self, now: Now, name: &str, context: &mut Context<'_>) {
+    pub(super) fn begin(&mut self, now: Now, who: Who<'_>, context: &mut Context<'_>) {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        let Stage::LoggingIn(pending, anonymous) = stage else {
+        let Stage::LoggingIn(pending) = stage else {
             self.stage = stage;
             return;
         };
-        let who = Who { name, anonymous };
         let PendingRequest { origin, key, task, .. } = *pending;
         let patience = match &task {
             Task::Call { patience, .. } => *patience,
@@ -82,11 +81,11 @@ impl EventsSession {
             Claim::Answered(response) => Err(response.with("Idempotency-Replayed", "true")),
             Claim::Pending => {
                 let text = "a request with this idempotency key is being done; ask again";
-                Err(Fault::new(409, "in-progress", text).response())
+                Err(Fault::of_http(HttpFault::InProgress, text).response())
             }
             Claim::Taken => {
                 let text = "this idempotency key was used for another request";
-                Err(Fault::new(422, "key-reused", text).response())
+                Err(Fault::of_http(HttpFault::KeyReused, text).response())
             }
         }
     }
@@ -231,7 +230,7 @@ fn targets(names: &[String], who: Who<'_>, most: usize) -> Result<Vec<Target>, F
                 let text = format!(
                     "one stream has at most {most} topics, those of sets counted; use patterns"
                 );
-                return Err(Fault::new(429, CloseCode::TooManySubscriptions.slug(), text));
+                return Err(Fault::new(CloseCode::TooManySubscriptions, text));
             }
             kept.push(target);
         }

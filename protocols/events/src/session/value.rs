@@ -11,7 +11,7 @@ use tiderace_base::CloseCode;
 use tiderace_base::limits::COPY_BYTES_MAX;
 use tiderace_wire::{Delivery, Flags, Message, Response, SharedRun, properties};
 
-use crate::answer::{Fault, json};
+use crate::answer::{Fault, HttpFault, json};
 use crate::budget::{Charge, ListBudget};
 use crate::content::{CONTENT_TYPE, sent_type};
 use crate::encode::object;
@@ -68,7 +68,7 @@ impl Value {
             && !found.as_ref().is_some_and(|found| is_wanted(wanted, epoch, found.version))
         {
             let text = "the topic's value is none of those that `If-Match` names";
-            let fault = Fault::new(412, CloseCode::ConditionFailed.slug(), text);
+            let fault = Fault::new(CloseCode::ConditionFailed, text);
             return Some(fault.response());
         }
         let Some(found) = found else {
@@ -163,7 +163,7 @@ impl List {
         let Some(charge) = self.charge.take() else {
             let message =
                 "the lists that are being sent take all the memory they may; ask again later";
-            return Some(Fault::new(503, "lists-busy", message).response());
+            return Some(Fault::of_http(HttpFault::ListsBusy, message).response());
         };
         let mut out = Vec::with_capacity(self.bytes + self.rows.len() + 64);
         out.extend_from_slice(b"{\"topics\":[");

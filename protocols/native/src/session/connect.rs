@@ -51,11 +51,12 @@ impl NativeSession {
         &mut self,
         now: Now,
         name: Arc<str>,
+        anonymous: bool,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         if self.state == State::LoggingIn {
             self.welcome(&name, context);
-            self.name = Some(name);
+            self.name = Some(name).filter(|_| !anonymous);
             self.state = State::Established;
             let early = std::mem::take(&mut self.cold().early);
             let mut rest = &*early;
@@ -68,7 +69,7 @@ impl NativeSession {
             }
         } else if let Some(request) = self.cold.as_mut().and_then(|cold| cold.login.take()) {
             say(&ServerMessage::LoggedIn { request, name: &name }, &mut context.output);
-            self.name = Some(name);
+            self.name = Some(name).filter(|_| !anonymous);
         }
         self.tidy();
         Ok(())

@@ -1,6 +1,6 @@
 //! CALL, SPEAK, HANGUP, and the messages of exchanges.
 
-use tiderace_base::{CLOSE_CODES, Close, CloseCode, Span};
+use tiderace_base::{Close, CloseCode, Span};
 use tiderace_wire::{
     Call, Command, Context, Delivery, Exchange, ExchangeKey, Kind, Output, Side, Speak,
 };
@@ -18,27 +18,27 @@ impl NativeSession {
         message: &CallMessage<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        self.check_size(message.body)?;
         let destination = match self.declared(message.destination)? {
             Some(known) => Ok(known.clone()),
             None => self.in_full(message.destination),
         };
         let destination = destination.and_then(|destination| match destination.kind {
-            Kind::Service => Ok(destination),
+            Kind::Service => self.check_size(message.body).map(|()| destination),
             _ => Err(Close::new(CloseCode::BadDestination, "only services are called")),
         });
         let service = match destination {
             Ok(destination) => destination.path,
             Err(close) => {
-                let ended = ServerMessage::Ended {
-                    responder: false,
-                    number: message.number,
-                    code: close.code as u16,
-                    slug: close.code.slug(),
-                    sentence: &close.reason,
-                };
-                super::say(&ended, &mut context.output);
-                return Ok(());
+                return close.answered(|close| {
+                    let ended = ServerMessage::Ended {
+                        responder: false,
+                        number: message.number,
+                        code: close.code as u16,
+                        slug: close.code.slug(),
+                        sentence: &close.reason,
+                    };
+                    super::say(&ended, &mut context.output);
+                });
             }
         };
         let patience = match message.patience_ms {
@@ -93,15 +93,15 @@ impl NativeSession {
         sentence: &str,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let row = CLOSE_CODES.iter().find(|row| row.number == code);
-        let (Some(row), 0..=SENTENCE_BYTES_MAX) = (row, sentence.len()) else {
+        let known = CloseCode::numbered(code);
+        let (Some(code), 0..=SENTENCE_BYTES_MAX) = (known, sentence.len()) else {
             let reason = format!(
                 "an exchange ends with one of the known codes and at most {SENTENCE_BYTES_MAX} bytes"
             );
             return Err(Close::new(CloseCode::BadHeader, reason));
         };
         let exchange = exchange_key(responder, number);
-        let close = Close::new(row.code, sentence.to_owned());
+        let close = Close::new(code, sentence.to_owned());
         context.commands.push(Command::HangUp { exchange, close });
         Ok(())
     }

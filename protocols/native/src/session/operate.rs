@@ -9,7 +9,7 @@ use tiderace_wire::{
     Command, Context, Operation, OperationResult, Output, Reading, SharedRun, Token, write_varint,
 };
 
-use super::{NativeSession, error};
+use super::{NativeSession, refuse};
 use crate::codec::{OperateMessage, QueuedEntry, ResultMessage, kind, split_content};
 use tiderace_base::limits::{APART_BYTES_MIN, LARGE_ANSWERS_MAX};
 
@@ -21,14 +21,16 @@ impl NativeSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let token = self.answered(message.request)?;
-        self.check_size(message.body.unwrap_or_default())?;
-        match self.operation(now, token, message) {
+        let operation = self
+            .check_size(message.body.unwrap_or_default())
+            .and_then(|()| self.operation(now, token, message));
+        match operation {
             Ok(operation) => {
                 context.commands.push(Command::Operate { token, operation: Box::new(operation) });
+                Ok(())
             }
-            Err(close) => error(token, &close, &mut context.output),
+            Err(close) => refuse(token, close, context),
         }
-        Ok(())
     }
 
     fn operation(
@@ -44,7 +46,7 @@ impl NativeSession {
             selector: &|text| Ok(self.selector(text)?.patterns().to_vec()),
         };
         let operation = Operation::parse(message.operation.as_bytes(), &reading)?;
-        if matches!(operation, Operation::Fetch(_) | Operation::History(_) | Operation::Views) {
+        if operation.has_large_answer() {
             let waiting = &mut self.cold().large_answers;
             if waiting.len() >= LARGE_ANSWERS_MAX {
                 let reason = format!(

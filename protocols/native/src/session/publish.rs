@@ -3,7 +3,7 @@
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Context, Destination, Flags, Kind, Meta};
 
-use super::{NativeSession, error};
+use super::{NativeSession, refuse};
 use crate::codec::{self, Content, Publish, flag};
 
 impl NativeSession {
@@ -33,7 +33,9 @@ impl NativeSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         let token = self.token(message.request)?;
-        self.check_size(message.body)?;
+        if let Err(close) = self.check_size(message.body) {
+            return refuse(message.request, close, context);
+        }
         let has = |flag| message.flags & flag != 0;
         if has(flag::RETAIN) && has(flag::REMOVE) {
             let reason = "a message cannot become the current value and remove it";
@@ -47,17 +49,13 @@ impl NativeSession {
                     parsed = destination;
                     &parsed
                 }
-                Err(close) => {
-                    error(message.request, &close, &mut context.output);
-                    return Ok(());
-                }
+                Err(close) => return refuse(message.request, close, context),
             },
         };
         if destination.kind == Kind::Service {
             let reason = "a service is called, not published to";
             let close = Close::new(CloseCode::BadDestination, reason);
-            error(message.request, &close, &mut context.output);
-            return Ok(());
+            return refuse(message.request, close, context);
         }
         let mut flags = Flags::NONE;
         for (bit, mark) in [(flag::RETAIN, Flags::RETAIN), (flag::REMOVE, Flags::RETAIN_REMOVE)] {

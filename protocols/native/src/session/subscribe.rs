@@ -11,7 +11,7 @@ use tiderace_wire::{
 
 use super::connect::position;
 use super::subscriptions::Mark;
-use super::{NativeSession, error};
+use super::{NativeSession, refuse};
 use crate::codec::{SettleMessage, SubscribeMessage, subscribe};
 
 impl NativeSession {
@@ -24,10 +24,7 @@ impl NativeSession {
         let since = message.position.map(|bytes| self.since(bytes)).transpose()?;
         let subscribe = match self.wish(message, since) {
             Ok(subscribe) => subscribe,
-            Err(close) => {
-                error(token, &close, &mut context.output);
-                return Ok(());
-            }
+            Err(close) => return refuse(token, close, context),
         };
         let mark = Mark::default()
             .with(Mark::PATTERN, message.flags & subscribe::PATTERN != 0)
@@ -120,8 +117,7 @@ impl NativeSession {
     ) -> Result<(), Close> {
         let confirm = self.token(request)?;
         let Some(mark) = self.subscriptions.get(key) else {
-            unknown(request, key, context);
-            return Ok(());
+            return unknown(request, key, context);
         };
         self.subscriptions.end(key);
         if let Some(cold) = &mut self.cold {
@@ -144,8 +140,7 @@ impl NativeSession {
             return Err(Close::new(CloseCode::BadHeader, "no message has come from that home"));
         }
         if self.subscriptions.get(message.subscription).is_none() {
-            unknown(message.request, message.subscription, context);
-            return Ok(());
+            return unknown(message.request, message.subscription, context);
         }
         context.commands.push(Command::Settle(Settle {
             key: SubscriptionKey(message.subscription),
@@ -158,7 +153,7 @@ impl NativeSession {
     }
 }
 
-fn unknown(request: u32, key: u32, context: &mut Context<'_>) {
+fn unknown(request: u32, key: u32, context: &mut Context<'_>) -> Result<(), Close> {
     let reason = format!("there is no subscription {key}");
-    error(request, &Close::new(CloseCode::UnknownSubscription, reason), &mut context.output);
+    refuse(request, Close::new(CloseCode::UnknownSubscription, reason), context)
 }

@@ -148,13 +148,13 @@ impl RSocketSession {
     pub(super) fn logged_in(
         &mut self,
         now: Now,
-        name: Arc<str>,
+        name: Option<Arc<str>>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         if self.state != State::LoggingIn {
             return Ok(());
         }
-        self.name = Some(name);
+        self.name = name;
         self.state = State::Established;
         self.last_received = now.time;
         self.writer.count(|counters| counters.opened.add(1));

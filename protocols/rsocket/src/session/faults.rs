@@ -3,7 +3,7 @@
 //! Relies on the table of close codes. Invariant: every sentence that goes to a client begins with the
 //! close code's short name, which programs can rely on.
 
-use tiderace_base::{Close, CloseCode};
+use tiderace_base::{Close, CloseCode, ErrorClass};
 
 use super::RSocketSession;
 use crate::frame::ErrorCode;
@@ -30,27 +30,26 @@ impl RSocketSession {
 
 /// The error code of a request that ends so, and the limit that it met if it was not begun.
 pub(super) fn stream_code(code: CloseCode) -> (ErrorCode, Option<Rejection>) {
-    use CloseCode::{
-        BadDestination, BadFrame, BadHeader, BadOperation, BadRequest, BadSelector,
-        BadSpecification, BadText, BadView, CallCancelled, FrameTimeout, FrameTooLarge, LockHeld,
-        MemoryFull, NoResponder, ServiceBusy, ShuttingDown, StoreUnavailable, TooManyCalls,
-        TooManyReceipts, TooManySubscriptions, TooManyTopics, UnexpectedFrame,
-    };
-    match code {
-        BadDestination | BadFrame | BadHeader | BadOperation | BadRequest | BadSelector
-        | BadSpecification | BadText | BadView | FrameTimeout | FrameTooLarge | UnexpectedFrame => {
+    match code.class() {
+        ErrorClass::Invalid | ErrorClass::Unsupported => {
             (ErrorCode::INVALID, Some(Rejection::Other))
         }
-        TooManyReceipts | TooManySubscriptions => (ErrorCode::REJECTED, Some(Rejection::Streams)),
-        MemoryFull | StoreUnavailable | TooManyTopics => {
-            (ErrorCode::REJECTED, Some(Rejection::Memory))
-        }
-        LockHeld | NoResponder | ServiceBusy | ShuttingDown | TooManyCalls => {
-            (ErrorCode::REJECTED, Some(Rejection::Other))
-        }
-        CallCancelled => (ErrorCode::CANCELED, None),
+        ErrorClass::Rejected => (ErrorCode::REJECTED, Some(met_limit(code))),
+        ErrorClass::Cancelled => (ErrorCode::CANCELED, None),
         // Among them values and patches that the topic does not take: the request itself is in order.
-        _ => (ErrorCode::APPLICATION_ERROR, None),
+        ErrorClass::Failed => (ErrorCode::APPLICATION_ERROR, None),
+    }
+}
+
+/// The counter of requests that were not begun for want of what the code names.
+fn met_limit(code: CloseCode) -> Rejection {
+    use CloseCode::{
+        MemoryFull, StoreUnavailable, TooManyReceipts, TooManySubscriptions, TooManyTopics,
+    };
+    match code {
+        TooManyReceipts | TooManySubscriptions => Rejection::Streams,
+        MemoryFull | StoreUnavailable | TooManyTopics => Rejection::Memory,
+        _ => Rejection::Other,
     }
 }
 
@@ -65,19 +64,13 @@ pub(super) fn close_code(code: ErrorCode) -> CloseCode {
 
 /// The error code of a connection that ends so, before or after its setup.
 pub(super) fn connection_code(code: CloseCode, before: bool, resuming: bool) -> ErrorCode {
-    use CloseCode::{
-        AliasTaken, BadAlias, BadFrame, BadHeader, BadText, FrameTooLarge, LoginTimeout,
-        ShuttingDown, TooManyDetached, UnexpectedFrame, UnsupportedVersion,
-    };
-    match code {
-        AliasTaken | BadAlias | TooManyDetached => ErrorCode::REJECTED_SETUP,
-        ShuttingDown if !before => ErrorCode::CONNECTION_CLOSE,
+    match code.class() {
+        // RSocket has a name for an end in good order.
+        _ if !before && code == CloseCode::ShuttingDown => ErrorCode::CONNECTION_CLOSE,
         _ if !before => ErrorCode::CONNECTION_ERROR,
         _ if resuming => ErrorCode::REJECTED_RESUME,
-        UnsupportedVersion => ErrorCode::UNSUPPORTED_SETUP,
-        BadFrame | BadHeader | BadText | FrameTooLarge | LoginTimeout | UnexpectedFrame => {
-            ErrorCode::INVALID_SETUP
-        }
+        ErrorClass::Unsupported => ErrorCode::UNSUPPORTED_SETUP,
+        ErrorClass::Invalid => ErrorCode::INVALID_SETUP,
         _ => ErrorCode::REJECTED_SETUP,
     }
 }

@@ -76,16 +76,12 @@ impl SocketSession {
     pub(super) fn refused(
         &mut self,
         token: Option<Token>,
-        close: Close,
+        close: &Close,
         context: &mut Context<'_>,
     ) {
-        let login = matches!(
-            close.code,
-            CloseCode::LoginFailed | CloseCode::LoginRequired | CloseCode::TooManyLogins
-        );
         let logins = self.cold.as_ref().is_some_and(|cold| !cold.logins.is_empty());
-        if token.is_none() && login && logins {
-            return self.login_refused(&close, context);
+        if token.is_none() && close.code.refuses_login() && logins {
+            return self.login_refused(close, context);
         }
         if let Some(token) = token {
             self.is_answered(token);
@@ -93,7 +89,7 @@ impl SocketSession {
         let waiting =
             token.and_then(|token| self.take_waiting(Confirm::one(token)).map(|(_, known)| known));
         let Some(Waiting { namespace, ack, event, what }) = waiting else {
-            return self.fail(0, None, "publish", &close, &mut context.output);
+            return self.fail(0, None, "publish", close, &mut context.output);
         };
         match what {
             What::Plain => {}
@@ -102,14 +98,14 @@ impl SocketSession {
             }
             What::Join(key) => {
                 self.subscriptions.remove(key);
-                return self.refuse_namespace(namespace, &close, &mut context.output);
+                return self.refuse_namespace(namespace, close, &mut context.output);
             }
             What::Restore(key) => {
                 self.subscriptions.remove(key);
                 return self.restored(namespace, false, context);
             }
         }
-        self.fail(namespace, ack, event, &close, &mut context.output);
+        self.fail(namespace, ack, event, close, &mut context.output);
     }
 
     /// Answers that it was done.

@@ -108,8 +108,8 @@ impl SocketSession {
         Some(Resume::new(pid, offset.and_then(|text| Position::decode(&text))))
     }
 
-    pub(super) fn logged_in(&mut self, name: Arc<str>, context: &mut Context<'_>) {
-        self.principal = Some(name);
+    pub(super) fn logged_in(&mut self, name: Arc<str>, anonymous: bool, context: &mut Context<'_>) {
+        (self.principal, self.anonymous) = (Some(name), anonymous);
         let whose = self.cold.as_mut().and_then(|cold| cold.logins.pop_front());
         if let Some(LoginFor::Event { namespace, ack }) = whose {
             return self.succeed(namespace, ack, None, &mut context.output);

@@ -113,11 +113,11 @@ impl SocketSession {
         } else {
             self.room_event(event, context)
         };
-        if let Err(close) = result {
+        result.or_else(|close| {
             let name = shown(&event.name).into_owned();
-            self.fail(event.namespace, event.ack, &name, &close, &mut context.output);
-        }
-        Ok(())
+            let (namespace, ack) = (event.namespace, event.ack);
+            close.answered(|close| self.fail(namespace, ack, &name, close, &mut context.output))
+        })
     }
 
     fn main_event(
@@ -163,12 +163,17 @@ impl SocketSession {
 
     /// The path of that name; `~/` begins with the client's own.
     pub(super) fn path(&self, name: &str) -> Result<Path, Close> {
-        parse_path(name, self.principal.as_deref())
+        parse_path(name, self.owner())
+    }
+
+    /// Whose topics `~/` stands for: nobody's for anonymous clients.
+    fn owner(&self) -> Option<&str> {
+        self.principal.as_deref().filter(|_| !self.anonymous)
     }
 
     /// What a name of topics stands for: one, or a selector of many.
     pub(super) fn topics(&self, name: &str) -> Result<Vec<Target>, Close> {
-        let selector = parse_selector(name, self.principal.as_deref())?;
+        let selector = parse_selector(name, self.owner())?;
         Ok(Target::of(Kind::Topic, selector))
     }
 }

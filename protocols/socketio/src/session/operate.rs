@@ -42,8 +42,7 @@ impl SocketSession {
             return Err(event.wrong(problem));
         }
         let operation = Operation::read(given, &reading)?;
-        let reads =
-            matches!(operation, Operation::Fetch(_) | Operation::History(_) | Operation::Views);
+        let reads = operation.has_large_answer();
         if reads && self.cold().large_answers.len() >= LARGE_ANSWERS_MAX {
             let reason = format!(
                 "{LARGE_ANSWERS_MAX} operations that read wait for their answers; wait for one"
