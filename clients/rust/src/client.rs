@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use tiderace_base::ShardId;
 use tiderace_delta::{CODECS, Codec};
 use tiderace_native::codec::{
     self, Auth, ClientMessage, CodecError, Content, Hello, Messages, OperateMessage, Publish,
     ServerMessage, SettleMessage, Updates, VERSION, flag, subscribe,
 };
-use tiderace_wire::{Position, read_varint};
+use tiderace_wire::{Numbering, Position, read_varint};
 
 use crate::subscription::{Subscription, Topic};
 use crate::{ClientError, Event, Update, Wish};
@@ -219,10 +218,12 @@ impl Client {
                 let path = self.path(announced, message.id.unwrap_or_default())?;
                 tell(Event::Exchange(message, path));
             }
-            ServerMessage::Position(homes) => {
-                for (home, number) in homes {
-                    let position = self.position.get_or_insert_default();
-                    position.advance(ShardId(home), number);
+            ServerMessage::Position(numbers) => {
+                let position = self.position.get_or_insert_default();
+                for (written, number) in numbers {
+                    if let Some(numbering) = Numbering::read(position.epoch, written) {
+                        position.advance_to(numbering, number);
+                    }
                 }
             }
             ServerMessage::Follows { flags, id, version } => {

@@ -45,10 +45,24 @@ impl Broker {
         }))
     }
 
-    /// Whether a position is of this life of the node, or of an earlier one whose numbers and versions
-    /// go on in this one.
+    /// Whether a position tells something of this life of the node, or of an earlier one whose numbers
+    /// and versions go on in this one.
     pub(crate) fn continues(&self, position: &Position) -> bool {
-        position.epoch == self.options.epoch || self.journal.is_earlier_epoch(position.epoch)
+        self.epochs().any(|epoch| position.tells_of(epoch))
+    }
+
+    /// The epochs of earlier lives whose numbers go on in this one, and then its own.
+    fn epochs(&self) -> impl Iterator<Item = u64> {
+        self.journal.earlier_epochs().iter().copied().chain([self.options.epoch])
+    }
+
+    /// Up to where a client has received a home's messages, and whether an earlier life numbered the
+    /// last of them; `None` if its position tells nothing of the home.
+    fn last_received(&self, position: &Position, home: ShardId) -> Option<(u64, bool)> {
+        let last = |epoch| position.last_of(epoch, home).map(|number| (number, epoch));
+        // Numbers rise from life to life: the highest is the last.
+        let (number, epoch) = self.epochs().filter_map(last).max_by_key(|(number, _)| *number)?;
+        Some((number, epoch != self.options.epoch))
     }
 
     /// What a new subscription wants first from a home.
@@ -56,9 +70,9 @@ impl Broker {
         let retained = subscribe.retained;
         match &subscribe.since {
             Some(position) => {
-                let earlier = position.epoch != self.options.epoch;
-                let known = self.continues(position);
-                First::Since { after: known.then(|| position.of(home)), earlier, retained }
+                let last = self.last_received(position, home);
+                let earlier = last.is_some_and(|(_, earlier)| earlier);
+                First::Since { after: last.map(|(number, _)| number), earlier, retained }
             }
             None if subscribe.replay.is_some() => {
                 subscribe.replay.map_or(First::Retained, First::Replay)

@@ -12,10 +12,10 @@ use crate::support::asking::{ask, path};
 
 use crate::support::keeping::Keeping;
 use crate::support::{Received, Wish, World, for_seeds};
-use tiderace_base::Now;
+use tiderace_base::{Now, ShardId};
 use tiderace_broker::{BrokerOptions, TopicPolicy, TopicSpec};
 use tiderace_topics::Pattern;
-use tiderace_wire::{HistoryQuery, Operation, OperationResult, Position, Replay};
+use tiderace_wire::{HistoryQuery, Numbering, Operation, OperationResult, Position, Replay};
 
 const WHOLE: &str = "whole";
 const SHORT: &str = "short";
@@ -270,4 +270,43 @@ fn a_clean_restart_loses_nothing_and_repeats_nothing() {
     let replayed = take(&world, eye, WHOLE);
     assert_eq!(replayed.len(), 4);
     check_versions(WHOLE, None, &replayed);
+}
+
+#[test]
+fn a_position_that_was_begun_at_another_node_counts_where_it_names_this_one() {
+    let mut keeping = Keeping::default();
+    let mut world = begin(1, 0, 1, &mut keeping);
+    let mut keeper = Keeper::default();
+    let (client, _) = come_back(&mut world, &mut keeper, false);
+    let publisher = world.connect(0, "bob");
+    for body in ["1", "2"] {
+        world.publish(publisher, "topic:whole", body);
+        world.quiesce();
+    }
+    leave(&mut world, &mut keeper, client);
+    world.publish(publisher, "topic:whole", "3");
+    world.quiesce();
+    keeping.finish(&mut world);
+    let here = keeper.position.clone().unwrap();
+    // Of another node, on which this one knows nothing.
+    let elsewhere = Numbering::new(55, ShardId(0));
+    let mut begun_elsewhere = Position::new(77);
+    begun_elsewhere.advance_to(elsewhere, 1_000_000);
+    let mut both = begun_elsewhere.clone();
+    for (numbering, number) in here.seen() {
+        both.advance_to(*numbering, *number);
+    }
+    let check = |world: &mut World, when: &str| {
+        for (position, complete) in [(&here, true), (&both, true), (&begun_elsewhere, false)] {
+            let mut keeper = Keeper { position: Some(position.clone()), ..Keeper::default() };
+            let (client, told) = come_back(world, &mut keeper, false);
+            let got = take(world, client, WHOLE);
+            let got: Vec<&str> = got.iter().map(|message| message.body.as_str()).collect();
+            assert_eq!(told[0], complete, "{position:?} {when}");
+            assert!(!complete || got == ["3"], "{position:?} {when}: {got:?}");
+        }
+    };
+    check(&mut world, "in the same life");
+    keeping.crash(&mut world);
+    check(&mut begin(1, 1, 1, &mut keeping), "in the life after it");
 }

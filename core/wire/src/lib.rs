@@ -21,6 +21,7 @@ pub mod hand_over;
 mod http;
 mod intake;
 mod names;
+mod numbering;
 mod operation;
 mod output;
 mod position;
@@ -46,6 +47,7 @@ pub use hand_over::{CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Ha
 pub use http::{Answer, Field, Held, HttpFace, Request, Response, Route, RouteFn, append_refusal};
 pub use intake::Intake;
 pub use names::{bad_name, parse_path, parse_selector, shown};
+pub use numbering::Numbering;
 pub use operation::{
     BROWSE_LIMIT_MAX, Browsable, Browse, BrowseCursor, Change, Comparison, Condition, Event,
     Events, Fetch, HistoryQuery, Listing, ListingEntry, NewValue, Operation, OperationResult, Page,

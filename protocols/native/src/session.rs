@@ -310,7 +310,7 @@ impl Session for NativeSession {
                 say(&answer, &mut context.output);
             }
             Reply::Reached { home, sequence } => {
-                let position = ServerMessage::Position(vec![(home.0, sequence)]);
+                let position = ServerMessage::Position(vec![(u64::from(home.0), sequence)]);
                 say(&position, &mut context.output);
             }
             Reply::Operated { token, result } => self.operated(token, &result, context),

@@ -167,7 +167,7 @@ fn server(stock: &Stock) -> Vec<ServerMessage<'_>> {
             properties: stock.properties.as_bytes(),
             body: y,
         }),
-        ServerMessage::Position(vec![(one as u16, numbers[0]), (two as u16, numbers[1])]),
+        ServerMessage::Position(vec![(u64::from(one), numbers[0]), (u64::from(two), numbers[1])]),
         ServerMessage::Recovered { request: one, complete: bits[0], continues: bits[1] },
         ServerMessage::Ended { responder: bits[0], number: one, code: 5, slug: a, sentence: c },
         ServerMessage::Pong(x),

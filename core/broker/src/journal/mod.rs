@@ -205,10 +205,9 @@ impl HomeJournal {
         self.check(spec)
     }
 
-    /// Whether positions of that epoch are of an earlier run of this server whose numbers can be
-    /// compared with those of this one.
-    pub(crate) fn is_earlier_epoch(&self, epoch: u64) -> bool {
-        self.open.as_ref().is_some_and(|open| open.earlier_epochs.contains(&epoch))
+    /// The epochs of earlier runs of this server whose numbers can be compared with those of this one.
+    pub(crate) fn earlier_epochs(&self) -> &[u64] {
+        self.open.as_ref().map_or(&[], |open| &open.earlier_epochs)
     }
 
     /// At a home: up to which number all that it gave to messages of persistent topics in earlier

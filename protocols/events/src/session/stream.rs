@@ -74,9 +74,12 @@ impl Stream {
     pub(super) fn recovered(&mut self, complete: bool) {
         self.recovered = Some(complete);
         let earlier = self.earlier.take().filter(|_| complete);
-        for (home, sequence) in earlier.iter().flat_map(|position| position.seen()) {
-            // Numbers rise from life to life, so it stands there in this one as well.
-            self.position.advance(*home, *sequence);
+        if let Some(earlier) = earlier {
+            let own = earlier.seen().iter().filter(|(numbering, _)| numbering.is_of(earlier.epoch));
+            for (numbering, number) in own {
+                // Numbers rise from life to life, so it stands there in this one as well.
+                self.position.advance(numbering.home(), *number);
+            }
         }
         if !complete {
             self.position = Position::new(self.position.epoch);

@@ -91,7 +91,7 @@ pub enum ServerMessage<'a> {
     Updates(&'a [u8]),
     Queued(Queued<'a>),
     Exchange(ExchangeMessage<'a>),
-    Position(Vec<(u16, u64)>),
+    Position(Vec<(u64, u64)>),
     Recovered {
         request: u32,
         complete: bool,
@@ -175,11 +175,11 @@ impl<'a> ServerMessage<'a> {
             }),
             kind::EXCHANGE => ServerMessage::Exchange(ExchangeMessage::read(from)?),
             kind::POSITION => {
-                let mut homes = Vec::new();
+                let mut numbers = Vec::new();
                 while !from.is_empty() {
-                    homes.push((from.number()?, from.varint()?));
+                    numbers.push((from.varint()?, from.varint()?));
                 }
-                ServerMessage::Position(homes)
+                ServerMessage::Position(numbers)
             }
             kind::RECOVERED => {
                 let (request, complete) = (from.number()?, from.truth()?);
@@ -256,9 +256,9 @@ impl<'a> ServerMessage<'a> {
                 exchange.write_head(out);
                 out.extend_from_slice(exchange.body);
             }
-            ServerMessage::Position(homes) => {
-                for (home, number) in homes {
-                    write_varint(out, u64::from(*home));
+            ServerMessage::Position(numbers) => {
+                for (numbering, number) in numbers {
+                    write_varint(out, *numbering);
                     write_varint(out, *number);
                 }
             }

@@ -5,7 +5,7 @@
 //! appended to what is shared.
 
 use tiderace_wire::{
-    Delivery, EncodingKey, Flags, Framing, Message, Output, Position, Run, properties,
+    Delivery, EncodingKey, Flags, Framing, Message, Numbering, Output, Position, Run, properties,
 };
 
 use super::SocketSession;
@@ -69,10 +69,11 @@ impl SocketSession {
         let mut trail = self.trail.take().unwrap_or_else(|| Trail::new(epoch));
         // Values from before the subscription say nothing of where it began; a position follows them.
         if delivery.reached > 0 {
-            trail.begin(run.home(), run.first().saturating_sub(1));
+            trail.begin(Numbering::new(epoch, run.home()), run.first().saturating_sub(1));
         }
         let position = &mut trail.position;
-        let alone = position.seen().iter().all(|(home, _)| *home == run.home());
+        let own = Numbering::new(epoch, run.home());
+        let alone = position.seen().iter().all(|(numbering, _)| *numbering == own);
         let in_order = position.of(run.home()) < run.first() && delivery.reached == last;
         if alone && in_order && delivery.is_whole() {
             with_equal_offsets(form, epoch, delivery, output);

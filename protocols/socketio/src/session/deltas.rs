@@ -8,7 +8,7 @@
 use tiderace_base::Close;
 use tiderace_delta::NAMES;
 use tiderace_value::Json;
-use tiderace_wire::{Delivery, Deltas, Flags, Output, SubscriptionKey, properties};
+use tiderace_wire::{Delivery, Deltas, Flags, Numbering, Output, SubscriptionKey, properties};
 
 use super::SocketSession;
 use super::event::Event;
@@ -57,7 +57,7 @@ impl SocketSession {
         if known.recoverable {
             let known = self.trail.take().unwrap_or_else(|| Trail::new(self.epoch));
             let trail = trail.insert(known);
-            trail.begin(run.home(), run.first().saturating_sub(1));
+            trail.begin(Numbering::new(self.epoch, run.home()), run.first().saturating_sub(1));
         }
         for index in delivery.from..delivery.to {
             let Some(message) = run.message(index) else { continue };

@@ -4,7 +4,7 @@
 //! Invariant: a namespace is told to be recovered only if nothing is missing; else it begins anew.
 
 use tiderace_base::ShardId;
-use tiderace_wire::{Context, Position, Token};
+use tiderace_wire::{Context, Numbering, Position, Token};
 
 use super::answer::{Waiting, What};
 use super::namespace::Standing;
@@ -44,10 +44,10 @@ impl Trail {
         Box::new(Trail { position: Position::new(epoch), beginning: Position::new(epoch) })
     }
 
-    /// Messages of a home up to that number were before the client's time.
-    pub(super) fn begin(&mut self, home: ShardId, sequence: u64) {
-        if self.beginning.of(home) == 0 {
-            self.beginning.advance(home, sequence);
+    /// Messages of a numbering up to that number were before the client's time.
+    pub(super) fn begin(&mut self, numbering: Numbering, number: u64) {
+        if self.beginning.number(numbering).is_none_or(|known| known == 0) {
+            self.beginning.advance_to(numbering, number);
         }
     }
 }
@@ -63,9 +63,10 @@ impl SocketSession {
         if !self.remembers() {
             return;
         }
+        let numbering = Numbering::new(self.epoch, home);
         let trail = self.trail();
-        trail.begin(home, sequence);
-        trail.position.advance(home, sequence);
+        trail.begin(numbering, sequence);
+        trail.position.advance_to(numbering, sequence);
     }
 
     /// Whether this session may be gone on with.
@@ -96,9 +97,9 @@ impl SocketSession {
         let since = since(offset, record.beginning);
         if since.epoch == self.epoch {
             let trail = self.trail();
-            for (home, sequence) in since.seen() {
-                trail.begin(*home, *sequence);
-                trail.position.advance(*home, *sequence);
+            for (numbering, number) in since.seen() {
+                trail.begin(*numbering, *number);
+                trail.position.advance_to(*numbering, *number);
             }
         }
         if let Some(resume) = self.cold().resumes.get_mut(&number) {
@@ -204,9 +205,9 @@ fn since(offset: Option<Position>, beginning: Position) -> Position {
     let Some(mut since) = offset.filter(|offset| offset.epoch == beginning.epoch) else {
         return beginning;
     };
-    for (home, sequence) in beginning.seen() {
-        if since.of(*home) == 0 {
-            since.advance(*home, *sequence);
+    for (numbering, number) in beginning.seen() {
+        if since.number(*numbering).is_none_or(|known| known == 0) {
+            since.advance_to(*numbering, *number);
         }
     }
     since
