@@ -59,7 +59,7 @@ export declare class Client extends Emitter<ClientEvents> {
     call<Answer = unknown>(service: string, value?: unknown, options?: CallOptions): Promise<Answer>;
     /** Begins a conversation with a service; `first` is the first thing said. */
     converse<In = unknown, Out = unknown>(service: string, first?: Out, options?: ValueOptions & {
-        patience?: number;
+        timeout?: number;
     }): Promise<Conversation<In, Out>>;
     /** Answers calls of a service. */
     serve<In = unknown, Out = unknown>(service: string, handler: ServiceHandler<In, Out>, options?: ServeOptions): Responder<In, Out>;

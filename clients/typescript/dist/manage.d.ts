@@ -191,7 +191,7 @@ export declare class Topics {
     remove(selector: string | string[]): Promise<number>;
     /** Takes a lock; waits for it for so many milliseconds if another client has it. */
     lock(name: string, options?: {
-        patience?: number | string;
+        timeout?: number | string;
     }): Promise<Held>;
     /** What is published if this client is lost: ends otherwise than by `close`. Kept across connections. */
     will(path: string, value: unknown, options?: ValueOptions & {

@@ -1,5 +1,5 @@
 /**
- * How far the client has come (docs/protocol.md, section 7): the epoch, and by home the number of
+ * How far the client has come (docs/protocol.md, section 7): the epoch, and by numbering the number of
  * the last message. Kept as the server says it and sent back when the connection is made anew.
  */
 import { Reader } from "./bytes.js";

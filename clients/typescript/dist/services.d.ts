@@ -76,7 +76,7 @@ export declare class Exchanges {
     /** Begins a call. */
     call(send: Send, service: (out: Writer) => void, value: unknown, options: ValueOptions & {
         last: boolean;
-        patience: number;
+        timeout: number;
     }): Conversation;
     /** Takes EXCHANGE; `find` says who serves. */
     exchange(input: Reader, send: Send, find: (announced: number, id: number) => Interest | undefined): void;

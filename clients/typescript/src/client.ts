@@ -143,7 +143,7 @@ export class Client extends Emitter<ClientEvents> {
       if (signal?.aborted) return aborted();
       const run = (link: Link) => {
         if (over) return;
-        conversation = this.begin(link, service, value, { ...options, last: true, patience: timeout });
+        conversation = this.begin(link, service, value, { ...options, last: true, timeout });
         conversation.next().then(
           (answer) => (finish(), resolve(answer as Answer)),
           (error: TideraceError) => (finish(), reject(error)),
@@ -157,11 +157,11 @@ export class Client extends Emitter<ClientEvents> {
   converse<In = unknown, Out = unknown>(
     service: string,
     first?: Out,
-    options: ValueOptions & { patience?: number } = {},
+    options: ValueOptions & { timeout?: number } = {},
   ): Promise<Conversation<In, Out>> {
     return new Promise((resolve, reject) => {
       const run = (link: Link) => {
-        const whole = { ...options, last: false, patience: options.patience ?? 0 };
+        const whole = { ...options, last: false, timeout: options.timeout ?? 0 };
         resolve(this.begin(link, service, first, whole) as Conversation<In, Out>);
       };
       this.whenConnected({ size: 0, run, reject });
@@ -356,7 +356,7 @@ export class Client extends Emitter<ClientEvents> {
     link: Link,
     service: string,
     value: unknown,
-    options: ValueOptions & { last: boolean; patience: number },
+    options: ValueOptions & { last: boolean; timeout: number },
   ): Conversation {
     return this.exchanges.call(
       (type, payload) => link.send(type, payload),

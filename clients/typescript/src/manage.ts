@@ -326,7 +326,7 @@ export class Topics {
   }
 
   /** Takes a lock; waits for it for so many milliseconds if another client has it. */
-  async lock(name: string, options: { patience?: number | string } = {}): Promise<Held> {
+  async lock(name: string, options: { timeout?: number | string } = {}): Promise<Held> {
     const { client } = this;
     const { fence } = await client.operate<{ fence: number }>({ do: "lock", name, ...options });
     return new Held(client, name, fence, () => client.operate({ do: "unlock", name }));

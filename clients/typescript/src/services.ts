@@ -194,7 +194,7 @@ export class Exchanges {
     send: Send,
     service: (out: Writer) => void,
     value: unknown,
-    options: ValueOptions & { last: boolean; patience: number },
+    options: ValueOptions & { last: boolean; timeout: number },
   ): Conversation {
     const number = this.nextCall;
     this.nextCall = after(number);
@@ -202,7 +202,7 @@ export class Exchanges {
     this.open[0].set(number, conversation);
     const encoded = encodeValue(value, options);
     const payload = new Writer().varint(number).u8(encoded.flags | (options.last ? m.LAST : 0));
-    service(payload.varint(options.patience));
+    service(payload.varint(options.timeout));
     encoded.write(payload);
     send(m.CALL, payload);
     if (options.last) conversation.finishSaying();

@@ -342,7 +342,7 @@ close_codes! {
         "Those who serve have no room and too many calls wait already; call again later."
         "Try again later.";
     702 CallTimeout "call-timeout" Operation Failed 1013 504 true
-        "The other side was silent for longer than the caller's patience."
+        "The other side was silent for longer than the caller's timeout."
         "Try again, or give the call more time.";
     703 ResponderGone "responder-gone" Operation Failed 1013 502 true
         "The session that answered the call has ended or no longer serves."

@@ -88,7 +88,7 @@ impl Wheel {
     }
 
     /// How long the loop may sleep: until the next tick when anything is armed.
-    pub fn patience(&self, now: Time) -> Option<Span> {
+    pub fn until_next(&self, now: Time) -> Option<Span> {
         if self.len == 0 {
             return None;
         }
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn sleeps_no_longer_than_the_next_deadline() {
         let mut wheel = Wheel::new();
-        assert_eq!(wheel.patience(Time::ZERO), None);
+        assert_eq!(wheel.until_next(Time::ZERO), None);
         wheel.arm(key(1), Time::from_nanos(20_000_000));
-        assert_eq!(wheel.patience(Time::ZERO), Some(Span::from_millis(24)));
+        assert_eq!(wheel.until_next(Time::ZERO), Some(Span::from_millis(24)));
     }
 
     proptest! {

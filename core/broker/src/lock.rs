@@ -253,7 +253,7 @@ mod tests {
         let name = (0..).map(|number| Path::parse(&format!("lock{number}")).unwrap());
         let name = name.into_iter().find(|name| broker.home(name) == ShardId(1)).unwrap();
         for token in 1..=9_000 {
-            let operation = Operation::Lock { name: name.clone(), patience: Span::from_secs(600) };
+            let operation = Operation::Lock { name: name.clone(), timeout: Span::from_secs(600) };
             commands.push(Command::Operate { token, operation: Box::new(operation) });
         }
         broker.handle(now, session, &mut commands, &mut effects);

@@ -163,8 +163,8 @@ impl Broker {
             Operation::Remove { selector } => {
                 return self.begin_removal(now, operator, selector, effects);
             }
-            Operation::Lock { name, patience } => {
-                return self.lock(now, operator, name, patience, effects);
+            Operation::Lock { name, timeout } => {
+                return self.lock(now, operator, name, timeout, effects);
             }
             other => self.do_other(now, &operator, other, effects).map(Done::from),
         };

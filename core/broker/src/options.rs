@@ -40,8 +40,8 @@ pub struct ServiceOptions {
     pub calls_open_max: usize,
     /// Bytes one session may have said in calls that nobody has taken yet.
     pub calls_bytes_max: usize,
-    /// The longest patience a caller may have.
-    pub patience_max: Span,
+    /// The longest timeout a caller may have.
+    pub timeout_max: Span,
 }
 
 impl Default for ServiceOptions {
@@ -52,7 +52,7 @@ impl Default for ServiceOptions {
             calls_waiting_bytes_max: 64 << 20,
             calls_open_max: 10_000,
             calls_bytes_max: 32 << 20,
-            patience_max: Span::from_secs(600),
+            timeout_max: Span::from_secs(600),
         }
     }
 }

@@ -295,7 +295,7 @@ fn operations_that_wait_for_their_turn_have_a_price() {
 #[test]
 fn locks_and_claims_have_a_price() {
     let name = "n".repeat(900);
-    let lock = |name| Operation::Lock { name, patience: Span::ZERO };
+    let lock = |name| Operation::Lock { name, timeout: Span::ZERO };
     let claim = |path| Operation::Claim { path };
     for ask in [&lock as &dyn Fn(Path) -> Operation, &claim] {
         let mut world = world();

@@ -421,7 +421,7 @@ fn age_counts_across_lives() {
 
 /// The fence of a lock that somebody takes and gives back, once the store has said what it has.
 fn fence(world: &mut World, keeping: &mut Keeping, client: usize) -> u64 {
-    let lock = Operation::Lock { name: path("lock"), patience: Span::ZERO };
+    let lock = Operation::Lock { name: path("lock"), timeout: Span::ZERO };
     let taken = ask(world, client, lock);
     world.quiesce();
     keeping.finish(world);
@@ -469,7 +469,7 @@ fn a_lock_is_not_held_before_a_later_life_is_sure_to_begin_above_it() {
     let mut world = world(2);
     keeping.restore(&mut world);
     let client = world.connect(0, "ann");
-    let lock = || Operation::Lock { name: path("lock"), patience: Span::ZERO };
+    let lock = || Operation::Lock { name: path("lock"), timeout: Span::ZERO };
     let first = ask(&mut world, client, lock());
     let again = ask(&mut world, client, lock());
     world.quiesce();

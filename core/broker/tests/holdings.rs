@@ -15,8 +15,8 @@ fn world(seed: u64) -> World {
     World::new(seed, BrokerOptions { shards: 1 + (seed % 3) as usize, ..BrokerOptions::default() })
 }
 
-fn lock(patience: u64) -> Operation {
-    Operation::Lock { name: path("leader"), patience: Span::from_secs(patience) }
+fn lock(timeout: u64) -> Operation {
+    Operation::Lock { name: path("leader"), timeout: Span::from_secs(timeout) }
 }
 
 fn unlock() -> Operation {
@@ -51,11 +51,11 @@ fn known(world: &mut World, client: usize, selector: &str) -> Vec<String> {
 }
 
 /// Ann holds the lock, and Bob has asked for it like that.
-fn held(seed: u64, patience: &[u64]) -> (World, usize, usize, Vec<Token>) {
+fn held(seed: u64, timeout: &[u64]) -> (World, usize, usize, Vec<Token>) {
     let mut world = world(seed);
     let (ann, bob) = (connect(&mut world, "ann"), connect(&mut world, "bob"));
     tell(&mut world, ann, lock(0)).unwrap();
-    let tokens = patience.iter().map(|patience| ask(&mut world, bob, lock(*patience))).collect();
+    let tokens = timeout.iter().map(|timeout| ask(&mut world, bob, lock(*timeout))).collect();
     world.quiesce();
     (world, ann, bob, tokens)
 }
@@ -220,7 +220,7 @@ fn without_a_store_fences_rise_with_the_clock_however_many_locks_are_taken() {
         let client = world.connect(0, "ann");
         let mut last = 0;
         for _ in 0..count {
-            let lock = Operation::Lock { name: path("lock"), patience: Span::ZERO };
+            let lock = Operation::Lock { name: path("lock"), timeout: Span::ZERO };
             let Ok(OperationResult::Locked { fence }) = tell(&mut world, client, lock) else {
                 panic!()
             };

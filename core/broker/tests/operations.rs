@@ -238,7 +238,7 @@ fn a_lock_has_one_holder_and_passes_on_in_order() {
     for_seeds(0..24, |seed| {
         let mut world = world(seed);
         let shards = world.brokers.len();
-        let lock = |patience| Operation::Lock { name: path("leader"), patience };
+        let lock = |timeout| Operation::Lock { name: path("leader"), timeout };
         let sessions: Vec<usize> = (0..4).map(|n| world.connect(n % shards, "ann")).collect();
         let fence = |world: &World, client: usize, token| match answer(world, client, token) {
             Some(Ok(OperationResult::Locked { fence })) => Some(fence),
@@ -514,7 +514,7 @@ fn what_depends_on_a_value_needs_the_right_to_subscribe() {
     tell(&mut world, ann, create("price", "", Some(r#"{"price":7}"#))).unwrap();
     tell(&mut world, ann, create("log", r#"{"type":"timeseries"}"#, Some("1"))).unwrap();
     for client in [ann, mal] {
-        let lock = Operation::Lock { name: path("lock"), patience: Span::ZERO };
+        let lock = Operation::Lock { name: path("lock"), timeout: Span::ZERO };
         tell(&mut world, client, lock).unwrap();
         let place = |value: &str| Condition::Place {
             pointer: "/price".into(),

@@ -82,7 +82,7 @@ impl Run {
     }
 
     /// One turn; the slow client takes something once in so many.
-    fn turn(&mut self, patience: usize) {
+    fn turn(&mut self, odds: usize) {
         match self.world.random.below(8) {
             0..=3 => {
                 let client = *self.world.random.pick(&self.publishers);
@@ -97,7 +97,7 @@ impl Run {
             _ => self.world.advance(Span::from_millis(10)),
         }
         self.drain_fast();
-        if self.world.random.one_in(patience) {
+        if self.world.random.one_in(odds) {
             self.world.pull(self.slow);
         }
         // A policy that drops nothing holds what was under way when the publishers were stopped.

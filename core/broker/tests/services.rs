@@ -53,7 +53,7 @@ impl Run {
         let mut options = BrokerOptions::default();
         options.shards = 1 + (seed % 4) as usize;
         options.services.calls_waiting_max = 2 + (seed % 5) as usize;
-        options.services.patience_max = Span::from_secs(5);
+        options.services.timeout_max = Span::from_secs(5);
         if seed.is_multiple_of(3) {
             options.services.calls_bytes_max = 600;
             options.services.calls_open_max = 4;
@@ -100,8 +100,8 @@ impl Run {
         let side = Held { call, said: 1, said_last: last, ..Held::default() };
         self.sides.insert((client, ExchangeKey::caller(number)), side);
         let service = *self.world.random.pick(&SERVICES);
-        let patience = Span::from_secs(self.world.random.below(8) as u64);
-        self.world.call_for(client, number, service, &format!("{call} 0"), last, patience);
+        let timeout = Span::from_secs(self.world.random.below(8) as u64);
+        self.world.call_for(client, number, service, &format!("{call} 0"), last, timeout);
     }
 
     /// Says something, or hangs up, in an exchange that is open for the client.
@@ -251,7 +251,7 @@ impl Run {
             self.look();
         }
         let metrics = self.world.metrics();
-        assert_eq!(metrics.exchanges, 0, "patience has ended all");
+        assert_eq!(metrics.exchanges, 0, "timeouts have ended all");
         assert_eq!((metrics.exchanges_served, metrics.calls_waiting), (0, 0));
         assert_eq!(metrics.calls, self.calls as u64);
         for ((client, key), side) in &self.sides {
@@ -413,10 +413,10 @@ fn each_end_is_told_to_the_other_side() {
 }
 
 #[test]
-fn patience_is_until_the_first_message_and_between_messages() {
+fn a_timeout_is_until_the_first_message_and_between_messages() {
     for shards in 1..=3 {
         let (mut world, caller, responder) = pair(shards, |options| {
-            options.services.patience_max = Span::from_secs(60);
+            options.services.timeout_max = Span::from_secs(60);
         });
         let second = Span::from_secs(1);
         world.call_for(caller, 1, "add", "x", true, second * 10);

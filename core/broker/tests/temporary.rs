@@ -160,7 +160,7 @@ fn nothing_is_kept_locked_or_made_there() {
                 asking::create(&path, r#"{"owner":"ann"}"#, Some("x")),
                 asking::update(&path, "x", None),
                 asking::update(&path, "x", Some(tiderace_wire::Condition::Absent)),
-                Operation::Lock { name: name.clone(), patience: Span::ZERO },
+                Operation::Lock { name: name.clone(), timeout: Span::ZERO },
                 Operation::Claim { path: name.clone() },
                 will,
             ];

@@ -65,7 +65,7 @@ pub struct Call {
     /// How long the responder may stay silent: until its first message, and from one to the next;
     /// after its last the caller itself. Zero, or more than the server allows, means the longest
     /// that it allows.
-    pub patience: Span,
+    pub timeout: Span,
 }
 
 /// Says more in an exchange.

@@ -91,12 +91,12 @@ impl EngineSession {
             (Carrier::Fresh(Box::new(fresh)), framing::packets(opening.framing, revision))
         };
         let inner = inner(&Opening { framing, subprotocol: None, ..*opening });
-        let patience = match revision {
+        let timeout = match revision {
             Revision::Four => options.ping_interval,
             Revision::Three => options.ping_interval + options.ping_timeout,
         };
         let secret = opening.ticket.secret.to_le_bytes();
-        let due = opening.now.time + patience;
+        let due = opening.now.time + timeout;
         EngineSession { inner, options, secret, due, carrier, revision, pinged: false }
     }
 

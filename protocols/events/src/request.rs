@@ -48,7 +48,7 @@ pub(crate) enum Task {
     /// Publish several.
     Batch { items: Vec<Item> },
     /// Call a service.
-    Call { name: String, properties: Vec<u8>, body: Vec<u8>, patience: Span },
+    Call { name: String, properties: Vec<u8>, body: Vec<u8>, timeout: Span },
     /// Something with topics.
     Operate(Operating),
     /// Stream what is published.
@@ -217,11 +217,11 @@ fn publication(
 }
 
 fn call(options: &EventsOptions, name: String, request: &Request<'_>) -> Result<Task, Fault> {
-    let patience = match parameter(request, "timeout", "tiderace-timeout")? {
+    let timeout = match parameter(request, "timeout", "tiderace-timeout")? {
         None => CALL_TIMEOUT.min(options.call_timeout_max),
         Some(text) => span(&text, "timeout")?,
     };
-    if patience > options.call_timeout_max {
+    if timeout > options.call_timeout_max {
         let most = options.call_timeout_max.as_secs();
         return Err(Fault::bad_request(format!("`timeout` may be {most} s at most")));
     }
@@ -229,7 +229,7 @@ fn call(options: &EventsOptions, name: String, request: &Request<'_>) -> Result<
         name,
         properties: message_properties(options, request)?,
         body: request.body.to_vec(),
-        patience,
+        timeout,
     })
 }
 

@@ -228,8 +228,8 @@ impl Session for EventsSession {
             Ok(mut pending) => {
                 let credentials = std::mem::take(&mut pending.credentials);
                 let held = pending.task.wants_deliveries();
-                if let Task::Call { patience, .. } = &pending.task {
-                    self.deadline = now.time + *patience + self.options.request_timeout;
+                if let Task::Call { timeout, .. } = &pending.task {
+                    self.deadline = now.time + *timeout + self.options.request_timeout;
                 }
                 let answer = if held { Answer::Hold(Held::default()) } else { Answer::Later };
                 if let Some((name, anonymous)) = admitted {

@@ -25,7 +25,7 @@ pub struct NativeOptions {
     /// Within which random time clients are to connect again.
     pub reconnect_jitter: Span,
     /// How long a responder may be silent if the caller does not say.
-    pub patience: Span,
+    pub timeout: Span,
     /// The codecs of deltas that are offered, and for which bodies.
     pub deltas: Offer,
 }
@@ -41,7 +41,7 @@ impl Default for NativeOptions {
             login_timeout: Span::from_secs(5),
             ping_interval: Span::from_secs(30),
             reconnect_jitter: Span::from_secs(5),
-            patience: Span::from_secs(30),
+            timeout: Span::from_secs(30),
             deltas: Offer::default(),
         }
     }

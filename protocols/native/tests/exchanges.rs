@@ -64,7 +64,7 @@ fn a_body_that_is_too_large_ends_what_it_belongs_to_and_nothing_else() {
         number: 7,
         destination: destination(Kind::Service),
         flags,
-        patience_ms: 0,
+        timeout_ms: 0,
         properties,
         body,
     }));

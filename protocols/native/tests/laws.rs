@@ -107,7 +107,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
         ClientMessage::Call(CallMessage {
             number: one,
             flags: flags & (flag::CONTENT | flag::LAST),
-            patience_ms: stock.wide,
+            timeout_ms: stock.wide,
             destination,
             properties,
             body: y,

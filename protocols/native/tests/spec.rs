@@ -428,7 +428,7 @@ fn exchanges_have_two_sides() {
     rig.send(&ClientMessage::Call(CallMessage {
         number: 4,
         flags: 1 | flag::LAST,
-        patience_ms: 0,
+        timeout_ms: 0,
         destination: Destination::Path(Kind::Service, "quotes"),
         properties: b"",
         body: b"{}",
@@ -445,7 +445,7 @@ fn exchanges_have_two_sides() {
     else {
         panic!()
     };
-    assert_eq!((call.number, call.last, call.patience), (4, true, Span::from_secs(30)));
+    assert_eq!((call.number, call.last, call.timeout), (4, true, Span::from_secs(30)));
     assert_eq!(call.properties, b"content-type:application/json\n");
     assert_eq!((speak.exchange, speak.last), (ExchangeKey::responder(9), false));
     assert_eq!((*exchange, close.code), (ExchangeKey::responder(9), CloseCode::Done));
@@ -471,7 +471,7 @@ fn exchanges_have_two_sides() {
     rig.send(&ClientMessage::Call(CallMessage {
         number: 5,
         flags: 0,
-        patience_ms: 9,
+        timeout_ms: 9,
         destination: Destination::Path(Kind::Topic, "a"),
         properties: b"",
         body: b"",

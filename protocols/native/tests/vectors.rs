@@ -105,7 +105,7 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
             let (flags, more) =
                 properties(message.flags, message.properties, destination(message.destination));
             let fields = json!({
-                "number": message.number, "flags": flags, "patience_ms": message.patience_ms,
+                "number": message.number, "flags": flags, "timeout_ms": message.timeout_ms,
                 "body": hex(message.body),
             });
             ("CALL", with(fields, more))

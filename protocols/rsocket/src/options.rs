@@ -57,7 +57,7 @@ pub struct RSocketOptions {
     /// Bytes of all such messages of one session.
     pub waiting_bytes_max: usize,
     /// How long a responder may be silent if the caller does not say.
-    pub patience: Span,
+    pub timeout: Span,
     /// What a lease allows.
     pub lease: Lease,
     /// What is done for clients that come back; `None` if nothing is.
@@ -124,7 +124,7 @@ impl Default for RSocketOptions {
             channel_window: 64,
             waiting_max: 1024,
             waiting_bytes_max: 4 << 20,
-            patience: Span::from_secs(30),
+            timeout: Span::from_secs(30),
             lease: Lease { requests: 10_000, ttl: Span::from_secs(10) },
             resume: Some(ResumeOptions {
                 window: Span::from_secs(60),

@@ -52,7 +52,7 @@ impl<D: Driver> Shard<D> {
         self.drain_effects();
     }
 
-    /// The patience with a connection's stage has run out.
+    /// The timeout with a connection's stage has run out.
     fn run_out(&mut self, key: Key) {
         let Deadlines { ping, frame, login, .. } = self.shared.options.deadlines;
         let is_handshaking = self.is_handshaking(key);

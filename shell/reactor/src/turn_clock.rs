@@ -64,7 +64,7 @@ impl TurnClock {
     /// How long the shard may sleep until the next tick, or the next deadline of a connection.
     pub(crate) fn until_deadline(&self) -> Span {
         let tick = self.tick_at.since(self.idle_since);
-        self.wheel.patience(self.idle_since).map_or(tick, |wheel| tick.min(wheel))
+        self.wheel.until_next(self.idle_since).map_or(tick, |wheel| tick.min(wheel))
     }
 
     /// Whether the shard's memory is used up, at the end of a turn; says whether that is news.

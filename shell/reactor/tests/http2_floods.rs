@@ -207,7 +207,7 @@ fn whoever_takes_nothing_makes_us_keep_little() {
             // The connection's window is what it is.
             bytes >= 65_535
         });
-        // In the end patience ends: the streams are reset.
+        // In the end the timeout passes: the streams are reset.
         world.run_for(Span::from_secs(300));
         let samples = world.control.metrics();
         assert_eq!(metric(&samples, "tiderace_write_backlog_bytes", &[]), 0, "seed {seed}");

@@ -13,7 +13,7 @@ use tiderace_reactor::{
 use tiderace_websocket::{Decoder, Event, Limits, MessageKind, Role, encode_message};
 
 /// Long enough for a busy machine; nothing waits for it unless something is broken.
-const PATIENCE: Span = Span::from_secs(20);
+const TIMEOUT: Span = Span::from_secs(20);
 
 fn start(options: Options) -> NodeHandle {
     let address = ([127, 0, 0, 1], 0).into();
@@ -26,7 +26,7 @@ fn start(options: Options) -> NodeHandle {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
 }

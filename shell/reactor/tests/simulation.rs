@@ -393,7 +393,7 @@ fn what_is_begun_must_be_finished() {
         (true, &[0x82, 0x85, 1, 2, 3], &[], Some(frame), frame),
     ];
     for (seed, (websocket, begun, more, steady, silent)) in (0..).zip(cases) {
-        for (goes_on, patience) in [(true, steady), (false, Some(silent))] {
+        for (goes_on, timeout) in [(true, steady), (false, Some(silent))] {
             let mut options = options(seed);
             options.deadlines.ping = second * if goes_on { 30 } else { 1000 };
             let mut world = World::new(seed, options);
@@ -415,7 +415,7 @@ fn what_is_begun_must_be_finished() {
                 metric(&world.control.metrics(), "tiderace_connections_closed_total", reason)
             };
             let mut waited = Span::ZERO;
-            while waited < patience.unwrap_or(message * 2) - second * 4 {
+            while waited < timeout.unwrap_or(message * 2) - second * 4 {
                 if goes_on && !more.is_empty() {
                     world.network.send(client, more);
                 }
@@ -424,7 +424,7 @@ fn what_is_begun_must_be_finished() {
                 assert_eq!(closed(&world), 0, "case {seed}, {goes_on}: after {waited:?}");
             }
             world.run_for(second * 6);
-            assert_eq!(closed(&world), u64::from(patience.is_some()), "case {seed}, {goes_on}");
+            assert_eq!(closed(&world), u64::from(timeout.is_some()), "case {seed}, {goes_on}");
             stop(&mut world);
         }
     }

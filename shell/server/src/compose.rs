@@ -305,7 +305,7 @@ pub(crate) fn rsocket(config: &Config, metrics: Arc<RSocketMetrics>) -> RSocketO
         channel_window: rsocket.channel_window,
         waiting_max: rsocket.waiting_max,
         waiting_bytes_max: rsocket.waiting_bytes_max,
-        patience: rsocket.call_timeout,
+        timeout: rsocket.call_timeout,
         lease: Lease { requests: rsocket.lease_requests, ttl: rsocket.lease_ttl },
         resume: (!rsocket.resume_window.is_zero()).then_some(ResumeOptions {
             window: rsocket.resume_window,
@@ -414,7 +414,7 @@ fn service_options(services: &ServicesConfig) -> ServiceOptions {
         calls_waiting_bytes_max: services.calls_waiting_bytes_max,
         calls_open_max: services.calls_per_session_max,
         calls_bytes_max: services.call_bytes_per_session_max,
-        patience_max: services.patience_max,
+        timeout_max: services.timeout_max,
     }
 }
 

@@ -18,7 +18,7 @@ const TOPICS: usize = 16;
 const CLIENTS: usize = 3;
 const LIVES: u64 = 5;
 /// How long to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that keeps everything it is sent.
 fn start(directory: &Path, sync: &str) -> Server {
@@ -32,7 +32,7 @@ fn start(directory: &Path, sync: &str) -> Server {
 
 fn connect(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(b"CONNECT\naccept-version:1.2\nhost:localhost\n\n\0").unwrap();
     stream
 }
@@ -79,7 +79,7 @@ fn publish(stream: TcpStream, client: usize, from: u64, heard: &Sender<()>) -> V
 /// Head and body of what a request is answered.
 fn request(server: &Server, line: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let length = body.len();
     let text = format!(
         "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
@@ -140,7 +140,7 @@ fn lives(name: &str, sync: &str) {
             .collect();
         let moment = u64::from(std::process::id()) * 2_654_435_761 + life * 40_503;
         for _ in 0..500 + moment % 3_000 {
-            confirmations.recv_timeout(PATIENCE).expect("publishers are answered");
+            confirmations.recv_timeout(TIMEOUT).expect("publishers are answered");
         }
         server.kill();
         for (client, confirmed) in clients.into_iter().zip(&mut confirmed) {

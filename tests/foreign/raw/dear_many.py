@@ -292,7 +292,7 @@ def plain(one):
 
 @many("10,000 requests that wait for one lock, and their sessions end", "operate")
 def waiting(one):
-    lock = {"do": "lock", "name": unique("m"), "patience": "10m"}
+    lock = {"do": "lock", "name": unique("m"), "timeout": "10m"}
     return parts(lambda n: one.operate(n % 1_000 + 1, lock)), None
 
 

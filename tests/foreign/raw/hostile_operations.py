@@ -74,7 +74,7 @@ refused(
         "a path that is a list": {"do": "create", "path": ["a"]},
         "a path of 100 KiB": {"do": "create", "path": "x" * 102_400},
         "the server's own path": {"do": "update", "path": "$sys/sessions", "value": 1},
-        "a lock by REST": {"do": "lock", "name": "l", "patience": "1h"},
+        "a lock by REST": {"do": "lock", "name": "l", "timeout": "1h"},
         "two kinds of value": update(value=1, text="x"),
         "base64 that is none": update(base64="*" * 1000),
         "properties that are no texts": update(value=1, properties={"a": {"b": 1}}),
@@ -391,7 +391,7 @@ for sends, (expected, message) in {
     "a value beside that is no Buffer": ("bad-.*", event("operate", {"do": "update", "path": "a"}, {"a": 1})),
     "a wait for a lock of 10 to the 30": (
         "bad-operation",
-        '420["operate",{"do":"lock","name":"hostile","patience":%s}]' % ("9" * 30),
+        '420["operate",{"do":"lock","name":"hostile","timeout":%s}]' % ("9" * 30),
     ),
     "a will below $sys": ("(topic-read-only|not-authorised|bad-.*)", event("operate", {"do": "will", "path": "$sys/a", "value": 1})),
     "a will of 900 KB, 50 times": ("lives", None),
@@ -420,7 +420,7 @@ def many_waiters():
     holder = dial()
     holder.send(event("operate", {"do": "lock", "name": name}))
     holder.receive()
-    outcome = said(*[event("operate", {"do": "lock", "name": name, "patience": "1h"})] * 10_000)()
+    outcome = said(*[event("operate", {"do": "lock", "name": name, "timeout": "1h"})] * 10_000)()
     holder.close()
     return outcome
 

@@ -70,7 +70,7 @@ for (const version of [2, 4]) {
         const [first, second] = [await open(), await open()];
         const { fence } = await operate(first, { do: 'lock', name });
         assert.equal((await second.ask('operate', { do: 'lock', name })).ok, false);
-        const waiting = second.ask('operate', { do: 'lock', name, patience: '10s' });
+        const waiting = second.ask('operate', { do: 'lock', name, timeout: '10s' });
         first.close();
         const got = await waiting;
         assert.ok(got.ok && got.fence > fence, JSON.stringify(got));

@@ -181,8 +181,8 @@ test("topics", "locks and claims are lost with the connection, a will is told an
     equal(operation, wanted);
     await peer.says(m.RESULT, result(request, outturn));
   };
-  const locking = topics.lock("l", { patience: 500 });
-  await answer({ do: "lock", name: "l", patience: 500 }, { fence: 3 });
+  const locking = topics.lock("l", { timeout: 500 });
+  await answer({ do: "lock", name: "l", timeout: 500 }, { fence: 3 });
   const lock = await locking;
   equal([lock.fence, lock.signal.aborted], [3, false]);
   const released = lock.release();

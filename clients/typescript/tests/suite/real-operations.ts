@@ -113,7 +113,7 @@ both("locks and claims are held by one client and end with it", async (begin) =>
   await rejects(topicsOf(bob).lock(name), "lock-held");
   await topicsOf(ann).at(name).set(1, { spec: {}, if: { locked: name } });
   await rejects(topicsOf(bob).at(name).set(2, { if: { locked: name } }), "lock-not-held");
-  const waiting = topicsOf(bob).lock(name, { patience: 15_000 });
+  const waiting = topicsOf(bob).lock(name, { timeout: 15_000 });
   await lock.release();
   const second = await waiting;
   ok(second.fence > lock.fence, "fences rise");
@@ -121,7 +121,7 @@ both("locks and claims are held by one client and end with it", async (begin) =>
   const claim = await topicsOf(bob).at(path).claim();
   await rejects(topicsOf(ann).at(path).set(1, { spec: {} }), "topic-claimed");
   const lost = new Promise((resolve) => second.signal.addEventListener("abort", resolve));
-  const again = topicsOf(ann).lock(name, { patience: 15_000 });
+  const again = topicsOf(ann).lock(name, { timeout: 15_000 });
   bob.close();
   await lost;
   ok(claim.signal.aborted, "it is lost with the connection");

@@ -103,7 +103,7 @@ impl Broker {
         }
     }
 
-    /// Ends the calls whose patience is over.
+    /// Ends the calls whose timeout is over.
     pub(crate) fn end_overdue(&mut self, now: Now, effects: &mut Effects) {
         while let Some(key) = self.exchanges.overdue(now.time) {
             self.end_exchange(now, key, CloseCode::CallTimeout.into(), Tell::Both, effects);

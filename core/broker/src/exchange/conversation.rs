@@ -37,7 +37,7 @@ impl Broker {
         self.metrics.calls += 1;
         self.metrics.messages_received += 1;
         let options = self.options.clone();
-        let (patience, last, service) = (call.patience, call.last, call.service);
+        let (timeout, last, service) = (call.timeout, call.last, call.service);
         let run = message(&service, now, self.shard, 0, &call.properties, &call.body);
         let bytes = run.bytes();
         if let Err(close) = self.may_call(session, &service, bytes) {
@@ -47,7 +47,7 @@ impl Broker {
         let Some(record) = self.sessions.get_mut(key_of(session)) else {
             return;
         };
-        let longest = options.services.patience_max;
+        let longest = options.services.timeout_max;
         let end = self.exchanges.insert(End {
             session: key_of(session),
             key,
@@ -56,7 +56,7 @@ impl Broker {
             said_last: last,
             heard_last: false,
             said: 1,
-            patience: if patience.is_zero() { longest } else { patience.min(longest) },
+            timeout: if timeout.is_zero() { longest } else { timeout.min(longest) },
             due: now.time,
             armed: None,
         });
@@ -163,7 +163,7 @@ impl Broker {
             said_last: false,
             heard_last: call.last,
             said: 0,
-            patience: tiderace_base::Span::ZERO,
+            timeout: tiderace_base::Span::ZERO,
             due: now.time,
             armed: None,
         });

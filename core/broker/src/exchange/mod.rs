@@ -1,4 +1,4 @@
-//! Exchanges: the ends that a shard's sessions hold, and when their patience is over.
+//! Exchanges: the ends that a shard's sessions hold, and when their timeout is over.
 //!
 //! What sessions do in them is in `conversation.rs`, how they end in `cancel.rs`. No other file sees what an end
 //! knows.
@@ -35,7 +35,7 @@ struct End {
     /// How many messages its session has said.
     said: u64,
     /// Of callers.
-    patience: Span,
+    timeout: Span,
     /// When that is over; may have been moved later than the order knows.
     due: Time,
     /// Where it stands in the order of deadlines.
@@ -136,10 +136,10 @@ impl Exchanges {
         Some(end)
     }
 
-    /// A caller's patience begins anew.
+    /// A caller's timeout begins anew.
     fn renew(&mut self, key: Key, now: Time) {
         let Some(end) = self.ends.get_mut(key) else { return };
-        end.due = now + end.patience;
+        end.due = now + end.timeout;
         if end.armed.is_none() {
             end.armed = Some(end.due);
             self.deadlines.insert((end.due, key));
@@ -154,7 +154,7 @@ impl Exchanges {
         }
     }
 
-    /// An end whose patience is over; each once.
+    /// An end whose timeout is over; each once.
     fn overdue(&mut self, now: Time) -> Option<Key> {
         while let Some((armed, key)) = self.deadlines.first().copied().filter(|row| row.0 <= now) {
             self.deadlines.remove(&(armed, key));
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn end(number: u32, patience: u64) -> End {
+    fn end(number: u32, timeout: u64) -> End {
         End {
             session: Key::default(),
             key: ExchangeKey::caller(number),
@@ -291,7 +291,7 @@ mod tests {
             said_last: false,
             heard_last: false,
             said: 0,
-            patience: Span::from_nanos(patience),
+            timeout: Span::from_nanos(timeout),
             due: Time::ZERO,
             armed: None,
         }
@@ -299,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn patience_ends_once_and_when_it_was_last_renewed(
+        fn a_timeout_ends_once_and_when_it_was_last_renewed(
             ops in proptest::collection::vec((0u8..4, 0usize..8, 1u64..50), 1..200),
         ) {
             let memory = Rc::new(Memory::new(usize::MAX));
@@ -314,10 +314,10 @@ mod tests {
                         model.push((key, Some(now + span), span));
                     }
                     1 if at < model.len() => {
-                        let (key, due, patience) = &mut model[at];
+                        let (key, due, timeout) = &mut model[at];
                         if due.is_some() {
                             exchanges.renew(*key, Time::from_nanos(now));
-                            *due = Some(now + *patience);
+                            *due = Some(now + *timeout);
                         }
                     }
                     2 if at < model.len() => {

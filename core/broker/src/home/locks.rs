@@ -75,7 +75,7 @@ impl Locks {
             }
             (Some(_), _) => {
                 let reason =
-                    format!("another session holds the lock {name}; ask with patience, or later");
+                    format!("another session holds the lock {name}; ask with a timeout, or later");
                 vec![LockAnswer { operator, result: Err(Close::new(CloseCode::LockHeld, reason)) }]
             }
         }
@@ -169,7 +169,7 @@ impl Locks {
             let Some((_, operator)) = lock.and_then(|lock| lock.waiters.take(order)) else {
                 continue;
             };
-            let reason = format!("another session holds the lock {name}, and the patience is over");
+            let reason = format!("another session holds the lock {name}, and the timeout is over");
             return Some(LockAnswer {
                 operator,
                 result: Err(Close::new(CloseCode::LockHeld, reason)),

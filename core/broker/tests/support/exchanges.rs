@@ -19,10 +19,10 @@ impl World {
         service: &str,
         body: &str,
         last: bool,
-        patience: Span,
+        timeout: Span,
     ) {
         let (service, body) = (Path::parse(service).unwrap(), body.as_bytes().to_vec());
-        let call = Call { number, service, properties: Vec::new(), body, last, patience };
+        let call = Call { number, service, properties: Vec::new(), body, last, timeout };
         self.command(client, Command::Call(Box::new(call)));
     }
 

@@ -63,7 +63,7 @@ pub enum Operation {
         /// Its name.
         name: Path,
         /// How long to wait for it if another session has it.
-        patience: Span,
+        timeout: Span,
     },
     /// Gives a lock back; [`OperationResult::Done`].
     Unlock {

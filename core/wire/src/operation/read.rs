@@ -98,7 +98,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("fetch", &["selector", "after", "limit", "depth", "values", "specs"]),
     ("history", &["path", "last", "version", "since", "to", "limit", "amended"]),
     ("amend", &["path", "version", "value", "text", "base64", "type", "properties"]),
-    ("lock", &["name", "patience"]),
+    ("lock", &["name", "timeout"]),
     ("unlock", &["name"]),
     ("claim", &["path"]),
     ("release", &["path"]),
@@ -135,8 +135,8 @@ impl<'a> Given<'a> {
                 Operation::Amend { path: self.path("path")?, version, value }
             }
             "lock" => {
-                let patience = self.span("patience")?.unwrap_or_default();
-                Operation::Lock { name: self.path("name")?, patience }
+                let timeout = self.span("timeout")?.unwrap_or_default();
+                Operation::Lock { name: self.path("name")?, timeout }
             }
             "unlock" => Operation::Unlock { name: self.path("name")? },
             "claim" => Operation::Claim { path: self.path("path")? },
@@ -566,7 +566,7 @@ mod tests {
             (r#"{"do":"fetch","selector":[]}"#, "`selector` is missing"),
             (r#"{"do":"fetch","selector":"a","limit":"x"}"#, "whole number"),
             (r#"{"do":"history","path":"a","last":1,"since":2}"#, "only one of `last`"),
-            (r#"{"do":"lock","name":"l","patience":"1 year"}"#, "such as \"10s\""),
+            (r#"{"do":"lock","name":"l","timeout":"1 year"}"#, "such as \"10s\""),
             (r#"{"do":"amend","path":"a","version":1}"#, "the new value"),
             (r#"{"do":"views","all":true}"#, "known are nothing else"),
         ];

@@ -29,11 +29,11 @@ impl EventsSession {
             return;
         };
         let PendingRequest { origin, key, task, .. } = *pending;
-        let patience = match &task {
-            Task::Call { patience, .. } => *patience,
+        let timeout = match &task {
+            Task::Call { timeout, .. } => *timeout,
             _ => Span::ZERO,
         };
-        self.deadline = now.time + patience + self.options.request_timeout;
+        self.deadline = now.time + timeout + self.options.request_timeout;
         let work = |claimed, job| Stage::Working(Box::new(Work { origin, claimed, job }));
         let claimed = match key.map(|(key, request)| self.claim(now, who, &key, request)) {
             None => None,
@@ -116,7 +116,7 @@ impl EventsSession {
                 }))
             }
             Task::Batch { items } => Ok(Job::Batch(publish_all(now, who, items, context))),
-            Task::Call { name, properties, body, patience } => {
+            Task::Call { name, properties, body, timeout } => {
                 let service = who.path(&name)?;
                 let number = CALL.number;
                 context.commands.push(Command::Call(Box::new(Call {
@@ -125,7 +125,7 @@ impl EventsSession {
                     properties,
                     body,
                     last: true,
-                    patience,
+                    timeout,
                 })));
                 Ok(Job::Call(None))
             }

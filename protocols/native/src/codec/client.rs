@@ -115,7 +115,7 @@ pub struct CallMessage<'a> {
     /// Content, LAST.
     pub flags: u8,
     /// How long the responder may be silent; 0 for the server's choice.
-    pub patience_ms: u64,
+    pub timeout_ms: u64,
     /// The service.
     pub destination: Destination<'a>,
     /// The properties, in the neutral form.
@@ -459,7 +459,7 @@ impl<'a> CallMessage<'a> {
         Ok(CallMessage {
             number,
             flags: flags & !flag::PROPERTIES,
-            patience_ms: from.varint()?,
+            timeout_ms: from.varint()?,
             destination: Destination::read(from)?,
             properties: read_properties(flags, from)?,
             body: from.rest(),
@@ -469,7 +469,7 @@ impl<'a> CallMessage<'a> {
     fn write(&self, out: &mut Vec<u8>) {
         write_varint(out, u64::from(self.number));
         out.push(self.flags | properties_flag(self.properties));
-        write_varint(out, self.patience_ms);
+        write_varint(out, self.timeout_ms);
         self.destination.write(out);
         write_properties(out, self.properties);
         out.extend_from_slice(self.body);

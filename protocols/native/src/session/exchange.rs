@@ -41,8 +41,8 @@ impl NativeSession {
                 });
             }
         };
-        let patience = match message.patience_ms {
-            0 => self.options.patience,
+        let timeout = match message.timeout_ms {
+            0 => self.options.timeout,
             spoken => Span::from_millis(spoken),
         };
         context.commands.push(Command::Call(Box::new(Call {
@@ -51,7 +51,7 @@ impl NativeSession {
             properties: properties(message.flags, message.properties),
             body: message.body.to_vec(),
             last: message.flags & flag::LAST != 0,
-            patience,
+            timeout,
         })));
         Ok(())
     }

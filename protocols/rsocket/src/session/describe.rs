@@ -59,7 +59,7 @@ pub(super) struct Wishes<'a> {
     pub(super) interval: Span,
     /// The number of the codec of deltas; 0 for none.
     pub(super) codec: Vec<Cow<'a, str>>,
-    pub(super) patience: Option<Span>,
+    pub(super) timeout: Option<Span>,
 }
 
 impl Default for Wishes<'_> {
@@ -75,7 +75,7 @@ impl Default for Wishes<'_> {
             replay: None,
             interval: Span::ZERO,
             codec: Vec::new(),
-            patience: None,
+            timeout: None,
         }
     }
 }
@@ -173,14 +173,14 @@ impl<'a> Wishes<'a> {
                 b"properties" => wishes.properties = truth()?,
                 b"snapshot" => wishes.snapshot = truth()?,
                 b"interval" => wishes.interval = span(name, &value)?.min(INTERVAL_MAX),
-                b"patience" => wishes.patience = Some(span(name, &value)?),
+                b"timeout" => wishes.timeout = Some(span(name, &value)?),
                 b"replay" => wishes.replay = Some(replay(&value)?),
                 b"selector" => wishes.selector = Some(value),
                 b"deltas" => wishes.codec = codecs(value)?,
                 _ => {
                     let reason = format!(
                         "the option `{}` is not known; known are retain, ttl, publish, details, \
-                         properties, snapshot, selector, replay, interval, deltas and patience",
+                         properties, snapshot, selector, replay, interval, deltas and timeout",
                         shown(&String::from_utf8_lossy(name))
                     );
                     return Err(Close::new(CloseCode::BadHeader, reason));

@@ -5,7 +5,7 @@
 //!   whoever calls ─▶ Delivery … ─▶ request-response or request-channel of ours ─▶ client that serves
 //! ```
 //! The exchange of a client's request has the number of its stream. What comes while the client wants
-//! nothing waits here, within bounds. Relies on the broker for patience. Invariants: an exchange is over when
+//! nothing waits here, within bounds. Relies on the broker for timeouts. Invariants: an exchange is over when
 //! both sides have said all and nothing waits, or when either gives it up; each is told once. An end, good
 //! or bad, needs no demand, but comes behind the items that do.
 
@@ -44,7 +44,7 @@ impl RSocketSession {
             properties: self.spoken_properties(asked),
             body: request.payload.data.to_vec(),
             last,
-            patience: asked.wishes.patience.unwrap_or(self.options().patience),
+            timeout: asked.wishes.timeout.unwrap_or(self.options().timeout),
         };
         context.commands.push(Command::Call(Box::new(call)));
         if interaction == Interaction::FireAndForget {

@@ -5,7 +5,7 @@
 //!   open(service, value, ack)      a conversation: say ⇄ said, until both sides said the last
 //!   serve(service) ─▶ request      answered by its ack, or by say if it is a conversation
 //! ```
-//! Relies on the broker for who serves and for patience. Invariant: an exchange is known here from
+//! Relies on the broker for who serves and for timeout. Invariant: an exchange is known here from
 //! its first message until both sides said all, it ended otherwise, or its namespace was left.
 
 use tiderace_base::{Close, CloseCode, ShardId, Span};
@@ -69,7 +69,7 @@ impl SocketSession {
         if once && event.ack.is_none() {
             return Err(event.wrong("a call needs an ack, in which the answer comes"));
         }
-        let patience = match event.number(options, "timeout")? {
+        let timeout = match event.number(options, "timeout")? {
             None => self.options.call_timeout,
             Some(millis) => Span::from_millis(millis.clamp(1, CALL_MILLIS_MAX)),
         };
@@ -97,7 +97,7 @@ impl SocketSession {
             properties: block,
             body: body.into_owned(),
             last: once,
-            patience,
+            timeout,
         })));
         if !once {
             self.succeed(event.namespace, event.ack, Some(spell(key)), &mut context.output);

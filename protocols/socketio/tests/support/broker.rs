@@ -187,7 +187,7 @@ fn describe(command: &Command) -> Option<String> {
             subscribe.since.is_some(),
         ),
         Command::Unsubscribe { key, .. } => format!("unsubscribe {}", key.0),
-        Command::Call(call) => format!("call {} {:?}", call.service, call.patience),
+        Command::Call(call) => format!("call {} {:?}", call.service, call.timeout),
         _ => return None,
     })
 }

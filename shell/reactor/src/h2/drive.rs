@@ -401,7 +401,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The patience with an HTTP/2 connection has run out.
+    /// The timeout with an HTTP/2 connection has run out.
     pub(crate) fn h2_timeout(&mut self, key: Key) {
         let frame = self.shared.options.deadlines.frame;
         let Some(connection) = self.connections.get_mut(key) else {

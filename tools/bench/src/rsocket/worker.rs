@@ -87,7 +87,7 @@ impl Worker {
         let mut ready: VecDeque<usize> = VecDeque::new();
         let begun = self.begun;
         while !shared.is_stopped() && (task != Task::Connect || !self.is_connected()) {
-            let timeout = if ready.is_empty() { self.patience(task, load) } else { Duration::ZERO };
+            let timeout = if ready.is_empty() { self.timeout(task, load) } else { Duration::ZERO };
             match poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -121,7 +121,7 @@ impl Worker {
     }
 
     /// How long nothing needs to be done without bytes.
-    fn patience(&self, task: Task, load: &Load) -> Duration {
+    fn timeout(&self, task: Task, load: &Load) -> Duration {
         let sends = load.mode != crate::args::RsocketMode::Stream && load.interval_us > 0;
         match task {
             Task::Load { streams, .. } if sends || self.begun < streams => BEAT,

@@ -140,7 +140,7 @@ fn open(
             return Ok(());
         }
         ensure!(
-            moved.elapsed() < PATIENCE,
+            moved.elapsed() < TIMEOUT,
             "only {subscribed} of {count} sessions have subscribed, and no more come"
         );
     }
@@ -255,4 +255,4 @@ impl Verifier for Nobody {
 
 const TURNS_PER_LOOK: usize = 256;
 /// Longest time without another subscription.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);

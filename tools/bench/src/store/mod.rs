@@ -110,7 +110,7 @@ fn wait_for_topics(address: SocketAddr, topics: usize) -> anyhow::Result<()> {
         if known == topics as u64 {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             bail!("after its restart the server has {known} topics with values, not {topics}");
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -148,4 +148,4 @@ impl Drop for Folder {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);

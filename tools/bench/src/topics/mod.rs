@@ -139,7 +139,7 @@ fn wait_for_topics(address: SocketAddr, topics: usize) -> anyhow::Result<()> {
         if known >= topics as u64 {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             bail!("the server has {known} topics with values instead of {topics}");
         }
         std::thread::sleep(Duration::from_millis(100));
@@ -205,7 +205,7 @@ fn greet(address: SocketAddr) -> anyhow::Result<Client> {
     };
     let stream = dial(address, None)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut client = Client::new(stream, &spec, Vec::new(), 1);
     client.write()?;
     let mut buffer = vec![0; 64 * 1024];
@@ -237,7 +237,7 @@ const BATCH_BYTES: usize = 32 * 1024;
 const TOPIC_BYTES: u64 = 512;
 /// After which a server's memory is read.
 const REST: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
