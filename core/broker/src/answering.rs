@@ -5,10 +5,12 @@
 use tiderace_base::{Close, SessionId};
 use tiderace_wire::{Confirm, Reply, Token};
 
-use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
+use crate::home_side::HomeSide;
+use crate::messages::LocalMessage;
+use crate::session_side::SessionSide;
 
-impl Broker {
+impl SessionSide<'_> {
     /// Answers a session of this shard.
     pub(crate) fn reply(&self, session: SessionId, reply: Reply, effects: &mut Effects) {
         if let Some(record) = self.session(session) {
@@ -22,36 +24,68 @@ impl Broker {
         }
     }
 
-    /// Refuses a command of a session of any shard, or of nobody.
-    pub(crate) fn refuse_anywhere(
+    /// Every message of a run that was to be confirmed is refused; see [`each_refused`].
+    pub(crate) fn refuse_run(
+        &self,
+        session: SessionId,
+        confirm: Option<Confirm>,
+        blame: Option<Token>,
+        close: &Close,
+        effects: &mut Effects,
+    ) {
+        for token in each_refused(confirm, blame) {
+            self.reply(session, Reply::Refused { token, close: close.clone() }, effects);
+        }
+    }
+}
+
+impl HomeSide<'_> {
+    /// Refuses a command of a session of any shard.
+    pub(crate) fn refuse(
         &mut self,
-        session: Option<SessionId>,
+        session: SessionId,
         token: Option<Token>,
         close: Close,
         effects: &mut Effects,
     ) {
-        match session {
-            Some(session) if session.shard == self.shard => {
-                self.reply(session, Reply::Refused { token, close }, effects);
-            }
-            Some(session) => {
-                self.send(session.shard, Mail::Refused { session, token, close }, effects);
-            }
-            None => {}
+        if session.shard == self.shard {
+            self.loopback.hand_on(LocalMessage::Refused { session, token, close });
+        } else {
+            self.send(session.shard, Mail::Refused { session, token, close }, effects);
         }
     }
 
     /// Confirms to a session of any shard.
-    pub(crate) fn confirm_anywhere(
-        &mut self,
-        session: SessionId,
-        confirm: Confirm,
-        effects: &mut Effects,
-    ) {
+    pub(crate) fn confirm(&mut self, session: SessionId, confirm: Confirm, effects: &mut Effects) {
         if session.shard == self.shard {
-            self.reply(session, Reply::Confirmed(confirm), effects);
+            self.loopback.hand_on(LocalMessage::Confirmed { session, confirm });
         } else {
             self.send(session.shard, Mail::Confirmed { session, confirm }, effects);
         }
     }
+
+    /// Every message of a run that was to be confirmed is refused; see [`each_refused`].
+    pub(crate) fn refuse_run(
+        &mut self,
+        origin: Option<SessionId>,
+        confirm: Option<Confirm>,
+        blame: Option<Token>,
+        close: &Close,
+        effects: &mut Effects,
+    ) {
+        let Some(session) = origin else { return };
+        for token in each_refused(confirm, blame) {
+            self.refuse(session, token, close.clone(), effects);
+        }
+    }
+}
+
+/// The receipts of messages that are refused, the one to blame first: where a refusal does not end the session, its
+/// client waits for each answer.
+fn each_refused(
+    confirm: Option<Confirm>,
+    blame: Option<Token>,
+) -> impl Iterator<Item = Option<Token>> {
+    let others = confirm.into_iter().flat_map(|confirm| confirm.from..=confirm.to);
+    std::iter::once(blame).chain(others.map(Some).filter(move |token| *token != blame))
 }

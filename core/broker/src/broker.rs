@@ -1,4 +1,18 @@
-//! The broker of one shard: its state, and where calls and mail go.
+//! The broker of one shard: its rooms, and which of them calls and messages are for.
+//!
+//! This file and those in `broker/` are the wiring, which alone sees all rooms. It takes the broker apart, for each call,
+//! into what the one side of the shard may touch, [`HomeSide`](crate::home_side::HomeSide) or
+//! [`SessionSide`](crate::session_side::SessionSide), and hands on what the one has for the other.
+
+mod closing;
+mod local;
+mod mail;
+mod prefetch;
+mod reading;
+mod sides;
+mod taking;
+mod turns;
+mod views;
 
 mod restore;
 mod storage;
@@ -6,24 +20,22 @@ mod storage;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Memory, MemoryUse, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Memory, MemoryUse, Now, SessionId, ShardId};
 use tiderace_queues::Ending;
-use tiderace_topics::Path;
-use tiderace_wire::{Command, Commands, Reply, home_of};
+use tiderace_wire::{Command, Commands, Reply, Subscribe};
 
 use crate::delivery::Deliveries;
 use crate::delivery::backlog::For;
 use crate::directory::Directory;
-use crate::effects::{Effects, Loopback, Mail};
+use crate::effects::{Effects, Mail};
 use crate::exchange::Exchanges;
 use crate::fanout::Fanout;
 use crate::home::Home;
 use crate::journal::HomeJournal;
-use crate::places::key_of;
+use crate::loopback::Loopback;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::together::{CommandsTogether, note_ended};
-use crate::topic::price_of_topic;
+use crate::together::{CommandsTogether, RecoveriesTogether, note_ended};
 use crate::views::Views;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions, Principal};
@@ -37,20 +49,20 @@ pub const AHEAD: usize = 8;
 pub struct Broker {
     pub(crate) shard: ShardId,
     pub(crate) options: Arc<BrokerOptions>,
-    pub(crate) sessions: Sessions,
+    sessions: Sessions,
     pub(crate) directory: Directory,
-    pub(crate) fanout: Fanout,
+    fanout: Fanout,
     pub(crate) home: Home,
     /// The ends that sessions here hold.
-    pub(crate) exchanges: Exchanges,
-    pub(crate) loopback: Loopback,
-    pub(crate) delivery: Deliveries,
+    exchanges: Exchanges,
+    loopback: Loopback,
+    delivery: Deliveries,
     /// What is kept here in all, and whether there is room for more.
     pub(crate) memory: Rc<Memory>,
     pub(crate) metrics: BrokerMetrics,
     pub(crate) views: Box<Views>,
     pub(crate) journal: HomeJournal,
-    pub(crate) work: Work,
+    work: Work,
 }
 
 impl Broker {
@@ -60,11 +72,11 @@ impl Broker {
         Broker {
             shard,
             sessions: Sessions::default(),
-            directory: Directory::new(options.temporary_spec(), memory.clone()),
+            directory: Directory::new(shard, options.clone(), memory.clone()),
             fanout: Fanout::default(),
             home: Home::new(shard, &memory),
             exchanges: Exchanges::new(memory.clone()),
-            loopback: Loopback::default(),
+            loopback: Loopback::new(shard),
             delivery: Deliveries::default(),
             memory: memory.clone(),
             metrics: BrokerMetrics::default(),
@@ -84,8 +96,9 @@ impl Broker {
     pub fn open_as(&mut self, now: Now, link: u32, protocol: &'static str) -> SessionId {
         let key = self.sessions.insert(Session::new(link));
         self.metrics.sessions += 1;
-        self.note_opened(now, key, protocol);
-        self.id_of(key)
+        let mut side = self.session_side();
+        side.note_opened(now, key, protocol);
+        side.id_of(key)
     }
 
     /// Runs a session's commands in order.
@@ -96,7 +109,7 @@ impl Broker {
         commands: &mut Commands,
         effects: &mut Effects,
     ) {
-        debug_assert!(self.is_direct(self.shard), "a call has left messages in the loop-back list");
+        debug_assert!(self.loopback.is_empty(), "a call has left messages in the loop-back list");
         let mut commands = commands.drain();
         let mut together = CommandsTogether::default();
         for turn in 0usize.. {
@@ -108,8 +121,9 @@ impl Broker {
             self.take_loopback(now, effects);
         }
         drop(commands);
-        self.finish_ending(together.ending);
-        self.end_recoveries(session, together.recoveries, effects);
+        let mut side = self.session_side();
+        side.finish_ending(together.ending);
+        side.end_recoveries(session, together.recoveries, effects);
         self.end_call(now, effects);
     }
 
@@ -119,53 +133,65 @@ impl Broker {
         self.end_call(now, effects);
     }
 
-    pub(crate) fn take_mail(&mut self, now: Now, from: ShardId, mail: Mail, effects: &mut Effects) {
+    fn take_mail(&mut self, now: Now, from: ShardId, mail: Mail, effects: &mut Effects) {
         match mail {
             Mail::Publish { run, origin, author, confirm } => {
                 self.publish_at_home(now, from, *run, origin, author, confirm, effects);
             }
             Mail::Confirmed { session, confirm } => {
-                self.reply(session, Reply::Confirmed(confirm), effects);
+                self.session_side().reply(session, Reply::Confirmed(confirm), effects);
             }
             Mail::Refused { session, token, close } => {
-                self.reply(session, Reply::Refused { token, close }, effects);
+                self.session_side().reply(session, Reply::Refused { token, close }, effects);
             }
-            Mail::Fanout { run, spec } => self.fan_out(now, run, spec, effects),
+            Mail::Fanout { run, spec } => self.session_side().fan_out(now, run, spec, effects),
             Mail::Operate { operator, operation } => {
-                self.operate_at_home(now, *operator, *operation, effects);
+                self.home_side().operate_at_home(now, *operator, *operation, effects);
             }
             Mail::Operated { session, token, result } => {
-                self.operated(session, token, result.map(|result| *result), effects);
+                self.session_side().operated(session, token, result.map(|result| *result), effects);
             }
-            Mail::Interest { path, interest } => self.interest(now, from, path, interest, effects),
+            Mail::Interest { path, interest } => {
+                self.home_side().interest(now, from, path, interest, effects);
+            }
             Mail::PatternInterest { pattern, interest } => {
-                self.pattern_interest(now, from, &pattern, interest, effects);
+                self.home_side().pattern_interest(now, from, &pattern, interest, effects);
             }
             Mail::SubscribeAck { request, answer } => {
-                self.subscribe_acknowledged(now, from, request, answer, effects)
+                self.session_side().subscribe_acknowledged(now, from, request, answer, effects);
             }
             // Not at once: a session may ask for many.
             Mail::RequestPage { request, bytes } => self.home.request_page(request, bytes),
             Mail::CancelSnapshot { request } => self.home.end_snapshot(&request),
             Mail::SnapshotPage { request, page } => {
-                self.take_page(now, from, request, page, effects)
+                self.session_side().take_page(now, from, request, page, effects);
             }
             Mail::Consume { consume, request } => {
-                self.consume(now, from, &consume, request, effects)
+                self.home_side().consume(now, from, &consume, request, effects);
             }
             Mail::Deliver { session, key, segment } => {
-                self.deliver_segment(session, key, segment, effects);
+                self.session_side().deliver_segment(session, key, segment, effects);
             }
             Mail::Settle { session, key, ranges, settlement, confirm } => {
-                self.settle_at_home(now, session, key, &ranges, settlement, confirm, effects);
+                let what = (&*ranges, settlement);
+                self.home_side().settle_at_home(now, (session, key), what, confirm, effects);
             }
             Mail::Credit { session, key, messages } => {
-                self.credit_at_home(now, session, key, messages, effects);
+                self.home_side().credit_at_home(now, session, key, messages, effects);
             }
             Mail::Leave { session, key, handed, ending, confirm } => {
-                self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
+                self.home_side().leave_at_home(
+                    now,
+                    session,
+                    key,
+                    (handed, ending),
+                    confirm,
+                    effects,
+                );
             }
-            Mail::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
+            Mail::Pressure { path, on } => {
+                self.home_side().pressure(now, from, &path, on, effects);
+            }
             Mail::Pause { destination, hold } => {
                 self.sessions.pause(now, destination, hold, effects)
             }
@@ -173,7 +199,9 @@ impl Broker {
                 let waits = self.sessions.wait_for(session, destination, effects);
                 self.metrics.publishers_paused += u64::from(waits);
             }
-            Mail::Deferred { session, on } => self.pause_for_work(session, on, effects),
+            Mail::Deferred { session, on } => {
+                self.session_side().pause_for_work(session, on, effects);
+            }
             Mail::View(mail) => self.view_mail(now, from, *mail, effects),
             Mail::Server(mail) => self.server_mail(now, from, *mail, effects),
             Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
@@ -189,25 +217,32 @@ impl Broker {
         effects: &mut Effects,
     ) {
         match result {
-            Ok(principal) => self.logged_in(now, session, principal, effects),
-            Err(close) => self.reply(session, Reply::Refused { token: None, close }, effects),
+            Ok(principal) => self.session_side().logged_in(now, session, principal, effects),
+            Err(close) => {
+                let reply = Reply::Refused { token: None, close };
+                self.session_side().reply(session, reply, effects);
+            }
         }
         self.end_call(now, effects);
     }
 
     /// Housekeeping; to be called about every 50 ms.
     pub fn tick(&mut self, now: Now, effects: &mut Effects) {
-        self.end_graces(now, effects);
-        self.end_throttles(now, effects);
-        self.end_overdue(now, effects);
-        self.expire_locks(now, effects);
+        self.home_side().end_holds(now, effects);
+        let mut sessions = self.session_side();
+        sessions.end_graces(now, effects);
+        sessions.end_throttles(now, effects);
+        sessions.end_overdue(now, effects);
+        self.home_side().expire_locks(now, effects);
+        self.hand_on(now, effects);
         self.view_tick(now, effects);
         self.retry_store(now);
         self.work.unblock();
         self.delivery.tick();
         self.home.sweep_displaced(&self.memory);
         if self.home.begin_queue_tick(now.time) {
-            self.queue_tick(now, effects);
+            self.home_side().queue_tick(now, effects);
+            self.hand_on(now, effects);
         }
         self.sweep_topics(now, effects);
         self.end_call(now, effects);
@@ -260,115 +295,86 @@ impl Broker {
         };
         if record.principal.is_none() && !matches!(command, Command::Login(_) | Command::Goodbye) {
             let close = Close::new(CloseCode::LoginRequired, "log in first");
-            return self.reply(session, Reply::Refused { token: None, close }, effects);
+            let reply = Reply::Refused { token: None, close };
+            return self.session_side().reply(session, reply, effects);
         }
         match command {
-            Command::Login(credentials) => self.login(now, session, credentials, effects),
+            Command::Login(credentials) => {
+                self.session_side().login(now, session, credentials, effects);
+            }
             Command::Publish { run, confirm, confirm_first } => {
                 let blame = confirm.filter(|_| confirm_first).map(|confirm| confirm.from);
-                self.publish(now, session, run, confirm, blame, effects);
+                self.publish(now, session, run, (confirm, blame), effects);
             }
-            Command::Settle(settle) => self.settle(session, settle, effects),
-            Command::Call(call) => self.call(now, session, *call, effects),
-            Command::Speak(speak) => self.speak(now, session, *speak, effects),
+            Command::Settle(settle) => self.session_side().settle(session, settle, effects),
+            Command::Call(call) => self.session_side().call(now, session, *call, effects),
+            Command::Speak(speak) => self.session_side().speak(now, session, *speak, effects),
             Command::HangUp { exchange, close } => {
                 let end = For::Exchange(exchange);
                 let ending = &mut together.ending;
-                self.begin_ending(session, end, rest, ending);
-                self.cancel_exchange(now, session, exchange, close, ending, effects);
+                let mut side = self.session_side();
+                side.begin_ending(session, end, rest, ending);
+                side.cancel_exchange(now, session, exchange, close, ending, effects);
                 note_ended(ending, end);
             }
             Command::Operate { token, operation } => {
-                self.operate(session, token, *operation, effects);
+                self.session_side().operate(session, token, *operation, effects);
             }
             Command::Subscribe(subscribe) => {
                 self.subscribe(now, session, *subscribe, &mut together.recoveries, effects);
             }
             Command::Credit { key, messages } => {
-                self.add_credit(now, session, key, messages, effects);
+                self.session_side().add_credit(now, session, key, messages, effects);
             }
             Command::Unsubscribe { key, confirm } => {
                 let end = For::Subscription(key);
                 let ending = &mut together.ending;
-                self.begin_ending(session, end, rest, ending);
+                let mut side = self.session_side();
+                side.begin_ending(session, end, rest, ending);
                 let how = (Ending::Orderly, confirm);
-                self.unsubscribe(now, session, key, how, ending, effects);
+                side.unsubscribe(now, session, key, how, ending, effects);
                 note_ended(ending, end);
             }
-            Command::Goodbye => self.take_leave(session),
+            Command::Goodbye => self.session_side().take_leave(session),
         }
+    }
+
+    /// A session subscribes.
+    fn subscribe(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        subscribe: Subscribe,
+        recoveries: &mut Option<RecoveriesTogether>,
+        effects: &mut Effects,
+    ) {
+        let mut side = self.session_side();
+        let admitted = side.admit_subscription(session, subscribe, recoveries, effects);
+        let Some(subscribe) = admitted else { return };
+        if let Err(close) = self.home_side().note_temporaries(session, &subscribe.targets) {
+            let reply = Reply::Refused { token: subscribe.confirm, close };
+            return self.session_side().reply(session, reply, effects);
+        }
+        self.session_side().begin_subscription(now, session, subscribe, recoveries, effects);
     }
 
     /// Forgets some of the topics that nobody has used for long and of the values whose time is over:
     /// a part at a time, for looking at millions would hold up everything else.
     fn sweep_topics(&mut self, now: Now, effects: &mut Effects) {
-        let Some(slots) = self.home.next_swept(now.time, self.directory.topics().slots()) else {
-            return;
-        };
-        let age = self.options.history_age;
-        if slots.start == 0 {
-            self.home.sweep_history(now.time, age, self.directory.topics_mut());
-        }
+        let Some(slots) = self.home_side().begin_sweep(now) else { return };
         for slot in slots {
             let Some(key) = self.directory.topics().key_of(slot) else { continue };
-            if let Some(topic) = self.directory.get_mut(key) {
-                self.home.sweep_recording(now.time, age, topic);
+            self.home_side().sweep_kept(now, key, effects);
+            self.hand_on(now, effects);
+            if self.home_side().sweep_value(now, key) {
+                self.note_expired(key);
             }
-            self.sweep_series(now, key);
-            self.sweep_retirement(now, key, effects);
-            self.sweep_topic(now, key, effects);
+            if !self.home_side().is_forgettable(now, key) || self.is_made_of(key) {
+                continue;
+            }
+            self.session_side().end_priority(key);
+            self.home_side().forget_topic(key, effects);
         }
-    }
-
-    fn sweep_topic(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.directory.get_mut(key) else {
-            return;
-        };
-        if topic.retained_expired(now.wall_ms)
-            && let Some(home) = &mut topic.home
-        {
-            let first = home.first_kept();
-            let bytes = home.retained_bytes();
-            home.replace_value(None);
-            self.memory.refund(MemoryUse::Values, bytes);
-            self.metrics.retained -= 1;
-            self.journal.append_trim(key, topic, first);
-            self.note_expired(key);
-        }
-        let Some(topic) = self.directory.get(key) else { return };
-        let (idle, age) = (self.options.topic_idle, self.options.history_age);
-        let idle = if topic.is_recorded() { idle.max(age) } else { idle };
-        if !topic.is_idle() || topic.unused(now.time) < idle {
-            return;
-        }
-        if self.is_made_of(key) {
-            return;
-        }
-        let Some(topic) = self.directory.get_mut(key) else { return };
-        self.journal.end_stream(topic);
-        if topic.is_known() {
-            let path = topic.path.clone();
-            self.announce_as(&path, None, effects);
-        }
-        self.end_priority(key);
-        let topic = self.directory.remove(key);
-        let price = topic.as_ref().map_or(0, |topic| price_of_topic(&topic.path));
-        self.memory.refund(MemoryUse::Names, price);
-        if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {
-            self.home.forget_topic(&path, &home);
-        }
-    }
-
-    pub(crate) fn home(&self, path: &Path) -> ShardId {
-        home_of(path, self.options.shards)
-    }
-
-    pub(crate) fn session(&self, session: SessionId) -> Option<&Session> {
-        self.sessions.get(key_of(session))
-    }
-
-    pub(crate) fn id_of(&self, key: Key) -> SessionId {
-        SessionId { shard: self.shard, slot: key.slot, generation: key.generation }
     }
 }
 
@@ -379,6 +385,7 @@ mod tests {
     use crate::subscriber_list::Plain;
     use crate::subscriptions::Entry;
     use proptest::prelude::*;
+    use tiderace_topics::Path;
     use tiderace_wire::{Credentials, Destination, Kind, Subscribe, SubscriptionKey, Target};
 
     fn broker() -> Broker {

@@ -14,10 +14,11 @@ use tiderace_wire::{
 
 use crate::Action;
 use crate::authorise::denied;
-use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::operator::{Operated, Operator};
+use crate::home_side::HomeSide;
+use crate::operator::Operator;
 use crate::price::{LISTED, TOPIC};
+use crate::session_side::SessionSide;
 
 /// Places that are looked at for one page.
 const LOOKED_AT_MAX: u32 = 1_024;
@@ -26,7 +27,7 @@ const PAGE_BYTES: usize = 64 << 10;
 /// What an entry counts for beside its texts.
 const ENTRY_BYTES: usize = 96;
 
-impl Broker {
+impl SessionSide<'_> {
     /// On the session's shard: sends for the page where it is.
     pub(crate) fn send_for_page(
         &mut self,
@@ -46,7 +47,7 @@ impl Broker {
                 let operation = Operation::Browse(browse);
                 self.send_operation(browse.from.shard, operator, operation, effects);
             }
-            Err(close) => self.answer_operation(&operator, Err(close), effects),
+            Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
         }
     }
 
@@ -64,39 +65,40 @@ impl Broker {
         Err(denied(&principal.name, Action::Browse, kind, "**"))
     }
 
-    /// On the shard that the page comes from.
-    pub(crate) fn browse(&mut self, now: Now, operator: &Operator, browse: &Browse) -> Operated {
-        let Browse { what, from: BrowseCursor { shard, slot: first }, .. } = *browse;
-        let (most, slots) = (browse.entries_max(), self.places_of(what));
-        let end = slots.min(first.saturating_add(LOOKED_AT_MAX));
-        let (mut slot, mut bytes, mut entries) = (first, 0, Vec::new());
-        while slot < end && entries.len() < most && bytes < PAGE_BYTES {
-            if let Some(entry) = self.entry_at(operator, what, slot) {
-                bytes += ENTRY_BYTES + entry.bytes();
-                entries.push(entry);
-            }
-            slot += 1;
-        }
-        self.work.charge_at(now, LISTED * entries.len() as u64);
-        let next = if slot < slots {
-            Some(BrowseCursor { shard, slot })
-        } else {
-            let next = ShardId(shard.0 + 1);
-            (next.index() < self.options.shards).then_some(BrowseCursor { shard: next, slot: 0 })
-        };
-        Ok(OperationResult::Listing(Box::new(Listing { what, entries, next })))
+    /// A page of the sessions of this shard.
+    pub(crate) fn browse_sessions(&mut self, now: Now, browse: &Browse) -> OperationResult {
+        let slots = self.sessions.slots();
+        let entry = |slot| self.session_entry(slot).map(ListingEntry::Session);
+        let listing = page(browse, slots, self.options.shards, entry);
+        let looked = places(browse, slots) + LISTED * listing.entries.len() as u64;
+        self.work.charge_at(now, looked);
+        OperationResult::Listing(Box::new(listing))
+    }
+}
+
+impl HomeSide<'_> {
+    /// A page of the queues or services of this shard.
+    pub(crate) fn browse(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        browse: &Browse,
+    ) -> OperationResult {
+        let entry = |slot| self.entry_at(operator, browse.what, slot);
+        let listing = page(browse, self.places_of(browse.what), self.options.shards, entry);
+        self.work.charge_at(now, LISTED * listing.entries.len() as u64);
+        OperationResult::Listing(Box::new(listing))
     }
 
-    /// What a page costs before it is known what is in it.
+    /// What a page costs before it is known what is in it; of sessions it is charged when the page is made.
     pub(crate) fn price_of_page(&self, browse: &Browse) -> u64 {
-        let slots = self.places_of(browse.what).saturating_sub(browse.from.slot);
-        TOPIC * u64::from(slots.min(LOOKED_AT_MAX))
+        places(browse, self.places_of(browse.what))
     }
 
     /// Places of a kind on this shard.
     fn places_of(&self, what: Browsable) -> u32 {
         match what {
-            Browsable::Sessions => self.sessions.slots(),
+            Browsable::Sessions => 0,
             Browsable::Queues => self.home.queues().slots(),
             Browsable::Services => self.home.services().slots(),
         }
@@ -107,7 +109,7 @@ impl Broker {
         let may =
             |kind, path: &Path| self.options.may(operator.caller(), Action::Browse, kind, path);
         Some(match what {
-            Browsable::Sessions => ListingEntry::Session(self.session_entry(slot)?),
+            Browsable::Sessions => return None,
             Browsable::Queues => {
                 let queue = self.home.queues().at(slot)?;
                 if !may(Kind::Queue, queue.path) {
@@ -135,4 +137,36 @@ impl Broker {
             }
         })
     }
+}
+
+/// What the places that are looked at for a page cost, of so many.
+fn places(browse: &Browse, slots: u32) -> u64 {
+    TOPIC * u64::from(slots.saturating_sub(browse.from.slot).min(LOOKED_AT_MAX))
+}
+
+/// A page of what is at so many places.
+fn page(
+    browse: &Browse,
+    slots: u32,
+    shards: usize,
+    entry_at: impl Fn(u32) -> Option<ListingEntry>,
+) -> Listing {
+    let Browse { what, from: BrowseCursor { shard, slot: first }, .. } = *browse;
+    let most = browse.entries_max();
+    let end = slots.min(first.saturating_add(LOOKED_AT_MAX));
+    let (mut slot, mut bytes, mut entries) = (first, 0, Vec::new());
+    while slot < end && entries.len() < most && bytes < PAGE_BYTES {
+        if let Some(entry) = entry_at(slot) {
+            bytes += ENTRY_BYTES + entry.bytes();
+            entries.push(entry);
+        }
+        slot += 1;
+    }
+    let next = if slot < slots {
+        Some(BrowseCursor { shard, slot })
+    } else {
+        let next = ShardId(shard.0 + 1);
+        (next.index() < shards).then_some(BrowseCursor { shard: next, slot: 0 })
+    };
+    Listing { what, entries, next }
 }

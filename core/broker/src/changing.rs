@@ -8,13 +8,34 @@ use std::sync::Arc;
 use tiderace_base::{Key, Now};
 use tiderace_wire::TopicSpec;
 
-use crate::broker::Broker;
+use crate::directory::SpecChange;
 use crate::effects::Effects;
+use crate::home_side::HomeSide;
+use crate::messages::LocalMessage;
+use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
 
-impl Broker {
-    /// A topic is something else from now on. What waits of it goes where its next messages will go,
-    /// and what is withheld goes at once if they will.
+impl HomeSide<'_> {
+    /// A topic is something else from now on.
+    pub(crate) fn set_spec(&mut self, key: Key, spec: Arc<TopicSpec>, effects: &mut Effects) {
+        let Some(change) = self.directory.set_spec(key, spec) else { return };
+        if change.owner
+            && let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut())
+        {
+            self.home.empty_history(home);
+        }
+        if change.presence {
+            self.review_presence(key, effects);
+        }
+        if change.moves || change.ends {
+            self.loopback.hand_on(LocalMessage::SpecChanged { topic: key, change });
+        }
+    }
+}
+
+impl SessionSide<'_> {
+    /// The home of a topic has said what it is. Where the shard is that home, it is known already, or is something
+    /// else by now.
     pub(crate) fn set_spec(
         &mut self,
         now: Now,
@@ -22,25 +43,30 @@ impl Broker {
         spec: Arc<TopicSpec>,
         effects: &mut Effects,
     ) {
-        let Some(topic) = self.directory.get_mut(key) else { return };
-        let (priority, interval) = (spec.priority, spec.conflation.interval);
-        let presence = spec.presence;
-        let changes_hands = spec.owner.is_some() && spec.owner != topic.spec.owner;
-        let before = std::mem::replace(&mut topic.spec, spec);
-        if let Some(home) = topic.home.as_mut().filter(|_| changes_hands) {
-            self.home.empty_history(home);
+        if self.directory.get(key).is_some_and(|topic| topic.home.is_some()) {
+            return;
         }
-        if before.presence != presence {
-            self.review_presence(key, effects);
+        if let Some(change) = self.directory.set_spec(key, spec) {
+            self.spec_changed(now, key, change, effects);
         }
-        let moves = before.priority != priority;
-        let ends = !before.conflation.interval.is_zero() && interval.is_zero();
+    }
+
+    /// A topic is something else. What waits of it goes where its next messages will go, and what is withheld
+    /// goes at once if they will.
+    pub(crate) fn spec_changed(
+        &mut self,
+        now: Now,
+        key: Key,
+        change: SpecChange,
+        effects: &mut Effects,
+    ) {
+        let SpecChange { moves, ends, .. } = change;
         if !moves && !ends {
             return;
         }
         self.refresh_pattern_subscribers(key);
         let Some(topic) = self.directory.get(key) else { return };
-        let path = topic.path.clone();
+        let (path, priority) = (topic.path.clone(), topic.spec.priority);
         let subscribers = topic.subscribers.iter().chain(topic.by_pattern.iter());
         let subscribers: Vec<Subscriber> = subscribers.copied().collect();
         for Subscriber { session, key: subscription, .. } in subscribers {

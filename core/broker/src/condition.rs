@@ -13,7 +13,7 @@ use tiderace_topics::Path;
 use tiderace_value::{Json, Pointer, equal, is_binary_content, resolve_all, scalar_order};
 use tiderace_wire::{Comparison, Condition, Flags, Message, Run, TopicSpec, ValueType, properties};
 
-use crate::broker::Broker;
+use crate::home_side::HomeSide;
 use crate::operator::Operator;
 use crate::price;
 use crate::work::{PRICE_MAX, Work};
@@ -27,7 +27,7 @@ const _: () = assert!(SCHEMA_STEPS_MAX as u64 * price::STEP <= PRICE_MAX);
 /// How deeply values may be nested that a topic's type or a condition wants looked into.
 pub(crate) const JSON_DEPTH_MAX: usize = 256;
 
-impl Broker {
+impl HomeSide<'_> {
     /// Whether what an update depends on holds.
     pub(crate) fn check_condition(
         &self,

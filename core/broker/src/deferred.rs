@@ -2,13 +2,15 @@
 
 use tiderace_base::{CloseCode, MemoryUse, Now, SessionId};
 
-use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
+use crate::home_side::HomeSide;
 use crate::places::key_of;
-use crate::work::{CHEAP, Deferred, PAUSE_AT, Publication, SPARED_BYTES_MAX, Step};
+use crate::session_side::SessionSide;
+use crate::temporary::TemporaryOwner;
+use crate::work::{CHEAP, Deferred, PAUSE_AT, Publication, SPARED_BYTES_MAX};
 use std::sync::Arc;
 
-impl Broker {
+impl HomeSide<'_> {
     /// Whether something of a session may be done at once; then it has been charged. Otherwise it is
     /// to be deferred.
     pub(crate) fn may_run(&mut self, now: Now, session: SessionId, price: u64) -> bool {
@@ -47,7 +49,9 @@ impl Broker {
     fn refuse_deferred(&mut self, what: Deferred, effects: &mut Effects) {
         let close = CloseCode::MemoryFull.into();
         match what {
-            Deferred::Operation(asked) => self.answer_operation(&asked.0, Err(close), effects),
+            Deferred::Operation(asked) => {
+                self.loopback.answer_operation(&asked.0, Err(close), effects)
+            }
             Deferred::Publication(it) => {
                 let blame = it.confirm.map(|confirm| confirm.from);
                 self.refuse_run(Some(it.origin), it.confirm, blame, &close, effects);
@@ -55,82 +59,28 @@ impl Broker {
         }
     }
 
-    /// Whether views have something to do, of which a part is done whenever the broker is called.
-    pub fn views_have_work(&self) -> bool {
-        self.views.has_jobs()
-    }
-
-    /// Whether something is deferred that can be done.
-    pub fn has_deferred(&self) -> bool {
-        !self.work.cheap.is_empty() || !self.work.dear.is_empty()
-    }
-
-    /// Runs deferred operations within the turn's budget: cheap ones first, then dear ones, of which
-    /// one is always run; then a turn's part of what views have to do. To be called once a turn while
-    /// [`Broker::has_deferred`] or [`Broker::views_have_work`], but not while mail
-    /// to other shards is behind.
-    pub fn run_deferred(&mut self, now: Now, effects: &mut Effects) {
-        self.work.begin_turn(now);
-        while self.work.left > 0 {
-            let Some(session) = self.work.cheap.pop_front() else { break };
-            self.run_first(now, session, CHEAP, effects);
-        }
-        // Each of them at most once, for one that is blocked costs nothing.
-        for _ in 0..self.work.dear.len() {
-            let Some(session) = self.work.dear.pop_front() else { break };
-            let ran = self.run_first(now, session, u64::MAX, effects);
-            if ran && self.work.left == 0 {
-                break;
-            }
-        }
-        if self.views.has_jobs() {
-            self.begin_view_turn();
-        }
-        self.end_call(now, effects);
-    }
-
-    /// Gives a session its turn: whether something was done.
-    fn run_first(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        most: u64,
-        effects: &mut Effects,
-    ) -> bool {
-        let Some(first) = self.work.queues.get(&session).and_then(|queue| queue.waiting.front())
-        else {
-            return false;
-        };
+    /// Takes what of a session is first, if it is its turn: it can be done, and costs no more than that.
+    pub(crate) fn take_first(&mut self, session: SessionId, most: u64) -> Option<Deferred> {
+        let first = self.work.queues.get(&session).and_then(|queue| queue.waiting.front())?;
         let price = self.price_of(first);
-        let step = match first {
-            _ if self.is_blocked(first) => Step::Blocked,
-            _ if price > most => Step::Dear,
-            _ => Step::Done,
-        };
-        match step {
-            Step::Blocked => self.work.blocked.push(session),
-            Step::Dear => self.work.dear.push_back(session),
-            Step::Done => {
-                self.work.charge(price);
-                let what = self.work.queues.get_mut(&session).and_then(|it| it.waiting.pop_front());
-                if let Some(what) = what {
-                    self.work.deferred -= 1;
-                    self.work.bytes -= what.bytes();
-                    self.memory.refund(MemoryUse::Input, what.bytes());
-                    if let Some(rest) = self.do_deferred(now, what, effects) {
-                        self.put_back(session, rest);
-                    }
-                    self.take_loopback(now, effects);
-                    self.end_turn_of(session, effects);
-                    return true;
-                }
-            }
+        if self.is_blocked(first) {
+            self.work.blocked.push(session);
+            return None;
         }
-        false
+        if price > most {
+            self.work.dear.push_back(session);
+            return None;
+        }
+        self.work.charge(price);
+        let what = self.work.queues.get_mut(&session).and_then(|it| it.waiting.pop_front())?;
+        self.work.deferred -= 1;
+        self.work.bytes -= what.bytes();
+        self.memory.refund(MemoryUse::Input, what.bytes());
+        Some(what)
     }
 
     /// A session's turn is over: lists it for the next one if it has more.
-    fn end_turn_of(&mut self, session: SessionId, effects: &mut Effects) {
+    pub(crate) fn end_turn_of(&mut self, session: SessionId, effects: &mut Effects) {
         let Some(queue) = self.work.queues.get_mut(&session) else { return };
         let resumes = queue.paused && queue.waiting.len() <= PAUSE_AT / 2;
         queue.paused &= !resumes;
@@ -147,7 +97,13 @@ impl Broker {
     }
 
     /// Does it; what is left of it if it takes more than this turn.
-    fn do_deferred(&mut self, now: Now, what: Deferred, effects: &mut Effects) -> Option<Deferred> {
+    pub(crate) fn do_deferred(
+        &mut self,
+        now: Now,
+        what: Deferred,
+        owner: TemporaryOwner,
+        effects: &mut Effects,
+    ) -> Option<Deferred> {
         match what {
             Deferred::Operation(asked) => {
                 let (operator, operation) = *asked;
@@ -157,20 +113,22 @@ impl Broker {
             Deferred::Publication(publication) => {
                 let Publication { from, run, origin, author, confirm, checked } = *publication;
                 // A topic that has got another specification meanwhile takes other values.
-                let spec =
-                    || Some(&self.directory.get(self.find_topic(&run.destination().path)?)?.spec);
+                let spec = || {
+                    Some(&self.directory.get(self.directory.find(&run.destination().path)?)?.spec)
+                };
                 let checked = checked
                     .filter(|known| spec().is_some_and(|spec| Arc::ptr_eq(spec, &known.spec)))
                     .map_or(0, |known| known.values);
                 let origin = Some(origin);
-                self.number_and_pass(now, from, run, origin, author, confirm, checked, effects)
+                let known = (owner, checked);
+                self.number_and_pass(now, from, run, origin, author, confirm, known, effects)
                     .map(Deferred::Publication)
             }
         }
     }
 
     /// What is left of something deferred comes before all else of its session.
-    fn put_back(&mut self, session: SessionId, rest: Deferred) {
+    pub(crate) fn put_back(&mut self, session: SessionId, rest: Deferred) {
         let bytes = rest.bytes();
         self.memory.charge(MemoryUse::Input, bytes);
         self.work.deferred += 1;
@@ -183,7 +141,9 @@ impl Broker {
     fn tell_deferred(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
         self.send(session.shard, Mail::Deferred { session, on }, effects);
     }
+}
 
+impl SessionSide<'_> {
     /// On the session's shard.
     pub(crate) fn pause_for_work(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };

@@ -12,16 +12,16 @@ use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::Action;
 use crate::authorise::Caller;
-use crate::broker::Broker;
 use crate::delivery::offer::Offer;
 use crate::effects::{Effects, Mail};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::runs::copy_of;
 use crate::runs::last_of;
 use crate::session::Session;
+use crate::session_side::SessionSide;
 use crate::subscriber_list::SubscriberList;
 
-impl Broker {
+impl SessionSide<'_> {
     /// Puts a run of a topic into the backlogs of this shard's subscribers. Without a specification the
     /// topic is what the configuration says of all.
     pub(crate) fn fan_out(
@@ -31,7 +31,7 @@ impl Broker {
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
     ) {
-        let key = self.ensure_topic(now, &run.destination().path);
+        let key = self.directory.ensure(now, &run.destination().path);
         let spec = match spec {
             Some(spec) => spec,
             None => {
@@ -74,10 +74,10 @@ impl Broker {
         let by_pattern = std::mem::take(&mut topic.by_pattern);
         let shared = if wants_deltas {
             let previous = topic.previous.replace(newest(&run));
-            Rc::new(SharedRun::after(run, previous).counted(&self.memory))
+            Rc::new(SharedRun::after(run, previous).counted(self.memory))
         } else {
             topic.previous = None;
-            Rc::new(SharedRun::new(run).counted(&self.memory))
+            Rc::new(SharedRun::new(run).counted(self.memory))
         };
         let (exact, matching) = (subscribers.as_slice(), by_pattern.as_slice());
         let count = exact.len() + matching.len();
@@ -106,7 +106,7 @@ impl Broker {
         topic.by_pattern = SubscriberList::None;
         let mut asked = 0;
         let (path, found, sessions, options) =
-            (&topic.path, &mut topic.by_pattern, &self.sessions, &self.options);
+            (&topic.path, &mut topic.by_pattern, &self.sessions, self.options);
         let (private, shard) = (is_private(path), self.shard);
         self.fanout.patterns().of(path, &mut |subscriber| {
             asked += 1;

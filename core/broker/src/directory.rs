@@ -1,16 +1,19 @@
 //! The directory of a shard: its topics, their names and what they are.
 //!
-//! Relies on [`Names`] to find topics and on [`Specs`] to share what they are. Invariant: a topic is here exactly as
-//! long as its name is.
+//! Relies on [`Names`] to find topics, on [`Specs`] to share what they are, and on [`Memory`] for room. Invariants: a
+//! topic is here exactly as long as its name is; it is made known for a client only if there is memory for it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use tiderace_base::{Key, Memory, Slab};
-use tiderace_topics::Pattern;
-use tiderace_wire::TopicSpec;
+use tiderace_base::{Close, Key, Memory, MemoryUse, Now, ShardId, Slab};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{TopicSpec, is_temporary};
 
+use crate::BrokerOptions;
+use crate::room::check_room;
 use crate::specs::Specs;
-use crate::topic::Topic;
+use crate::topic::{Topic, price_of_topic};
 use crate::topic_directory::Names;
 
 /// Topics by slot and by name.
@@ -19,21 +22,86 @@ pub(crate) struct Directory {
     topics: Slab<Topic>,
     names: Names,
     specs: Specs,
+    shard: ShardId,
+    options: Arc<BrokerOptions>,
+    memory: Rc<Memory>,
+}
+
+/// What is different of a topic that has got another specification.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpecChange {
+    /// Its messages have another priority.
+    pub(crate) moves: bool,
+    /// It has no interval any more between two updates.
+    pub(crate) ends: bool,
+    /// Its subscribers are to show, or no longer.
+    pub(crate) presence: bool,
+    /// It has an owner that it did not have.
+    pub(crate) owner: bool,
 }
 
 impl Directory {
-    pub(crate) fn new(temporary: TopicSpec, memory: Rc<Memory>) -> Directory {
+    pub(crate) fn new(
+        shard: ShardId,
+        options: Arc<BrokerOptions>,
+        memory: Rc<Memory>,
+    ) -> Directory {
         Directory {
             topics: Slab::new(),
             names: Names::default(),
-            specs: Specs::new(temporary, memory),
+            specs: Specs::new(options.temporary_spec(), memory.clone()),
+            shard,
+            options,
+            memory,
         }
     }
 
-    /// The topic of that name.
+    /// The topic of that name, if this shard knows it.
     #[inline]
-    pub(crate) fn find(&self, path: &str) -> Option<Key> {
-        self.names.find(path, &self.topics)
+    pub(crate) fn find(&self, path: &Path) -> Option<Key> {
+        self.names.find(path.as_str(), &self.topics)
+    }
+
+    /// The topic of that name on this shard, made known if need be.
+    pub(crate) fn ensure(&mut self, now: Now, path: &Path) -> Key {
+        if let Some(key) = self.find(path) {
+            return key;
+        }
+        let usual =
+            if is_temporary(path) { self.specs.temporary() } else { self.options.topic(path) };
+        let topic = Topic::new(path.clone(), usual.clone(), now.time);
+        self.memory.charge(MemoryUse::Names, price_of_topic(path));
+        let key = self.topics.insert(topic);
+        let is_home = self.options.home_of(path) == self.shard;
+        self.names.insert(key, is_home, &self.topics);
+        key
+    }
+
+    /// The topic of that name on this shard, made known for a client if need be and if there is memory.
+    pub(crate) fn admit(&mut self, now: Now, path: &Path) -> Result<Key, Close> {
+        if let Some(key) = self.find(path) {
+            return Ok(key);
+        }
+        self.check_room(path)?;
+        Ok(self.ensure(now, path))
+    }
+
+    /// Whether there is memory for a topic of that name that nobody knows yet.
+    pub(crate) fn check_room(&self, path: &Path) -> Result<(), Close> {
+        check_room(&self.memory, MemoryUse::Names, price_of_topic(path))
+    }
+
+    /// A topic is something else from now on: what is different.
+    pub(crate) fn set_spec(&mut self, key: Key, spec: Arc<TopicSpec>) -> Option<SpecChange> {
+        let topic = self.topics.get_mut(key)?;
+        let before = std::mem::replace(&mut topic.spec, spec);
+        let spec = &topic.spec;
+        Some(SpecChange {
+            moves: before.priority != spec.priority,
+            ends: !before.conflation.interval.is_zero() && spec.conflation.interval.is_zero(),
+            presence: before.presence != spec.presence,
+            owner: spec.owner.is_some() && spec.owner != before.owner,
+        })
     }
 
     /// The slot of the topic that most likely has this name, without a look at any topic.
@@ -65,17 +133,12 @@ impl Directory {
         self.names.walk_some(selector, after, &self.topics)
     }
 
-    /// Takes in a topic whose name is not here; `is_home` says whether this shard is its home.
-    pub(crate) fn insert(&mut self, topic: Topic, is_home: bool) -> Key {
-        let key = self.topics.insert(topic);
-        self.names.insert(key, is_home, &self.topics);
-        key
-    }
-
     /// Takes a topic out, with its name.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Topic> {
         self.names.remove(key, &self.topics);
-        self.topics.remove(key)
+        let topic = self.topics.remove(key)?;
+        self.memory.refund(MemoryUse::Names, price_of_topic(&topic.path));
+        Some(topic)
     }
 
     #[inline]

@@ -1,6 +1,5 @@
 //! What a broker wants done, and what brokers tell each other.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{Close, SessionId, ShardId, Span};
@@ -236,24 +235,10 @@ pub enum Mail {
     Service(Box<ServiceMail>),
 }
 
-/// Mail of a shard to itself, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Loopback(VecDeque<Mail>);
-
-impl Loopback {
-    #[inline]
-    pub(crate) fn push(&mut self, mail: Mail) {
-        self.0.push_back(mail);
-    }
-
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Mail> {
-        self.0.pop_front()
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+impl Mail {
+    /// A publication of the server itself, such as a dead letter.
+    pub(crate) fn of_server(run: Run) -> Mail {
+        Mail::Publish { run: Box::new(run), origin: None, author: None, confirm: None }
     }
 }
 

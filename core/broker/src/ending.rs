@@ -9,24 +9,36 @@
 
 use tiderace_base::{Now, SessionId};
 use tiderace_queues::Ending;
-use tiderace_wire::{Command, SubscriptionKey};
+use tiderace_wire::{Command, Run, SubscriptionKey};
 
-use crate::broker::Broker;
 use crate::collections::Map;
 use crate::delivery::backlog::{For, Pending, Source};
 use crate::effects::Effects;
+use crate::exchange::Open;
 use crate::places::key_of;
 use crate::price::BACKLOG_LOOK;
+use crate::session_side::SessionSide;
 use crate::together::{EndingTogether, FEW};
 
-impl Broker {
-    /// A session ends: its subscriptions end and its unsettled messages go back to their queues.
-    pub fn close(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        let Some(record) = self.sessions.get_mut(key_of(session)) else {
-            return;
-        };
+/// What a session that ends takes along.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    /// Its open exchanges.
+    pub(crate) exchanges: Option<Box<Open>>,
+    /// What is published now.
+    pub(crate) will: Option<Box<Run>>,
+    pub(crate) ending: Ending,
+    /// Its subscriptions.
+    pub(crate) keys: Vec<SubscriptionKey>,
+    pub(crate) together: Option<Box<EndingTogether>>,
+}
+
+impl SessionSide<'_> {
+    /// A session is about to end: what it takes along, or nothing if it has gone.
+    pub(crate) fn begin_close(&mut self, session: SessionId) -> Option<Closing> {
+        let record = self.sessions.get_mut(key_of(session))?;
         let exchanges = record.rare.as_mut().and_then(|rare| rare.exchanges.take());
-        let memory = &self.memory;
+        let memory = self.memory;
         let will = record.rare.as_mut().and_then(|rare| rare.take_will(memory));
         let leaving = record.rare.as_ref().is_some_and(|rare| rare.leaving);
         let ending = if leaving { Ending::Orderly } else { Ending::Lost };
@@ -34,21 +46,12 @@ impl Broker {
         // All at once, and not for each subscription.
         self.close_throttles(key_of(session), None);
         self.take_back(session, |pending| pending.source == Source::Topic);
-        let mut together = self.begin_ending_all(session, &keys);
-        for key in keys {
-            self.unsubscribe(now, session, key, (ending, None), &mut together, effects);
-            self.take_loopback(now, effects);
-        }
-        self.finish_ending(together);
-        if let Some(exchanges) = exchanges {
-            self.end_exchanges(now, &exchanges, effects);
-        }
-        // While it still has what it has claimed.
-        if let Some(will) = will {
-            self.publish(now, session, *will, None, None, effects);
-        }
-        self.give_back(session, effects);
-        self.end_temporary(session, effects);
+        let together = self.begin_ending_all(session, &keys);
+        Some(Closing { exchanges, will, ending, keys, together })
+    }
+
+    /// A session has ended, with all its subscriptions and exchanges.
+    pub(crate) fn end_session(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
         self.sessions.forget_gathers(session);
         self.forget_all_asked(session);
         self.end_listing(session);
@@ -59,7 +62,6 @@ impl Broker {
             self.delivery.count(record.waiting_bytes(), 0);
             self.metrics.sessions -= 1;
         }
-        self.end_call(now, effects);
     }
 
     /// A command ends something of a session, and so may others behind it.

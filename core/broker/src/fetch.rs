@@ -12,7 +12,7 @@ use tiderace_wire::{Fetch, Kind, Page, TopicEntry};
 
 use crate::Action;
 use crate::access::is_owned_by;
-use crate::broker::Broker;
+use crate::home_side::HomeSide;
 use crate::operator::Operator;
 use crate::topic::Topic;
 
@@ -27,7 +27,7 @@ const LOOKED_AT_MAX: usize = 8192;
 /// What a topic counts for besides its value.
 const ENTRY_BYTES: usize = 64;
 
-impl Broker {
+impl HomeSide<'_> {
     /// At a home: a page of its topics.
     pub(crate) fn page(&self, now: Now, operator: &Operator, fetch: &Fetch) -> Page {
         let limit = page_size(fetch.limit as usize);

@@ -5,16 +5,16 @@
 use tiderace_base::{Key, MemoryUse};
 use tiderace_wire::{Kind, Target};
 
-use crate::broker::Broker;
 use crate::delivery::credit::Credited;
 use crate::messages::SubscribeRequestId;
 use crate::places::key_of;
+use crate::session_side::SessionSide;
 use crate::subscriber_list::Plain;
 use crate::subscriber_list::{Subscriber, SubscriberFlags};
 use crate::subscription::Listening;
 use crate::subscriptions::Entry;
 
-impl Broker {
+impl SessionSide<'_> {
     /// A complete subscription to one topic needs to know no more than its place there.
     pub(crate) fn make_plain(&mut self, request: SubscribeRequestId, plain: Plain) {
         let record = self.sessions.get_mut(key_of(request.session));

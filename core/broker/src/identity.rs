@@ -9,12 +9,12 @@ use tiderace_wire::{Credentials, Destination, Kind, Reply, Target};
 
 use crate::Principal;
 use crate::authorise::Caller;
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::places::key_of;
+use crate::session_side::SessionSide;
 use crate::subscriptions::Entry;
 
-impl Broker {
+impl SessionSide<'_> {
     pub(crate) fn login(
         &mut self,
         now: Now,

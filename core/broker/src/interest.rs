@@ -6,11 +6,11 @@
 use tiderace_base::{Key, Now, ShardId};
 use tiderace_topics::{Path, Pattern};
 
-use crate::broker::Broker;
 use crate::effects::{Answer, Ask, Effects, Interest, Mail};
+use crate::home_side::HomeSide;
 use crate::messages::SubscribeRequestId;
 
-impl Broker {
+impl HomeSide<'_> {
     /// At a topic's home: a shard begins or ends to listen.
     pub(crate) fn interest(
         &mut self,
@@ -20,7 +20,7 @@ impl Broker {
         interest: Interest,
         effects: &mut Effects,
     ) {
-        let key = self.ensure_topic(now, &path);
+        let key = self.directory.ensure(now, &path);
         self.interest_in(now, from, key, interest, effects);
     }
 

@@ -11,18 +11,19 @@ use tiderace_topics::Path;
 use tiderace_wire::{Condition, Operation, OperationResult, Token};
 
 use crate::Action;
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::holdings::Held;
 use crate::home::locks::LockAnswer;
+use crate::home_side::HomeSide;
 use crate::operator::Operated;
 use crate::operator::Operator;
 use crate::places::key_of;
+use crate::session_side::SessionSide;
 
 /// Locks and claims of one session.
 const HOLDINGS_MAX: usize = 10_000;
 
-impl Broker {
+impl HomeSide<'_> {
     /// At the home of its name.
     pub(crate) fn lock(
         &mut self,
@@ -33,9 +34,9 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if let Err(close) = self.may_operate(&operator, Action::Publish, &name) {
-            return self.answer_operation(&operator, Err(close), effects);
+            return self.loopback.answer_operation(&operator, Err(close), effects);
         }
-        for answer in self.home.lock(now, operator, (name, timeout), &self.memory) {
+        for answer in self.home.lock(now, operator, (name, timeout), self.memory) {
             self.answer_lock(answer, effects);
         }
     }
@@ -49,7 +50,7 @@ impl Broker {
                 let result = Ok(OperationResult::Locked { fence });
                 self.answer_stored(record, &operator, result, effects);
             }
-            Err(close) => self.answer_operation(&operator, Err(close), effects),
+            Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
         }
     }
 
@@ -61,7 +62,7 @@ impl Broker {
         name: &Path,
         effects: &mut Effects,
     ) -> Operated {
-        let (answers, released) = self.home.unlock(now, operator, name, &self.memory);
+        let (answers, released) = self.home.unlock(now, operator, name, self.memory);
         for answer in answers {
             self.answer_lock(answer, effects);
         }
@@ -78,7 +79,7 @@ impl Broker {
     /// At a topic's home: the session is the only one that publishes there from now on.
     pub(crate) fn claim(&mut self, now: Now, operator: &Operator, path: &Path) -> Operated {
         self.may_operate(operator, Action::Publish, path)?;
-        let key = self.admit_topic(now, path)?;
+        let key = self.directory.admit(now, path)?;
         let Some(topic) = self.directory.get_mut(key) else { return Ok(OperationResult::Done) };
         let floor = || self.home.new_topic(path);
         let guard = topic.home.get_or_insert_with(floor).guard_or_new();
@@ -88,7 +89,7 @@ impl Broker {
 
     /// At a topic's home.
     pub(crate) fn release_claim(&mut self, operator: &Operator, path: &Path) -> Operated {
-        let key = self.find_topic(path);
+        let key = self.directory.find(path);
         let home = key.and_then(|key| self.directory.get_mut(key)?.home.as_mut());
         let Some(home) = home else { return Err(CloseCode::LockNotHeld.into()) };
         let released = home.guard_mut().is_some_and(|guard| guard.release(operator.session));
@@ -99,6 +100,26 @@ impl Broker {
         Ok(OperationResult::Done)
     }
 
+    /// At a topic's home: whether nobody with a later hold of the lock has written here. If so, it is
+    /// noted.
+    pub(crate) fn fence_holds(&self, path: &Path, name: &Path, fence: u64) -> bool {
+        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
+        let guard = topic.and_then(|topic| topic.home.as_ref()?.guard());
+        fence > 0 && guard.is_none_or(|guard| guard.allows_fence(name, fence))
+    }
+
+    /// At a topic's home: an update under a lock is written.
+    pub(crate) fn note_fence(&mut self, path: &Path, condition: Option<&Condition>, fence: u64) {
+        let Some(name) = condition.and_then(|condition| lock_named(condition, 0)) else { return };
+        let key = self.directory.find(path);
+        let topic = key.and_then(|key| self.directory.get_mut(key));
+        if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
+            home.guard_or_new().note_fence(name, fence);
+        }
+    }
+}
+
+impl SessionSide<'_> {
     /// On the session's shard: what it asks for is to be given back when it ends.
     pub(crate) fn note_holding(&mut self, session: SessionId, token: Token, operation: &Operation) {
         match operation {
@@ -178,24 +199,6 @@ impl Broker {
         })
     }
 
-    /// At a topic's home: whether nobody with a later hold of the lock has written here. If so, it is
-    /// noted.
-    pub(crate) fn fence_holds(&self, path: &Path, name: &Path, fence: u64) -> bool {
-        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
-        let guard = topic.and_then(|topic| topic.home.as_ref()?.guard());
-        fence > 0 && guard.is_none_or(|guard| guard.allows_fence(name, fence))
-    }
-
-    /// At a topic's home: an update under a lock is written.
-    pub(crate) fn note_fence(&mut self, path: &Path, condition: Option<&Condition>, fence: u64) {
-        let Some(name) = condition.and_then(|condition| lock_named(condition, 0)) else { return };
-        let key = self.find_topic(path);
-        let topic = key.and_then(|key| self.directory.get_mut(key));
-        if let Some(home) = topic.and_then(|topic| topic.home.as_mut()) {
-            home.guard_or_new().note_fence(name, fence);
-        }
-    }
-
     /// On its shard: a session ends and gives everything back.
     pub(crate) fn give_back(&mut self, session: SessionId, effects: &mut Effects) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
@@ -240,6 +243,7 @@ mod tests {
 
     use super::*;
     use crate::BrokerOptions;
+    use crate::broker::Broker;
     use crate::effects::Mail;
 
     #[test]

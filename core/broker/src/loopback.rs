@@ -3,23 +3,40 @@
 //! A message to a room of the same shard takes the way of one to another shard: it waits in one list, in
 //! order, and is taken before the call of the broker that caused it returns. So no room calls back into
 //! the room that called it, and what a call does cannot change under its hands. What is on the way of
-//! every message is handed on directly if nothing waits in the list: publications to a home on the
-//! session's own shard, and messages of a home for subscribers and consumers on its own shard.
-//! Confirmations and refusals for a session of the shard are no messages to a room: they become replies at
-//! once. Invariants: the order is that of the list, whichever way a message takes; between two calls of
-//! the broker the list is empty.
+//! every message does not wait in that list if nothing waits there: a publication to a home on the
+//! session's own shard is returned to the wiring, which hands it to the home, and what a home has for
+//! subscribers and consumers on its own shard is handed on as soon as its method returns. Confirmations and
+//! refusals for a session of the shard take that way always. Invariants: the order is that of the list,
+//! whichever way a message takes; between two calls of the broker both lists are empty.
 
-use tiderace_base::{Now, ShardId};
+use std::collections::VecDeque;
 
-use crate::broker::Broker;
+use tiderace_base::ShardId;
+
 use crate::effects::{Effects, Mail};
+use crate::messages::LocalMessage;
+use crate::operator::{Operated, Operator};
 
-impl Broker {
+/// Messages of a shard to itself, in order.
+#[derive(Debug)]
+pub(crate) struct Loopback {
+    shard: ShardId,
+    mail: VecDeque<Mail>,
+    /// From the home, to be handed on before anything of `mail`.
+    local: VecDeque<LocalMessage>,
+}
+
+impl Loopback {
+    /// The lists of a shard.
+    pub(crate) fn new(shard: ShardId) -> Loopback {
+        Loopback { shard, mail: VecDeque::new(), local: VecDeque::new() }
+    }
+
     /// Sends a message to a shard, which may be this one.
     #[inline]
     pub(crate) fn send(&mut self, to: ShardId, mail: impl Into<Mail>, effects: &mut Effects) {
         if to == self.shard {
-            self.loopback.push(mail.into());
+            self.mail.push_back(mail.into());
         } else {
             effects.mail.push((to, mail.into()));
         }
@@ -28,25 +45,42 @@ impl Broker {
     /// Whether a message for this shard may be handed on directly: none was sent before it that waits.
     #[inline]
     pub(crate) fn is_direct(&self, to: ShardId) -> bool {
-        to == self.shard && self.loopback.is_empty()
+        to == self.shard && self.mail.is_empty()
     }
 
-    /// Takes what the shard has sent to itself, and what comes of that.
+    /// The home has something for sessions or views of this shard.
     #[inline]
-    pub(crate) fn take_loopback(&mut self, now: Now, effects: &mut Effects) {
-        while let Some(mail) = self.loopback.pop() {
-            self.take_mail(now, self.shard, mail, effects);
-        }
+    pub(crate) fn hand_on(&mut self, message: LocalMessage) {
+        self.local.push_back(message);
     }
 
-    /// The end of a call: takes what the shard has sent to itself, and does what views have to do within
-    /// the turn's budget.
-    pub(crate) fn end_call(&mut self, now: Now, effects: &mut Effects) {
-        self.take_loopback(now, effects);
-        self.work_on_views(now, effects);
-        while !self.loopback.is_empty() {
-            self.take_loopback(now, effects);
-            self.work_on_views(now, effects);
-        }
+    /// The next message of the home for sessions or views of this shard.
+    #[inline]
+    pub(crate) fn next_local(&mut self) -> Option<LocalMessage> {
+        self.local.pop_front()
+    }
+
+    /// The next message of the list.
+    #[inline]
+    pub(crate) fn next_mail(&mut self) -> Option<Mail> {
+        self.mail.pop_front()
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mail.is_empty() && self.local.is_empty()
+    }
+
+    /// Says at a home, or where the session is, what came of an operation.
+    pub(crate) fn answer_operation(
+        &mut self,
+        operator: &Operator,
+        result: Operated,
+        effects: &mut Effects,
+    ) {
+        let (session, token) = (operator.session, operator.token);
+        let result = result.map(Box::new);
+        self.send(session.shard, Mail::Operated { session, token, result }, effects);
     }
 }

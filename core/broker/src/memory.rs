@@ -2,22 +2,18 @@
 //!
 //! Relies on [`tiderace_base::Memory`], which decides. Invariant: what is refused here has changed nothing.
 
-use tiderace_base::{Close, CloseCode, Memory, MemoryUse};
+use tiderace_base::{Close, Memory, MemoryUse};
 use tiderace_wire::{Run, Subscribe, Target};
 
-use crate::broker::Broker;
 use crate::price::TEXT_BYTES;
 use crate::price::pattern_bytes;
+use crate::room::check_room;
 use crate::session::Rare;
+use crate::session_side::SessionSide;
 use crate::subscription::Listening;
 use crate::subscriptions::{SUBSCRIPTION_BYTES, target_bytes};
 
-impl Broker {
-    /// What is kept on this shard, for whoever keeps something beside the broker: unfinished input.
-    pub fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
+impl SessionSide<'_> {
     /// Bytes above which a session counts as slow.
     #[inline]
     pub(crate) fn mark(&self) -> usize {
@@ -43,12 +39,7 @@ impl Broker {
             })
             .sum();
         let selector = subscribe.selector.as_ref().map_or(0, |it| TEXT_BYTES * it.text().len());
-        self.check_room(MemoryUse::Names, SUBSCRIPTION_BYTES + texts + selector)
-    }
-
-    /// Whether there is memory for so many bytes more.
-    pub(crate) fn check_room(&self, what: MemoryUse, bytes: usize) -> Result<(), Close> {
-        if self.memory.has_room(what, bytes) { Ok(()) } else { Err(CloseCode::MemoryFull.into()) }
+        check_room(self.memory, MemoryUse::Names, SUBSCRIPTION_BYTES + texts + selector)
     }
 }
 

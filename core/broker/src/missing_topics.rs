@@ -13,11 +13,12 @@ use tiderace_value::append_text;
 use tiderace_wire::{Destination, Kind, Subscribe, Target};
 
 use crate::authorise::MISSING;
-use crate::broker::Broker;
 use crate::effects::Effects;
+use crate::home_side::HomeSide;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
 use crate::server_topics::{append_member, is_unspoken};
+use crate::session_side::SessionSide;
 
 /// Topics a home looks at to find one that a pattern names; if there are more, it counts as found.
 const LOOKED_AT_MAX: usize = 8192;
@@ -34,7 +35,7 @@ pub(crate) fn widen(subscribe: &mut Subscribe) {
     }
 }
 
-impl Broker {
+impl HomeSide<'_> {
     /// At a topic's home: somebody has subscribed to it.
     pub(crate) fn report_unknown(
         &mut self,
@@ -50,7 +51,7 @@ impl Broker {
         let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
         let heard = !is_unspoken(&path)
             && missing_path(&path).is_some_and(|path| self.is_awaited(&path))
-            && self.home.missing_mut().may_say(path.as_str(), now.time);
+            && self.home.missing_mut().may_tell(path.as_str(), now.time);
         if heard {
             let mail = ServerMail::Unknown { session, path };
             self.send(session.shard, mail, effects);
@@ -67,7 +68,7 @@ impl Broker {
     ) {
         let own =
             matches!(pattern.levels().first(), Some(Level::Literal(text)) if **text == *"$sys");
-        if !self.home.missing().is_wanted() || own {
+        if !self.home.missing().is_wanted() || own || !self.are_patterns_awaited() {
             return;
         }
         let mut left = LOOKED_AT_MAX;
@@ -84,6 +85,13 @@ impl Broker {
         self.home.is_named(path)
     }
 
+    /// Whether somebody wants to be told of patterns that name no topic.
+    fn are_patterns_awaited(&self) -> bool {
+        patterns_path().is_some_and(|path| self.is_awaited(&path))
+    }
+}
+
+impl SessionSide<'_> {
     /// On the subscriber's shard: its topic is not there.
     pub(crate) fn tell_unknown(
         &mut self,
@@ -112,11 +120,11 @@ impl Broker {
         let Some(Target::Pattern(_, pattern)) = listening.map(|it| &it.target) else { return };
         let text = pattern.to_string();
         let homes = self.options.shards;
-        if !self.home.missing_mut().count_nothing(&request, homes, now.time) {
+        if !self.sessions.missing_mut().count_nothing(&request, homes, now.time) {
             return;
         }
-        let Ok(at) = Path::parse("$sys/missing") else { return };
-        if self.is_awaited(&at) && self.home.missing_mut().may_say(&text, now.time) {
+        let Some(at) = patterns_path() else { return };
+        if self.sessions.missing_mut().may_tell(&text, now.time) {
             self.tell_missing(now, request.session, "selector", &text, at, effects);
         }
     }
@@ -138,6 +146,11 @@ impl Broker {
         body.push(b'}');
         self.tell(now, at, &body, effects);
     }
+}
+
+/// Where patterns are told that name no topic.
+fn patterns_path() -> Option<Path> {
+    Path::parse("$sys/missing").ok()
 }
 
 fn missing_path(path: &Path) -> Option<Path> {

@@ -17,17 +17,18 @@ use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target
 
 use crate::access::is_owned_by;
 use crate::authorise::Caller;
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
+use crate::home_side::HomeSide;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
 use crate::places::{all, bit, key_of, members};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
+use crate::session_side::SessionSide;
 use crate::told_topics::{Noticer, Told};
 use crate::{Action, Principal};
 
-impl Broker {
+impl SessionSide<'_> {
     /// On a session's shard: a subscription begins. It is given back if it wants no notices; if it does, it
     /// listens when it has been told of all topics that there are.
     pub(crate) fn begin_notices(
@@ -82,44 +83,8 @@ impl Broker {
 
     fn homes_of(&self, pattern: &Pattern) -> u64 {
         match pattern.as_path() {
-            Some(path) => bit(self.home(&path)),
+            Some(path) => bit(self.options.home_of(&path)),
             None => all(self.options.shards),
-        }
-    }
-
-    /// At a home: a subscription wants to hear of topics, or is to be told of more of them.
-    pub(crate) fn notify(
-        &mut self,
-        from: ShardId,
-        pattern: Pattern,
-        request: SubscribeRequestId,
-        after: Option<Path>,
-    ) {
-        let request = TopicsRequest { from, pattern, request, after };
-        self.home.notice_interest_mut().ask(request);
-    }
-
-    /// At a topic's home: it has appeared, has become something else, or is there no longer.
-    pub(crate) fn announce_topic(&mut self, topic: Key, effects: &mut Effects) {
-        if self.home.notice_interest().is_empty() {
-            return;
-        }
-        let Some(topic) = self.directory.get(topic) else { return };
-        let path = topic.path.clone();
-        let spec = topic.is_known().then(|| topic.spec.clone());
-        self.announce_as(&path, spec, effects);
-    }
-
-    /// The same of a topic that is known to be that.
-    pub(crate) fn announce_as(
-        &mut self,
-        path: &Path,
-        spec: Option<Arc<TopicSpec>>,
-        effects: &mut Effects,
-    ) {
-        for shard in members(self.home.notice_interest().shards_of(path)) {
-            let mail = ServerMail::Notice { path: path.clone(), spec: spec.clone() };
-            self.send(shard, mail, effects);
         }
     }
 
@@ -130,7 +95,7 @@ impl Broker {
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
     ) {
-        let concerned = self.fanout.notices().concerned(path, self.home(path));
+        let concerned = self.fanout.notices().concerned(path, self.options.home_of(path));
         if concerned.is_empty() {
             return;
         }
@@ -185,7 +150,7 @@ impl Broker {
                         self.options.may(caller, Action::Subscribe, Kind::Topic, path)
                     };
                     if may(before) != may(after)
-                        && self.fanout.notices().is_told(&noticer, self.home(path), path)
+                        && self.fanout.notices().is_told(&noticer, self.options.home_of(path), path)
                         && record.brings(key, target, path)
                     {
                         changes.push((noticer, path.clone(), may(after).then(|| spec.clone())));
@@ -228,6 +193,44 @@ impl Broker {
     fn say_left(&self, noticer: &Noticer, path: Path, reason: LeaveReason, effects: &mut Effects) {
         let reply = Reply::Left { key: noticer.key, path, reason };
         self.reply(self.id_of(noticer.session), reply, effects);
+    }
+}
+
+impl HomeSide<'_> {
+    /// At a home: a subscription wants to hear of topics, or is to be told of more of them.
+    pub(crate) fn notify(
+        &mut self,
+        from: ShardId,
+        pattern: Pattern,
+        request: SubscribeRequestId,
+        after: Option<Path>,
+    ) {
+        let request = TopicsRequest { from, pattern, request, after };
+        self.home.notice_interest_mut().ask(request);
+    }
+
+    /// At a topic's home: it has appeared, has become something else, or is there no longer.
+    pub(crate) fn announce_topic(&mut self, topic: Key, effects: &mut Effects) {
+        if self.home.notice_interest().is_empty() {
+            return;
+        }
+        let Some(topic) = self.directory.get(topic) else { return };
+        let path = topic.path.clone();
+        let spec = topic.is_known().then(|| topic.spec.clone());
+        self.announce_as(&path, spec, effects);
+    }
+
+    /// The same of a topic that is known to be that.
+    pub(crate) fn announce_as(
+        &mut self,
+        path: &Path,
+        spec: Option<Arc<TopicSpec>>,
+        effects: &mut Effects,
+    ) {
+        for shard in members(self.home.notice_interest().shards_of(path)) {
+            let mail = ServerMail::Notice { path: path.clone(), spec: spec.clone() };
+            self.send(shard, mail, effects);
+        }
     }
 }
 

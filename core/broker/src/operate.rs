@@ -7,19 +7,22 @@
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
 use tiderace_topics::compiled_bytes;
-use tiderace_wire::{Operation, OperationResult, Reply, Token};
+use tiderace_wire::{Browsable, Operation, OperationResult, Reply, Token};
 
-use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::fetch::merge_pages;
+use crate::home_side::HomeSide;
+use crate::messages::LocalMessage;
 use crate::operator::{Done, Operated, Operator};
+use crate::places::REGISTRAR;
 use crate::price::{COMPILED, LISTED};
 use crate::scatter_gather::ScatterGather;
+use crate::session_side::SessionSide;
 use crate::session_stats::merge_sessions;
 use crate::work::Deferred;
 use crate::{Action, Principal};
 
-impl Broker {
+impl SessionSide<'_> {
     /// On the session's shard.
     pub(crate) fn operate(
         &mut self,
@@ -36,12 +39,16 @@ impl Broker {
         let mut operator = Operator { session, token, principal, fence: 0 };
         if !self.may_hold(session, &operation) {
             let result = Err(CloseCode::TooManyTopics.into());
-            return self.answer_operation(&operator, result, effects);
+            return self.loopback.answer_operation(&operator, result, effects);
         }
         match operation {
             Operation::Session => {
                 let state = self.state_of(session);
-                self.answer_operation(&operator, Ok(OperationResult::Session(state)), effects);
+                self.loopback.answer_operation(
+                    &operator,
+                    Ok(OperationResult::Session(state)),
+                    effects,
+                );
             }
             Operation::Will(will) => self.give_will(operator, will, effects),
             Operation::Fetch(_) | Operation::Remove { .. } => {
@@ -50,17 +57,16 @@ impl Broker {
             Operation::Sessions { .. } => {
                 match self.may_watch(&operator.principal, Action::Monitor) {
                     Ok(()) => self.scatter(&operator, operation, effects),
-                    Err(close) => self.answer_operation(&operator, Err(close), effects),
+                    Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
                 }
             }
             Operation::Browse(browse) => self.send_for_page(operator, browse, effects),
             Operation::View { .. } => {
-                let registrar = self.registrar();
-                self.send_operation(registrar, operator, operation, effects);
+                self.send_operation(REGISTRAR, operator, operation, effects);
             }
             Operation::Views => {
-                let result = self.list_views(&operator);
-                self.answer_operation(&operator, result, effects);
+                let operator = Box::new(operator);
+                self.loopback.hand_on(LocalMessage::ListViews { operator });
             }
             Operation::Create { ref path, .. }
             | Operation::Amend { ref path, .. }
@@ -69,23 +75,23 @@ impl Broker {
             | Operation::Release { ref path }
             | Operation::Lock { name: ref path, .. }
             | Operation::Unlock { name: ref path } => {
-                let home = self.home(path);
+                let home = self.options.home_of(path);
                 self.note_holding(session, token, &operation);
                 self.send_operation(home, operator, operation, effects);
             }
             Operation::History(ref query) => {
-                let home = self.home(&query.path);
+                let home = self.options.home_of(&query.path);
                 self.send_operation(home, operator, operation, effects);
             }
             Operation::Update(ref update) => {
-                let home = self.home(&update.path);
+                let home = self.options.home_of(&update.path);
                 match self.fence_for(session, update.condition.as_ref()) {
                     Ok(fence) => {
                         operator.fence = fence;
                         self.note_holding(session, token, &operation);
                         self.send_operation(home, operator, operation, effects);
                     }
-                    Err(close) => self.answer_operation(&operator, Err(close), effects),
+                    Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
                 }
             }
         }
@@ -124,105 +130,6 @@ impl Broker {
             let home = ShardId(shard as u16);
             self.send_operation(home, operator.clone(), operation.clone(), effects);
         }
-    }
-
-    /// At a home: does it if it fits into the turn, or lets it wait for the next.
-    pub(crate) fn operate_at_home(
-        &mut self,
-        now: Now,
-        operator: Operator,
-        operation: Operation,
-        effects: &mut Effects,
-    ) {
-        let (session, price) = (operator.session, self.price_of_operation(&operation));
-        if self.must_catch_up(&operation) || !self.may_run(now, session, price) {
-            let what = Deferred::Operation(Box::new((operator, operation)));
-            return self.defer(session, what, effects);
-        }
-        self.do_operation(now, operator, operation, effects);
-    }
-
-    /// At a home: does it, and answers unless that takes longer.
-    pub(crate) fn do_operation(
-        &mut self,
-        now: Now,
-        operator: Operator,
-        operation: Operation,
-        effects: &mut Effects,
-    ) {
-        let before = self.journal.last_record();
-        let compiled = compiled_bytes();
-        let result = match operation {
-            Operation::Create { path, spec, value } => {
-                self.create_topic(now, &operator, &path, &spec, value, effects)
-            }
-            Operation::Update(update) => self.update_topic(now, &operator, &update, effects),
-            Operation::Amend { path, version, value } => {
-                self.amend(now, &operator, &path, version, &value, effects)
-            }
-            Operation::Remove { selector } => {
-                return self.begin_removal(now, operator, selector, effects);
-            }
-            Operation::Lock { name, timeout } => {
-                return self.lock(now, operator, name, timeout, effects);
-            }
-            other => self.do_other(now, &operator, other, effects).map(Done::from),
-        };
-        // What the schemas of a specification or the expressions of a view have taken.
-        self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
-        let appended = self.journal.appended_since(before);
-        match result {
-            Ok(Done { result, record }) => {
-                self.answer_stored(appended.max(record), &operator, Ok(result), effects);
-            }
-            Err(close) => self.answer_stored(appended, &operator, Err(close), effects),
-        }
-    }
-
-    /// An operation that is answered at once and writes no topic's value for its session.
-    fn do_other(
-        &mut self,
-        now: Now,
-        operator: &Operator,
-        operation: Operation,
-        effects: &mut Effects,
-    ) -> Operated {
-        match operation {
-            Operation::Fetch(fetch) => {
-                let page = self.page(now, operator, &fetch);
-                self.work.charge_at(now, LISTED * page.topics.len() as u64);
-                Ok(OperationResult::Page(Box::new(page)))
-            }
-            Operation::Sessions { limit } => {
-                Ok(OperationResult::Sessions(self.busiest_sessions(limit as usize)))
-            }
-            Operation::Browse(browse) => self.browse(now, operator, &browse),
-            Operation::Unlock { name } => self.unlock(now, operator, &name, effects),
-            Operation::Abandon { path } => {
-                self.abandon(&path, operator.session);
-                Ok(OperationResult::Done)
-            }
-            Operation::View { name, text } => {
-                self.change_view(now, operator, &name, text.as_deref(), effects)
-            }
-            Operation::Claim { path } => self.claim(now, operator, &path),
-            Operation::Release { path } => self.release_claim(operator, &path),
-            Operation::History(query) => self.read_history(now, operator, &query),
-            Operation::Will(will) => self.check_will(operator, will.as_deref()),
-            _ => Err(CloseCode::BadRequest.into()),
-        }
-    }
-
-    /// At a home, or where the session is: says what came of it.
-    pub(crate) fn answer_operation(
-        &mut self,
-        operator: &Operator,
-        result: Operated,
-        effects: &mut Effects,
-    ) {
-        let (session, token) = (operator.session, operator.token);
-        let result = result.map(Box::new);
-        self.send(session.shard, Mail::Operated { session, token, result }, effects);
     }
 
     /// On the session's shard: an answer has come.
@@ -288,6 +195,102 @@ impl Broker {
             Err(close) => Reply::Refused { token: Some(token), close },
         };
         self.reply(session, reply, effects);
+    }
+}
+
+impl HomeSide<'_> {
+    /// At a home: does it if it fits into the turn, or lets it wait for the next.
+    pub(crate) fn operate_at_home(
+        &mut self,
+        now: Now,
+        operator: Operator,
+        operation: Operation,
+        effects: &mut Effects,
+    ) {
+        let (session, price) = (operator.session, self.price_of_operation(&operation));
+        if self.must_catch_up(&operation) || !self.may_run(now, session, price) {
+            let what = Deferred::Operation(Box::new((operator, operation)));
+            return self.defer(session, what, effects);
+        }
+        self.do_operation(now, operator, operation, effects);
+    }
+
+    /// At a home: does it, and answers unless that takes longer.
+    pub(crate) fn do_operation(
+        &mut self,
+        now: Now,
+        operator: Operator,
+        operation: Operation,
+        effects: &mut Effects,
+    ) {
+        let before = self.journal.last_record();
+        let compiled = compiled_bytes();
+        let result = match operation {
+            Operation::Create { path, spec, value } => {
+                self.create_topic(now, &operator, &path, &spec, value, effects)
+            }
+            Operation::Update(update) => self.update_topic(now, &operator, &update, effects),
+            Operation::Amend { path, version, value } => {
+                self.amend(now, &operator, &path, version, &value, effects)
+            }
+            Operation::Remove { selector } => {
+                return self.begin_removal(now, operator, selector, effects);
+            }
+            Operation::Lock { name, timeout } => {
+                return self.lock(now, operator, name, timeout, effects);
+            }
+            // Neither the sessions nor the views of the shard are the home's.
+            Operation::Sessions { limit } => {
+                let operator = Box::new(operator);
+                return self.loopback.hand_on(LocalMessage::ListSessions { operator, limit });
+            }
+            Operation::Browse(browse) if browse.what == Browsable::Sessions => {
+                let operator = Box::new(operator);
+                return self.loopback.hand_on(LocalMessage::BrowseSessions { operator, browse });
+            }
+            Operation::View { name, text } => {
+                let operator = Box::new(operator);
+                return self.loopback.hand_on(LocalMessage::ChangeView { operator, name, text });
+            }
+            other => self.do_other(now, &operator, other, effects).map(Done::from),
+        };
+        // What the schemas of a specification or the expressions of a view have taken.
+        self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
+        let appended = self.journal.appended_since(before);
+        match result {
+            Ok(Done { result, record }) => {
+                self.answer_stored(appended.max(record), &operator, Ok(result), effects);
+            }
+            Err(close) => self.answer_stored(appended, &operator, Err(close), effects),
+        }
+    }
+
+    /// An operation that is answered at once and writes no topic's value for its session.
+    fn do_other(
+        &mut self,
+        now: Now,
+        operator: &Operator,
+        operation: Operation,
+        effects: &mut Effects,
+    ) -> Operated {
+        match operation {
+            Operation::Fetch(fetch) => {
+                let page = self.page(now, operator, &fetch);
+                self.work.charge_at(now, LISTED * page.topics.len() as u64);
+                Ok(OperationResult::Page(Box::new(page)))
+            }
+            Operation::Browse(browse) => Ok(self.browse(now, operator, &browse)),
+            Operation::Unlock { name } => self.unlock(now, operator, &name, effects),
+            Operation::Abandon { path } => {
+                self.abandon(&path, operator.session);
+                Ok(OperationResult::Done)
+            }
+            Operation::Claim { path } => self.claim(now, operator, &path),
+            Operation::Release { path } => self.release_claim(operator, &path),
+            Operation::History(query) => self.read_history(now, operator, &query),
+            Operation::Will(will) => self.check_will(operator, will.as_deref()),
+            _ => Err(CloseCode::BadRequest.into()),
+        }
     }
 }
 

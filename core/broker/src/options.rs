@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::Span;
+use tiderace_base::{ShardId, Span};
 use tiderace_queues::QueueOptions;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{TopicSpec, is_temporary};
@@ -138,6 +138,12 @@ impl BrokerOptions {
     /// Whether views of that name come from the configuration when the server starts.
     pub(crate) fn configures_view(&self, name: &Path) -> bool {
         self.views.iter().any(|(configured, _)| configured == name)
+    }
+
+    /// The home of a destination.
+    #[inline]
+    pub(crate) fn home_of(&self, path: &Path) -> ShardId {
+        tiderace_wire::home_of(path, self.shards)
     }
 
     /// What a topic is that was not created as something else.

@@ -12,23 +12,27 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::is_private;
 use tiderace_topics::Path;
-use tiderace_wire::{Confirm, Destination, Kind, Run, Subscribe, SubscriptionKey, Target, Token};
+use tiderace_wire::{
+    Confirm, Destination, Kind, Reply, Run, Subscribe, SubscriptionKey, Target, Token,
+};
 
 use crate::access::is_owned_by;
 use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_reserved;
-use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::home::owners::OwnerAnswer;
+use crate::home_side::HomeSide;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
+use crate::owner_requests::OwnerAnswer;
 use crate::server_topics::Publication;
+use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
+use crate::temporary::TemporaryOwner;
 use crate::together::RecoveriesTogether;
 use crate::{Action, Principal};
 
-impl Broker {
+impl SessionSide<'_> {
     /// On the publisher's shard: the rules refuse a run; given back if its home is not asked.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn publish_if_owner(
@@ -42,7 +46,7 @@ impl Broker {
         let may_own = self.may_own(session, run.destination());
         let name = self.owner_name(session);
         let Some(author) = name.filter(|_| may_own) else { return Err(run) };
-        let home = self.home(&run.destination().path);
+        let home = self.options.home_of(&run.destination().path);
         let run = Box::new(run);
         let mail = ServerMail::Publish { run, origin: session, author, confirm, blame };
         self.send(home, mail, effects);
@@ -62,26 +66,6 @@ impl Broker {
     fn owner_name(&self, session: SessionId) -> Option<Arc<str>> {
         let principal = self.principal_of(session)?;
         (!principal.anonymous).then(|| principal.name.clone())
-    }
-
-    /// At a topic's home: somebody publishes who may do that only as its owner.
-    pub(crate) fn publish_as_owner(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        publication: Publication,
-        effects: &mut Effects,
-    ) {
-        let Publication { run, origin, author, confirm, blame } = publication;
-        let path = &run.destination().path;
-        if self.owner_of(Action::Publish, path) == Some(&*author) {
-            self.metrics.messages_received += run.len() as u64;
-            let (origin, author) = (Some(origin), Some(author));
-            return self.publish_at_home(now, from, run, origin, author, confirm, effects);
-        }
-        self.metrics.denied += 1;
-        let close = denied(&author, Action::Publish, Kind::Topic, path.as_str());
-        self.refuse_run(Some(origin), confirm, blame, &close, effects);
     }
 
     /// On the session's shard: the rules refuse a subscription; given back if nobody is asked.
@@ -119,7 +103,7 @@ impl Broker {
         if recovers(&subscribe) {
             self.begin_recovering(session, recoveries, effects);
         }
-        self.home.owners_mut().ask(session, (subscribe, epoch), refused, close);
+        self.sessions.owners_mut().ask(session, (subscribe, epoch), refused, close);
         self.ask_owner(SubscribeRequestId { session, key, target: 0, epoch }, name, path, effects);
         None
     }
@@ -131,21 +115,8 @@ impl Broker {
         path: Path,
         effects: &mut Effects,
     ) {
-        let home = self.home(&path);
+        let home = self.options.home_of(&path);
         self.send(home, ServerMail::Owns { request, name, path }, effects);
-    }
-
-    /// At a topic's home.
-    pub(crate) fn answer_owner(
-        &mut self,
-        from: ShardId,
-        request: SubscribeRequestId,
-        name: &str,
-        path: &Path,
-        effects: &mut Effects,
-    ) {
-        let owned = self.owner_of(Action::Subscribe, path) == Some(name);
-        self.send(from, ServerMail::Owned { request, owned }, effects);
     }
 
     /// On the session's shard: a topic is about to be asked for messages for its owner. Somebody else may
@@ -164,20 +135,8 @@ impl Broker {
         if self.options.may(caller, Action::Subscribe, Kind::Topic, path) {
             return;
         }
-        let (home, name) = (self.home(path), principal.name.clone());
+        let (home, name) = (self.options.home_of(path), principal.name.clone());
         self.send(home, ServerMail::AsOwner { request, name }, effects);
-    }
-
-    /// At a topic's home: the next request of that subscription is for the topic's owner.
-    pub(crate) fn expect_owner(&mut self, request: SubscribeRequestId, name: Arc<str>) {
-        self.home.owners_mut().expect(request, name);
-    }
-
-    /// At a topic's home: whether a request may be given what the topic has, which it may not if it is
-    /// for an owner and somebody else owns the topic by now.
-    pub(crate) fn is_as_expected(&mut self, request: &SubscribeRequestId, path: &Path) -> bool {
-        let name = self.home.owners_mut().take_expected(request);
-        name.is_none_or(|name| self.owner_of(Action::Subscribe, path) == Some(&*name))
     }
 
     /// On the session's shard: a home has said whether it is the owner.
@@ -189,7 +148,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let session = request.session;
-        match self.home.owners_mut().answered(&request, owned) {
+        match self.sessions.owners_mut().answered(&request, owned) {
             None => {}
             Some(OwnerAnswer::Next(path)) => {
                 match self.owner_name(session) {
@@ -221,7 +180,7 @@ impl Broker {
         key: SubscriptionKey,
         effects: &mut Effects,
     ) {
-        if let Some((subscribe, close)) = self.home.owners_mut().end(session, key) {
+        if let Some((subscribe, close)) = self.sessions.owners_mut().end(session, key) {
             self.refuse_pending(session, &subscribe, close, effects);
         }
     }
@@ -237,17 +196,17 @@ impl Broker {
         if recovers(subscribe) {
             self.end_recovering(session, effects);
         }
-        self.refuse_anywhere(Some(session), subscribe.confirm, close, effects);
+        self.reply(session, Reply::Refused { token: subscribe.confirm, close }, effects);
     }
 
     /// A session has ended.
     pub(crate) fn forget_all_asked(&mut self, session: SessionId) {
-        self.home.owners_mut().end_session(session);
+        self.sessions.owners_mut().end_session(session);
     }
 
     /// Whether a subscription is there for its session owns what it names.
     pub(crate) fn is_owned(&self, session: SessionId, key: SubscriptionKey) -> bool {
-        self.home.owners().is_owned(session, key)
+        self.sessions.owners().is_owned(session, key)
     }
 
     /// Whether a target of a subscription is a topic that its session owns. A pattern beside it, which
@@ -287,9 +246,58 @@ impl Broker {
         key: SubscriptionKey,
         path: &Path,
     ) -> bool {
-        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
+        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
         self.is_owned(session, key)
             && topic.is_some_and(|topic| is_owned_by(&topic.spec, principal, path))
+    }
+}
+
+impl HomeSide<'_> {
+    /// At a topic's home: somebody publishes who may do that only as its owner.
+    pub(crate) fn publish_as_owner(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        publication: Publication,
+        effects: &mut Effects,
+    ) {
+        let Publication { run, origin, author, confirm, blame } = publication;
+        let path = &run.destination().path;
+        if self.owner_of(Action::Publish, path) == Some(&*author) {
+            self.metrics.messages_received += run.len() as u64;
+            let (origin, author) = (Some(origin), Some(author));
+            // No temporary destination has an owner.
+            let owner = TemporaryOwner::NotTemporary;
+            return self.publish_at_home(now, from, run, origin, author, confirm, owner, effects);
+        }
+        self.metrics.denied += 1;
+        let close = denied(&author, Action::Publish, Kind::Topic, path.as_str());
+        self.refuse_run(Some(origin), confirm, blame, &close, effects);
+    }
+
+    /// At a topic's home.
+    pub(crate) fn answer_owner(
+        &mut self,
+        from: ShardId,
+        request: SubscribeRequestId,
+        name: &str,
+        path: &Path,
+        effects: &mut Effects,
+    ) {
+        let owned = self.owner_of(Action::Subscribe, path) == Some(name);
+        self.send(from, ServerMail::Owned { request, owned }, effects);
+    }
+
+    /// At a topic's home: the next request of that subscription is for the topic's owner.
+    pub(crate) fn expect_owner(&mut self, request: SubscribeRequestId, name: Arc<str>) {
+        self.home.owners_mut().expect(request, name);
+    }
+
+    /// At a topic's home: whether a request may be given what the topic has, which it may not if it is
+    /// for an owner and somebody else owns the topic by now.
+    pub(crate) fn is_as_expected(&mut self, request: &SubscribeRequestId, path: &Path) -> bool {
+        let name = self.home.owners_mut().take(request);
+        name.is_none_or(|name| self.owner_of(Action::Subscribe, path) == Some(&*name))
     }
 }
 
@@ -302,6 +310,7 @@ fn recovers(subscribe: &Subscribe) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::broker::Broker;
     use crate::effects::Mail;
     use crate::{BrokerOptions, Rules};
     use tiderace_wire::{Command, Commands, Credentials, Reply};

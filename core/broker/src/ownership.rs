@@ -8,12 +8,12 @@ use tiderace_wire::{Kind, TopicSpec, is_temporary};
 
 use crate::access::is_owned_by;
 use crate::authorise::{denied, is_reserved};
-use crate::broker::Broker;
+use crate::home_side::HomeSide;
 use crate::operator::Operator;
 use crate::temporary::only_passes_on;
 use crate::{Action, Principal};
 
-impl Broker {
+impl HomeSide<'_> {
     /// At a topic's home: whether somebody may do that there, by the rules or as the owner of the topic
     /// that is there.
     ///
@@ -67,7 +67,7 @@ impl Broker {
         if is_private(path) {
             return None;
         }
-        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
+        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
         match topic.filter(|topic| topic.is_known()) {
             Some(topic) => topic.spec.owner.as_deref(),
             None if action == Action::Create => None,

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use tiderace_base::{Key, Now, SessionId, ShardId};
 use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
-use crate::broker::Broker;
 use crate::delivery::backlog::Pending;
 use crate::effects::{Effects, SnapshotPage, Specs};
 use crate::messages::SubscribeRequestId;
 use crate::places::{bit, key_of, members};
 use crate::price::BACKLOG_LOOK;
 use crate::session::{Paging, Session};
+use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
 
 /// Snapshots of ended subscriptions that wait besides as many as there are others.
@@ -82,7 +82,7 @@ impl Subscription {
     }
 }
 
-impl Broker {
+impl SessionSide<'_> {
     /// Bytes of one page.
     fn page_bytes(&self) -> usize {
         let bytes = self.options.page.bytes;
@@ -196,7 +196,7 @@ impl Broker {
         }
         for (place, run) in (0u32..).zip(runs) {
             let spec = specs.next_if(|(of, _)| *of == place).map(|(_, spec)| spec);
-            let topic = self.find_topic(&run.destination().path);
+            let topic = self.directory.find(&run.destination().path);
             if let Some(topic) = topic.and_then(|key| self.directory.get_mut(key)) {
                 topic.follow(&run);
             }
@@ -229,7 +229,7 @@ impl Broker {
             throttle.is_some() || !record.affords(pending.key, pending.len())
         };
         if !waits && !conflating && (held == 0 || held + pending.bytes() <= self.mark()) {
-            let known = self.find_topic(path).and_then(|key| self.directory.get(key));
+            let known = self.directory.find(path).and_then(|key| self.directory.get(key));
             let known = known.map_or_else(|| self.options.topic(path), |topic| &topic.spec);
             let priority = spec.unwrap_or(known).priority;
             if let Some(record) = self.sessions.get_mut(session).filter(|_| bounded) {
@@ -237,7 +237,7 @@ impl Broker {
             }
             return self.push(session, pending, None, priority, effects);
         }
-        let topic = self.ensure_topic(now, &pending.run.run().destination().path);
+        let topic = self.directory.ensure(now, &pending.run.run().destination().path);
         if let Some(spec) = spec {
             self.set_spec(now, topic, spec.clone(), effects);
         }
@@ -284,32 +284,6 @@ impl Broker {
         let looked = record.end_waiting_pages(count);
         record.tidy_paging();
         self.work.charge(BACKLOG_LOOK * looked as u64);
-    }
-
-    /// Whether there is something to do that would have been too much for one call.
-    pub fn has_work(&self) -> bool {
-        self.home.has_requested_pages()
-            || self.home.has_removals()
-            || self.home.queues().has_work()
-            || self.is_selecting()
-            || self.is_changing_presence()
-            || self.has_topics_to_list()
-            || self.exchanges.has_withdrawn()
-    }
-
-    /// Does a slice of it; to be called once per turn while there is some.
-    pub fn work(&mut self, now: Now, effects: &mut Effects) {
-        for _ in 0..PAGES {
-            let Some((request, bytes)) = self.home.next_requested_page() else { break };
-            self.give_more(now, request, bytes, effects);
-        }
-        self.remove_more(now, effects);
-        self.queue_work(now, effects);
-        self.select_more(now, effects);
-        self.change_more(now, effects);
-        self.list_more_topics(now, effects);
-        self.end_withdrawn(now, effects);
-        self.end_call(now, effects);
     }
 }
 

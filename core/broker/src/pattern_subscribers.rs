@@ -1,9 +1,11 @@
 //! Subscriptions of this shard's sessions to patterns of topics.
 //!
-//! Invariant: the generation rises whenever other subscribers may be found for some topic.
+//! Invariants: the generation rises whenever other subscribers may be found for some topic; each distinct pattern is
+//! kept, and its compiled bytes are counted, once.
 
 use tiderace_topics::{Path, Pattern, PatternIndex};
 
+use crate::collections::Map;
 use crate::subscriber_list::Subscriber;
 
 /// The pattern subscriptions of one shard.
@@ -11,12 +13,21 @@ use crate::subscriber_list::Subscriber;
 pub(crate) struct PatternSubscribers {
     index: PatternIndex<Subscriber>,
     generation: u64,
+    /// How many subscriptions use each pattern.
+    uses: Map<Pattern, u32>,
+    /// Compiled bytes of the distinct patterns.
+    regex_bytes: usize,
 }
 
 impl Default for PatternSubscribers {
     fn default() -> PatternSubscribers {
         // Topics begin with generation zero, and look at once.
-        PatternSubscribers { index: PatternIndex::default(), generation: 1 }
+        PatternSubscribers {
+            index: PatternIndex::default(),
+            generation: 1,
+            uses: Map::default(),
+            regex_bytes: 0,
+        }
     }
 }
 
@@ -24,13 +35,33 @@ impl PatternSubscribers {
     pub(crate) fn insert(&mut self, pattern: &Pattern, subscriber: Subscriber) {
         self.index.insert(pattern, subscriber);
         self.generation += 1;
+        let uses = self.uses.entry(pattern.clone()).or_default();
+        *uses += 1;
+        self.regex_bytes += if *uses == 1 { pattern.regex_bytes() } else { 0 };
     }
 
     /// Whether it was there.
     pub(crate) fn remove(&mut self, pattern: &Pattern, subscriber: &Subscriber) -> bool {
         let removed = self.index.remove(pattern, subscriber);
         self.generation += u64::from(removed);
+        if removed && let Some(uses) = self.uses.get_mut(pattern) {
+            *uses -= 1;
+            if *uses == 0 {
+                self.uses.remove(pattern);
+                self.regex_bytes -= pattern.regex_bytes();
+            }
+        }
         removed
+    }
+
+    /// The same pattern as a subscription holds it.
+    pub(crate) fn known(&self, pattern: &Pattern) -> Option<&Pattern> {
+        self.uses.get_key_value(pattern).map(|(known, _)| known)
+    }
+
+    /// Compiled bytes of the distinct patterns.
+    pub(crate) fn regex_bytes(&self) -> usize {
+        self.regex_bytes
     }
 
     /// Who is allowed to see what has changed: what was found for a topic is to be found again.

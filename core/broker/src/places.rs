@@ -2,6 +2,9 @@
 
 use tiderace_base::{Key, SessionId, ShardId};
 
+/// The shard that keeps the list of views.
+pub(crate) const REGISTRAR: ShardId = ShardId(0);
+
 /// A shard as a member of a set of shards.
 pub(crate) fn bit(shard: ShardId) -> u64 {
     1 << (shard.0 % 64)

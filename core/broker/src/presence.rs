@@ -15,18 +15,19 @@ use tiderace_value::append_text;
 
 use crate::Principal;
 use crate::authorise::PRESENCE;
-use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::home::presence::CHANGES_PER_TURN;
+use crate::home_side::HomeSide;
 use crate::messages::ServerMail;
 use crate::places::{key_of, members};
+use crate::present_sessions::CHANGES_PER_TURN;
 use crate::server_topics::{append_member, begin_who, is_unspoken};
+use crate::session_side::SessionSide;
 
-impl Broker {
+impl SessionSide<'_> {
     /// A session that may show has begun.
     pub(crate) fn note_opened(&mut self, now: Now, key: Key, protocol: &'static str) {
         if self.options.sessions_shown {
-            self.home.presence_mut().open(key, now.wall_ms, protocol);
+            self.sessions.presence_mut().open(key, now.wall_ms, protocol);
         }
     }
 
@@ -39,7 +40,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let key = key_of(session);
-        for path in self.home.presence().paths_of(key) {
+        for path in self.sessions.presence().paths_of(key) {
             self.show_present(now, &path, session, effects);
         }
         self.show_session(now, session, principal, effects);
@@ -56,7 +57,7 @@ impl Broker {
         if principal.is_server() {
             return;
         }
-        let shown = self.home.presence_mut().show(key_of(session));
+        let shown = self.sessions.presence_mut().show(key_of(session));
         let Some((since_ms, protocol)) = shown else { return };
         let mut body = begin_who(session, principal);
         body.extend_from_slice(br#","groups":["#);
@@ -76,33 +77,10 @@ impl Broker {
 
     /// A session has ended.
     pub(crate) fn hide_session(&mut self, now: Now, session: SessionId, effects: &mut Effects) {
-        if self.home.presence_mut().close(key_of(session))
+        if self.sessions.presence_mut().close(key_of(session))
             && let Some(path) = session_path(session)
         {
             self.change_presence(now, path, None, effects);
-        }
-    }
-
-    /// At a topic's home: a shard begins to listen, which did not before.
-    pub(crate) fn presence_watch(&mut self, shard: ShardId, topic: Key, effects: &mut Effects) {
-        let topic = self.directory.get(topic).filter(|topic| topic.spec.presence);
-        let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
-        if !is_unspoken(&path) {
-            let mail = ServerMail::Presence { path, on: true };
-            self.send(shard, mail, effects);
-        }
-    }
-
-    /// At a topic's home: its specification has changed in that it wants presence, or no longer.
-    pub(crate) fn review_presence(&mut self, topic: Key, effects: &mut Effects) {
-        let Some(topic) = self.directory.get(topic) else { return };
-        let (path, on) = (topic.path.clone(), topic.spec.presence);
-        if is_unspoken(&path) {
-            return;
-        }
-        for shard in members(topic.home.as_ref().map_or(0, |home| home.interested())) {
-            let mail = ServerMail::Presence { path: path.clone(), on };
-            self.send(shard, mail, effects);
         }
     }
 
@@ -115,13 +93,13 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if !on {
-            let present = self.home.presence_mut().unwatch(path);
+            let present = self.sessions.presence_mut().unwatch(path);
             return self.hide_present(now, path, present, effects);
         }
-        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
+        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
         let Some(topic) = topic.filter(|topic| !topic.subscribers.is_empty()) else { return };
         let sessions: Vec<Key> = topic.subscribers.iter().map(|it| it.session).collect();
-        if !self.home.presence_mut().watch(path) {
+        if !self.sessions.presence_mut().watch(path) {
             return;
         }
         for session in sessions {
@@ -146,7 +124,7 @@ impl Broker {
         session: Key,
         effects: &mut Effects,
     ) {
-        if self.home.presence_mut().join(path, session) {
+        if self.sessions.presence_mut().join(path, session) {
             self.show_present(now, path, self.id_of(session), effects);
         }
     }
@@ -159,14 +137,14 @@ impl Broker {
         place: usize,
         effects: &mut Effects,
     ) {
-        if !self.home.presence().is_watching() {
+        if !self.sessions.presence().is_watching() {
             return;
         }
         let Some(topic) = self.directory.get(topic) else { return };
         let path = topic.path.clone();
         let Some(session) = topic.subscribers.get(place).map(|it| it.session) else { return };
         let last = topic.subscribers.len() == 1;
-        let gone = self.home.presence_mut().leave(&path, session, last);
+        let gone = self.sessions.presence_mut().leave(&path, session, last);
         self.hide_present(now, &path, gone, effects);
     }
 
@@ -187,7 +165,7 @@ impl Broker {
         body: Option<Vec<u8>>,
         effects: &mut Effects,
     ) {
-        let Some((path, body)) = self.home.presence_mut().change(now.time, (path, body)) else {
+        let Some((path, body)) = self.sessions.presence_mut().change(now.time, (path, body)) else {
             return;
         };
         self.make_change(now, path, body, effects);
@@ -200,21 +178,41 @@ impl Broker {
         }
     }
 
-    /// Whether something is still to be shown or hidden.
-    pub(crate) fn is_changing_presence(&self) -> bool {
-        self.home.presence().changes_waiting() > 0
-    }
-
     /// Shows and hides some of what waits for that; to be called once a turn.
     pub(crate) fn change_more(&mut self, now: Now, effects: &mut Effects) {
         for _ in 0..CHANGES_PER_TURN {
-            let Some((path, body)) = self.home.presence_mut().next_change() else { return };
+            let Some((path, body)) = self.sessions.presence_mut().next_change() else { return };
             self.make_change(now, path, body, effects);
         }
     }
 
     pub(crate) fn principal_of(&self, session: SessionId) -> Option<Rc<Principal>> {
         self.session(session)?.principal.clone()
+    }
+}
+
+impl HomeSide<'_> {
+    /// At a topic's home: a shard begins to listen, which did not before.
+    pub(crate) fn presence_watch(&mut self, shard: ShardId, topic: Key, effects: &mut Effects) {
+        let topic = self.directory.get(topic).filter(|topic| topic.spec.presence);
+        let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
+        if !is_unspoken(&path) {
+            let mail = ServerMail::Presence { path, on: true };
+            self.send(shard, mail, effects);
+        }
+    }
+
+    /// At a topic's home: its specification has changed in that it wants presence, or no longer.
+    pub(crate) fn review_presence(&mut self, topic: Key, effects: &mut Effects) {
+        let Some(topic) = self.directory.get(topic) else { return };
+        let (path, on) = (topic.path.clone(), topic.spec.presence);
+        if is_unspoken(&path) {
+            return;
+        }
+        for shard in members(topic.home.as_ref().map_or(0, |home| home.interested())) {
+            let mail = ServerMail::Presence { path: path.clone(), on };
+            self.send(shard, mail, effects);
+        }
     }
 }
 
@@ -240,6 +238,7 @@ mod tests {
 
     use super::*;
     use crate::BrokerOptions;
+    use crate::broker::Broker;
 
     #[test]
     fn many_that_end_at_once_are_hidden_in_slices() {
@@ -263,9 +262,12 @@ mod tests {
         let settle = |broker: &mut Broker| {
             let mut turns = 0;
             while broker.has_work() {
-                let before = broker.home.presence().changes_waiting();
+                let before = broker.session_side().sessions.presence().changes_waiting();
                 broker.work(now, &mut Effects::default());
-                assert!(before - broker.home.presence().changes_waiting() <= CHANGES_PER_TURN);
+                assert!(
+                    before - broker.session_side().sessions.presence().changes_waiting()
+                        <= CHANGES_PER_TURN
+                );
                 turns += 1;
             }
             turns
@@ -278,6 +280,13 @@ mod tests {
         assert!(broker.metrics().retained >= 2_000 - CHANGES_PER_TURN as u64);
         assert!(settle(&mut broker) >= 2_000 / CHANGES_PER_TURN - 1);
         assert_eq!(broker.metrics().retained, 0);
-        assert!(sessions.iter().all(|it| broker.home.presence().paths_of(key_of(*it)).is_empty()));
+        assert!(
+            sessions.iter().all(|it| broker
+                .session_side()
+                .sessions
+                .presence()
+                .paths_of(key_of(*it))
+                .is_empty())
+        );
     }
 }

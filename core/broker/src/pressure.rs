@@ -9,11 +9,11 @@ use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind};
 
 use crate::SlowConsumer;
-use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
+use crate::home_side::HomeSide;
 use crate::places::{all, bit, members};
 
-impl Broker {
+impl HomeSide<'_> {
     /// As a home: publishers that have waited for the whole grace of a topic go on.
     pub(crate) fn end_holds(&mut self, now: Now, effects: &mut Effects) {
         self.home.sweep_graces(now.time);
@@ -37,7 +37,7 @@ impl Broker {
         on: bool,
         effects: &mut Effects,
     ) {
-        let key = self.ensure_topic(now, path);
+        let key = self.directory.ensure(now, path);
         let Some(topic) = self.directory.get_mut(key) else {
             return;
         };

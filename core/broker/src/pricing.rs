@@ -4,14 +4,14 @@ use tiderace_base::limits::{CHANGED_VALUE_BYTES_MAX, DELTA_VALUE_BYTES_MAX};
 use tiderace_topics::Path;
 use tiderace_wire::{Change, Condition, Operation, Update};
 
-use crate::broker::Broker;
+use crate::home_side::HomeSide;
 use crate::price::{
     CHANGED, COPIED_BYTES, GIVEN_BYTES, LOOKED_INTO, OPERATION, SESSION, SPECIFICATION, TOPIC,
     of_removal,
 };
 use crate::work::Deferred;
 
-impl Broker {
+impl HomeSide<'_> {
     /// What something deferred will cost, as far as that is known before.
     pub(crate) fn price_of(&self, what: &Deferred) -> u64 {
         match what {
@@ -33,7 +33,7 @@ impl Broker {
                 Operation::History(query) => self.price_of_history(&query.path, query.limit),
                 Operation::Amend { value, .. } => value.bytes() as u64 / GIVEN_BYTES,
                 Operation::Remove { .. } => of_removal(),
-                Operation::Sessions { .. } => SESSION * self.sessions.len() as u64,
+                Operation::Sessions { .. } => SESSION * self.metrics.sessions,
                 Operation::Browse(browse) => self.price_of_page(browse),
                 _ => 0,
             }
@@ -62,7 +62,7 @@ impl Broker {
 
     /// Bytes of a topic's value, without properties.
     fn value_bytes(&self, path: &Path) -> usize {
-        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
+        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
         let value = topic.and_then(|topic| topic.home.as_ref()?.value());
         value.and_then(|run| run.message(0)).map_or(0, |message| message.body.len())
     }
@@ -82,7 +82,7 @@ impl Broker {
         if matches!(update.change, Change::Value(_)) {
             return false;
         }
-        let Some(topic) = self.find_topic(&update.path).and_then(|key| self.directory.get(key))
+        let Some(topic) = self.directory.find(&update.path).and_then(|key| self.directory.get(key))
         else {
             return false;
         };

@@ -9,22 +9,25 @@ use crate::Action;
 use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_reserved;
-use crate::broker::Broker;
 use crate::condition::{check_some, check_values};
 use crate::effects::{Effects, Mail};
 use crate::home::topic::HomeTopic;
+use crate::home_side::HomeSide;
+use crate::messages::LocalMessage;
 use crate::places::{bit, key_of, members};
 use crate::price::FREE_DELIVERIES;
 use crate::publisher::{Published, Publisher, Values};
 use crate::runs::holds_messages;
 use crate::runs::keeps;
 use crate::runs::{decisive, retain};
-use crate::temporary::{check_temporary, only_passes_on};
+use crate::session_side::SessionSide;
+use crate::temporary::{TemporaryOwner, check_temporary, only_passes_on};
 use crate::topic::Topic;
 use crate::work::{Checked, Deferred, Publication};
 
-impl Broker {
-    /// On the publisher's shard.
+impl SessionSide<'_> {
+    /// On the publisher's shard: given back, with the publisher's name, if the home is this shard and no message to
+    /// it waits.
     pub(crate) fn publish(
         &mut self,
         now: Now,
@@ -33,12 +36,13 @@ impl Broker {
         confirm: Option<Confirm>,
         blame: Option<Token>,
         effects: &mut Effects,
-    ) {
+    ) -> Option<(Run, Option<Arc<str>>)> {
         if let Err(close) = self.may_publish(session, run.destination()) {
             let asked = self.publish_if_owner(session, run, confirm, blame, effects);
-            let Err(_) = asked else { return };
+            let Err(_) = asked else { return None };
             self.metrics.denied += 1;
-            return self.refuse_run(Some(session), confirm, blame, &close, effects);
+            self.refuse_run(session, confirm, blame, &close, effects);
+            return None;
         }
         self.metrics.messages_received += run.len() as u64;
         if self.sessions.pauses_some()
@@ -46,28 +50,59 @@ impl Broker {
         {
             self.metrics.publishers_paused += 1;
         }
-        let home = self.home(&run.destination().path);
-        if self.is_direct(home) {
-            let author = self.name_of(session);
-            self.publish_at_home(now, self.shard, run, Some(session), author, confirm, effects);
-        } else {
-            let (run, author) = (Box::new(run), self.name_of(session));
-            let mail = Mail::Publish { run, origin: Some(session), author, confirm };
-            self.send(home, mail, effects);
+        let home = self.options.home_of(&run.destination().path);
+        let author = self.name_of(session);
+        if self.loopback.is_direct(home) {
+            return Some((run, author));
         }
+        let mail = Mail::Publish { run: Box::new(run), origin: Some(session), author, confirm };
+        self.send(home, mail, effects);
+        None
     }
 
     fn name_of(&self, session: SessionId) -> Option<Arc<str>> {
         Some(self.session(session)?.principal.as_ref()?.name.clone())
     }
 
-    /// What the server itself sends, such as dead letters.
-    pub(crate) fn publish_own(&mut self, run: Run, effects: &mut Effects) {
-        let home = self.home(&run.destination().path);
-        let run = Box::new(run);
-        self.send(home, Mail::Publish { run, origin: None, author: None, confirm: None }, effects);
+    /// Whether a session may publish, send or call there.
+    pub(crate) fn may_publish(
+        &mut self,
+        session: SessionId,
+        destination: &Destination,
+    ) -> Result<(), Close> {
+        let options = &self.options;
+        let Some(record) = self.sessions.get_mut(key_of(session)) else {
+            return Ok(());
+        };
+        if let Some((kind, path)) = record.rare.as_ref().and_then(|rare| rare.may_publish.as_ref())
+            && *kind == destination.kind
+            && (path.is_same(&destination.path) || *path == destination.path)
+        {
+            return Ok(());
+        }
+        let Some(principal) = &record.principal else {
+            return Ok(());
+        };
+        let action = match destination.kind {
+            Kind::Queue => Action::Send,
+            Kind::Service => Action::Call,
+            Kind::Topic => Action::Publish,
+        };
+        let caller = Caller { session, principal };
+        if !options.may(caller, action, destination.kind, &destination.path) {
+            let (kind, path) = (destination.kind, &destination.path);
+            return Err(match is_temporary(path) {
+                true => only_passes_on(path),
+                false => denied(&principal.name, action, kind, path.as_str()),
+            });
+        }
+        let rare = record.rare.get_or_insert_default();
+        rare.may_publish = Some((destination.kind, destination.path.clone()));
+        Ok(())
     }
+}
 
+impl HomeSide<'_> {
     /// On the home shard: numbers the messages and passes them on.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn publish_at_home(
@@ -78,6 +113,7 @@ impl Broker {
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
         confirm: Option<Confirm>,
+        owner: TemporaryOwner,
         effects: &mut Effects,
     ) {
         if !self.work.is_calm()
@@ -87,7 +123,8 @@ impl Broker {
             let what = Publication { from, run, origin, author, confirm, checked: None };
             return self.defer(origin, Deferred::Publication(Box::new(what)), effects);
         }
-        let rest = self.number_and_pass(now, from, run, origin, author, confirm, 0, effects);
+        let known = (owner, 0);
+        let rest = self.number_and_pass(now, from, run, origin, author, confirm, known, effects);
         if let Some(rest) = rest {
             self.defer(rest.origin, Deferred::Publication(rest), effects);
         }
@@ -106,7 +143,7 @@ impl Broker {
             // Consumers by patterns come to each new queue.
             return self.work.left(now) == 0 && !self.home.queues().has(&destination.path);
         }
-        let topic = self.find_topic(&destination.path).and_then(|key| self.directory.get(key));
+        let topic = self.directory.find(&destination.path).and_then(|key| self.directory.get(key));
         let spec = topic.map_or_else(|| self.options.topic(&destination.path), |it| &it.spec);
         let many = topic.is_some_and(|it| it.listeners() > FREE_DELIVERIES);
         // Subscriptions that want notices are told of each new topic.
@@ -126,18 +163,18 @@ impl Broker {
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
         confirm: Option<Confirm>,
-        checked: usize,
+        (owner, checked): (TemporaryOwner, usize),
         effects: &mut Effects,
     ) -> Option<Box<Publication>> {
         let before = self.journal.last_record();
-        let temporary = is_temporary(&run.destination().path);
+        let temporary = owner != TemporaryOwner::NotTemporary;
         if temporary && let Err(close) = check_temporary(&run) {
             let blame = confirm.map(|confirm| confirm.from);
             self.refuse_run(origin, confirm, blame, &close, effects);
             return None;
         }
         let passed = match run.destination().kind {
-            _ if temporary && !self.goes_to_session(&run) => {
+            _ if temporary && !self.goes_to_session(&run, owner) => {
                 self.metrics.dropped_temporary += run.len() as u64;
                 Ok(Passed::On { record: 0 })
             }
@@ -197,8 +234,8 @@ impl Broker {
     ) -> Result<Passed, Close> {
         let path = &run.destination().path;
         let key = match publisher.session {
-            Some(_) => self.admit_topic(now, path)?,
-            None => self.ensure_topic(now, path),
+            Some(_) => self.directory.admit(now, path)?,
+            None => self.directory.ensure(now, path),
         };
         if publisher.session.is_none() && run.any(Flags::RETAIN_REMOVE) {
             if self.directory.get(key).is_some_and(Topic::is_known) {
@@ -210,7 +247,7 @@ impl Broker {
         let values = match known.filter(|topic| topic.spec.schema.is_some() && run.len() > 1) {
             Some(topic) if publisher.session.is_some() => {
                 may_change(topic, publisher.session)?;
-                let place = check_some(&topic.spec, &run, checked, now, &mut self.work)?;
+                let place = check_some(&topic.spec, &run, checked, now, self.work)?;
                 if place < run.len() {
                     let checked = Checked { spec: topic.spec.clone(), values: place };
                     return Ok(Passed::Later(Box::new((run, checked))));
@@ -221,24 +258,6 @@ impl Broker {
         };
         let published = self.distribute(now, key, run, publisher, values, effects)?;
         Ok(Passed::On { record: published.record })
-    }
-
-    /// Every message of a run that was to be confirmed is refused, the one to blame first: where a
-    /// refusal does not end the session, its client waits for each answer.
-    pub(crate) fn refuse_run(
-        &mut self,
-        origin: Option<SessionId>,
-        confirm: Option<Confirm>,
-        blame: Option<Token>,
-        close: &Close,
-        effects: &mut Effects,
-    ) {
-        self.refuse_anywhere(origin, blame, close.clone(), effects);
-        for token in confirm.into_iter().flat_map(|confirm| confirm.from..=confirm.to) {
-            if Some(token) != blame {
-                self.refuse_anywhere(origin, Some(token), close.clone(), effects);
-            }
-        }
     }
 
     /// Numbers a run of a topic, keeps what is to be kept of it and passes it on.
@@ -275,25 +294,26 @@ impl Broker {
         let spec = (!usual).then(|| spec.clone());
         let recorded = home.is_recorded() || home.history().is_some();
         let shards = home.shards();
-        let viewed = !self.views.is_idle() || home.watchers() != 0;
+        let viewed = self.has_views || home.watchers() != 0;
         if self.home.owes_pages(before) {
             self.give_early(now, key, before, stays, effects);
         }
         if recorded {
             let record = (key, &run, before);
-            self.home.append_history(now, record, self.directory.topics_mut(), &self.options);
+            self.home.append_history(now, record, self.directory.topics_mut(), self.options);
         }
         if plan.retains {
             self.append_series(now, key, &run, before, publisher);
         }
         let record = if plan.durable { self.append_run(now, key, &run, publisher) } else { 0 };
         if viewed {
-            self.note_viewed(now, key, &run, effects);
+            let run = Some(run.clone());
+            self.loopback.hand_on(LocalMessage::TopicChanged { topic: key, run });
         }
         if is_new {
             self.announce_topic(key, effects);
         }
-        self.send_out(now, key, shards, run, spec, effects);
+        self.send_out(key, shards, run, spec, effects);
         Ok(Published { version, record })
     }
 
@@ -321,7 +341,7 @@ impl Broker {
         }
         may_change(topic, publisher.session)?;
         if values == Values::Unchecked {
-            check_values(spec, run, &mut self.work)?;
+            check_values(spec, run, self.work)?;
         }
         let retains = keeps(spec);
         // Taking away needs no room.
@@ -362,7 +382,6 @@ impl Broker {
     /// Sends a run to the shards that want it.
     fn send_out(
         &mut self,
-        now: Now,
         key: Key,
         shards: u64,
         run: Arc<Run>,
@@ -379,8 +398,8 @@ impl Broker {
         if shards & bit(self.shard) == 0 {
             return;
         }
-        if self.is_direct(self.shard) {
-            self.fan_out_topic(now, key, run, effects);
+        if self.loopback.is_direct(self.shard) {
+            self.loopback.hand_on(LocalMessage::Fanout { topic: key, run });
         } else {
             // Behind values that are to come before it.
             self.send(self.shard, Mail::Fanout { run, spec }, effects);
@@ -404,45 +423,8 @@ impl Broker {
         self.metrics.retained -= u64::from(home.value().is_some());
         let stays = same(home.value(), after.as_ref());
         let before = home.replace_value(after);
-        self.home.note_displaced(before, &self.memory);
+        self.home.note_displaced(before, self.memory);
         stays
-    }
-
-    /// Whether a session may publish, send or call there.
-    pub(crate) fn may_publish(
-        &mut self,
-        session: SessionId,
-        destination: &Destination,
-    ) -> Result<(), Close> {
-        let options = &self.options;
-        let Some(record) = self.sessions.get_mut(key_of(session)) else {
-            return Ok(());
-        };
-        if let Some((kind, path)) = record.rare.as_ref().and_then(|rare| rare.may_publish.as_ref())
-            && *kind == destination.kind
-            && (path.is_same(&destination.path) || *path == destination.path)
-        {
-            return Ok(());
-        }
-        let Some(principal) = &record.principal else {
-            return Ok(());
-        };
-        let action = match destination.kind {
-            Kind::Queue => Action::Send,
-            Kind::Service => Action::Call,
-            Kind::Topic => Action::Publish,
-        };
-        let caller = Caller { session, principal };
-        if !options.may(caller, action, destination.kind, &destination.path) {
-            let (kind, path) = (destination.kind, &destination.path);
-            return Err(match is_temporary(path) {
-                true => only_passes_on(path),
-                false => denied(&principal.name, action, kind, path.as_str()),
-            });
-        }
-        let rare = record.rare.get_or_insert_default();
-        rare.may_publish = Some((destination.kind, destination.path.clone()));
-        Ok(())
     }
 }
 

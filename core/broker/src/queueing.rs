@@ -10,18 +10,20 @@ use tiderace_wire::{
     properties,
 };
 
-use crate::broker::Broker;
 use crate::effects::{Answer, Effects, Mail};
 use crate::home::queues::Enqueued;
+use crate::home_side::HomeSide;
+use crate::messages::LocalMessage;
 use crate::messages::SubscribeRequestId;
 use crate::places::members;
 use crate::price::{ASKED, PLACE};
+use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
 
 /// Consumers that may come to a queue, or be asked for room, for what a message costs anyway.
 const FREE_CONSUMERS: u64 = 32;
 
-impl Broker {
+impl HomeSide<'_> {
     /// Takes a numbered run into its queue.
     pub(crate) fn enqueue(
         &mut self,
@@ -32,7 +34,7 @@ impl Broker {
     ) {
         let path = run.destination().path.clone();
         let Enqueued { effects: out, attached, asked } =
-            self.home.queues_mut().publish(now, run, &self.options);
+            self.home.queues_mut().publish(now, run, self.options);
         // Consumers that came to its new queue, and many that had no room.
         if attached + asked > FREE_CONSUMERS {
             self.work.charge_at(now, PLACE * attached + ASKED * asked);
@@ -59,37 +61,22 @@ impl Broker {
         }
         // The answer first: deliveries may follow it, never overtake it.
         self.answer(from, request, Answer::default(), effects);
-        let out = self.home.queues_mut().consume(now, consume, &self.options);
+        let out = self.home.queues_mut().consume(now, consume, self.options);
         self.apply(out, effects);
     }
 
-    /// A session settles messages: on to their home.
-    pub(crate) fn settle(&mut self, session: SessionId, settle: Settle, effects: &mut Effects) {
-        let settlement = match settle.outcome {
-            Outcome::Accept => Settlement::Accept,
-            Outcome::Reject => Settlement::Reject,
-        };
-        let confirm = settle.confirm.map(Confirm::one);
-        let mail =
-            Mail::Settle { session, key: settle.key, ranges: settle.ranges, settlement, confirm };
-        self.send(settle.home, mail, effects);
-    }
-
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn settle_at_home(
         &mut self,
         now: Now,
-        session: SessionId,
-        key: SubscriptionKey,
-        ranges: &[(u64, u64)],
-        settlement: Settlement,
+        (session, key): (SessionId, SubscriptionKey),
+        (ranges, settlement): (&[(u64, u64)], Settlement),
         confirm: Option<Confirm>,
         effects: &mut Effects,
     ) {
         let out = self.home.queues_mut().settle(now, (session, key), ranges, settlement);
         self.apply(out, effects);
         if let Some(confirm) = confirm {
-            self.confirm_anywhere(session, confirm, effects);
+            self.confirm(session, confirm, effects);
         }
     }
 
@@ -105,28 +92,6 @@ impl Broker {
         self.apply(out, effects);
     }
 
-    /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
-    /// which only wildcards and composite destinations have, the others may be a moment behind.
-    pub(crate) fn leave(
-        &mut self,
-        session: SessionId,
-        (key, subscription): (SubscriptionKey, &Subscription),
-        (homes, ending): (u64, Ending),
-        confirm: Option<Token>,
-        effects: &mut Effects,
-    ) {
-        if homes == 0 {
-            return self.confirm(session, confirm, effects);
-        }
-        let last = members(homes).last();
-        for home in members(homes) {
-            let confirm = confirm.filter(|_| Some(home) == last).map(Confirm::one);
-            let handed = subscription.handed_by(home);
-            let mail = Mail::Leave { session, key, handed, ending, confirm };
-            self.send(home, mail, effects);
-        }
-    }
-
     pub(crate) fn leave_at_home(
         &mut self,
         now: Now,
@@ -140,7 +105,7 @@ impl Broker {
         self.apply(out, effects);
         self.serve_no_more(session, key, effects);
         if let Some(confirm) = confirm {
-            self.confirm_anywhere(session, confirm, effects);
+            self.confirm(session, confirm, effects);
         }
     }
 
@@ -160,8 +125,10 @@ impl Broker {
     fn apply(&mut self, out: Vec<Effect>, effects: &mut Effects) {
         for effect in out {
             match effect {
-                Effect::Deliver { session, key, segment } if self.is_direct(session.shard) => {
-                    self.deliver_segment(session, key, segment, effects);
+                Effect::Deliver { session, key, segment }
+                    if self.loopback.is_direct(session.shard) =>
+                {
+                    self.loopback.hand_on(LocalMessage::Deliver { session, key, segment });
                 }
                 Effect::Deliver { session, key, segment } => {
                     self.send(session.shard, Mail::Deliver { session, key, segment }, effects);
@@ -213,7 +180,44 @@ impl Broker {
             let escaped = if block.contains(&b'\\') { Flags::ESCAPED } else { Flags::NONE };
             let meta = Meta { flags: message.flags | escaped, expires_ms: None };
             let run = Run::single(destination, segment.run.published(), &block, message.body, meta);
-            self.publish_own(run, effects);
+            let home = self.options.home_of(&run.destination().path);
+            self.send(home, Mail::of_server(run), effects);
+        }
+    }
+}
+
+impl SessionSide<'_> {
+    /// A session settles messages: on to their home.
+    pub(crate) fn settle(&mut self, session: SessionId, settle: Settle, effects: &mut Effects) {
+        let settlement = match settle.outcome {
+            Outcome::Accept => Settlement::Accept,
+            Outcome::Reject => Settlement::Reject,
+        };
+        let confirm = settle.confirm.map(Confirm::one);
+        let mail =
+            Mail::Settle { session, key: settle.key, ranges: settle.ranges, settlement, confirm };
+        self.send(settle.home, mail, effects);
+    }
+
+    /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
+    /// which only wildcards and composite destinations have, the others may be a moment behind.
+    pub(crate) fn leave(
+        &mut self,
+        session: SessionId,
+        (key, subscription): (SubscriptionKey, &Subscription),
+        (homes, ending): (u64, Ending),
+        confirm: Option<Token>,
+        effects: &mut Effects,
+    ) {
+        if homes == 0 {
+            return self.confirm(session, confirm, effects);
+        }
+        let last = members(homes).last();
+        for home in members(homes) {
+            let confirm = confirm.filter(|_| Some(home) == last).map(Confirm::one);
+            let handed = subscription.handed_by(home);
+            let mail = Mail::Leave { session, key, handed, ending, confirm };
+            self.send(home, mail, effects);
         }
     }
 }

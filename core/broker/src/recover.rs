@@ -16,20 +16,21 @@ use tiderace_wire::{Kind, Position, Reply, Run, SharedRun, Subscribe, Subscripti
 
 use crate::Action;
 use crate::authorise::Caller;
-use crate::broker::Broker;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::recovery::{Recovery, What};
 use crate::effects::{Answer, Effects, First, Missed};
+use crate::home_side::HomeSide;
 use crate::messages::SubscribeRequestId;
 use crate::places::key_of;
 use crate::runs::fresh;
 use crate::runs::last_of;
+use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberFlags;
 use crate::together::RecoveriesTogether;
 use crate::topic::Topic;
 
-impl Broker {
+impl SessionSide<'_> {
     /// For a subscription that comes back.
     pub(crate) fn recovery_of(&self, subscribe: &Subscribe) -> Option<Box<Recovery>> {
         let position = subscribe.since.as_ref()?;
@@ -53,7 +54,7 @@ impl Broker {
 
     /// The epochs of earlier lives whose numbers go on in this one, and then its own.
     fn epochs(&self) -> impl Iterator<Item = u64> {
-        self.journal.earlier_epochs().iter().copied().chain([self.options.epoch])
+        self.sessions.earlier_epochs().iter().copied().chain([self.options.epoch])
     }
 
     /// Up to where a client has received a home's messages, and whether an earlier life numbered the
@@ -80,104 +81,6 @@ impl Broker {
             None if retained => First::Retained,
             None => First::Nothing,
         }
-    }
-
-    /// At a home: what somebody who comes back to a pattern has missed, and whether there may be
-    /// anything. The whole part of the tree is looked at if it is small; of a large one only what is
-    /// in the histories, and if they do not tell, the values have to come anew.
-    pub(crate) fn missed_by(
-        &self,
-        now: Now,
-        pattern: &Pattern,
-        after: Option<u64>,
-        retained: bool,
-    ) -> (Missed, bool) {
-        let most = self.options.page.looked_at;
-        let below = pattern.literal_prefix();
-        let walk = self.directory.walk(&below, None);
-        let part: Vec<&Topic> = walk.take(most + 1).map(|(_, topic)| topic).collect();
-        if part.len() <= most {
-            let named = part.into_iter().filter(|topic| reaches(pattern, &topic.path));
-            let floor = |after| self.home.floor_for(pattern, after);
-            let first = First::Since { after, earlier: false, retained };
-            let answer = self.beginning(now, named, first, floor);
-            let any = !answer.retained.is_empty();
-            return (answer.missed.map_or_else(Missed::default, |missed| *missed), any);
-        }
-        let runs = after.and_then(|after| {
-            self.home.recent(
-                pattern,
-                after,
-                self.options.backlog_bytes_high,
-                self.directory.topics(),
-            )
-        });
-        (Missed { after: after.unwrap_or(0), complete: runs.is_some(), runs }, true)
-    }
-
-    /// At a home: what comes before everything new from these topics. Up to number `floor` there
-    /// may have been others that are forgotten.
-    pub(crate) fn beginning<'a>(
-        &self,
-        now: Now,
-        topics: impl Iterator<Item = &'a Topic>,
-        first: First,
-        floor: impl FnOnce(u64) -> u64,
-    ) -> Answer {
-        let homes = topics.filter_map(|topic| topic.home.as_deref());
-        let mut answer = Answer { at: self.home.last_number(), ..Answer::default() };
-        let (after, wants_retained) = match first {
-            First::Nothing => return answer,
-            First::Retained => {
-                answer.retained = homes.filter_map(|home| fresh(home.value(), now)).collect();
-                answer.retained.sort_by_key(|run| run.first());
-                return answer;
-            }
-            First::Replay(from) => {
-                for home in homes {
-                    match home.series() {
-                        Some(series) => answer.retained.extend(series.replay(from)),
-                        None => answer.retained.extend(fresh(home.value(), now)),
-                    }
-                }
-                answer.retained.sort_by_key(|run| run.first());
-                return answer;
-            }
-            // What came after the last message that was stored may have been lost, and the client may
-            // have had it: then it needs the value anew.
-            First::Since { after, earlier, retained } => {
-                (after.filter(|after| !earlier || *after <= self.journal.restored_to()), retained)
-            }
-        };
-        // A number that was never given is of another life too.
-        let known = after.filter(|after| *after <= answer.at);
-        let after = known.unwrap_or(0);
-        let mut complete = known.is_some() && floor(after) <= after;
-        let mut runs = Vec::new();
-        for home in homes.filter(|home| home.last() > after) {
-            let retained = home.value().filter(|run| wants_retained && run.first() > after);
-            let retained = fresh(retained, now);
-            let history = home.history();
-            let recent = history.is_some_and(|history| history.boundary() <= after);
-            let kept = home.series().filter(|_| !recent && known.is_some());
-            let kept = kept.and_then(|series| series.since(after, home.last()));
-            complete &= recent || kept.is_some();
-            let newest = history.and_then(|history| history.newest());
-            let instead = retained.as_ref().or(newest).cloned();
-            match (retained, kept) {
-                (_, Some(kept)) => runs.extend(kept.cloned()),
-                (Some(retained), None) if !(recent && known.is_some()) => runs.push(retained),
-                _ => runs.extend(history.iter().flat_map(|history| history.after(after)).cloned()),
-            }
-            answer.retained.extend(instead);
-        }
-        answer.retained.sort_by_key(|run| run.first());
-        runs.sort_by_key(|run| run.first());
-        let bytes: usize = runs.iter().map(|run| run.bytes()).sum();
-        let runs = (bytes <= self.options.backlog_bytes_high).then_some(runs);
-        complete &= runs.is_some();
-        answer.missed = Some(Box::new(Missed { after, complete, runs }));
-        answer
     }
 
     /// On the subscriber's shard: holds a home's answer for a subscription that comes back.
@@ -329,7 +232,7 @@ impl Broker {
         }
         let answers = recovery.answers.clone();
         for pending in recovery.release(fits) {
-            let topic = self.ensure_topic(now, &pending.run.run().destination().path);
+            let topic = self.directory.ensure(now, &pending.run.run().destination().path);
             self.push_topic(now, topic, key_of(session), pending, effects);
         }
         for (home, _, at) in answers {
@@ -468,10 +371,111 @@ impl Broker {
     }
 }
 
+impl HomeSide<'_> {
+    /// At a home: what somebody who comes back to a pattern has missed, and whether there may be
+    /// anything. The whole part of the tree is looked at if it is small; of a large one only what is
+    /// in the histories, and if they do not tell, the values have to come anew.
+    pub(crate) fn missed_by(
+        &self,
+        now: Now,
+        pattern: &Pattern,
+        after: Option<u64>,
+        retained: bool,
+    ) -> (Missed, bool) {
+        let most = self.options.page.looked_at;
+        let below = pattern.literal_prefix();
+        let walk = self.directory.walk(&below, None);
+        let part: Vec<&Topic> = walk.take(most + 1).map(|(_, topic)| topic).collect();
+        if part.len() <= most {
+            let named = part.into_iter().filter(|topic| reaches(pattern, &topic.path));
+            let floor = |after| self.home.floor_for(pattern, after);
+            let first = First::Since { after, earlier: false, retained };
+            let answer = self.beginning(now, named, first, floor);
+            let any = !answer.retained.is_empty();
+            return (answer.missed.map_or_else(Missed::default, |missed| *missed), any);
+        }
+        let runs = after.and_then(|after| {
+            self.home.recent(
+                pattern,
+                after,
+                self.options.backlog_bytes_high,
+                self.directory.topics(),
+            )
+        });
+        (Missed { after: after.unwrap_or(0), complete: runs.is_some(), runs }, true)
+    }
+
+    /// At a home: what comes before everything new from these topics. Up to number `floor` there
+    /// may have been others that are forgotten.
+    pub(crate) fn beginning<'a>(
+        &self,
+        now: Now,
+        topics: impl Iterator<Item = &'a Topic>,
+        first: First,
+        floor: impl FnOnce(u64) -> u64,
+    ) -> Answer {
+        let homes = topics.filter_map(|topic| topic.home.as_deref());
+        let mut answer = Answer { at: self.home.last_number(), ..Answer::default() };
+        let (after, wants_retained) = match first {
+            First::Nothing => return answer,
+            First::Retained => {
+                answer.retained = homes.filter_map(|home| fresh(home.value(), now)).collect();
+                answer.retained.sort_by_key(|run| run.first());
+                return answer;
+            }
+            First::Replay(from) => {
+                for home in homes {
+                    match home.series() {
+                        Some(series) => answer.retained.extend(series.replay(from)),
+                        None => answer.retained.extend(fresh(home.value(), now)),
+                    }
+                }
+                answer.retained.sort_by_key(|run| run.first());
+                return answer;
+            }
+            // What came after the last message that was stored may have been lost, and the client may
+            // have had it: then it needs the value anew.
+            First::Since { after, earlier, retained } => {
+                (after.filter(|after| !earlier || *after <= self.journal.restored_to()), retained)
+            }
+        };
+        // A number that was never given is of another life too.
+        let known = after.filter(|after| *after <= answer.at);
+        let after = known.unwrap_or(0);
+        let mut complete = known.is_some() && floor(after) <= after;
+        let mut runs = Vec::new();
+        for home in homes.filter(|home| home.last() > after) {
+            let retained = home.value().filter(|run| wants_retained && run.first() > after);
+            let retained = fresh(retained, now);
+            let history = home.history();
+            let recent = history.is_some_and(|history| history.boundary() <= after);
+            let kept = home.series().filter(|_| !recent && known.is_some());
+            let kept = kept.and_then(|series| series.since(after, home.last()));
+            complete &= recent || kept.is_some();
+            let newest = history.and_then(|history| history.newest());
+            let instead = retained.as_ref().or(newest).cloned();
+            match (retained, kept) {
+                (_, Some(kept)) => runs.extend(kept.cloned()),
+                (Some(retained), None) if !(recent && known.is_some()) => runs.push(retained),
+                _ => runs.extend(history.iter().flat_map(|history| history.after(after)).cloned()),
+            }
+            answer.retained.extend(instead);
+        }
+        answer.retained.sort_by_key(|run| run.first());
+        runs.sort_by_key(|run| run.first());
+        let bytes: usize = runs.iter().map(|run| run.bytes()).sum();
+        let runs = (bytes <= self.options.backlog_bytes_high).then_some(runs);
+        complete &= runs.is_some();
+        answer.missed = Some(Box::new(Missed { after, complete, runs }));
+        answer
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::broker::Broker;
     use crate::{BrokerOptions, Rule, Rules, TopicSpec, Who};
     use tiderace_topics::Path;
     use tiderace_wire::{

@@ -9,15 +9,16 @@ use tiderace_topics::Pattern;
 use tiderace_wire::{Destination, Flags, Kind, Meta, Run};
 
 use crate::Action;
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::home::removals::Removal;
+use crate::home_side::HomeSide;
+use crate::messages::LocalMessage;
 use crate::operator::Operator;
 use crate::price;
 use crate::publisher::Publisher;
 use crate::publisher::Values;
 
-impl Broker {
+impl HomeSide<'_> {
     /// At a home.
     pub(crate) fn begin_removal(
         &mut self,
@@ -45,7 +46,7 @@ impl Broker {
 
     /// One slice; whether there is more.
     fn go_on_removing(&mut self, now: Now, removal: &mut Removal, effects: &mut Effects) -> bool {
-        let slice = removal.next_slice(&self.directory);
+        let slice = removal.next_slice(self.directory);
         let (mut removed, before_slice) = (0, self.journal.last_record());
         for key in slice {
             let Some(topic) = self.directory.get(key).filter(|topic| removal.names(topic)) else {
@@ -87,11 +88,12 @@ impl Broker {
             let _ =
                 self.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);
         } else {
-            self.note_source(key, None);
+            self.loopback.hand_on(LocalMessage::TopicChanged { topic: key, run: None });
         }
         self.drop_series(key);
         let policy = self.options.topic(&path).clone();
-        self.set_spec(now, key, policy, effects);
+        // Behind the last message, which waits with those before it.
+        self.loopback.hand_on(LocalMessage::SetSpec { topic: key, spec: policy });
         if let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             home.remove();
         }

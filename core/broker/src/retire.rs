@@ -6,11 +6,11 @@
 use tiderace_base::{Key, Now, SessionId};
 use tiderace_topics::Path;
 
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::home::retirement::Retirement;
+use crate::home_side::HomeSide;
 
-impl Broker {
+impl HomeSide<'_> {
     /// A session has created the topic, which has a policy.
     pub(crate) fn begin_retirement(&mut self, now: Now, key: Key, creator: SessionId) {
         let home = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut());
@@ -20,7 +20,7 @@ impl Broker {
 
     /// The session that created the topic has ended.
     pub(crate) fn abandon(&mut self, path: &Path, creator: SessionId) {
-        let key = self.directory.find(path.as_str());
+        let key = self.directory.find(path);
         let home = key.and_then(|key| self.directory.get_mut(key)?.home.as_mut());
         if let Some(retirement) = home.and_then(|home| home.retirement_mut()) {
             retirement.abandon(creator);

@@ -12,8 +12,8 @@ use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Kind, Subscribe, SubscriptionKey, Target};
 
-use crate::broker::Broker;
 use crate::session::Session;
+use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
 use crate::subscriptions::Entry;
 
@@ -48,7 +48,7 @@ impl Session {
     }
 }
 
-impl Broker {
+impl SessionSide<'_> {
     /// Whether the regular expressions of a new subscription may be held.
     pub(crate) fn may_hold_regexes(
         &self,
@@ -71,7 +71,7 @@ impl Broker {
             Target::Pattern(_, pattern) => self.known_pattern(pattern).is_none(),
         };
         let new = subscribe.targets.iter().filter(new).map(regex_bytes_of).sum::<usize>();
-        if self.home.own_regex_bytes() + new > REGEX_BYTES_PER_SHARD_MAX {
+        if self.fanout.patterns().regex_bytes() + new > REGEX_BYTES_PER_SHARD_MAX {
             let reason = format!(
                 "the regular expressions of all subscriptions here take {REGEX_BYTES_PER_SHARD_MAX} \
                  bytes already; use `*` and `**`"
@@ -94,7 +94,7 @@ impl Broker {
 
     /// The same pattern as others here hold it.
     fn known_pattern(&self, pattern: &Pattern) -> Option<&Pattern> {
-        self.home.own_pattern(pattern)
+        self.fanout.patterns().known(pattern)
     }
 
     /// Counts the regular expressions of a subscription that begins.

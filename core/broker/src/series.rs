@@ -9,9 +9,9 @@ use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now};
 use tiderace_wire::{Events, HistoryQuery, NewValue, OperationResult, Run, properties};
 
 use crate::Action;
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::home::series::Kept;
+use crate::home_side::HomeSide;
 use crate::operator::{Done, Operated, Operator};
 use crate::publisher::Published;
 use crate::publisher::Publisher;
@@ -20,7 +20,7 @@ use crate::runs::{holds_messages, keeps};
 /// The property of an event that replaces another: the version of that.
 const AMENDS: &str = "amends";
 
-impl Broker {
+impl HomeSide<'_> {
     /// At its home: keeps a run that was just given its versions.
     ///
     /// `before` is the number of the topic's message before it.
@@ -70,7 +70,7 @@ impl Broker {
 
     /// What reading so many of a topic's messages costs at most.
     pub(crate) fn price_of_history(&self, path: &tiderace_topics::Path, limit: u32) -> u64 {
-        let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
+        let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
         let series = topic.and_then(|topic| topic.home.as_ref()?.series());
         series.map_or(0, |series| series.price(limit))
     }
@@ -90,7 +90,7 @@ impl Broker {
             Close::new(CloseCode::TopicUnknown, reason)
         };
         let policy = self.options.topic(path).clone();
-        let key = self.directory.find(path.as_str());
+        let key = self.directory.find(path);
         let topic = key.and_then(|key| self.directory.get(key)).filter(|topic| topic.is_known());
         let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
         self.may_operate(operator, Action::Subscribe, path)?;
@@ -116,7 +116,7 @@ impl Broker {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         let policy = self.options.topic(path).clone();
-        let key = self.directory.find(path.as_str());
+        let key = self.directory.find(path);
         let topic = key.and_then(|key| self.directory.get(key)).filter(|topic| topic.is_known());
         let spec = topic.map_or(&policy, |topic| &topic.spec).clone();
         self.may_operate(operator, Action::Publish, path)?;
@@ -130,7 +130,7 @@ impl Broker {
         let mut block = value.properties.to_vec();
         properties::append(&mut block, AMENDS, itoa::Buffer::new().format(original));
         let run = self.run_of(now, path, &block, &value.body);
-        crate::condition::check_values(&spec, &run, &mut self.work)?;
+        crate::condition::check_values(&spec, &run, self.work)?;
         let Published { version, record } =
             self.publish_here(now, operator, key, run, Some(original), effects)?;
         Ok(Done { result: OperationResult::Updated { version }, record })

@@ -5,53 +5,17 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId, ShardId};
+use tiderace_base::{Now, SessionId};
 use tiderace_topics::Path;
 use tiderace_value::append_text;
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Run, Token, is_temporary};
 
 use crate::Principal;
 use crate::authorise::is_reserved;
-use crate::broker::Broker;
-use crate::effects::Effects;
-use crate::messages::ServerMail;
+use crate::effects::{Effects, Mail};
+use crate::session_side::SessionSide;
 
-impl Broker {
-    pub(crate) fn server_mail(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        mail: ServerMail,
-        effects: &mut Effects,
-    ) {
-        match mail {
-            ServerMail::Presence { path, on } => self.presence_changed(now, &path, on, effects),
-            ServerMail::Unknown { session, path } => {
-                self.tell_unknown(now, session, &path, effects)
-            }
-            ServerMail::Nothing { request } => self.count_nothing(now, request, effects),
-            ServerMail::Notify { pattern, request, after } => {
-                self.notify(from, pattern, request, after)
-            }
-            ServerMail::Ignore { pattern } => self.home.notice_interest_mut().end(from, &pattern),
-            ServerMail::Noted { request, topics, after, next } => {
-                self.noted(now, from, request, topics, (after, next), effects)
-            }
-            ServerMail::Notice { path, spec } => self.notice(&path, spec, effects),
-            ServerMail::Publish { run, origin, author, confirm, blame } => {
-                let publication = Publication { run: *run, origin, author, confirm, blame };
-                self.publish_as_owner(now, from, publication, effects);
-            }
-            ServerMail::Owns { request, name, path } => {
-                self.answer_owner(from, request, &name, &path, effects);
-            }
-            ServerMail::AsOwner { request, name } => self.expect_owner(request, name),
-            ServerMail::Owned { request, owned } => {
-                self.owner_answered(now, request, owned, effects)
-            }
-        }
-    }
-
+impl SessionSide<'_> {
     /// Makes something the value of a topic of the server's.
     pub(crate) fn show_value(&mut self, now: Now, path: Path, body: &[u8], effects: &mut Effects) {
         self.say(now, path, body, Flags::RETAIN, effects);
@@ -70,10 +34,9 @@ impl Broker {
     fn say(&mut self, now: Now, path: Path, body: &[u8], flags: Flags, effects: &mut Effects) {
         let destination = Destination { kind: Kind::Topic, path };
         let meta = Meta { flags, expires_ms: None };
-        self.publish_own(
-            Run::single(destination, now.time, crate::views::JSON, body, meta),
-            effects,
-        );
+        let run = Run::single(destination, now.time, crate::views::JSON, body, meta);
+        let home = self.options.home_of(&run.destination().path);
+        self.send(home, Mail::of_server(run), effects);
     }
 }
 

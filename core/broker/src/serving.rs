@@ -9,51 +9,43 @@
 //! Every call is answered to its caller's shard once by [`ServiceMail::Met`] or, from its home, by
 //! [`ServiceMail::Ended`]; every call that was assigned is released once.
 
-use tiderace_base::{CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_base::{CloseCode, Key, SessionId, ShardId};
 use tiderace_queues::Consume;
+use tiderace_topics::Path;
 use tiderace_wire::SubscriptionKey;
 
-use crate::broker::Broker;
 use crate::effects::{Answer, Effects};
-use crate::home::services::Address;
-use crate::home::services::Responding;
-use crate::home::services::Step;
+use crate::home::services::{Address, Calling, Responding, Step};
+use crate::home_side::HomeSide;
 use crate::messages::ServiceMail;
 use crate::messages::SubscribeRequestId;
 
-impl Broker {
-    pub(crate) fn service_mail(
+impl HomeSide<'_> {
+    /// At a home: somebody calls a service.
+    pub(crate) fn call_at_home(&mut self, call: Calling, effects: &mut Effects) {
+        let mut out = Vec::new();
+        self.home.services_mut().call(call, &self.options.services, &mut out);
+        self.take_steps(out, effects);
+    }
+
+    /// At a home: a caller waits no longer for a responder.
+    pub(crate) fn cancel_at_home(
         &mut self,
-        now: Now,
-        from: ShardId,
-        mail: ServiceMail,
+        service: &Path,
+        caller: Address,
         effects: &mut Effects,
     ) {
-        match mail {
-            ServiceMail::Call(call) => {
-                let mut out = Vec::new();
-                self.home.services_mut().call(call, &self.options.services, &mut out);
-                self.take_steps(out, effects);
-            }
-            ServiceMail::Cancel { service, caller } => {
-                let caller = Address { shard: from, key: caller };
-                if self.home.services_mut().cancel(&service, caller) {
-                    let close = CloseCode::CallCancelled.into();
-                    self.send(from, ServiceMail::Ended { to: caller.key, close }, effects);
-                }
-            }
-            ServiceMail::Released { responder } => {
-                let mut out = Vec::new();
-                self.home.services_mut().release(responder, &mut out);
-                self.take_steps(out, effects);
-            }
-            ServiceMail::Assigned(to, call) => self.assigned(now, from, to, call, effects),
-            ServiceMail::Met { caller, responder } => {
-                self.met(caller, Address { shard: from, key: responder }, effects);
-            }
-            ServiceMail::Spoken { to, said } => self.heard(now, to, said, effects),
-            ServiceMail::Ended { to, close } => self.told_of_end(now, to, close, effects),
+        if self.home.services_mut().cancel(service, caller) {
+            let close = CloseCode::CallCancelled.into();
+            self.send(caller.shard, ServiceMail::Ended { to: caller.key, close }, effects);
         }
+    }
+
+    /// At a home: an exchange is over.
+    pub(crate) fn release_responder(&mut self, responder: Key, effects: &mut Effects) {
+        let mut out = Vec::new();
+        self.home.services_mut().release(responder, &mut out);
+        self.take_steps(out, effects);
     }
 
     /// At a home: a subscription begins to serve.

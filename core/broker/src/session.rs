@@ -8,7 +8,6 @@ use tiderace_topics::Path;
 use tiderace_wire::{Kind, Priority, Run, SubscriptionKey, Token};
 
 use crate::Principal;
-use crate::collections::Set;
 use crate::delivery::backlog::{Backlog, Pending};
 use crate::delivery::selection::Unselected;
 use crate::delivery::spares::Spares;
@@ -53,8 +52,6 @@ pub(crate) struct Rare {
     pub(crate) asked_will: Option<Box<AskedWill>>,
     /// Whether its client has said goodbye.
     pub(crate) leaving: bool,
-    /// What it has below the name of its temporary destinations.
-    pub(crate) temporary: Option<Box<Temporary>>,
     /// What it has for itself and gives back when it ends.
     pub(crate) holdings: Option<Box<Holdings>>,
     /// Its open exchanges, if it has any.
@@ -88,7 +85,6 @@ impl Rare {
             && self.will.is_none()
             && self.asked_will.is_none()
             && !self.leaving
-            && self.temporary.is_none()
             && self.holdings.is_none()
             && self.recovering == 0
             && self.regex_bytes == 0
@@ -125,55 +121,6 @@ pub(crate) struct Paging {
 pub(crate) struct AskedWill {
     pub(crate) token: Token,
     pub(crate) run: Box<Run>,
-}
-
-/// What a session has below its name.
-#[derive(Debug, Default)]
-pub(crate) struct Temporary {
-    /// Its queues, and perhaps some that are gone.
-    queues: Set<Path>,
-    /// Bytes of what waits in them, or more: messages that have been taken are subtracted only when
-    /// there seems to be no room.
-    bytes: usize,
-}
-
-impl Temporary {
-    /// Counts bytes for a queue, if there is room for them among so many; `held` says how many a queue has.
-    pub(crate) fn take(
-        &mut self,
-        bytes: usize,
-        most: usize,
-        held: impl Fn(&Path) -> Option<usize>,
-    ) -> bool {
-        if self.bytes + bytes > most {
-            self.bytes = self.queues.iter().filter_map(held).sum();
-        }
-        // One message alone may be larger.
-        let fits = self.bytes == 0 || self.bytes + bytes <= most;
-        self.bytes += if fits { bytes } else { 0 };
-        fits
-    }
-
-    /// Counts a queue, if it is not one too many; `is_there` says whether one that was counted still is.
-    pub(crate) fn count(
-        &mut self,
-        path: &Path,
-        most: usize,
-        is_there: impl Fn(&Path) -> bool,
-    ) -> bool {
-        if self.queues.contains(path) {
-            return true;
-        }
-        if self.queues.len() >= most {
-            self.queues.retain(is_there);
-        }
-        self.queues.len() < most && self.queues.insert(path.clone())
-    }
-
-    /// Its queues, and perhaps some that are gone.
-    pub(crate) fn queues(&self) -> impl Iterator<Item = &Path> {
-        self.queues.iter()
-    }
 }
 
 /// A session above the mark.
@@ -235,6 +182,12 @@ impl Session {
 
     pub(crate) fn backlog_bytes(&self) -> usize {
         self.backlog.as_ref().map_or(0, |backlog| backlog.bytes())
+    }
+
+    /// Bytes that wait, withheld ones included.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let backlog = self.backlog.as_ref();
+        backlog.map_or(0, |backlog| backlog.bytes() + backlog.withheld_bytes())
     }
 
     /// The same with what waits for its selectors.

@@ -5,16 +5,15 @@
 //! are.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 use tiderace_base::{Close, Key, SessionId};
 use tiderace_topics::Path;
 use tiderace_wire::{Kind, SessionEntry, SessionState};
 
 use crate::authorise::denied;
-use crate::broker::Broker;
 use crate::places::key_of;
 use crate::session::Session;
+use crate::session_side::SessionSide;
 use crate::{Action, Principal};
 
 /// Sessions of one list.
@@ -24,18 +23,7 @@ const SESSIONS_DEFAULT: usize = 100;
 /// Where the rules look for who may see this.
 const PATH: &str = "$sys/sessions";
 
-impl Broker {
-    /// The name of the principal that a session is logged in as.
-    pub fn principal_name(&self, session: SessionId) -> Option<Arc<str>> {
-        let record = self.sessions.get(key_of(session))?;
-        record.principal.as_ref().map(|principal| principal.name.clone())
-    }
-
-    /// Bytes that wait for a session, those that are withheld included.
-    pub fn backlog_bytes(&self, session: SessionId) -> usize {
-        self.sessions.get(key_of(session)).map_or(0, waiting)
-    }
-
+impl SessionSide<'_> {
     pub(crate) fn state_of(&self, session: SessionId) -> SessionState {
         self.sessions.get(key_of(session)).map(state).unwrap_or_default()
     }
@@ -63,7 +51,7 @@ impl Broker {
             .sessions
             .iter()
             .filter_map(|(key, record)| {
-                let rank = (waiting(record) as u64, lost(record));
+                let rank = (record.held_bytes() as u64, lost(record));
                 (rank != (0, 0)).then_some((Reverse(rank), key))
             })
             .collect();
@@ -97,12 +85,6 @@ fn page_size(limit: usize) -> usize {
     if limit == 0 { SESSIONS_DEFAULT } else { limit.min(SESSIONS_MAX) }
 }
 
-/// Bytes that wait, withheld ones included.
-fn waiting(record: &Session) -> usize {
-    let backlog = record.backlog.as_ref();
-    backlog.map_or(0, |backlog| backlog.bytes() + backlog.withheld_bytes())
-}
-
 fn lost(record: &Session) -> u64 {
     record.rare.as_ref().map_or(0, |rare| rare.conflated + rare.dropped)
 }
@@ -112,7 +94,7 @@ fn state(record: &Session) -> SessionState {
     SessionState {
         subscriptions: record.subscriptions.count() as u64,
         backlog_messages: backlog.map_or(0, |backlog| backlog.messages()),
-        backlog_bytes: waiting(record) as u64,
+        backlog_bytes: record.held_bytes() as u64,
         conflated: record.rare.as_ref().map_or(0, |rare| rare.conflated),
         dropped: record.rare.as_ref().map_or(0, |rare| rare.dropped),
     }

@@ -12,7 +12,10 @@ use tiderace_wire::{Destination, Token};
 use crate::Principal;
 use crate::collections::{Map, Set};
 use crate::effects::Effects;
+use crate::missing_patterns::MissingPatterns;
+use crate::owner_requests::OwnerRequests;
 use crate::places::key_of;
+use crate::present_sessions::Presence;
 use crate::scatter_gather::ScatterGather;
 use crate::session::Session;
 use crate::waits::Paused;
@@ -29,6 +32,11 @@ pub(crate) struct Sessions {
     scatter_gathers: BTreeMap<(SessionId, Token), ScatterGather>,
     /// Destinations whose publishers wait, and who waits.
     paused: Map<Destination, Paused>,
+    owners: Box<OwnerRequests>,
+    presence: Box<Presence>,
+    missing: Box<MissingPatterns>,
+    /// Positions of these epochs of the node can be compared with the numbers of this one.
+    earlier_epochs: Box<[u64]>,
 }
 
 impl Sessions {
@@ -54,10 +62,6 @@ impl Sessions {
     /// The key of the record at a place.
     pub(crate) fn key_of(&self, slot: u32) -> Option<Key> {
         self.records.key_of(slot)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.records.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Session)> {
@@ -95,6 +99,39 @@ impl Sessions {
     #[cfg(test)]
     pub(crate) fn principals(&self) -> impl ExactSizeIterator<Item = &Rc<Principal>> {
         self.principals.iter()
+    }
+
+    /// What is asked and known of owners.
+    pub(crate) fn owners(&self) -> &OwnerRequests {
+        &self.owners
+    }
+
+    pub(crate) fn owners_mut(&mut self) -> &mut OwnerRequests {
+        &mut self.owners
+    }
+
+    /// Who shows.
+    pub(crate) fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    pub(crate) fn presence_mut(&mut self) -> &mut Presence {
+        &mut self.presence
+    }
+
+    /// Patterns for which homes have found nothing.
+    pub(crate) fn missing_mut(&mut self) -> &mut MissingPatterns {
+        &mut self.missing
+    }
+
+    /// Positions of these epochs of the node can be compared with the numbers of this one.
+    pub(crate) fn set_earlier_epochs(&mut self, epochs: Box<[u64]>) {
+        self.earlier_epochs = epochs;
+    }
+
+    /// The epochs of earlier runs of the server whose numbers can be compared with those of this one.
+    pub(crate) fn earlier_epochs(&self) -> &[u64] {
+        &self.earlier_epochs
     }
 
     /// Tells a new subscription from earlier ones with the same key.

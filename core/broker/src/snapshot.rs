@@ -4,13 +4,17 @@
 use tiderace_base::{Key, Now, ShardId};
 use tiderace_topics::Pattern;
 
-use crate::broker::Broker;
 use crate::effects::{Answer, Ask, Effects, First, Mail, SnapshotPage};
 use crate::home::snapshots::{NewSnapshot, Page, Topics};
+use crate::home_side::HomeSide;
 use crate::messages::SubscribeRequestId;
 use crate::price::TOPIC;
+use crate::session_side::SessionSide;
 
-impl Broker {
+/// Pages that are given in one turn.
+const PAGES_PER_TURN: usize = 4;
+
+impl HomeSide<'_> {
     /// The beginning of a subscription by pattern.
     pub(crate) fn pattern_beginning(&mut self, now: Now, pattern: &Pattern, ask: Ask) -> Answer {
         let at = self.home.last_number();
@@ -35,22 +39,30 @@ impl Broker {
         // Many may begin in one turn; what is too much for it comes with the next pages.
         let bytes = Some(bytes).filter(|_| self.work.left(now) > 0);
         let new = NewSnapshot { request: ask.request, pattern, at, first, bytes };
-        let from = Topics { directory: &self.directory, options: &self.options };
+        let from = Topics { directory: self.directory, options: self.options };
         let page = self.home.begin_snapshot(now, new, from);
         self.work.charge(TOPIC * page.looked_at as u64);
         (answer.retained, answer.specs, answer.more) = (page.runs, page.specs, page.more);
         answer
     }
 
+    /// Gives some of the pages that were asked for; to be called once a turn.
+    pub(crate) fn give_pages(&mut self, now: Now, effects: &mut Effects) {
+        for _ in 0..PAGES_PER_TURN {
+            let Some((request, bytes)) = self.home.next_requested_page() else { break };
+            self.give_more(now, request, bytes, effects);
+        }
+    }
+
     /// The subscriber's shard has room for more.
-    pub(crate) fn give_more(
+    fn give_more(
         &mut self,
         now: Now,
         request: SubscribeRequestId,
         bytes: u32,
         effects: &mut Effects,
     ) {
-        let from = Topics { directory: &self.directory, options: &self.options };
+        let from = Topics { directory: self.directory, options: self.options };
         let page = self.home.next_page(now, request, bytes as usize, from);
         self.work.charge_at(now, TOPIC * page.looked_at as u64);
         let Page { runs, specs, more, after, .. } = page;
@@ -71,7 +83,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let Some(topic) = self.directory.get(key) else { return };
-        let lacking = self.home.before_change(now, topic, (last, stays), &self.options);
+        let lacking = self.home.before_change(now, topic, (last, stays), self.options);
         for (request, values) in lacking {
             self.give(request, values, effects);
         }
@@ -80,7 +92,9 @@ impl Broker {
     fn give(&mut self, request: SubscribeRequestId, page: SnapshotPage, effects: &mut Effects) {
         self.send(request.session.shard, Mail::SnapshotPage { request, page }, effects);
     }
+}
 
+impl SessionSide<'_> {
     /// Asks a home for more, or says that it is enough.
     pub(crate) fn ask_for_more(
         &mut self,
@@ -114,6 +128,7 @@ mod tests {
 
     use super::*;
     use crate::BrokerOptions;
+    use crate::broker::Broker;
     use crate::work::TURN_WORK;
 
     const TOPICS: usize = 20_000;
@@ -144,16 +159,16 @@ mod tests {
             subscribe.retained = true;
             Command::Subscribe(Box::new(subscribe))
         };
-        let before = broker.work.spent_total;
+        let before = broker.metrics().work;
         run(&mut broker, session, (0..1_000).map(subscribe).collect());
         let page = TOPIC * broker.options.page.looked_at as u64;
-        assert!(broker.work.spent_total - before <= TURN_WORK + page);
+        assert!(broker.metrics().work - before <= TURN_WORK + page);
         assert!(broker.home.snapshots_open() > 900, "most have yet to begin");
         let mut given = 0;
         while broker.has_work() || broker.has_backlog(session) {
-            let before = broker.work.spent_total;
+            let before = broker.metrics().work;
             broker.work(Now::default(), &mut Effects::default());
-            assert!(broker.work.spent_total - before <= 4 * page);
+            assert!(broker.metrics().work - before <= 4 * page);
             while let Some(pending) = broker.next(Now::default(), session, &mut Effects::default())
             {
                 given += u64::from(pending.len());

@@ -7,15 +7,15 @@ use tiderace_journal::AnswerKind;
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, OperationResult};
 
-use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
+use crate::home_side::HomeSide;
 use crate::journal::Answer;
 use crate::operator::{Operated, Operator};
 
 /// What publishers are held by when the store is behind: no topic, for nobody publishes there.
 const STORE: &str = "$sys/store";
 
-impl Broker {
+impl HomeSide<'_> {
     /// Confirms a publication as soon as a record and those before it are stored.
     pub(crate) fn confirm_stored(
         &mut self,
@@ -39,12 +39,12 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if !self.journal.waits_for(record) {
-            return self.answer_operation(operator, result, effects);
+            return self.loopback.answer_operation(operator, result, effects);
         }
         self.hold_for_store(operator.session, effects);
         let result = match result {
             Ok(result) => result,
-            Err(close) => return self.answer_operation(operator, Err(close), effects),
+            Err(close) => return self.loopback.answer_operation(operator, Err(close), effects),
         };
         let kind = match result {
             OperationResult::Removed { .. } => AnswerKind::Removal,
@@ -65,14 +65,14 @@ impl Broker {
     ) {
         match (answer, result) {
             (Answer::Confirm(session, confirm), Ok(())) => {
-                self.confirm_anywhere(session, confirm, effects);
+                self.confirm(session, confirm, effects);
             }
             (Answer::Confirm(session, confirm), Err(close)) => {
                 let blame = Some(confirm.from);
                 self.refuse_run(Some(session), Some(confirm), blame, &close, effects);
             }
             (Answer::Operated(operator, done), result) => {
-                self.answer_operation(&operator, result.map(|()| *done), effects);
+                self.loopback.answer_operation(&operator, result.map(|()| *done), effects);
             }
         }
     }

@@ -12,13 +12,13 @@ use tiderace_wire::{
 };
 
 use crate::authorise::Caller;
-use crate::broker::Broker;
 use crate::delivery::backlog::For;
 use crate::delivery::credit::Credit;
 use crate::effects::{Answer, Ask, Effects, Interest, Mail};
 use crate::messages::SubscribeRequestId;
 use crate::missing_topics::widen;
 use crate::places::{all, bit, key_of, members};
+use crate::session_side::SessionSide;
 use crate::subscriber_list::Plain;
 use crate::subscriber_list::Subscriber;
 use crate::subscriber_list::SubscriberFlags;
@@ -28,33 +28,25 @@ use crate::subscription::Targets;
 use crate::subscriptions::Entry;
 use crate::together::{EndingTogether, RecoveriesTogether};
 
-impl Broker {
-    pub(crate) fn subscribe(
+impl SessionSide<'_> {
+    /// Gives a subscription back if it may be; otherwise it is refused, or a home is asked for the owner.
+    pub(crate) fn admit_subscription(
         &mut self,
-        now: Now,
         session: SessionId,
         subscribe: Subscribe,
         recoveries: &mut Option<RecoveriesTogether>,
         effects: &mut Effects,
-    ) {
-        if let Err(close) = self.may_subscribe(session, &subscribe) {
-            let asked = self.subscribe_if_owner(session, subscribe, close, recoveries, effects);
-            let Some((subscribe, close)) = asked else { return };
+    ) -> Option<Subscribe> {
+        let Err(close) = self.may_subscribe(session, &subscribe) else { return Some(subscribe) };
+        let asked = self.subscribe_if_owner(session, subscribe, close, recoveries, effects);
+        if let Some((subscribe, close)) = asked {
             self.metrics.denied += u64::from(close.code == CloseCode::NotAuthorised);
-            return self.reply(
-                session,
-                Reply::Refused { token: subscribe.confirm, close },
-                effects,
-            );
+            self.reply(session, Reply::Refused { token: subscribe.confirm, close }, effects);
         }
-        if let Err(close) = self.note_temporaries(session, &subscribe.targets) {
-            let reply = Reply::Refused { token: subscribe.confirm, close };
-            return self.reply(session, reply, effects);
-        }
-        self.begin_subscription(now, session, subscribe, recoveries, effects);
+        None
     }
 
-    /// The same, of one that may be.
+    /// A subscription begins that may be.
     pub(crate) fn begin_subscription(
         &mut self,
         now: Now,
@@ -72,7 +64,7 @@ impl Broker {
             .iter()
             .map(|target| {
                 let waiting = match target {
-                    Target::Exact(destination) => bit(self.home(&destination.path)),
+                    Target::Exact(destination) => bit(self.options.home_of(&destination.path)),
                     Target::Pattern(..) => all,
                 };
                 Listening { target: target.clone(), waiting, paging: 0, topic: None, place: 0 }
@@ -278,7 +270,7 @@ impl Broker {
             let reason = "a service takes every call; a selector cannot choose among them";
             return Err(Close::new(CloseCode::BadSelector, reason));
         }
-        let asked = self.home.owners().asks(session, subscribe.key);
+        let asked = self.sessions.owners().asks(session, subscribe.key);
         if asked || record.subscriptions.get(subscribe.key).is_some() {
             return Err(CloseCode::DuplicateSubscription.into());
         }
@@ -309,7 +301,7 @@ impl Broker {
         match target {
             Target::Exact(destination) if destination.kind == Kind::Topic => {
                 let path = &destination.path;
-                let first = self.first(subscribe, self.home(path));
+                let first = self.first(subscribe, self.options.home_of(path));
                 let ask = Ask { request, first, room: 0 };
                 self.listen_to_topic(now, ask, entry, path, effects);
             }
@@ -328,7 +320,7 @@ impl Broker {
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {
                 let homes = match target {
-                    Target::Exact(destination) => bit(self.home(&destination.path)),
+                    Target::Exact(destination) => bit(self.options.home_of(&destination.path)),
                     Target::Pattern(..) => all(self.options.shards),
                 };
                 let consume = Consume {
@@ -357,7 +349,7 @@ impl Broker {
         path: &Path,
         effects: &mut Effects,
     ) {
-        let topic = self.ensure_topic(now, path);
+        let topic = self.directory.ensure(now, path);
         let mut recorded = false;
         if let Some(topic) = self.directory.get_mut(topic) {
             topic.list(entry);
@@ -368,7 +360,7 @@ impl Broker {
         self.set_topic(entry, topic);
         self.presence_join(now, path, entry.session, effects);
         self.announce_owner(ask.request, path, effects);
-        let home = self.home(path);
+        let home = self.options.home_of(path);
         let interest = Interest { on: true, recorded, ask: Some(ask) };
         self.send(home, Mail::Interest { path: path.clone(), interest }, effects);
     }
@@ -473,7 +465,7 @@ impl Broker {
             self.set_place(moved.session, moved.key, moved.target, place);
         }
         let Some(path) = news else { return };
-        let home = self.home(&path);
+        let home = self.options.home_of(&path);
         let interest = Interest { on, recorded, ask: None };
         self.send(home, Mail::Interest { path, interest }, effects);
     }

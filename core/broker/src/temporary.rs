@@ -17,6 +17,17 @@ use tiderace_wire::{Flags, Run, TemporaryName, is_temporary};
 use crate::authorise::Caller;
 use crate::{Action, BrokerOptions};
 
+/// Whether a destination is temporary, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TemporaryOwner {
+    /// It is none.
+    NotTemporary,
+    /// It belongs to a session of this shard.
+    Here(SessionId),
+    /// No session here has that name.
+    Gone,
+}
+
 impl BrokerOptions {
     /// The name of a session in the paths of its temporary destinations.
     pub(crate) fn temporary_name(&self, session: SessionId) -> TemporaryName {

@@ -4,37 +4,25 @@ use tiderace_base::{Close, CloseCode, SessionId};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Run, Target, TemporaryName, is_temporary};
 
-use crate::broker::Broker;
 use crate::effects::Effects;
-use crate::places::key_of;
+use crate::home_side::HomeSide;
+use crate::session_side::SessionSide;
+use crate::temporary::TemporaryOwner;
 
-impl Broker {
-    /// The name of a session in the paths of its temporary destinations.
-    pub fn temporary_name(&self, session: SessionId) -> TemporaryName {
-        self.options.temporary_name(session)
-    }
-
+impl HomeSide<'_> {
     /// At the home of a temporary destination: whether messages go there. If not, nobody would get them,
     /// or there is no room for them.
-    pub(crate) fn goes_to_session(&mut self, run: &Run) -> bool {
+    pub(crate) fn goes_to_session(&mut self, run: &Run, owner: TemporaryOwner) -> bool {
         let Destination { kind, path } = run.destination();
-        let Some(session) = self.session_below(path) else { return false };
+        let TemporaryOwner::Here(session) = owner else { return false };
         match kind {
             Kind::Service => true,
             Kind::Topic => {
-                let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
+                let topic = self.directory.find(path).and_then(|key| self.directory.get(key));
                 topic.is_some_and(|topic| !topic.subscribers.is_empty())
             }
             Kind::Queue => self.has_room_for(session, path, run.bytes()),
         }
-    }
-
-    /// The session whose temporary destination a path names, if it is there.
-    fn session_below(&self, path: &Path) -> Option<SessionId> {
-        let name = TemporaryName::of(path)?;
-        let session = name.session();
-        let here = session.shard == self.shard && self.session(session).is_some();
-        (here && name == self.temporary_name(session)).then_some(session)
     }
 
     fn has_room_for(&mut self, session: SessionId, path: &Path, bytes: usize) -> bool {
@@ -42,19 +30,12 @@ impl Broker {
         if !self.note_temporary(session, path) {
             return false;
         }
-        let queues = self.home.queues();
-        let record = self.sessions.get_mut(key_of(session));
-        let rare = record.and_then(|record| record.rare.as_mut());
-        let Some(temporary) = rare.and_then(|rare| rare.temporary.as_mut()) else { return false };
-        temporary.take(bytes, most, |path| queues.bytes_of(path))
+        self.home.take_temporary(session, bytes, most)
     }
 
     /// Counts a queue as one of a session's temporary ones; false if it has as many as it may have.
     pub(crate) fn note_temporary(&mut self, session: SessionId, path: &Path) -> bool {
-        let (queues, most) = (self.home.queues(), self.options.temporary_queues_max);
-        let Some(record) = self.sessions.get_mut(key_of(session)) else { return false };
-        let temporary = record.rare.get_or_insert_default().temporary.get_or_insert_default();
-        temporary.count(path, most, |known| queues.bytes_of(known).is_some())
+        self.home.count_temporary(session, path, self.options.temporary_queues_max)
     }
 
     /// Counts the temporary queues that a session is about to consume from.
@@ -80,11 +61,22 @@ impl Broker {
 
     /// A session has ended, and with it what waits at its temporary destinations.
     pub(crate) fn end_temporary(&mut self, session: SessionId, effects: &mut Effects) {
-        let record = self.sessions.get_mut(key_of(session));
-        let rare = record.and_then(|record| record.rare.as_mut());
-        let Some(temporary) = rare.and_then(|rare| rare.temporary.take()) else { return };
-        for path in temporary.queues() {
-            self.discard_queue(path, effects);
+        for path in self.home.end_temporary(session) {
+            self.discard_queue(&path, effects);
+        }
+    }
+}
+
+impl SessionSide<'_> {
+    /// The session whose temporary destination a path names.
+    #[cold]
+    pub(crate) fn owner_below(&self, path: &Path) -> TemporaryOwner {
+        let Some(name) = TemporaryName::of(path) else { return TemporaryOwner::Gone };
+        let session = name.session();
+        let here = session.shard == self.shard && self.session(session).is_some();
+        match here && name == self.options.temporary_name(session) {
+            true => TemporaryOwner::Here(session),
+            false => TemporaryOwner::Gone,
         }
     }
 }

@@ -22,15 +22,16 @@ use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Kind, Meta, Priority, Run, SharedRun, SubscriptionKey};
 
-use crate::broker::Broker;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
+use crate::home_side::HomeSide;
 use crate::messages::ServerMail;
 use crate::messages::SubscribeRequestId;
 use crate::places::{bit, key_of};
 use crate::price::TOPIC;
+use crate::session_side::SessionSide;
 use crate::told_topics::{Noticer, Topics, TopicsAsk};
 
 /// Bytes of names that a session is told of before it has taken what waits for it.
@@ -40,7 +41,7 @@ const TOPIC_BYTES: usize = 64;
 /// Topics that are looked at in one slice of a sweep.
 const SWEEP_SLICE: usize = 256;
 
-impl Broker {
+impl SessionSide<'_> {
     /// A session is to be told of the topics of homes.
     pub(crate) fn list_topics(
         &mut self,
@@ -121,36 +122,6 @@ impl Broker {
     /// A session has ended.
     pub(crate) fn end_listing(&mut self, session: SessionId) {
         self.fanout.notices_mut().listings.remove(&key_of(session));
-    }
-
-    /// At a home, between turns: gives the pages that are asked for, as far as the budget goes.
-    fn give_topics(&mut self, now: Now, effects: &mut Effects) {
-        let page_bytes = self.options.page.bytes.min(PAGE_BYTES);
-        while let Some(request) = self.home.notice_interest_mut().next_request() {
-            let TopicsRequest { from, pattern, request, after } = request;
-            let (mut topics, mut next, mut bytes) = (Topics::new(), None, 0);
-            let (mut looked, mut last) = (0, None);
-            let below = pattern.literal_prefix();
-            for (_, topic) in self.directory.walk(&below, after.as_ref().map(Path::as_str)) {
-                if looked == self.options.page.looked_at || bytes >= page_bytes {
-                    next = last;
-                    break;
-                }
-                looked += 1;
-                last = Some(&topic.path);
-                if topic.is_known() && reaches(&pattern, &topic.path) {
-                    bytes += TOPIC_BYTES + topic.path.as_str().len();
-                    topics.push((topic.path.clone(), topic.spec.clone()));
-                }
-            }
-            let next = next.cloned();
-            self.work.charge_at(now, TOPIC * looked as u64);
-            let mail = ServerMail::Noted { request, topics, after, next };
-            self.send(from, mail, effects);
-            if self.work.left(now) == 0 {
-                return;
-            }
-        }
     }
 
     /// On a subscriber's shard: a home has told which topics there are behind a path, up to the one behind
@@ -240,7 +211,7 @@ impl Broker {
         let end = next.map_or(Bound::Unbounded, Bound::Included);
         let known = self.fanout.notices().topics.range((start, end)).map(|(path, _)| path);
         let unknown = known.filter(|path| {
-            self.home(path) == from
+            self.options.home_of(path) == from
                 && reaches(pattern, path)
                 && topics.binary_search_by(|(told, _)| told.cmp(path)).is_err()
         });
@@ -260,7 +231,7 @@ impl Broker {
         sweep.again = sweep.after.is_some();
     }
 
-    fn sweep_notices(&mut self, now: Now) {
+    pub(crate) fn sweep_notices(&mut self, now: Now) {
         let Some(mut sweep) = self.fanout.notices_mut().sweep.take() else { return };
         loop {
             let start = sweep.after.take().map_or(Bound::Unbounded, Bound::Excluded);
@@ -269,7 +240,7 @@ impl Broker {
             let slice: Vec<Path> = slice.map(|(path, _)| path.clone()).collect();
             let mut price = 0;
             for path in &slice {
-                let (any, count) = self.fanout.notices().concerns(path, self.home(path));
+                let (any, count) = self.fanout.notices().concerns(path, self.options.home_of(path));
                 price += TOPIC + crate::price::STEP * count as u64;
                 if !any {
                     self.fanout.notices_mut().topics.remove(path);
@@ -286,15 +257,36 @@ impl Broker {
             }
         }
     }
+}
 
-    /// Whether there is something to list or to forget.
-    pub(crate) fn has_topics_to_list(&self) -> bool {
-        self.home.notice_interest().has_requests() || self.fanout.notices().sweep.is_some()
-    }
-
-    /// Does some of it.
-    pub(crate) fn list_more_topics(&mut self, now: Now, effects: &mut Effects) {
-        self.give_topics(now, effects);
-        self.sweep_notices(now);
+impl HomeSide<'_> {
+    /// At a home, between turns: gives the pages that are asked for, as far as the budget goes.
+    pub(crate) fn give_topics(&mut self, now: Now, effects: &mut Effects) {
+        let page_bytes = self.options.page.bytes.min(PAGE_BYTES);
+        while let Some(request) = self.home.notice_interest_mut().next_request() {
+            let TopicsRequest { from, pattern, request, after } = request;
+            let (mut topics, mut next, mut bytes) = (Topics::new(), None, 0);
+            let (mut looked, mut last) = (0, None);
+            let below = pattern.literal_prefix();
+            for (_, topic) in self.directory.walk(&below, after.as_ref().map(Path::as_str)) {
+                if looked == self.options.page.looked_at || bytes >= page_bytes {
+                    next = last;
+                    break;
+                }
+                looked += 1;
+                last = Some(&topic.path);
+                if topic.is_known() && reaches(&pattern, &topic.path) {
+                    bytes += TOPIC_BYTES + topic.path.as_str().len();
+                    topics.push((topic.path.clone(), topic.spec.clone()));
+                }
+            }
+            let next = next.cloned();
+            self.work.charge_at(now, TOPIC * looked as u64);
+            let mail = ServerMail::Noted { request, topics, after, next };
+            self.send(from, mail, effects);
+            if self.work.left(now) == 0 {
+                return;
+            }
+        }
     }
 }

@@ -16,10 +16,10 @@ use tiderace_wire::{
 };
 
 use crate::Action;
-use crate::broker::Broker;
 use crate::condition::{JSON_DEPTH_MAX, check_values, may_look_into};
 use crate::effects::Effects;
 use crate::home::topic::HomeTopic;
+use crate::home_side::HomeSide;
 use crate::operator::Done;
 use crate::operator::Operator;
 use crate::price;
@@ -27,11 +27,12 @@ use crate::publish::may_change;
 use crate::publisher::Published;
 use crate::publisher::Publisher;
 use crate::publisher::Values;
+use crate::room::check_room;
 use crate::runs::keeps;
 use crate::topic::Topic;
 use crate::work::PRICE_MAX;
 
-impl Broker {
+impl HomeSide<'_> {
     pub(crate) fn create_topic(
         &mut self,
         now: Now,
@@ -42,7 +43,7 @@ impl Broker {
         effects: &mut Effects,
     ) -> Result<Done, Close> {
         let spec = self.spec_from(operator, path, spec)?;
-        let known = self.find_topic(path).and_then(|key| self.directory.get(key));
+        let known = self.directory.find(path).and_then(|key| self.directory.get(key));
         let existing = known.filter(|topic| topic.is_known());
         if let Some(topic) = existing {
             self.may_operate(operator, Action::Create, path)?;
@@ -55,7 +56,7 @@ impl Broker {
         }
         let existed = existing.is_some();
         if known.is_none() {
-            self.check_topic_room(path)?;
+            self.directory.check_room(path)?;
         }
         if !existed {
             self.may_operate(operator, Action::Create, path)?;
@@ -70,7 +71,7 @@ impl Broker {
         let mut record = if existed && spec.persistent { self.journal.last_record() } else { 0 };
         let run = value.map(|value| self.run_of(now, path, &value.properties, &value.body));
         if let Some(run) = &run {
-            check_values(&spec, run, &mut self.work)?;
+            check_values(&spec, run, self.work)?;
         }
         if let Some(run) = run.as_ref().filter(|_| !existed) {
             self.check_first(operator, path, &spec, run)?;
@@ -95,16 +96,17 @@ impl Broker {
     ) -> Result<Done, Close> {
         let path = &update.path;
         let there = self
-            .find_topic(path)
+            .directory
+            .find(path)
             .and_then(|key| self.directory.get(key))
             .is_some_and(Topic::is_known);
         let created = match (there, &update.spec) {
             (false, Some(spec)) => Some(self.spec_from(operator, path, spec)?),
             _ => None,
         };
-        let known = self.find_topic(path).and_then(|key| self.directory.get(key));
+        let known = self.directory.find(path).and_then(|key| self.directory.get(key));
         if known.is_none() {
-            self.check_topic_room(path)?;
+            self.directory.check_room(path)?;
         }
         if let Some(spec) = &created {
             self.may_operate(operator, Action::Create, path)?;
@@ -144,7 +146,7 @@ impl Broker {
         };
         // What is known checks it when it is published to.
         if !there {
-            check_values(&spec, &run, &mut self.work)?;
+            check_values(&spec, &run, self.work)?;
         }
         if !matches!(update.change, Change::Value(_)) && self.memory.is_full() {
             // It was made here of a few bytes: reading less would not hold it back.
@@ -160,7 +162,7 @@ impl Broker {
                 }
                 key
             }
-            None => self.admit_topic(now, path)?,
+            None => self.directory.admit(now, path)?,
         };
         let Published { version, record } =
             self.publish_here(now, operator, key, run, None, effects)?;
@@ -190,7 +192,7 @@ impl Broker {
             return Ok(spec);
         }
         if !self.directory.specs_mut().has_room(&spec) {
-            self.check_room(MemoryUse::Names, spec.bytes())?;
+            check_room(self.memory, MemoryUse::Names, spec.bytes())?;
         }
         let spec = self.directory.specs_mut().share(spec);
         if spec.owner.is_none() {
@@ -251,8 +253,8 @@ impl Broker {
         spec: Arc<TopicSpec>,
         effects: &mut Effects,
     ) -> Key {
-        let key = self.ensure_topic(now, path);
-        self.set_spec(now, key, spec, effects);
+        let key = self.directory.ensure(now, path);
+        self.set_spec(key, spec, effects);
         if let Some(topic) = self.directory.get_mut(key) {
             topic.touch(now.time);
             let floor = || self.home.new_topic(path);
@@ -282,9 +284,9 @@ impl Broker {
         spec: &TopicSpec,
         run: &Run,
     ) -> Result<(), Close> {
-        if let Some(topic) = self.find_topic(path).and_then(|key| self.directory.get(key)) {
+        if let Some(topic) = self.directory.find(path).and_then(|key| self.directory.get(key)) {
             may_change(topic, Some(operator.session))?;
-            check_values(spec, run, &mut self.work)?;
+            check_values(spec, run, self.work)?;
         }
         let kept = if keeps(spec) { run.bytes() } else { 0 };
         let bytes = kept.max(HomeTopic::bytes_with(run));

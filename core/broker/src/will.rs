@@ -8,15 +8,17 @@ use tiderace_base::{Close, MemoryUse, SessionId};
 use tiderace_wire::{Operation, OperationResult, Run, Token};
 
 use crate::Action;
-use crate::broker::Broker;
 use crate::effects::Effects;
+use crate::home_side::HomeSide;
 use crate::operator::Operated;
 use crate::operator::Operator;
 use crate::places::key_of;
+use crate::room::check_room;
 use crate::session::AskedWill;
+use crate::session_side::SessionSide;
 use crate::temporary::check_temporary;
 
-impl Broker {
+impl SessionSide<'_> {
     /// On its session's shard: a will is given, or taken back.
     pub(crate) fn give_will(
         &mut self,
@@ -28,10 +30,11 @@ impl Broker {
         let may = will.as_ref().map_or(Ok(()), |run| {
             check_temporary(run).and_then(|()| self.may_publish(session, run.destination()))
         });
-        let room =
-            will.as_ref().map_or(Ok(()), |run| self.check_room(MemoryUse::Wills, run.bytes()));
+        let room = will
+            .as_ref()
+            .map_or(Ok(()), |run| check_room(self.memory, MemoryUse::Wills, run.bytes()));
         if let Err(close) = room {
-            return self.answer_operation(&operator, Err(close), effects);
+            return self.loopback.answer_operation(&operator, Err(close), effects);
         }
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let rare = record.rare.get_or_insert_default();
@@ -39,11 +42,11 @@ impl Broker {
         rare.asked_will = None;
         match (may, will) {
             (Ok(()), will) => {
-                rare.set_will(will, &self.memory);
-                self.answer_operation(&operator, Ok(OperationResult::Done), effects);
+                rare.set_will(will, self.memory);
+                self.loopback.answer_operation(&operator, Ok(OperationResult::Done), effects);
             }
             (Err(_), Some(run)) if self.may_own(session, run.destination()) => {
-                let home = self.home(&run.destination().path);
+                let home = self.options.home_of(&run.destination().path);
                 let operation = Operation::Will(Some(run.clone()));
                 if let Some(record) = self.sessions.get_mut(key_of(session)) {
                     let asked = AskedWill { token, run };
@@ -51,7 +54,7 @@ impl Broker {
                 }
                 self.send_operation(home, operator, operation, effects);
             }
-            (Err(close), _) => self.answer_operation(&operator, Err(close), effects),
+            (Err(close), _) => self.loopback.answer_operation(&operator, Err(close), effects),
         }
     }
 
@@ -59,15 +62,8 @@ impl Broker {
     pub(crate) fn take_leave(&mut self, session: SessionId) {
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
         let rare = record.rare.get_or_insert_default();
-        rare.set_will(None, &self.memory);
+        rare.set_will(None, self.memory);
         (rare.asked_will, rare.leaving) = (None, true);
-    }
-
-    /// At a topic's home: whether a session may leave a will there as the topic's owner.
-    pub(crate) fn check_will(&self, operator: &Operator, will: Option<&Run>) -> Operated {
-        let Some(run) = will else { return Ok(OperationResult::Done) };
-        self.may_operate(operator, Action::Publish, &run.destination().path)?;
-        Ok(OperationResult::Done)
     }
 
     /// On the session's shard: a home has said whether the will that it was asked about may be left.
@@ -81,7 +77,16 @@ impl Broker {
         let Some(rare) = record.and_then(|record| record.rare.as_mut()) else { return };
         let asked = rare.asked_will.take_if(|asked| asked.token == token);
         if let (Some(asked), Ok(_)) = (asked, result) {
-            rare.set_will(Some(asked.run), &self.memory);
+            rare.set_will(Some(asked.run), self.memory);
         }
+    }
+}
+
+impl HomeSide<'_> {
+    /// At a topic's home: whether a session may leave a will there as the topic's owner.
+    pub(crate) fn check_will(&self, operator: &Operator, will: Option<&Run>) -> Operated {
+        let Some(run) = will else { return Ok(OperationResult::Done) };
+        self.may_operate(operator, Action::Publish, &run.destination().path)?;
+        Ok(OperationResult::Done)
     }
 }

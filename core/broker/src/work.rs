@@ -126,14 +126,6 @@ pub(crate) struct SessionQueue {
     pub(crate) paused: bool,
 }
 
-/// What became of a session's turn.
-pub(crate) enum Step {
-    Done,
-    /// The operation turned out to be dear.
-    Dear,
-    Blocked,
-}
-
 impl Default for Work {
     fn default() -> Work {
         Work {

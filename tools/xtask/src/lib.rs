@@ -21,6 +21,7 @@ pub mod purity;
 pub mod report;
 pub mod rooms;
 pub mod shape;
+pub mod sides;
 pub mod steps;
 mod tree;
 pub mod vocabulary;

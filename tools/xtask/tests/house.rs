@@ -2,7 +2,7 @@
 
 use xtask::{
     Finding, Tree, anatomy, circles, codes, dependencies, discipline, fuzzing, generated, imports,
-    links, lints, purity, rooms, shape, steps, verdict, vocabulary, wording,
+    links, lints, purity, rooms, shape, sides, steps, verdict, vocabulary, wording,
 };
 
 fn run(check: fn(&Tree) -> Vec<Finding>) -> Result<(), String> {
@@ -41,6 +41,7 @@ house! {
     protocols_look_up_what_codes_mean => codes::check;
     pure_code_is_pure => purity::check;
     rooms_have_walls => rooms::check;
+    sides_of_a_shard_do_not_see_each_other => sides::check;
     the_life_of_a_message_is_told_as_it_is => steps::check;
     words_are_those_of_the_field => vocabulary::check;
 }

@@ -20,6 +20,7 @@ use crate::journal::{
     Description, KeptView, NumbersGiven, RestoredRun, RestoredTopic, Unrestorable, read_messages,
     read_views,
 };
+use crate::places::REGISTRAR;
 use crate::runs::{holds_messages, keeps, last_of, retain};
 
 impl Broker {
@@ -29,6 +30,7 @@ impl Broker {
     pub fn begin_durability(&mut self, streams_from: u64, given: &NumbersGiven) {
         let (numbers, fences) = given.highest();
         self.home.begin_above(numbers, fences);
+        self.sessions.set_earlier_epochs(given.epochs(self.options.shards));
         self.journal.begin(self.shard, self.options.shards, streams_from, given);
     }
 
@@ -45,7 +47,7 @@ impl Broker {
         let Ok(path) = Path::parse(restored.path) else {
             return Err(Unrestorable::Path(restored.path.to_owned()));
         };
-        if self.home(&path) != self.shard {
+        if self.options.home_of(&path) != self.shard {
             return Ok(());
         }
         let unknown = || Unrestorable::Description { path: path.clone() };
@@ -56,7 +58,7 @@ impl Broker {
         };
         let number = |run: &mut _| self.home.number_restored(run);
         let messages = read_messages(now, &path, restored, number)?;
-        let key = self.ensure_topic(now, &path);
+        let key = self.directory.ensure(now, &path);
         self.forget_kept(key);
         let mut home = HomeTopic::restored(about.created, restored.version, restored.stream);
         self.restore_last(&mut home, &spec, restored, &messages);
@@ -154,7 +156,7 @@ impl Broker {
         // Of two of one name the newer one counts: that the older one is gone was not stored.
         let newest: Map<Path, u64> =
             found.iter().map(|view| (view.name.clone(), view.number)).collect();
-        let is_registrar = self.shard == self.registrar();
+        let is_registrar = self.shard == REGISTRAR;
         for KeptView { number, name, text } in found {
             let is_configured = self.options.configures_view(&name);
             if is_configured || newest.get(&name) != Some(&number) {

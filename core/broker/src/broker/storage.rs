@@ -54,7 +54,7 @@ impl Broker {
 
     fn answer_settled(&mut self, now: Now, settled: Settled<Answer>, effects: &mut Effects) {
         for (answer, result) in settled.answers {
-            self.give_answer(answer, result.map_err(Close::from), effects);
+            self.home_side().give_answer(answer, result.map_err(Close::from), effects);
         }
         for subject in settled.append_again {
             self.append_again(now, subject);

@@ -19,12 +19,12 @@ use tiderace_base::{Key, Now};
 use tiderace_topics::Path;
 
 use crate::SlowConsumer;
-use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
 use crate::price::GRACE;
 use crate::session::Slow;
+use crate::session_side::SessionSide;
 
-impl Broker {
+impl SessionSide<'_> {
     /// The session's backlog is above the mark: publishers of the topic are to wait for it.
     pub(crate) fn apply_backpressure(
         &mut self,
@@ -95,7 +95,6 @@ impl Broker {
 
     /// Ends the grace periods that are over. Of very many topics and sessions some are looked at each time.
     pub(crate) fn end_graces(&mut self, now: Now, effects: &mut Effects) {
-        self.end_holds(now, effects);
         let mut looks = 0;
         for _ in 0..self.delivery.slow.len() {
             if looks >= GRACE_LOOKS {
@@ -139,7 +138,7 @@ impl Broker {
     }
 
     fn tell_pressure(&mut self, path: Path, on: bool, effects: &mut Effects) {
-        let home = self.home(&path);
+        let home = self.options.home_of(&path);
         self.send(home, Mail::Pressure { path, on }, effects);
     }
 }

@@ -18,11 +18,12 @@ use tiderace_wire::{Kind, Priority, SubscriptionKey, Target};
 use super::backlog::Pending;
 use super::credit::Credit;
 use crate::SlowConsumer;
-use crate::broker::Broker;
 use crate::effects::{Effects, Mail};
+use crate::home_side::HomeSide;
 use crate::messages::SubscribeRequestId;
 use crate::places::{all, bit, key_of, members};
 use crate::session::Session;
+use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
 use crate::subscriptions::Entry;
 
@@ -88,7 +89,7 @@ impl Session {
     }
 }
 
-impl Broker {
+impl SessionSide<'_> {
     /// A session allows more messages to one of its subscriptions.
     pub(crate) fn add_credit(
         &mut self,
@@ -98,7 +99,7 @@ impl Broker {
         messages: u64,
         effects: &mut Effects,
     ) {
-        if self.home.owners_mut().add_credit(session, key, messages) {
+        if self.sessions.owners_mut().add_credit(session, key, messages) {
             return;
         }
         let Some(record) = self.sessions.get_mut(key_of(session)) else { return };
@@ -120,23 +121,10 @@ impl Broker {
         let homes = targets.map(|listening| match &listening.target {
             Target::Exact(destination) if destination.kind == Kind::Topic => 0,
             Target::Pattern(Kind::Topic, _) => 0,
-            Target::Exact(destination) => bit(self.home(&destination.path)),
+            Target::Exact(destination) => bit(self.options.home_of(&destination.path)),
             Target::Pattern(Kind::Queue | Kind::Service, _) => all,
         });
         homes.fold(0, |homes, home| homes | home)
-    }
-
-    /// At a home of queues and services: a consumer or responder may be given more.
-    pub(crate) fn credit_at_home(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        key: SubscriptionKey,
-        messages: u64,
-        effects: &mut Effects,
-    ) {
-        self.credit_consumer(now, session, key, messages, effects);
-        self.credit_responder(session, key, messages, effects);
     }
 
     /// Gives what waits, as far as the credit goes.
@@ -289,5 +277,20 @@ impl Broker {
             let key = segment.key;
             self.settle_towards(home, session, key, vec![range], Settlement::Return, effects);
         }
+    }
+}
+
+impl HomeSide<'_> {
+    /// At a home of queues and services: a consumer or responder may be given more.
+    pub(crate) fn credit_at_home(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        key: SubscriptionKey,
+        messages: u64,
+        effects: &mut Effects,
+    ) {
+        self.credit_consumer(now, session, key, messages, effects);
+        self.credit_responder(session, key, messages, effects);
     }
 }

@@ -59,6 +59,11 @@ impl Deliveries {
         self.throttles.len()
     }
 
+    /// Whether selectors are behind.
+    pub(crate) fn is_selecting(&self) -> bool {
+        !self.selectors.behind.is_empty()
+    }
+
     /// To be called now and then.
     pub(crate) fn tick(&mut self) {
         self.spares.tick();

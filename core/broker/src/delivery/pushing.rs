@@ -12,17 +12,17 @@ use tiderace_wire::{Kind, Priority, SharedRun, SubscriptionKey, Target};
 use super::backlog::{Pending, Source};
 use super::offer::{OVERSHOOT, Offer};
 use crate::SlowConsumer;
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::places::{bit, key_of};
 use crate::price::ABOVE_MARK;
+use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
 use crate::subscriptions::Entry;
 
 /// What a session may have waiting when the shard's memory is exhausted.
 const EXHAUSTED_BYTES_MAX: usize = 64 * 1024;
 
-impl Broker {
+impl SessionSide<'_> {
     #[inline(always)]
     pub(crate) fn offer(
         &mut self,

@@ -17,12 +17,12 @@ use tiderace_wire::{SharedRun, Subscribe};
 
 use super::backlog::{Pending, Source};
 use super::selection::{SHARED_STEPS, SLICE_STEPS, TURN_STEPS, Unselected, WAITING_MAX, Waiting};
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::places::bit;
+use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
 
-impl Broker {
+impl SessionSide<'_> {
     /// Lets a new subscription share its selector with others that have the same.
     pub(crate) fn share_selector(&mut self, subscribe: &mut Subscribe) {
         if let Some(selector) = &mut subscribe.selector {
@@ -119,11 +119,6 @@ impl Broker {
         if first {
             self.delivery.selectors.behind.push_back(to.session);
         }
-    }
-
-    /// Whether selectors are behind.
-    pub(crate) fn is_selecting(&self) -> bool {
-        !self.delivery.selectors.behind.is_empty()
     }
 
     /// Goes on with what waits for selectors, within a budget; to be called once a turn.

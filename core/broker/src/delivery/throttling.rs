@@ -17,12 +17,12 @@ use tiderace_wire::SubscriptionKey;
 
 use super::backlog::Pending;
 use super::throttles::Throttle;
-use crate::broker::Broker;
 use crate::delivery::conflate::{Conflated, conflated};
 use crate::effects::Effects;
+use crate::session_side::SessionSide;
 use crate::subscriptions::Entry;
 
-impl Broker {
+impl SessionSide<'_> {
     /// Puts messages of a topic into a backlog, at once or when the throttle is over.
     pub(crate) fn push_topic(
         &mut self,
@@ -232,7 +232,7 @@ impl Broker {
         if open.last.is_none() {
             return self.close_throttle(throttle);
         }
-        let topic = self.ensure_topic(now, &path);
+        let topic = self.directory.ensure(now, &path);
         if !self.let_go(now, topic, throttle, effects) {
             return self.wait_for_credit(session, key, throttle);
         }

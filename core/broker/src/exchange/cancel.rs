@@ -18,15 +18,15 @@ use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Priority, Reply, SharedRun, Side, SubscriptionKey};
 
 use super::{Open, Other, Said, Tell, message};
-use crate::broker::Broker;
 use crate::delivery::backlog::{For, Pending, Source};
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
 use crate::messages::ServiceMail;
 use crate::places::key_of;
+use crate::session_side::SessionSide;
 use crate::together::{EndingTogether, FEW};
 
-impl Broker {
+impl SessionSide<'_> {
     /// A session ends an exchange.
     pub(crate) fn cancel_exchange(
         &mut self,
@@ -197,7 +197,7 @@ impl Broker {
             // Kept until the home or a responder has heard of it, to give them the reason.
             end.other = Other::Forgone { kept, close: close.clone() };
             let service = end.service.clone();
-            let home = self.home(&service);
+            let home = self.options.home_of(&service);
             self.send(home, ServiceMail::Cancel { service, caller: key }, effects);
         }
         if unheard {

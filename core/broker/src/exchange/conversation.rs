@@ -16,7 +16,6 @@ use tiderace_wire::{
 };
 
 use super::{END_BYTES, End, Open, Other, Said, Tell, message};
-use crate::broker::Broker;
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::offer::OVERSHOOT;
 use crate::delivery::pending::NO_SUBSCRIPTION;
@@ -24,8 +23,9 @@ use crate::effects::Effects;
 use crate::home::services::{Address, Calling, Responding};
 use crate::messages::ServiceMail;
 use crate::places::key_of;
+use crate::session_side::SessionSide;
 
-impl Broker {
+impl SessionSide<'_> {
     /// A session calls.
     pub(crate) fn call(&mut self, now: Now, session: SessionId, call: Call, effects: &mut Effects) {
         let key = ExchangeKey::caller(call.number);
@@ -66,7 +66,7 @@ impl Broker {
         self.memory.charge(MemoryUse::Calls, bytes);
         self.exchanges.renew(end, now.time);
         let caller = Address { shard: self.shard, key: end };
-        let home = self.home(&service);
+        let home = self.options.home_of(&service);
         self.send(home, ServiceMail::Call(Calling { caller, run, last }), effects);
     }
 
@@ -255,7 +255,7 @@ impl Broker {
         source: Source,
         effects: &mut Effects,
     ) {
-        let run = Rc::new(SharedRun::new(run).counted(&self.memory));
+        let run = Rc::new(SharedRun::new(run).counted(self.memory));
         let pending = Pending {
             key,
             run,
@@ -282,7 +282,7 @@ impl Broker {
     fn may_call(&mut self, session: SessionId, service: &Path, bytes: usize) -> Result<(), Close> {
         let destination = Destination { kind: Kind::Service, path: service.clone() };
         self.may_publish(session, &destination).inspect_err(|_| self.metrics.denied += 1)?;
-        self.check_room(MemoryUse::Calls, bytes + END_BYTES)?;
+        crate::room::check_room(self.memory, MemoryUse::Calls, bytes + END_BYTES)?;
         let options = &self.options.services;
         let (calls_max, bytes_max) = (options.calls_open_max, options.calls_bytes_max);
         let Some(open) = self.open_mut(session) else {

@@ -9,12 +9,12 @@ use tiderace_base::{Key, Now};
 use tiderace_wire::ExchangeKey;
 
 use super::Other;
-use crate::broker::Broker;
 use crate::collections::{Map, Set};
 use crate::effects::Effects;
 use crate::price::BACKLOG_LOOK;
+use crate::session_side::SessionSide;
 
-impl Broker {
+impl SessionSide<'_> {
     /// Ends the calls that were withdrawn since this was done last.
     pub(crate) fn end_withdrawn(&mut self, now: Now, effects: &mut Effects) {
         let mut by_session: Map<Key, Vec<Key>> = Map::default();

@@ -15,7 +15,6 @@ pub(crate) mod notice_interest;
 pub(crate) mod numbers;
 pub(crate) mod owners;
 pub(crate) mod pattern_interest;
-pub(crate) mod presence;
 pub(crate) mod queues;
 pub(crate) mod removals;
 pub(crate) mod retirement;
@@ -23,6 +22,7 @@ pub(crate) mod series;
 pub(crate) mod services;
 pub(crate) mod snapshots;
 pub(crate) mod sweep;
+pub(crate) mod temporary;
 pub(crate) mod topic;
 pub(crate) mod topic_history;
 
@@ -31,7 +31,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, Key, Memory, Now, ShardId, Slab, Span, Time};
+use tiderace_base::{Close, Key, Memory, Now, SessionId, ShardId, Slab, Span, Time};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::Run;
 
@@ -49,14 +49,14 @@ use locks::{LockAnswer, Locks};
 use missing::MissingTopics;
 use notice_interest::NoticeInterest;
 use numbers::Numbers;
-use owners::Owners;
+use owners::ExpectedOwners;
 use pattern_interest::PatternInterest;
-use presence::Presence;
 use queues::QueueHome;
 use removals::Removal;
 use services::Services;
 use snapshots::{NewSnapshot, Page, Snapshots, Topics};
 use sweep::Sweep;
+use temporary::TemporaryQueues;
 use topic::HomeTopic;
 
 /// A shard as a home.
@@ -80,16 +80,16 @@ pub(crate) struct Home {
     services: Services,
     sweep: Sweep,
     notice_interest: NoticeInterest,
-    owners: Box<Owners>,
+    owners: ExpectedOwners,
     missing: Box<MissingTopics>,
-    presence: Box<Presence>,
+    temporary: TemporaryQueues,
 }
 
 impl Home {
     pub(crate) fn new(shard: ShardId, memory: &Rc<Memory>) -> Home {
         Home {
             numbers: Numbers::new(shard),
-            patterns: PatternInterest::new(shard, memory.clone()),
+            patterns: PatternInterest::new(memory.clone()),
             snapshots: Snapshots::default(),
             requested_pages: VecDeque::new(),
             history: History::new(memory.clone()),
@@ -101,9 +101,9 @@ impl Home {
             services: Services::default(),
             sweep: Sweep::default(),
             notice_interest: NoticeInterest::default(),
-            owners: Box::default(),
+            owners: ExpectedOwners::default(),
             missing: Box::default(),
-            presence: Box::default(),
+            temporary: TemporaryQueues::default(),
         }
     }
 
@@ -175,16 +175,6 @@ impl Home {
         if self.history.count(pattern, on, self.numbers.last(), now) {
             self.patterns.renew();
         }
-    }
-
-    /// The same pattern as a subscription of this shard holds it.
-    pub(crate) fn own_pattern(&self, pattern: &Pattern) -> Option<&Pattern> {
-        self.patterns.own(pattern)
-    }
-
-    /// Compiled bytes of the distinct patterns of this shard's own subscriptions.
-    pub(crate) fn own_regex_bytes(&self) -> usize {
-        self.patterns.own_regex_bytes()
     }
 
     /// Keeps a numbered run for those who come back; `before` is the number of the topic's message before it.
@@ -404,11 +394,7 @@ impl Home {
         &mut self.services
     }
 
-    pub(crate) fn owners(&self) -> &Owners {
-        &self.owners
-    }
-
-    pub(crate) fn owners_mut(&mut self) -> &mut Owners {
+    pub(crate) fn owners_mut(&mut self) -> &mut ExpectedOwners {
         &mut self.owners
     }
 
@@ -420,12 +406,24 @@ impl Home {
         &mut self.missing
     }
 
-    pub(crate) fn presence(&self) -> &Presence {
-        &self.presence
+    /// Counts a temporary queue of a session; false if it has as many as it may have.
+    pub(crate) fn count_temporary(&mut self, session: SessionId, path: &Path, most: usize) -> bool {
+        let queues = &self.queues;
+        self.temporary.count(session, path, most, |known| queues.bytes_of(known).is_some())
     }
 
-    pub(crate) fn presence_mut(&mut self) -> &mut Presence {
-        &mut self.presence
+    /// Counts bytes for a session's temporary queues, if there is room for them among so many.
+    pub(crate) fn take_temporary(&mut self, session: SessionId, bytes: usize, most: usize) -> bool {
+        let queues = &self.queues;
+        self.temporary.take(session, bytes, most, |path| queues.bytes_of(path))
+    }
+
+    /// A session has ended: its temporary queues, and perhaps some that are gone.
+    pub(crate) fn end_temporary(
+        &mut self,
+        session: SessionId,
+    ) -> impl Iterator<Item = Path> + use<> {
+        self.temporary.end(session)
     }
 
     pub(crate) fn notice_interest(&self) -> &NoticeInterest {

@@ -14,25 +14,19 @@ use crate::price::pattern_bytes;
 /// The patterns of all shards' subscriptions.
 #[derive(Debug)]
 pub(crate) struct PatternInterest {
-    /// The shard whose home this is.
-    here: ShardId,
     /// How many subscriptions of each shard use each pattern.
     uses: Map<(Pattern, ShardId), u32>,
     shards: PatternIndex<ShardId>,
     generation: u64,
-    /// Compiled bytes of the distinct patterns of this shard's own subscriptions.
-    own_regex_bytes: usize,
     memory: Rc<Memory>,
 }
 
 impl PatternInterest {
-    pub(crate) fn new(here: ShardId, memory: Rc<Memory>) -> PatternInterest {
+    pub(crate) fn new(memory: Rc<Memory>) -> PatternInterest {
         PatternInterest {
-            here,
             uses: Map::default(),
             shards: PatternIndex::default(),
             generation: 1,
-            own_regex_bytes: 0,
             memory,
         }
     }
@@ -43,16 +37,13 @@ impl PatternInterest {
         let uses = self.uses.entry((pattern.clone(), from)).or_default();
         let before = *uses;
         *uses = if on { before + 1 } else { before.saturating_sub(1) };
-        let own_bytes = if from == self.here { pattern.regex_bytes() } else { 0 };
         let changed = match *uses {
             1 if on => {
-                self.own_regex_bytes += own_bytes;
                 self.shards.insert(pattern, from);
                 self.memory.charge(MemoryUse::Names, pattern_bytes(pattern));
                 Some(true)
             }
             0 => {
-                self.own_regex_bytes = self.own_regex_bytes.saturating_sub(own_bytes);
                 self.uses.remove(&(pattern.clone(), from));
                 if before > 0 {
                     self.memory.refund(MemoryUse::Names, pattern_bytes(pattern));
@@ -85,16 +76,5 @@ impl PatternInterest {
         let mut has = false;
         self.shards_of(path, &mut |_| has = true);
         has
-    }
-
-    /// The same pattern as a subscription of this shard holds it.
-    pub(crate) fn own(&self, pattern: &Pattern) -> Option<&Pattern> {
-        let key = (pattern.clone(), self.here);
-        self.uses.get_key_value(&key).map(|((known, _), _)| known)
-    }
-
-    /// Compiled bytes of the distinct patterns of this shard's own subscriptions.
-    pub(crate) fn own_regex_bytes(&self) -> usize {
-        self.own_regex_bytes
     }
 }

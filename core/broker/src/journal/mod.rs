@@ -57,8 +57,6 @@ struct OpenJournal {
     fences: Reservation,
     /// Shards with publishers that wait for the store.
     throttled: u64,
-    /// Positions of these epochs can be compared with the numbers of this run of the server.
-    earlier_epochs: Box<[u64]>,
     /// The highest number of a message that was restored here.
     restored_to: u64,
     /// Compiled from the description of the topic that was restored last: most have that of the one before.
@@ -203,11 +201,6 @@ impl HomeJournal {
             return Err(Close::new(CloseCode::BadSpecification, reason));
         }
         self.check(spec)
-    }
-
-    /// The epochs of earlier runs of this server whose numbers can be compared with those of this one.
-    pub(crate) fn earlier_epochs(&self) -> &[u64] {
-        self.open.as_ref().map_or(&[], |open| &open.earlier_epochs)
     }
 
     /// At a home: up to which number all that it gave to messages of persistent topics in earlier

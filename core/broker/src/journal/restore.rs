@@ -151,7 +151,7 @@ impl NumbersGiven {
 
     /// The epochs whose positions mean the same in a life with so many shards: numbers rise from
     /// life to life, but they are compared by home, and other numbers of shards make other homes.
-    fn epochs(&self, shards: usize) -> Box<[u64]> {
+    pub(crate) fn epochs(&self, shards: usize) -> Box<[u64]> {
         let alike = self.lives.iter().filter(|life| usize::from(life.shards) == shards);
         alike.map(|life| life.epoch).collect()
     }
@@ -196,7 +196,6 @@ impl HomeJournal {
             numbers: reserve(NUMBERS, RecordSubject::Numbers, NUMBERS_AHEAD, up_to),
             fences: reserve(FENCES, RecordSubject::Fences, FENCES_AHEAD, 0),
             throttled: 0,
-            earlier_epochs: given.epochs(shards),
             restored_to: 0,
             restored_spec: None,
         }));

@@ -2,6 +2,7 @@
 //!
 //! Relies on nothing that acts. Invariant: a message says all that its receiver needs to know.
 
+mod local;
 mod server;
 mod service;
 mod views;
@@ -9,6 +10,7 @@ mod views;
 use tiderace_base::SessionId;
 use tiderace_wire::SubscriptionKey;
 
+pub(crate) use local::LocalMessage;
 pub use server::ServerMail;
 pub use service::ServiceMail;
 pub use views::{Values, ViewMail};

@@ -21,16 +21,12 @@ use crate::effects::Effects;
 use crate::messages::ViewMail;
 use crate::operator::Operated;
 use crate::operator::Operator;
+use crate::places::REGISTRAR;
 
 /// Below it stands a topic for each view.
 const FOLDER: &str = "$sys/views/";
 
 impl Broker {
-    /// The shard that keeps the list of views.
-    pub(crate) fn registrar(&self) -> ShardId {
-        ShardId(0)
-    }
-
     /// At the registrar: a view is to begin, to change or to end.
     pub(crate) fn change_view(
         &mut self,
@@ -172,7 +168,7 @@ impl Broker {
 
     /// Tells the registrar what could not be done; the registrar shows it.
     pub(super) fn report_view_problems(&mut self, now: Now, effects: &mut Effects) {
-        let registrar = self.registrar();
+        let registrar = REGISTRAR;
         for (rank, (problem, count)) in std::mem::take(&mut self.views.problems) {
             if self.shard == registrar {
                 self.views.note_problem(rank, problem, count);

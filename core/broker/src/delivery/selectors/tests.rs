@@ -71,9 +71,9 @@ fn taken(broker: &mut Broker, session: SessionId) -> Vec<(u32, u32)> {
 }
 
 fn work(broker: &mut Broker) -> u64 {
-    let before = broker.delivery.selectors.evaluated;
+    let before = broker.session_side().delivery.selectors.evaluated;
     broker.work(Now::default(), &mut Effects::default());
-    broker.delivery.selectors.evaluated - before
+    broker.session_side().delivery.selectors.evaluated - before
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn the_same_selector_is_evaluated_once_for_a_message() {
         }
     }
     publish(&mut broker, publisher, 0..40);
-    assert_eq!(broker.delivery.selectors.evaluated, 40);
-    assert!(!broker.is_selecting());
+    assert_eq!(broker.session_side().delivery.selectors.evaluated, 40);
+    assert!(!broker.session_side().delivery.is_selecting());
     for session in sessions {
         let got = taken(&mut broker, session);
         assert_eq!(got.len(), 4 * 50);
@@ -110,13 +110,13 @@ fn thousands_of_selectors_take_turns_of_a_bounded_length() {
     subscribe(&mut broker, honest, 0, "colour = 'red'");
     publish(&mut broker, publisher, 0..100);
     publish(&mut broker, publisher, 100..200);
-    let most = broker.delivery.selectors.evaluated;
+    let most = broker.session_side().delivery.selectors.evaluated;
     assert!(most < 60_000, "{most} of 800,000 at once");
-    assert!(broker.is_selecting());
+    assert!(broker.session_side().delivery.is_selecting());
     work(&mut broker);
     assert_eq!(taken(&mut broker, honest).len(), 20, "its turn comes in the first round");
     let mut turns = 1;
-    while broker.is_selecting() {
+    while broker.session_side().delivery.is_selecting() {
         let evaluated = work(&mut broker);
         assert!(evaluated < 60_000, "{evaluated} in one turn");
         turns += 1;
@@ -152,8 +152,8 @@ fn what_waits_for_selectors_is_bounded_and_goes_with_its_session() {
     assert!(broker.metrics().backlog_bytes > 0);
     broker.close(Now::default(), session, &mut Effects::default());
     assert_eq!(broker.metrics().backlog_bytes, 0);
-    while broker.is_selecting() {
+    while broker.session_side().delivery.is_selecting() {
         assert_eq!(work(&mut broker), 0);
     }
-    assert!(broker.sessions.get(key_of(session)).is_none());
+    assert!(broker.session_side().sessions.get(key_of(session)).is_none());
 }

@@ -9,7 +9,7 @@ use tiderace_base::prefetch;
 use tiderace_topics::Path;
 use tiderace_wire::{Command, Target};
 
-use crate::broker::{AHEAD, Broker};
+use super::{AHEAD, Broker};
 use crate::effects::Mail;
 
 impl Broker {
@@ -24,7 +24,7 @@ impl Broker {
     }
 
     /// The first [`AHEAD`] commands are about to be handled.
-    pub(crate) fn expect_commands(&self, commands: &[Command]) {
+    pub(super) fn expect_commands(&self, commands: &[Command]) {
         self.expect_topics(commands.iter().take(AHEAD).filter_map(|command| match command {
             Command::Publish { run, .. } => Some(&run.destination().path),
             Command::Subscribe(subscribe) => match subscribe.targets.first() {

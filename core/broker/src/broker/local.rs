@@ -1,0 +1,142 @@
+//! What rooms of this shard have for each other, handed on.
+//!
+//! Relies on no method of a room calling another room. Invariant: what the home has for sessions and views is handed
+//! on before any message of the list, and before the home is called again.
+
+use std::sync::Arc;
+
+use tiderace_base::{Now, SessionId, ShardId};
+use tiderace_topics::compiled_bytes;
+use tiderace_wire::{Confirm, OperationResult, Reply, Run, Token, is_temporary};
+
+use super::Broker;
+use crate::effects::Effects;
+use crate::messages::LocalMessage;
+use crate::operator::Operator;
+use crate::price::COMPILED;
+use crate::temporary::TemporaryOwner;
+
+impl Broker {
+    /// Takes what the shard has sent to itself, and what comes of that.
+    #[inline]
+    pub(crate) fn take_loopback(&mut self, now: Now, effects: &mut Effects) {
+        self.hand_on(now, effects);
+        while let Some(mail) = self.loopback.next_mail() {
+            self.take_mail(now, self.shard, mail, effects);
+            self.hand_on(now, effects);
+        }
+    }
+
+    /// Hands on what the home has for sessions and views.
+    #[inline]
+    pub(super) fn hand_on(&mut self, now: Now, effects: &mut Effects) {
+        while let Some(message) = self.loopback.next_local() {
+            self.take_local(now, message, effects);
+        }
+    }
+
+    /// The end of a call: takes what the shard has sent to itself, and does what views have to do within
+    /// the turn's budget.
+    pub(crate) fn end_call(&mut self, now: Now, effects: &mut Effects) {
+        self.take_loopback(now, effects);
+        self.work_on_views(now, effects);
+        while !self.loopback.is_empty() {
+            self.take_loopback(now, effects);
+            self.work_on_views(now, effects);
+        }
+    }
+
+    fn take_local(&mut self, now: Now, message: LocalMessage, effects: &mut Effects) {
+        match message {
+            LocalMessage::Fanout { topic, run } => {
+                self.session_side().fan_out_topic(now, topic, run, effects);
+            }
+            LocalMessage::Deliver { session, key, segment } => {
+                self.session_side().deliver_segment(session, key, segment, effects);
+            }
+            LocalMessage::Confirmed { session, confirm } => {
+                self.session_side().reply(session, Reply::Confirmed(confirm), effects);
+            }
+            LocalMessage::Refused { session, token, close } => {
+                self.session_side().reply(session, Reply::Refused { token, close }, effects);
+            }
+            LocalMessage::SpecChanged { topic, change } => {
+                self.session_side().spec_changed(now, topic, change, effects);
+            }
+            LocalMessage::SetSpec { topic, spec } => {
+                self.home_side().set_spec(topic, spec, effects);
+            }
+            LocalMessage::TopicChanged { topic, run: Some(run) } => {
+                self.note_viewed(now, topic, &run, effects);
+            }
+            LocalMessage::TopicChanged { topic, run: None } => self.note_source(topic, None),
+            LocalMessage::ChangeView { operator, name, text } => {
+                let (before, compiled) = (self.journal.last_record(), compiled_bytes());
+                let result = self.change_view(now, &operator, &name, text.as_deref(), effects);
+                self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
+                let mut home = self.home_side();
+                let record = home.journal.appended_since(before);
+                home.answer_stored(record, &operator, result, effects);
+            }
+            LocalMessage::ListViews { operator } => {
+                let result = self.list_views(&operator);
+                self.loopback.answer_operation(&operator, result, effects);
+            }
+            LocalMessage::BrowseSessions { operator, browse } => {
+                let page = self.session_side().browse_sessions(now, &browse);
+                self.loopback.answer_operation(&operator, Ok(page), effects);
+            }
+            LocalMessage::ListSessions { operator, limit } => {
+                self.list_sessions(&operator, limit, effects);
+            }
+        }
+    }
+
+    fn list_sessions(&mut self, operator: &Operator, limit: u32, effects: &mut Effects) {
+        let sessions = self.session_side().busiest_sessions(limit as usize);
+        let result = Ok(OperationResult::Sessions(sessions));
+        self.loopback.answer_operation(operator, result, effects);
+    }
+
+    /// A session publishes.
+    pub(super) fn publish(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        run: Run,
+        (confirm, blame): (Option<Confirm>, Option<Token>),
+        effects: &mut Effects,
+    ) {
+        let direct = self.session_side().publish(now, session, run, confirm, blame, effects);
+        if let Some((run, author)) = direct {
+            self.publish_at_home(now, self.shard, run, Some(session), author, confirm, effects);
+        }
+    }
+
+    /// Messages have come to their home.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    pub(super) fn publish_at_home(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        run: Run,
+        origin: Option<SessionId>,
+        author: Option<Arc<str>>,
+        confirm: Option<Confirm>,
+        effects: &mut Effects,
+    ) {
+        let owner = self.temporary_owner(&run);
+        self.home_side().publish_at_home(now, from, run, origin, author, confirm, owner, effects);
+        self.hand_on(now, effects);
+    }
+
+    /// Whose temporary destination messages go to, if it is one.
+    #[inline]
+    pub(super) fn temporary_owner(&mut self, run: &Run) -> TemporaryOwner {
+        match is_temporary(&run.destination().path) {
+            false => TemporaryOwner::NotTemporary,
+            true => self.session_side().owner_below(&run.destination().path),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! From a session's backlog to what carries it.
+//!
+//! Called for every delivery, so that what few sessions need stands in functions of its own. Relies on
+//! `delivery/taking.rs`. Invariant: whatever waits for a backlog to become shorter goes on here.
+
+use tiderace_base::{Now, SessionId};
+use tiderace_wire::SubscriptionKey;
+
+use super::Broker;
+use crate::delivery::backlog::Source;
+use crate::delivery::{Left, Pending};
+use crate::effects::Effects;
+use crate::places::key_of;
+use crate::session::Session;
+
+impl Broker {
+    /// Takes the session's next delivery out of its backlog.
+    pub fn next(&mut self, now: Now, session: SessionId, effects: &mut Effects) -> Option<Pending> {
+        let mut pending = self.take_next(now, session, effects)?;
+        if pending.source.is_place() {
+            pending = self.next_behind(now, session, pending, effects)?;
+        }
+        self.take_loopback(now, effects);
+        Some(pending)
+    }
+
+    /// The same behind the end of an exchange or the place of a page, which are no deliveries.
+    #[cold]
+    fn next_behind(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        mut place: Pending,
+        effects: &mut Effects,
+    ) -> Option<Pending> {
+        loop {
+            let mut side = self.session_side();
+            match place.exchange_key() {
+                Some(exchange) => side.take_end(session, exchange, effects),
+                None => side.ask_behind_taken(now, session, effects),
+            }
+            self.take_loopback(now, effects);
+            let pending = self.take_next(now, session, effects)?;
+            if !pending.source.is_place() {
+                return Some(pending);
+            }
+            place = pending;
+        }
+    }
+
+    #[inline]
+    fn take_next(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        effects: &mut Effects,
+    ) -> Option<Pending> {
+        let (mut pending, left, more) = self.delivery.take(&mut self.sessions, session)?;
+        if more {
+            self.session_side().note_taken(now, session, &mut pending, left, effects);
+        }
+        if pending.source == Source::AutoQueue {
+            self.session_side().accept_taken(session, &pending, effects);
+        }
+        Some(pending)
+    }
+
+    /// Many deliveries are about to be taken: asks memory for what the first of them refer to. For those
+    /// behind, [`Broker::next`] does it.
+    pub fn look_ahead(&self, session: SessionId) {
+        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
+        if let Some(backlog) = backlog {
+            backlog.look_ahead();
+        }
+    }
+
+    /// Several sessions are about to take deliveries: asks memory for what the next of this one refers
+    /// to, and says which subscription it is for.
+    pub fn glance(&self, session: SessionId) -> Option<SubscriptionKey> {
+        let pending = self.session(session)?.backlog.as_ref()?.front()?;
+        std::hint::black_box(pending.run.run().bytes());
+        Some(pending.key)
+    }
+
+    /// Deliveries are being taken: what is left of them.
+    pub fn left(&self, session: SessionId) -> Left {
+        let backlog = self.session(session).and_then(|record| record.backlog.as_ref());
+        backlog.map_or(Left::Nothing, |backlog| backlog.left())
+    }
+
+    /// Whether anything waits for the session's connection.
+    pub fn has_backlog(&self, session: SessionId) -> bool {
+        self.session(session).is_some_and(|record| record.has_deliveries())
+    }
+
+    pub(crate) fn session(&self, session: SessionId) -> Option<&Session> {
+        self.sessions.get(key_of(session))
+    }
+}

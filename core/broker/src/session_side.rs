@@ -1,0 +1,64 @@
+//! What a shard may touch for the sessions of its connections.
+//!
+//! The methods stand in the files of what they do (`subscribe.rs`, `delivery/`, `exchange/` and so on) as methods of
+//! [`SessionSide`]. Its fields are all that they may know; the wiring in `broker.rs` alone makes one, of disjoint
+//! parts of the broker, for one call. Sessions know no numbers, values, queues or locks: these are the home's, which
+//! is asked by [`SessionSide::send`], also where it is this shard. Of the directory they use what concerns the
+//! subscribers here: the lists of a topic, what it is, and who holds its publishers back.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tiderace_base::{Key, Memory, SessionId, ShardId};
+
+use crate::delivery::Deliveries;
+use crate::directory::Directory;
+use crate::effects::{Effects, Mail};
+use crate::exchange::Exchanges;
+use crate::fanout::Fanout;
+use crate::loopback::Loopback;
+use crate::places::key_of;
+use crate::session::Session;
+use crate::sessions::Sessions;
+use crate::work::Work;
+use crate::{BrokerMetrics, BrokerOptions};
+
+/// A shard with its sessions, during one call.
+#[derive(Debug)]
+pub(crate) struct SessionSide<'a> {
+    pub(crate) shard: ShardId,
+    pub(crate) options: &'a Arc<BrokerOptions>,
+    pub(crate) sessions: &'a mut Sessions,
+    /// What waits for them.
+    pub(crate) delivery: &'a mut Deliveries,
+    /// Who subscribes by patterns.
+    pub(crate) fanout: &'a mut Fanout,
+    /// The ends of exchanges that they hold.
+    pub(crate) exchanges: &'a mut Exchanges,
+    /// The topics, with the subscribers of each.
+    pub(crate) directory: &'a mut Directory,
+    pub(crate) work: &'a mut Work,
+    pub(crate) memory: &'a Rc<Memory>,
+    pub(crate) metrics: &'a mut BrokerMetrics,
+    pub(crate) loopback: &'a mut Loopback,
+}
+
+impl SessionSide<'_> {
+    /// Sends a message to a shard, which may be this one.
+    #[inline]
+    pub(crate) fn send(&mut self, to: ShardId, mail: impl Into<Mail>, effects: &mut Effects) {
+        self.loopback.send(to, mail, effects);
+    }
+
+    /// A session of this shard.
+    #[inline]
+    pub(crate) fn session(&self, session: SessionId) -> Option<&Session> {
+        self.sessions.get(key_of(session))
+    }
+
+    /// The identity of a session of this shard.
+    #[inline]
+    pub(crate) fn id_of(&self, key: Key) -> SessionId {
+        SessionId { shard: self.shard, slot: key.slot, generation: key.generation }
+    }
+}

@@ -1,0 +1,69 @@
+//! As a home: what topics keep no longer, and topics that are forgotten.
+//!
+//! Looked at a part at a time, every few seconds. Invariant: what is forgotten is in use by nobody.
+
+use std::ops::Range;
+
+use tiderace_base::{Key, MemoryUse, Now};
+
+use crate::effects::Effects;
+use crate::home_side::HomeSide;
+
+impl HomeSide<'_> {
+    /// The slots of topics that are to be looked at now.
+    pub(crate) fn begin_sweep(&mut self, now: Now) -> Option<Range<u32>> {
+        let slots = self.home.next_swept(now.time, self.directory.topics().slots())?;
+        if slots.start == 0 {
+            let age = self.options.history_age;
+            self.home.sweep_history(now.time, age, self.directory.topics_mut());
+        }
+        Some(slots)
+    }
+
+    /// Gives up what a topic has kept for long enough, and removes the topic if its time has come.
+    pub(crate) fn sweep_kept(&mut self, now: Now, key: Key, effects: &mut Effects) {
+        if let Some(topic) = self.directory.get_mut(key) {
+            self.home.sweep_recording(now.time, self.options.history_age, topic);
+        }
+        self.sweep_series(now, key);
+        self.sweep_retirement(now, key, effects);
+    }
+
+    /// Gives up a value whose time is over: whether there was one.
+    pub(crate) fn sweep_value(&mut self, now: Now, key: Key) -> bool {
+        let topic = self.directory.get_mut(key);
+        let Some(topic) = topic.filter(|topic| topic.retained_expired(now.wall_ms)) else {
+            return false;
+        };
+        let Some(home) = &mut topic.home else { return false };
+        let first = home.first_kept();
+        let bytes = home.retained_bytes();
+        home.replace_value(None);
+        self.memory.refund(MemoryUse::Values, bytes);
+        self.metrics.retained -= 1;
+        self.journal.append_trim(key, topic, first);
+        true
+    }
+
+    /// Whether nobody has used a topic for so long that it may be forgotten.
+    pub(crate) fn is_forgettable(&self, now: Now, key: Key) -> bool {
+        let Some(topic) = self.directory.get(key) else { return false };
+        let (idle, age) = (self.options.topic_idle, self.options.history_age);
+        let idle = if topic.is_recorded() { idle.max(age) } else { idle };
+        topic.is_idle() && topic.unused(now.time) >= idle
+    }
+
+    /// Forgets a topic.
+    pub(crate) fn forget_topic(&mut self, key: Key, effects: &mut Effects) {
+        let Some(topic) = self.directory.get_mut(key) else { return };
+        self.journal.end_stream(topic);
+        if topic.is_known() {
+            let path = topic.path.clone();
+            self.announce_as(&path, None, effects);
+        }
+        let topic = self.directory.remove(key);
+        if let Some((path, home)) = topic.and_then(|topic| Some((topic.path, topic.home?))) {
+            self.home.forget_topic(&path, &home);
+        }
+    }
+}
