@@ -109,7 +109,7 @@ pub use effects::{Answer, Ask, Effects, First, Interest, Mail, Missed, SnapshotP
 pub use home::services::{Address, Calling, Responding};
 pub use journal::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
 pub use messages::{ServerMail, ServiceMail, SubscribeRequestId, Values, ViewMail};
-pub use metrics::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
+pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use operator::{Operated, Operator};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};
 pub use tiderace_journal::StoreRecord;

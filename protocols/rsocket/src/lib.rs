@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use tiderace_wire::{Opening, Protocol, Session};
 
-pub use metrics::{RSOCKET_METRICS, RSocketMetric, RSocketMetrics};
+pub use metrics::{RSOCKET_METRICS, RSocketMetrics};
 pub use options::{EchoOptions, Lease, RSocketOptions, ResumeOptions};
 pub use session::{MESSAGE_MIME, OPTIONS_MIME, PROPERTIES_MIME};
 

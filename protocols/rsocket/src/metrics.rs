@@ -3,25 +3,12 @@
 //! Relies on [`Counter`]: each shard's sessions write their own numbers and anybody reads. Invariant:
 //! counting takes a load and a store, never a lock.
 
-use tiderace_base::{Counter, ShardId};
+use tiderace_base::{Counter, MetricKind, MetricRow, Sample, SampleValue, ShardId};
 
 use crate::frame::Interaction;
 
-/// One line of the table of metrics.
-#[derive(Debug, PartialEq, Eq)]
-pub struct RSocketMetric {
-    /// Its name, in the manner of Prometheus.
-    pub name: &'static str,
-    /// Whether it only rises.
-    pub is_counter: bool,
-    /// The names of its labels.
-    pub labels: &'static [&'static str],
-    /// What it counts, in a sentence.
-    pub help: &'static str,
-}
-
 /// All metrics of RSocket.
-pub const RSOCKET_METRICS: &[RSocketMetric] = &[
+pub const RSOCKET_METRICS: &[MetricRow] = &[
     OPENED,
     CLOSED,
     FRAMES,
@@ -36,56 +23,56 @@ pub const RSOCKET_METRICS: &[RSocketMetric] = &[
     FRAGMENTS,
 ];
 
-const OPENED: RSocketMetric = counter(
+const OPENED: MetricRow = counter(
     "tiderace_rsocket_connections_opened_total",
     &[],
     "Connections whose SETUP was accepted.",
 );
-const CLOSED: RSocketMetric = counter(
+const CLOSED: MetricRow = counter(
     "tiderace_rsocket_connections_closed_total",
     &[],
     "Connections ended whose SETUP had been accepted.",
 );
-const FRAMES: RSocketMetric =
+const FRAMES: MetricRow =
     counter("tiderace_rsocket_frames_total", &["direction"], "Frames received and sent.");
-const FRAME_BYTES: RSocketMetric = counter(
+const FRAME_BYTES: MetricRow = counter(
     "tiderace_rsocket_frame_bytes_total",
     &["direction"],
     "Bytes of frames received and sent, without what transports add.",
 );
-const STARTED: RSocketMetric = counter(
+const STARTED: MetricRow = counter(
     "tiderace_rsocket_requests_started_total",
     &["interaction", "role"],
     "Requests begun; the server is responder of those that clients begin.",
 );
-const COMPLETED: RSocketMetric = counter(
+const COMPLETED: MetricRow = counter(
     "tiderace_rsocket_requests_completed_total",
     &["interaction", "role", "signal"],
     "Requests ended: completed, failed or cancelled.",
 );
-const STREAMS: RSocketMetric =
+const STREAMS: MetricRow =
     gauge("tiderace_rsocket_streams", &["role"], "Requests open now, fire-and-forget aside.");
-const REJECTED: RSocketMetric = counter(
+const REJECTED: MetricRow = counter(
     "tiderace_rsocket_requests_rejected_total",
     &["reason"],
     "Requests that were not begun, by the limit they met.",
 );
-const FAULTS: RSocketMetric = counter(
+const FAULTS: MetricRow = counter(
     "tiderace_rsocket_faults_total",
     &["rule"],
     "Frames that broke a rule and were ignored, by rule.",
 );
-const RESUMED: RSocketMetric = counter(
+const RESUMED: MetricRow = counter(
     "tiderace_rsocket_resumed_total",
     &["outcome"],
     "Attempts to go on with a session on a new connection.",
 );
-const FRAGMENTS: RSocketMetric = gauge(
+const FRAGMENTS: MetricRow = gauge(
     "tiderace_rsocket_fragments_bytes",
     &[],
     "Bytes of fragments that wait for the rest of their payloads.",
 );
-const RETAINED: RSocketMetric = gauge(
+const RETAINED: MetricRow = gauge(
     "tiderace_rsocket_retained_bytes",
     &[],
     "Bytes of sent frames kept for clients that may come back.",
@@ -95,16 +82,16 @@ const fn counter(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
-) -> RSocketMetric {
-    RSocketMetric { name, is_counter: true, labels, help }
+) -> MetricRow {
+    MetricRow::new(MetricKind::Counter, name, help).with_labels(labels)
 }
 
 const fn gauge(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
-) -> RSocketMetric {
-    RSocketMetric { name, is_counter: false, labels, help }
+) -> MetricRow {
+    MetricRow::new(MetricKind::Gauge, name, help).with_labels(labels)
 }
 
 macro_rules! labels {
@@ -287,13 +274,15 @@ impl RSocketMetrics {
     }
 
     /// Every metric with the values of its labels and its value, those of one metric together.
-    pub fn values(&self) -> Vec<(&'static RSocketMetric, Vec<&'static str>, u64)> {
+    pub fn samples(&self) -> Vec<Sample<'static>> {
         let mut all = Vec::new();
         let sum = |read: &dyn Fn(&Counters) -> Option<&Counter>| {
             let values = self.0.iter().filter_map(|shard| read(shard).map(Counter::value));
             values.fold(0, u64::wrapping_add)
         };
-        let mut add = |metric, labels, value| all.push((metric, labels, value));
+        let mut add = |row, labels, value| {
+            all.push(Sample { row, labels, value: SampleValue::Number(value) });
+        };
         add(&OPENED, vec![], sum(&|shard| Some(&shard.opened)));
         add(&CLOSED, vec![], sum(&|shard| Some(&shard.closed)));
         for (at, name) in DIRECTIONS.iter().enumerate() {
@@ -354,16 +343,17 @@ mod tests {
         first.fault(Rule::Overflow);
         first.reject(Rejection::Lease);
         assert_eq!(second.open(), 1);
-        let values = metrics.values();
+        let samples = metrics.samples();
         for row in RSOCKET_METRICS {
-            let of_row: Vec<_> = values.iter().filter(|(known, ..)| *known == row).collect();
+            let of_row: Vec<_> = samples.iter().filter(|sample| sample.row == row).collect();
             assert!(!of_row.is_empty(), "{}", row.name);
-            assert!(of_row.iter().all(|(_, labels, _)| labels.len() == row.labels.len()));
+            assert!(of_row.iter().all(|sample| sample.labels.len() == row.labels.len()));
         }
         let find = |name: &str, labels: &[&str]| {
-            let mut found =
-                values.iter().filter(|(row, known, _)| row.name.ends_with(name) && known == labels);
-            let value = found.next().unwrap().2;
+            let mut found = samples
+                .iter()
+                .filter(|sample| sample.row.name.ends_with(name) && sample.labels == labels);
+            let SampleValue::Number(value) = found.next().unwrap().value else { unreachable!() };
             assert!(found.next().is_none());
             value
         };

@@ -96,7 +96,7 @@ mod ws;
 
 pub use driver::os::SocketOptions;
 pub use hosts::Hosts;
-pub use metrics::{METRICS, MetricKind, MetricRow, Sample, SampleValue};
+pub use metrics::METRICS;
 pub use node::{NodeControl, NodeHandle, SpawnError, drive, simulate, spawn};
 pub use options::{
     Deadlines, DetachedLimits, Http2Options, HttpHandler, ListenerOptions, Options, Placement,

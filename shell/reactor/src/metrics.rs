@@ -2,8 +2,10 @@
 //!
 //! Every shard writes its own numbers with plain loads and stores; only reading crosses threads.
 
-use tiderace_base::{CLOSE_CODES, CloseCode, Counter as Cell, Span};
-use tiderace_broker::{BROKER_METRICS, BrokerMetric, BrokerMetrics};
+use tiderace_base::{
+    CLOSE_CODES, CloseCode, Counter as Cell, MetricKind, MetricRow, Sample, SampleValue, Span,
+};
+use tiderace_broker::{BROKER_METRICS, BrokerMetrics};
 use tiderace_http2::{FLOODS, Flood};
 use tiderace_tls::{Established, FAILURES, FailureKind};
 
@@ -31,35 +33,10 @@ impl Histogram {
     }
 }
 
-/// What kind of number a metric is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
-    /// It only rises.
-    Counter,
-    /// It rises and falls.
-    Gauge,
-    /// Spans in buckets; in seconds when rendered.
-    Histogram,
-}
-
-/// One line of the table of metrics.
-#[derive(Debug, PartialEq, Eq)]
-pub struct MetricRow {
-    /// Its name, in the manner of Prometheus.
-    pub name: &'static str,
-    /// What it counts, in a sentence.
-    pub help: &'static str,
-    /// Its kind.
-    pub kind: MetricKind,
-    /// The names of its labels.
-    pub labels: &'static [&'static str],
-}
-
 macro_rules! metrics {
     ($($field:ident $constant:ident $kind:ident $name:literal $labels:tt $help:literal;)+) => {
-        $(const $constant: MetricRow = MetricRow {
-            name: $name, help: $help, kind: MetricKind::$kind, labels: &$labels,
-        };)+
+        $(const $constant: MetricRow =
+            MetricRow::new(MetricKind::$kind, $name, $help).with_labels(&$labels);)+
 
         /// All metrics of the event loop.
         pub const METRICS: &[MetricRow] = &[$($constant),+];
@@ -284,34 +261,8 @@ impl ShardMetrics {
     }
 }
 
-/// One value to be shown.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
-    /// What it is.
-    pub row: &'static MetricRow,
-    /// The values of its labels, in the order of their names.
-    pub labels: Vec<&'static str>,
-    /// The value.
-    pub value: SampleValue,
-}
-
-/// The value of a [`Sample`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum SampleValue {
-    /// A counter or gauge.
-    Number(u64),
-    /// A histogram: how many were in each bucket, not accumulated. Bucket `n` holds spans below
-    /// 2ⁿ nanoseconds that are not in an earlier one; the last holds all others.
-    Histogram {
-        /// The buckets.
-        buckets: Vec<u64>,
-        /// The sum of all spans, in nanoseconds.
-        nanos: u64,
-    },
-}
-
 /// The numbers of all shards, added up, in the order of [`METRICS`].
-pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
+pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample<'static>> {
     let mut samples = Vec::new();
     let Some(first) = shards.first().map(AsRef::as_ref) else {
         return samples;
@@ -401,7 +352,7 @@ pub(crate) fn collect(shards: &[impl AsRef<ShardMetrics>]) -> Vec<Sample> {
 /// The brokers' numbers of all shards, added up, in the order of their own table.
 pub(crate) fn collect_broker(
     shards: &[impl AsRef<ShardMetrics>],
-) -> Vec<(&'static BrokerMetric, u64)> {
+) -> Vec<(&'static MetricRow, u64)> {
     let value = |index: usize| {
         let cells = shards.iter().filter_map(|shard| shard.as_ref().broker.get(index));
         cells.fold(0u64, |sum, cell| sum.wrapping_add(cell.value()))

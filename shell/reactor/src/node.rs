@@ -11,13 +11,13 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tiderace_base::limits::SHARDS_MAX;
-use tiderace_base::{ShardId, Span};
+use tiderace_base::{MetricRow, Sample, ShardId, Span};
 
 use crate::driver::os::{OsDriver, listen};
 use crate::driver::sim::{Network, SimDriver};
 use crate::driver::{Driver, Wake};
 use crate::mailbox::Post;
-use crate::metrics::{Sample, collect, collect_broker};
+use crate::metrics::{collect, collect_broker};
 use crate::options::{Options, Services};
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -76,12 +76,12 @@ impl std::fmt::Debug for NodeControl {
 
 impl NodeControl {
     /// The node's numbers, in the order of [`crate::METRICS`].
-    pub fn metrics(&self) -> Vec<Sample> {
+    pub fn metrics(&self) -> Vec<Sample<'static>> {
         collect(&self.shared.metrics)
     }
 
     /// The brokers' numbers, not older than a tick, in the order of their table.
-    pub fn broker_metrics(&self) -> Vec<(&'static tiderace_broker::BrokerMetric, u64)> {
+    pub fn broker_metrics(&self) -> Vec<(&'static MetricRow, u64)> {
         collect_broker(&self.shared.metrics)
     }
 
@@ -121,7 +121,7 @@ impl NodeHandle {
     }
 
     /// See [`NodeControl::metrics`].
-    pub fn metrics(&self) -> Vec<Sample> {
+    pub fn metrics(&self) -> Vec<Sample<'static>> {
         self.control.metrics()
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::common::{AtOnce, services};
 use crate::waiting::wait_for_subscriptions;
-use tiderace_base::Span;
+use tiderace_base::{SampleValue, Span};
 use tiderace_broker::BrokerOptions;
 use tiderace_heap::{census, raise_file_limit, report};
 use tiderace_reactor::{ListenerOptions, NodeHandle, Options, Services, spawn};
@@ -76,11 +76,14 @@ fn measure_of(what: &str, streams: u32, request: fn(u32) -> Vec<u8>, connections
 
 fn wait(node: &NodeHandle, metrics: &RSocketMetrics, wanted: u64, subscriptions: bool) {
     let open = || {
-        let values = metrics.values();
-        let row = values.iter().find(|(row, labels, _)| {
-            row.name == "tiderace_rsocket_streams" && labels[0] == "responder"
+        let samples = metrics.samples();
+        let found = samples.iter().find(|sample| {
+            sample.row.name == "tiderace_rsocket_streams" && sample.labels == ["responder"]
         });
-        row.unwrap().2
+        match found.unwrap().value {
+            SampleValue::Number(value) => value,
+            ref other => panic!("{other:?}"),
+        }
     };
     let start = std::time::Instant::now();
     while open() < wanted {

@@ -12,11 +12,12 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use tiderace_base::Sample;
 use tiderace_config::{LogConfig, LogFormat, LogLevel};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::exposition::{About, Exposition};
+use crate::metrics::LOG_LINES_DROPPED;
 
 /// The log of this process, once it has begun.
 static LOG: OnceLock<LogQueue> = OnceLock::new();
@@ -66,14 +67,11 @@ pub(crate) fn finish() -> bool {
     LOG.get().is_none_or(|queue| queue.wait(FINISH_TIMEOUT))
 }
 
-/// Adds the metrics.
-pub(crate) fn expose(out: &mut Exposition) {
+/// The metric.
+pub(crate) fn sample() -> Sample<'static> {
     let dropped = LOG.get().map_or(0, |queue| queue.shared.dropped.load(Ordering::Relaxed));
-    let name = "tiderace_log_lines_dropped_total";
-    out.add(About::number(name, true, DROPPED_HELP), "", dropped);
+    Sample::number(&LOG_LINES_DROPPED, dropped)
 }
-
-const DROPPED_HELP: &str = "Lines of the log that were dropped because standard error was not read, or could not be written to.";
 
 /// A panic is a line of the log like any other: the default hook would write to standard error itself, and
 /// wait if nobody reads.

@@ -13,6 +13,7 @@ mod exposition;
 mod feed;
 mod logging;
 mod login;
+mod metrics;
 mod monitor;
 mod page;
 mod persistence;

@@ -7,16 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tiderace_auth::{Check, Verifier};
+use tiderace_base::{Sample, SampleValue};
 use tiderace_broker::{Action, Rules};
 use tiderace_config::{MonitoringAccess, MonitoringConfig};
-use tiderace_reactor::{MetricKind, NodeControl};
+use tiderace_reactor::NodeControl;
 use tiderace_rsocket::RSocketMetrics;
 use tiderace_topics::Path;
 use tiderace_wire::{Credentials, Kind, Request, Response};
 
-use crate::exposition::{About, Exposition, labels};
+use crate::exposition::Exposition;
 use crate::logging;
 use crate::login::principal;
+use crate::metrics::BUILD_INFO;
 use crate::persistence::Persistence;
 use crate::process;
 use crate::tls::TlsState;
@@ -94,18 +96,18 @@ impl Monitor {
             headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".to_owned())],
             body: {
                 let mut out = Exposition::with_capacity(16 << 10);
-                expose_node(&mut out, &self.name, node);
-                process::expose(&mut out);
-                logging::expose(&mut out);
-                if let Some(state) = self.tls.get() {
-                    state.expose(&mut out);
-                }
+                let labels = vec![env!("CARGO_PKG_VERSION"), &self.name];
+                out.add(&Sample { row: &BUILD_INFO, labels, value: SampleValue::Number(1) });
+                out.extend(node.metrics());
+                let broker = node.broker_metrics();
+                out.extend(broker.into_iter().map(|(row, value)| Sample::number(row, value)));
+                out.extend(process::samples());
+                out.extend([logging::sample()]);
+                out.extend(self.tls.get().into_iter().flat_map(|tls| tls.samples()));
                 if let Some(Some(persistence)) = self.persistence.get() {
-                    expose_store(&mut out, persistence);
+                    out.extend(persistence.metrics().samples());
                 }
-                if let Some(rsocket) = self.rsocket.get() {
-                    expose_rsocket(&mut out, rsocket);
-                }
+                out.extend(self.rsocket.get().into_iter().flat_map(|rsocket| rsocket.samples()));
                 out.into_text().into()
             },
         }
@@ -166,38 +168,4 @@ const INDEX: &str = "Tiderace pushes live data to everyone who is connected.\n\n
 fn text(status: u16, body: String) -> Response {
     let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_owned())];
     Response { status, headers, body: body.into() }
-}
-
-/// The node's metrics.
-fn expose_node(out: &mut Exposition, name: &str, node: &NodeControl) {
-    let about = About::number("tiderace_build_info", false, "The version that runs; always 1.");
-    let version = env!("CARGO_PKG_VERSION");
-    out.add(about, &labels(&["version", "node"], &[version, name]), 1);
-    for sample in &node.metrics() {
-        let kind = match sample.row.kind {
-            MetricKind::Counter => "counter",
-            MetricKind::Gauge => "gauge",
-            MetricKind::Histogram => "histogram",
-        };
-        let about = About { name: sample.row.name, kind, help: sample.row.help };
-        out.add_sample(about, &labels(sample.row.labels, &sample.labels), &sample.value);
-    }
-    for (row, value) in node.broker_metrics() {
-        out.add(About::number(row.name, row.is_counter, row.help), row.labels, value);
-    }
-}
-
-/// The store's metrics.
-fn expose_store(out: &mut Exposition, persistence: &Persistence) {
-    for (row, value) in persistence.metrics().values() {
-        out.add(About::number(row.name, row.is_counter, row.help), "", value);
-    }
-}
-
-/// RSocket's metrics.
-fn expose_rsocket(out: &mut Exposition, metrics: &RSocketMetrics) {
-    for (row, values, value) in metrics.values() {
-        let about = About::number(row.name, row.is_counter, row.help);
-        out.add(about, &labels(row.labels, &values), value);
-    }
 }

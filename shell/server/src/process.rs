@@ -3,59 +3,27 @@
 //! Relies on `/proc`; elsewhere there are no such metrics. Runs on a shard when metrics are asked for, so it
 //! reads two small files and counts nothing. Invariant: what cannot be read is left out, never zero.
 
-use crate::exposition::{About, Exposition};
+use tiderace_base::{MetricRow, Sample, SampleValue};
 
-/// A metric of the process.
-struct Row {
-    about: About<'static>,
-    value: fn(&Account) -> Option<f64>,
-}
+use crate::metrics::{HOST_CPU, HOST_PROCESSORS, PROCESS_CPU, PROCESS_MEMORY};
 
-/// Names of `process_…` are those that Prometheus's own clients use.
-const ROWS: &[Row] = &[
-    Row {
-        about: About {
-            name: "process_cpu_seconds_total",
-            kind: "counter",
-            help: "Processor time of this process, user and system.",
-        },
-        value: |account| account.process_seconds,
-    },
-    Row {
-        about: About {
-            name: "process_resident_memory_bytes",
-            kind: "gauge",
-            help: "Resident memory of this process.",
-        },
-        value: |account| account.resident_bytes,
-    },
-    Row {
-        about: About {
-            name: "tiderace_host_cpu_seconds_total",
-            kind: "counter",
-            help: "Processor time that anything on this machine has used.",
-        },
-        value: |account| account.host_seconds,
-    },
-    Row {
-        about: About {
-            name: "tiderace_host_processors",
-            kind: "gauge",
-            help: "Processors that this process may use.",
-        },
-        value: |account| account.processors,
-    },
+type Read = fn(&Account) -> Option<f64>;
+
+const ROWS: &[(&MetricRow, Read)] = &[
+    (&PROCESS_CPU, |account| account.process_seconds),
+    (&PROCESS_MEMORY, |account| account.resident_bytes),
+    (&HOST_CPU, |account| account.host_seconds),
+    (&HOST_PROCESSORS, |account| account.processors),
 ];
 
-/// Appends the metrics.
-pub(crate) fn expose(out: &mut Exposition) {
+/// The metrics.
+pub(crate) fn samples() -> impl Iterator<Item = Sample<'static>> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let account = Account::of(&read("/proc/self/stat"), &read("/proc/stat"));
-    for Row { about, value } in ROWS {
-        if let Some(value) = value(&account) {
-            out.add(*about, "", value);
-        }
-    }
+    ROWS.iter().filter_map(move |(row, read)| {
+        let value = SampleValue::Decimal(read(&account)?);
+        Some(Sample { row, labels: Vec::new(), value })
+    })
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -119,11 +87,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_has_them_all() {
-        let mut out = Exposition::default();
-        expose(&mut out);
-        let out = out.into_text();
-        for row in ROWS {
-            assert!(out.contains(&format!("\n{} ", row.about.name)), "{out}");
-        }
+        let told: Vec<_> = samples().map(|sample| sample.row.name).collect();
+        assert_eq!(told, ROWS.iter().map(|(row, _)| row.name).collect::<Vec<_>>());
     }
 }

@@ -11,12 +11,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
+use tiderace_base::{Sample, SampleValue};
 use tiderace_config::{ClientCertificateUse, Config, TlsVersion};
 use tiderace_reactor::NodeControl;
 use tiderace_tls::{Choices, ClientCertificates, Identity, Problem, Settings, Version};
 use tracing::{info, warn};
 
-use crate::exposition::{About, Exposition};
+use crate::metrics::{TLS_EXPIRY, TLS_RELOADS};
 
 /// A certificate that ends within this is worth a warning: renewals that work come earlier.
 pub(crate) const EXPIRES_SOON_SECONDS: i64 = 14 * 86_400;
@@ -40,16 +41,18 @@ impl TlsState {
         state
     }
 
-    /// Adds the metrics.
-    pub(crate) fn expose(&self, out: &mut Exposition) {
+    /// The metrics.
+    pub(crate) fn samples(&self) -> [Sample<'static>; 3] {
         let value = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
-        let name = "tiderace_tls_certificate_expiry_seconds";
-        let help = "When the first certificate expires, in seconds since 1970.";
-        out.add(About::number(name, false, help), "", value(&self.not_after));
-        let help = "Times that changed certificates were read.";
-        let about = About::number("tiderace_tls_reloads_total", true, help);
-        out.add(about, "outcome=\"done\"", value(&self.reloads));
-        out.add(about, "outcome=\"failed\"", value(&self.failures));
+        let reloads = |outcome, cell| {
+            let value = SampleValue::Number(value(cell));
+            Sample { row: &TLS_RELOADS, labels: vec![outcome], value }
+        };
+        [
+            Sample::number(&TLS_EXPIRY, value(&self.not_after)),
+            reloads("done", &self.reloads),
+            reloads("failed", &self.failures),
+        ]
     }
 }
 

@@ -63,7 +63,7 @@ pub use error::{CommitError, Damage, DamageKind, OpenError};
 pub use frame::{Frame, FrameError, Seed};
 pub use header::{Header, HeaderError};
 pub use inspect::{InspectError, Inspected, InspectedSegment, inspect};
-pub use metrics::{STORE_METRICS, StoreMetric, StoreMetrics};
+pub use metrics::{STORE_METRICS, StoreMetrics};
 pub use options::{Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sync};
 pub use record::{Declaration, Mark, Put, Ranges, Record, StreamId, StreamKind};
 pub use recovered::{Recovered, RecoveredMessages, RecoveredStream, Report};

@@ -5,25 +5,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// One line of the table of metrics.
-#[derive(Debug, PartialEq, Eq)]
-pub struct StoreMetric {
-    /// Prometheus name.
-    pub name: &'static str,
-    /// Whether it only rises.
-    pub is_counter: bool,
-    /// Whether it is a time, which is counted in nanoseconds and told in seconds.
-    pub is_time: bool,
-    /// What it counts, with its unit.
-    pub help: &'static str,
-}
+use tiderace_base::{MetricKind, MetricRow, Sample, SampleValue};
 
 macro_rules! store_metrics {
-    ($($field:ident $counter:literal $time:literal $name:literal $help:literal;)+) => {
+    ($($field:ident $kind:ident $name:literal $help:literal;)+) => {
         /// All metrics of the store.
-        pub const STORE_METRICS: &[StoreMetric] = &[$(StoreMetric {
-            name: $name, is_counter: $counter, is_time: $time, help: $help,
-        }),+];
+        pub const STORE_METRICS: &[MetricRow] =
+            &[$(MetricRow::new(MetricKind::$kind, $name, $help)),+];
 
         /// Their values.
         #[derive(Debug, Default)]
@@ -33,31 +21,40 @@ macro_rules! store_metrics {
 
         impl StoreMetrics {
             /// Every metric with its value.
-            pub fn values(&self) -> impl Iterator<Item = (&'static StoreMetric, f64)> {
+            pub fn samples(&self) -> impl Iterator<Item = Sample<'static>> {
                 let values = [$(self.$field.load(Ordering::Relaxed)),+];
-                STORE_METRICS.iter().zip(values).map(|(metric, value)| {
-                    (metric, if metric.is_time { value as f64 / 1e9 } else { value as f64 })
-                })
+                STORE_METRICS.iter().zip(values).map(|(row, value)| sample(row, value))
             }
         }
     };
 }
 
 store_metrics! {
-    bytes_written true false "tiderace_store_bytes_written_total" "Bytes written to the log, those of cleaning included.";
-    records true false "tiderace_store_records_total" "Records that were committed for shards.";
-    batches true false "tiderace_store_batches_total" "Batches that were committed for shards.";
-    commits true false "tiderace_store_commits_total" "Writes to the log, each with all batches that waited.";
-    refused true false "tiderace_store_refused_total" "Batches that were refused because the disk was full or failed.";
-    syncs true false "tiderace_store_syncs_total" "Times the log was synced to the disk.";
-    sync_time true true "tiderace_store_sync_seconds_total" "Time spent waiting for the disk to sync the log.";
-    cleaned_bytes true false "tiderace_store_cleaned_bytes_total" "Bytes of old segments gone through to give room back.";
-    live_bytes false false "tiderace_store_live_bytes" "Bytes of records that are needed.";
-    total_bytes false false "tiderace_store_bytes" "Bytes of all segments of the log.";
-    segments false false "tiderace_store_segments" "Segments of the log.";
-    streams false false "tiderace_store_streams" "Streams in the log: persistent topics and queues.";
-    is_full false false "tiderace_store_full" "1 while the disk is full and persistent messages are refused.";
-    is_broken false false "tiderace_store_broken" "1 after the disk has failed; nothing is acknowledged until the server is started again.";
+    bytes_written Counter "tiderace_store_bytes_written_total" "Bytes written to the log, those of cleaning included.";
+    records Counter "tiderace_store_records_total" "Records that were committed for shards.";
+    batches Counter "tiderace_store_batches_total" "Batches that were committed for shards.";
+    commits Counter "tiderace_store_commits_total" "Writes to the log, each with all batches that waited.";
+    refused Counter "tiderace_store_refused_total" "Batches that were refused because the disk was full or failed.";
+    syncs Counter "tiderace_store_syncs_total" "Times the log was synced to the disk.";
+    sync_time Counter "tiderace_store_sync_seconds_total" "Time spent waiting for the disk to sync the log.";
+    cleaned_bytes Counter "tiderace_store_cleaned_bytes_total" "Bytes of old segments gone through to give room back.";
+    live_bytes Gauge "tiderace_store_live_bytes" "Bytes of records that are needed.";
+    total_bytes Gauge "tiderace_store_bytes" "Bytes of all segments of the log.";
+    segments Gauge "tiderace_store_segments" "Segments of the log.";
+    streams Gauge "tiderace_store_streams" "Streams in the log: persistent topics and queues.";
+    is_full Gauge "tiderace_store_full" "1 while the disk is full and persistent messages are refused.";
+    is_broken Gauge "tiderace_store_broken" "1 after the disk has failed; nothing is acknowledged until the server is started again.";
+}
+
+/// Times are counted in nanoseconds and told in seconds.
+fn sample(row: &'static MetricRow, value: u64) -> Sample<'static> {
+    match row.unit() {
+        Some("seconds") => {
+            let value = SampleValue::Decimal(value as f64 / 1e9);
+            Sample { row, labels: Vec::new(), value }
+        }
+        _ => Sample::number(row, value),
+    }
 }
 
 impl StoreMetrics {
@@ -89,8 +86,8 @@ mod tests {
         let metrics = StoreMetrics::default();
         add_time(&metrics.sync_time, Duration::from_millis(1500));
         add(&metrics.syncs, 2);
-        let value = |name| metrics.values().find(|(row, _)| row.name == name).unwrap().1;
-        assert_eq!(value("tiderace_store_sync_seconds_total"), 1.5);
-        assert_eq!(value("tiderace_store_syncs_total"), 2.0);
+        let value = |name| metrics.samples().find(|sample| sample.row.name == name).unwrap().value;
+        assert_eq!(value("tiderace_store_sync_seconds_total"), SampleValue::Decimal(1.5));
+        assert_eq!(value("tiderace_store_syncs_total"), SampleValue::Number(2));
     }
 }

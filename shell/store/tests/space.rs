@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::common::Numbers;
 use crate::common::disk::SimulatedDisk;
 use crate::common::model::Model;
+use tiderace_base::SampleValue;
 use tiderace_store::{
     Batch, CommitError, Declaration, Mark, Options, Outcome, Put, Recovered, Store, StreamId,
     StreamKind,
@@ -19,7 +20,11 @@ fn open(disk: &SimulatedDisk, reserve_bytes: u32) -> (Store<SimulatedDisk>, Reco
 }
 
 fn metric(store: &Store<SimulatedDisk>, name: &str) -> u64 {
-    store.metrics().values().find(|(row, _)| row.name == name).unwrap().1 as u64
+    let found = store.metrics().samples().find(|sample| sample.row.name == name);
+    match found.unwrap().value {
+        SampleValue::Number(value) => value,
+        other => panic!("{name}: {other:?}"),
+    }
 }
 
 fn put(batch: &mut Batch, stream: u64, sequence: u64, bytes: &[u8]) {

@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex};
 
 use tiderace_base::{Close, CloseCode};
 use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
-use tiderace_reactor::{Answer, Sample, SampleValue, Services, Verifier};
+use tiderace_base::{Sample, SampleValue};
+use tiderace_reactor::{Answer, Services, Verifier};
 use tiderace_wire::{Credentials, Request, Response};
 
 /// Keeps logins until the test decides them; `mallory` is refused.
@@ -94,7 +95,7 @@ fn page(request: &Request<'_>) -> Response {
 }
 
 /// The value of a metric.
-pub fn metric(samples: &[Sample], name: &str, labels: &[&str]) -> u64 {
+pub fn metric(samples: &[Sample<'_>], name: &str, labels: &[&str]) -> u64 {
     let found = samples.iter().find(|sample| sample.row.name == name && sample.labels == labels);
     match found.map(|sample| &sample.value) {
         Some(SampleValue::Number(value)) => *value,

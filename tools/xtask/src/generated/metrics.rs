@@ -2,76 +2,17 @@
 
 use std::fmt::Write as _;
 
+use tiderace_base::MetricRow;
 use tiderace_broker::BROKER_METRICS;
-use tiderace_reactor::{METRICS, MetricKind};
+use tiderace_reactor::METRICS;
 use tiderace_rsocket::RSOCKET_METRICS;
 use tiderace_store::STORE_METRICS;
 
 use crate::{Finding, Tree};
 
-/// One line of the page, whichever table it comes from.
-#[derive(Clone)]
-struct Line {
-    name: &'static str,
-    kind: &'static str,
-    labels: String,
-    help: &'static str,
-}
-
-/// Metrics that stand in no table because the program writes them itself.
-const OTHERS: &[Line] = &[
-    Line {
-        name: "tiderace_build_info",
-        kind: "gauge",
-        labels: String::new(),
-        help: "The version that runs, in the label `version`; always 1.",
-    },
-    // These are of shell/server/src/tls.rs.
-    Line {
-        name: "tiderace_tls_certificate_expiry_seconds",
-        kind: "gauge",
-        labels: String::new(),
-        help: "When the first certificate expires, in seconds since 1970.",
-    },
-    Line {
-        name: "tiderace_tls_reloads_total",
-        kind: "counter",
-        labels: String::new(),
-        help: "Times that changed certificates were read, by `outcome`: done or failed.",
-    },
-    // This is of shell/server/src/logging.rs.
-    Line {
-        name: "tiderace_log_lines_dropped_total",
-        kind: "counter",
-        labels: String::new(),
-        help: "Lines of the log that were dropped because standard error was not read, or could not be written to.",
-    },
-    // The rest is of shell/server/src/process.rs.
-    Line {
-        name: "process_cpu_seconds_total",
-        kind: "counter",
-        labels: String::new(),
-        help: "Processor time of this process, user and system; on Linux.",
-    },
-    Line {
-        name: "process_resident_memory_bytes",
-        kind: "gauge",
-        labels: String::new(),
-        help: "Resident memory of this process; on Linux.",
-    },
-    Line {
-        name: "tiderace_host_cpu_seconds_total",
-        kind: "counter",
-        labels: String::new(),
-        help: "Processor time that anything on this machine has used; on Linux.",
-    },
-    Line {
-        name: "tiderace_host_processors",
-        kind: "gauge",
-        labels: String::new(),
-        help: "Processors that this process may use.",
-    },
-];
+/// The table of the program itself, which is no library.
+#[path = "../../../../shell/server/src/metrics.rs"]
+mod server;
 
 /// The page.
 pub(super) fn page() -> String {
@@ -80,22 +21,23 @@ pub(super) fn page() -> String {
          <!-- Made by `cargo xtask docs` from the tables of metrics in the code; do not edit. -->\n\n\
          `GET /metrics` answers in the text format of Prometheus. Each shard counts for itself; the\n\
          values are summed when they are asked for. Names end in their unit, counters in `_total`.\n\n\
-         | metric | kind | labels | meaning |\n\
-         |---|---|---|---|\n",
+         | metric | kind | unit | labels | meaning |\n\
+         |---|---|---|---|---|\n",
     );
-    for line in lines() {
-        let labels = match line.labels.as_str() {
+    for row in rows() {
+        let (kind, unit) = (row.kind.name(), row.unit().unwrap_or_default());
+        let labels = match labels(row).as_str() {
             "" => String::new(),
             labels => format!("`{labels}`"),
         };
-        let _ = writeln!(text, "| `{}` | {} | {labels} | {} |", line.name, line.kind, line.help);
+        let _ = writeln!(text, "| `{}` | {kind} | {unit} | {labels} | {} |", row.name, row.help);
     }
     text
 }
 
 /// Metrics that sources write by hand (`# TYPE name …`) and the page does not know.
 pub(super) fn undocumented(tree: &Tree) -> Vec<Finding> {
-    let known = lines();
+    let known = rows();
     let mut findings = Vec::new();
     for file in tree.ending(".rs").filter(|file| file.path.starts_with("shell/")) {
         for (index, line) in file.text.lines().enumerate() {
@@ -103,10 +45,9 @@ pub(super) fn undocumented(tree: &Tree) -> Vec<Finding> {
             let name: String =
                 rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             let name = format!("tiderace_{name}");
-            if known.iter().all(|line| line.name != name) {
+            if known.iter().all(|row| row.name != name) {
                 let problem = format!("writes the metric `{name}`, which is in no table");
-                let remedy =
-                    "add it to OTHERS in tools/xtask/src/generated/metrics.rs, or to a table";
+                let remedy = "add it to a table, such as that of shell/server/src/metrics.rs";
                 findings.push(Finding::at_line(&file.path, index + 1, problem, remedy));
             }
         }
@@ -114,58 +55,44 @@ pub(super) fn undocumented(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn lines() -> Vec<Line> {
-    let broker = BROKER_METRICS.iter().map(|row| Line {
-        name: row.name,
-        kind: if row.is_counter { "counter" } else { "gauge" },
-        labels: row.labels.to_owned(),
-        help: row.help,
-    });
-    let reactor = METRICS.iter().map(|row| Line {
-        name: row.name,
-        kind: match row.kind {
-            MetricKind::Counter => "counter",
-            MetricKind::Gauge => "gauge",
-            MetricKind::Histogram => "histogram",
-        },
-        labels: row.labels.join(", "),
-        help: row.help,
-    });
-    let store = STORE_METRICS.iter().map(|row| Line {
-        name: row.name,
-        kind: if row.is_counter { "counter" } else { "gauge" },
-        labels: String::new(),
-        help: row.help,
-    });
-    let rsocket = RSOCKET_METRICS.iter().map(|row| Line {
-        name: row.name,
-        kind: if row.is_counter { "counter" } else { "gauge" },
-        labels: row.labels.join(", "),
-        help: row.help,
-    });
-    let mut lines: Vec<Line> =
-        broker.chain(reactor).chain(store).chain(rsocket).chain(OTHERS.iter().cloned()).collect();
-    lines.sort_by(|a, b| (a.name, &a.labels).cmp(&(b.name, &b.labels)));
-    lines
+/// The rows of all tables, by name and labels.
+fn rows() -> Vec<&'static MetricRow> {
+    let tables =
+        [BROKER_METRICS, METRICS, STORE_METRICS, RSOCKET_METRICS, server::SERVER_METRICS];
+    let mut rows: Vec<_> = tables.into_iter().flatten().collect();
+    rows.sort_by_key(|row| (row.name, labels(row)));
+    rows
+}
+
+/// Fixed labels with their values, others by name alone.
+fn labels(row: &MetricRow) -> String {
+    let fixed = row.fixed.iter().map(|(name, value)| format!("{name}=\"{value}\""));
+    let labels: Vec<_> = fixed.chain(row.labels.iter().map(|name| (*name).to_owned())).collect();
+    labels.join(", ")
 }
 
 #[cfg(test)]
 mod tests {
+    use tiderace_base::MetricKind;
+
     use super::*;
 
     #[test]
     fn every_metric_has_its_line_and_a_proper_name() {
-        let lines = lines();
-        for pair in lines.windows(2) {
+        let rows = rows();
+        for pair in rows.windows(2) {
             let [a, b] = pair else { continue };
-            assert!((a.name, &a.labels) < (b.name, &b.labels), "{} twice", a.name);
+            assert!((a.name, labels(a)) < (b.name, labels(b)), "{} twice", a.name);
+            // Prometheus takes one help and one kind for a name.
+            assert!(a.name != b.name || (a.kind, a.help) == (b.kind, b.help), "{}", a.name);
         }
-        for line in lines {
+        for row in rows {
             // Prometheus's own clients call what is of the process so, and dashboards expect it.
-            let is_proper = ["tiderace_", "process_"].iter().any(|it| line.name.starts_with(it));
-            assert!(is_proper, "{}", line.name);
-            assert_eq!(line.name.ends_with("_total"), line.kind == "counter", "{}", line.name);
-            assert!(line.help.ends_with('.'), "{}: {}", line.name, line.help);
+            let is_proper = ["tiderace_", "process_"].iter().any(|it| row.name.starts_with(it));
+            assert!(is_proper, "{}", row.name);
+            let is_counter = row.kind == MetricKind::Counter;
+            assert_eq!(row.name.ends_with("_total"), is_counter, "{}", row.name);
+            assert!(row.help.ends_with('.'), "{}: {}", row.name, row.help);
         }
     }
 

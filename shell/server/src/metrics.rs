@@ -1,0 +1,63 @@
+//! What the program itself tells besides its parts, in one table from which names, help and documentation
+//! are made.
+//!
+//! Relies on nothing but the type of rows, so that `cargo xtask docs` reads this file, too.
+
+use tiderace_base::{MetricKind, MetricRow};
+
+/// All metrics of the program.
+#[allow(dead_code, reason = "documentation is made of it, by tools/xtask")]
+pub(crate) const SERVER_METRICS: &[MetricRow] = &[
+    BUILD_INFO,
+    TLS_EXPIRY,
+    TLS_RELOADS,
+    LOG_LINES_DROPPED,
+    PROCESS_CPU,
+    PROCESS_MEMORY,
+    HOST_CPU,
+    HOST_PROCESSORS,
+];
+
+pub(crate) const BUILD_INFO: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_build_info",
+    "The version that runs; always 1.",
+)
+.with_labels(&["version", "node"]);
+pub(crate) const TLS_EXPIRY: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_tls_certificate_expiry_seconds",
+    "When the first certificate expires, in seconds since 1970.",
+);
+pub(crate) const TLS_RELOADS: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_tls_reloads_total",
+    "Times that changed certificates were read, by outcome: done or failed.",
+)
+.with_labels(&["outcome"]);
+pub(crate) const LOG_LINES_DROPPED: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_log_lines_dropped_total",
+    "Lines of the log that were dropped because standard error was not read, or could not be written to.",
+);
+// Names of `process_…` are those that Prometheus's own clients use.
+pub(crate) const PROCESS_CPU: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "process_cpu_seconds_total",
+    "Processor time of this process, user and system; on Linux.",
+);
+pub(crate) const PROCESS_MEMORY: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "process_resident_memory_bytes",
+    "Resident memory of this process; on Linux.",
+);
+pub(crate) const HOST_CPU: MetricRow = MetricRow::new(
+    MetricKind::Counter,
+    "tiderace_host_cpu_seconds_total",
+    "Processor time that anything on this machine has used; on Linux.",
+);
+pub(crate) const HOST_PROCESSORS: MetricRow = MetricRow::new(
+    MetricKind::Gauge,
+    "tiderace_host_processors",
+    "Processors that this process may use.",
+);
