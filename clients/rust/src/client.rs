@@ -10,7 +10,7 @@ use tiderace_native::codec::{
 use tiderace_wire::{Numbering, Position, read_varint};
 
 use crate::subscription::{Subscription, Topic};
-use crate::{ClientError, Event, Update, Wish};
+use crate::{ClientError, Event, SubscribeOptions, Update};
 
 /// A client. What it says is appended to the transport message that its caller collects.
 #[derive(Debug)]
@@ -74,9 +74,9 @@ impl Client {
             let Some(known) = slot else { continue };
             known.restart();
             let resume = self.position.is_some()
-                && known.wish.has(subscribe::RECOVERABLE)
-                && !known.wish.has(subscribe::OK_LAST);
-            let message = known.wish.message(*next, id, resume);
+                && known.options.has(subscribe::RECOVERABLE)
+                && !known.options.has(subscribe::OK_LAST);
+            let message = known.options.message(*next, id, resume);
             ClientMessage::Subscribe(message).write(out);
             unanswered.insert(*next, id);
             *next = after(*next);
@@ -101,14 +101,14 @@ impl Client {
     }
 
     /// Subscribes; the subscription's id.
-    pub fn subscribe(&mut self, wish: Wish, out: &mut Vec<u8>) -> u32 {
+    pub fn subscribe(&mut self, options: SubscribeOptions, out: &mut Vec<u8>) -> u32 {
         let request = self.next_request();
         let free = self.subscriptions.iter().position(Option::is_none);
         let place = free.unwrap_or(self.subscriptions.len());
         let id = place as u32;
-        ClientMessage::Subscribe(wish.message(request, id, false)).write(out);
+        ClientMessage::Subscribe(options.message(request, id, false)).write(out);
         self.unanswered.insert(request, id);
-        let subscription = Some(Subscription::new(wish));
+        let subscription = Some(Subscription::new(options));
         match self.subscriptions.get_mut(place) {
             Some(slot) => *slot = subscription,
             None => self.subscriptions.push(subscription),
@@ -148,6 +148,11 @@ impl Client {
         request
     }
 
+    /// Asks the server whether it is there; the answer is [`Event::Pong`] with the same bytes.
+    pub fn ping(&mut self, out: &mut Vec<u8>) {
+        ClientMessage::Ping(b"").write(out);
+    }
+
     /// Says goodbye: nothing that was sent before is lost, and the will is not published.
     pub fn bye(&mut self, out: &mut Vec<u8>) {
         ClientMessage::Bye.write(out);
@@ -158,6 +163,17 @@ impl Client {
         let request = self.next_request();
         ClientMessage::Settle(SettleMessage { request, ..settle }).write(out);
         request
+    }
+
+    /// Whether the last that was asked of a subscription, its begin or its end, has not been answered.
+    pub fn awaits(&self, subscription: u32) -> bool {
+        self.unanswered.values().any(|known| *known == subscription)
+    }
+
+    /// What it subscribes to under an id.
+    pub fn subscription(&self, id: u32) -> Option<&SubscribeOptions> {
+        let known = self.subscriptions.get(id as usize)?.as_ref()?;
+        Some(&known.options)
     }
 
     /// Takes a transport message in and tells what it says.
@@ -209,13 +225,17 @@ impl Client {
                     self.update(&update?, tell)?;
                 }
             }
-            ServerMessage::Queued(queued) => {
-                let path = self.path(queued.flags & flag::ANNOUNCED != 0, queued.id)?;
+            ServerMessage::Queued(mut queued) => {
+                let announced = queued.flags & flag::ANNOUNCED != 0;
+                let (subscription, path) = self.subscription_of(announced, queued.id)?;
+                queued.id = subscription;
                 tell(Event::Queued(queued, path));
             }
-            ServerMessage::Exchange(message) => {
+            ServerMessage::Exchange(mut message) => {
                 let announced = message.flags & flag::SERVICE_ANNOUNCED != 0;
-                let path = self.path(announced, message.id.unwrap_or_default())?;
+                let (subscription, path) =
+                    self.subscription_of(announced, message.id.unwrap_or_default())?;
+                message.id = message.id.map(|_| subscription);
                 tell(Event::Exchange(message, path));
             }
             ServerMessage::Position(numbers) => {
@@ -293,13 +313,18 @@ impl Client {
         Ok(())
     }
 
-    /// The path of an announced id.
-    fn path(&self, announced: bool, id: u32) -> Result<Option<&str>, ClientError> {
+    /// The subscription that an id belongs to, and its path if it is an announced one.
+    fn subscription_of(
+        &self,
+        announced: bool,
+        id: u32,
+    ) -> Result<(u32, Option<&str>), ClientError> {
         if !announced {
-            return Ok(None);
+            return Ok((id, None));
         }
         let known = self.announced.get(id as usize).and_then(Option::as_ref);
-        Ok(Some(&known.ok_or(ClientError::UnknownId)?.1))
+        let (subscription, path) = known.ok_or(ClientError::UnknownId)?;
+        Ok((*subscription, Some(path)))
     }
 
     /// A topic of a subscription by its id; nothing if the subscription has ended meanwhile.
@@ -314,7 +339,7 @@ impl Client {
         // What was under way when a subscription ended.
         let known = self.subscriptions.get_mut(id as usize).and_then(Option::as_mut);
         let Some(known) = known.filter(|known| !known.ended) else { return Ok(None) };
-        let keeps = known.wish.has(subscribe::DELTAS);
+        let keeps = known.options.has(subscribe::DELTAS);
         let topic = match path {
             None => &mut known.topic,
             Some(path) if known.topics.contains_key(path) => {
@@ -330,7 +355,7 @@ impl Client {
         let done = self.unanswered.iter().filter(|(request, _)| (first..=last).contains(*request));
         for id in done.map(|(_, id)| *id) {
             let known = self.subscriptions.get_mut(id as usize).and_then(Option::as_mut);
-            let settles = |known: &&mut Subscription| known.wish.has(subscribe::OK_LAST);
+            let settles = |known: &&mut Subscription| known.options.has(subscribe::OK_LAST);
             let Some(known) = known.filter(settles).filter(|known| !known.ended) else { continue };
             for path in known.gone() {
                 tell(Event::Update(Update {

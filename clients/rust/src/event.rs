@@ -27,9 +27,10 @@ pub enum Event<'a> {
     },
     /// A topic has changed.
     Update(Update<'a>),
-    /// Messages of a queue, with its path if the subscription is a pattern.
+    /// Messages of a queue, by the id of their subscription, with its path if that is a pattern.
     Queued(Queued<'a>, Option<&'a str>),
-    /// A message of an exchange, with the service's path if the subscription is a pattern.
+    /// A message of an exchange, the first by the id of its subscription, with the service's path if
+    /// that is a pattern.
     Exchange(ExchangeMessage<'a>, Option<&'a str>),
     /// An exchange is over.
     Ended {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tiderace_native::codec::{self, flag};
 
-use crate::{ClientError, Wish};
+use crate::{ClientError, SubscribeOptions};
 
 /// A topic as one subscription sees it.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Topic {
 /// One subscription.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    pub(crate) wish: Wish,
+    pub(crate) options: SubscribeOptions,
     /// Its end has been asked for; until that is answered its id is not free.
     pub(crate) ended: bool,
     /// Of a subscription to one topic.
@@ -78,8 +78,8 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    pub(crate) fn new(wish: Wish) -> Subscription {
-        Subscription { wish, ended: false, topic: Topic::default(), topics: HashMap::new() }
+    pub(crate) fn new(options: SubscribeOptions) -> Subscription {
+        Subscription { options, ended: false, topic: Topic::default(), topics: HashMap::new() }
     }
 
     /// Forgets what belongs to a connection.

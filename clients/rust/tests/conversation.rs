@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tiderace_base::{Close, Now, SessionId, ShardId};
 use tiderace_broker::{Broker, BrokerOptions, Effects};
-use tiderace_client::{Auth, Client, Destination, Event, Kind, Publish, Wish, flag};
+use tiderace_client::{Auth, Client, Destination, Event, Kind, Publish, SubscribeOptions, flag};
 use tiderace_native::codec::SettleMessage;
 use tiderace_native::{NativeOptions, protocol};
 use tiderace_wire::{
@@ -163,7 +163,7 @@ fn values_come_by_the_codec_that_was_agreed_on() {
         let mut client = Client::new("test").with_codecs(codecs);
         let mut out = Vec::new();
         client.connect(Auth::Anonymous, &mut out);
-        let quotes = client.subscribe(Wish::topic("fx/a").deltas(), &mut out);
+        let quotes = client.subscribe(SubscribeOptions::topic("fx/a").deltas(), &mut out);
         node.send(link, &out);
         node.turn(link, &mut client);
         let mut publisher = Client::new("feed");
@@ -191,8 +191,8 @@ fn subscribe_publish_break_and_come_back() {
     let mut client = Client::new("test");
     let mut out = Vec::new();
     client.connect(Auth::Anonymous, &mut out);
-    let quotes = client.subscribe(Wish::topic("fx/a").recoverable().deltas(), &mut out);
-    let all = client.subscribe(Wish::topic("fx/*").pattern(), &mut out);
+    let quotes = client.subscribe(SubscribeOptions::topic("fx/a").recoverable().deltas(), &mut out);
+    let all = client.subscribe(SubscribeOptions::topic("fx/*").pattern(), &mut out);
     node.send(link, &out);
     let told = node.turn(link, &mut client);
     assert_eq!(told[0], "welcome anonymous");
@@ -245,8 +245,8 @@ fn values_that_are_gone_after_a_break_are_told_as_removed() {
     let mut client = Client::new("test");
     let mut out = Vec::new();
     client.connect(Auth::Anonymous, &mut out);
-    let here = client.subscribe(Wish::topic("here/*").pattern().values(), &mut out);
-    let one = client.subscribe(Wish::topic("here/bob").values(), &mut out);
+    let here = client.subscribe(SubscribeOptions::topic("here/*").pattern().values(), &mut out);
+    let one = client.subscribe(SubscribeOptions::topic("here/bob").values(), &mut out);
     node.send(link, &out);
     node.turn(link, &mut client);
     let mut publisher = Client::new("feed");
@@ -310,7 +310,7 @@ fn operations_and_what_comes_of_them() {
     // The will of a connection that is lost is published, that of one that says goodbye is not.
     let mut out = Vec::new();
     watcher.connect(Auth::Anonymous, &mut out);
-    watcher.subscribe(Wish::topic("a/*").pattern(), &mut out);
+    watcher.subscribe(SubscribeOptions::topic("a/*").pattern(), &mut out);
     node.send(watch, &out);
     node.turn(watch, &mut watcher);
     node.lose(link);
@@ -333,7 +333,7 @@ fn queues_and_ended_subscriptions() {
     let mut client = Client::new("test");
     let mut out = Vec::new();
     client.connect(Auth::Anonymous, &mut out);
-    let jobs = client.subscribe(Wish::queue("jobs").explicit(), &mut out);
+    let jobs = client.subscribe(SubscribeOptions::queue("jobs").explicit(), &mut out);
     client.publish(message(Kind::Queue, "jobs", b"one"), false, &mut out);
     node.send(link, &out);
     let told = node.turn(link, &mut client);
@@ -351,16 +351,16 @@ fn queues_and_ended_subscriptions() {
     client.settle(settle, &mut out);
     client.unsubscribe(jobs, &mut out);
     // The id is not free before the end is answered.
-    let other = client.subscribe(Wish::topic("a"), &mut out);
+    let other = client.subscribe(SubscribeOptions::topic("a"), &mut out);
     assert_ne!(other, jobs);
     node.send(link, &out);
     node.turn(link, &mut client);
     let mut out = Vec::new();
-    assert_eq!(client.subscribe(Wish::topic("b"), &mut out), jobs);
-    let refused = client.subscribe(Wish::topic("b//c"), &mut out);
+    assert_eq!(client.subscribe(SubscribeOptions::topic("b"), &mut out), jobs);
+    let refused = client.subscribe(SubscribeOptions::topic("b//c"), &mut out);
     node.send(link, &out);
     let told = node.turn(link, &mut client);
     assert!(told.iter().any(|event| event.contains("bad-destination")), "{told:?}");
     let mut out = Vec::new();
-    assert_eq!(client.subscribe(Wish::topic("c"), &mut out), refused);
+    assert_eq!(client.subscribe(SubscribeOptions::topic("c"), &mut out), refused);
 }

@@ -6,10 +6,10 @@ use crate::common;
 use std::sync::Arc;
 
 use crate::common::world::World;
-use tiderace_base::Span;
-use tiderace_reactor::driver::sim::Client;
 use tiderace_base::SampleValue;
+use tiderace_base::Span;
 use tiderace_reactor::Options;
+use tiderace_reactor::driver::sim::Client;
 use tiderace_stomp::StompOptions;
 
 fn world(seed: u64) -> World {

@@ -18,12 +18,9 @@ pub(crate) const SERVER_METRICS: &[MetricRow] = &[
     HOST_PROCESSORS,
 ];
 
-pub(crate) const BUILD_INFO: MetricRow = MetricRow::new(
-    MetricKind::Gauge,
-    "tiderace_build_info",
-    "The version that runs; always 1.",
-)
-.with_labels(&["version", "node"]);
+pub(crate) const BUILD_INFO: MetricRow =
+    MetricRow::new(MetricKind::Gauge, "tiderace_build_info", "The version that runs; always 1.")
+        .with_labels(&["version", "node"]);
 pub(crate) const TLS_EXPIRY: MetricRow = MetricRow::new(
     MetricKind::Gauge,
     "tiderace_tls_certificate_expiry_seconds",

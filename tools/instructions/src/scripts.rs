@@ -4,7 +4,7 @@
 //! by doing nothing.
 
 use anyhow::{Context, Result, ensure};
-use tiderace_client::{Client, Wish};
+use tiderace_client::{Client, SubscribeOptions};
 use tiderace_native::codec::{Auth, Content, Destination, Publish, flag};
 use tiderace_websocket::MessageKind;
 use tiderace_wire::Kind;
@@ -192,20 +192,23 @@ fn total(node: &Node, clients: &[ClientId]) -> u64 {
 }
 
 /// A native client, connected.
-fn native(node: &mut Node, wishes: Vec<Wish>) -> Result<(ClientId, Client)> {
+fn native(node: &mut Node, subscriptions: Vec<SubscribeOptions>) -> Result<(ClientId, Client)> {
     let id = node.websocket("/tiderace", None)?;
     let mut client = Client::new("script");
     let mut out = Vec::new();
     client.connect(Auth::Anonymous, &mut out);
-    for wish in wishes {
-        client.subscribe(wish, &mut out);
+    for options in subscriptions {
+        client.subscribe(options, &mut out);
     }
     node.ask(id, &masked(MessageKind::Binary, &out), b"")?;
     Ok((id, client))
 }
 
 /// A native client by Engine.IO's polling, revision 3: its connection and the request by which it polls.
-fn native_by_polling(node: &mut Node, wishes: Vec<Wish>) -> Result<(ClientId, Vec<u8>)> {
+fn native_by_polling(
+    node: &mut Node,
+    subscriptions: Vec<SubscribeOptions>,
+) -> Result<(ClientId, Vec<u8>)> {
     let id = node.connect();
     let path = "/tiderace/engine.io/?EIO=3&transport=polling";
     let open = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -215,8 +218,8 @@ fn native_by_polling(node: &mut Node, wishes: Vec<Wish>) -> Result<(ClientId, Ve
     let mut client = Client::new("script");
     let mut out = Vec::new();
     client.connect(Auth::Anonymous, &mut out);
-    for wish in wishes {
-        client.subscribe(wish, &mut out);
+    for options in subscriptions {
+        client.subscribe(options, &mut out);
     }
     // A binary payload: 1, the digits of the length, 255, the type of the packet, its bytes.
     let mut body = vec![1];
@@ -252,10 +255,12 @@ fn topics(speech: Speech) -> Result<u64> {
         let mine = (0..EACH).map(|step| (subscriber + step * 7) % TOPICS);
         let paths = mine.map(|topic| format!("fx/rate-{topic:03}"));
         let client = match speech {
-            Speech::Native => native(&mut node, paths.map(|path| Wish::topic(&path)).collect())?.0,
+            Speech::Native => {
+                native(&mut node, paths.map(|path| SubscribeOptions::topic(&path)).collect())?.0
+            }
             Speech::NativePolling => {
-                let wishes = paths.map(|path| Wish::topic(&path)).collect();
-                let (client, poll) = native_by_polling(&mut node, wishes)?;
+                let subscriptions = paths.map(|path| SubscribeOptions::topic(&path)).collect();
+                let (client, poll) = native_by_polling(&mut node, subscriptions)?;
                 polls.push((client, poll));
                 client
             }
@@ -323,8 +328,9 @@ fn native_values() -> Result<u64> {
     let mut node = Node::new(1)?;
     let mut subscribers = Vec::new();
     for _ in 0..2 {
-        let wishes = (0..TOPICS).map(|topic| Wish::topic(&format!("odds/{topic:03}")).deltas());
-        let (client, _) = native(&mut node, wishes.collect())?;
+        let subscriptions =
+            (0..TOPICS).map(|topic| SubscribeOptions::topic(&format!("odds/{topic:03}")).deltas());
+        let (client, _) = native(&mut node, subscriptions.collect())?;
         node.count_only(client);
         subscribers.push(client);
     }

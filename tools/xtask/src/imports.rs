@@ -45,7 +45,10 @@ const ROWS: &[Row] = &[
         "protocols/*",
         &["core/base", "core/filter", "core/topics", "core/value", "core/wire", "core/delta"],
     ),
-    row("clients/*", &["core/base", "core/delta", "core/wire", "protocols/*"]),
+    row(
+        "clients/*",
+        &["core/base", "core/delta", "core/wire", "protocols/*", "transports/websocket"],
+    ),
     row(
         "shell/reactor",
         &["core/base", "core/filter", "core/topics", "core/wire", "core/broker", "transports/*"],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tiderace_base::Span;
-use tiderace_client::{Client as Native, Event, Wish};
+use tiderace_client::{Client as Native, Event, SubscribeOptions};
 use tiderace_native::codec::{Auth, Content, Destination, Publish};
 use tiderace_reactor::driver::sim::Client;
 use tiderace_rsocket::frame::{Body, Frame, Payload};
@@ -280,11 +280,13 @@ impl Speaker {
                 };
                 native.publish(message, true, &mut out);
             }
-            Verb::Subscribe => drop(native.subscribe(Wish::topic(&deed.path), &mut out)),
-            Verb::SubscribePattern => {
-                native.subscribe(Wish::topic(&deed.path).pattern(), &mut out);
+            Verb::Subscribe => {
+                native.subscribe(SubscribeOptions::topic(&deed.path), &mut out);
             }
-            Verb::Receive => drop(native.subscribe(Wish::queue(&deed.path), &mut out)),
+            Verb::SubscribePattern => {
+                native.subscribe(SubscribeOptions::topic(&deed.path).pattern(), &mut out);
+            }
+            Verb::Receive => drop(native.subscribe(SubscribeOptions::queue(&deed.path), &mut out)),
             _ => drop(native.operate(&operation(deed), None, &mut out)),
         }
         // Each attempt is one request; ids begin at 1 and rise by one.

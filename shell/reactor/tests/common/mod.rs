@@ -18,8 +18,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tiderace_base::{Close, CloseCode};
-use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
 use tiderace_base::{Sample, SampleValue};
+use tiderace_broker::{BrokerOptions, Principal, SlowConsumer};
 use tiderace_reactor::{Answer, Services, Verifier};
 use tiderace_wire::{Credentials, Request, Response};
 

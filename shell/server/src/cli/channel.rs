@@ -1,7 +1,7 @@
 //! A connection to a server, in plain text or over TLS, that blocks.
 //!
 //! Relies on `tls`. Invariants: nothing is sent over TLS before the server has shown a certificate that is
-//! trusted; until somebody is logged in everything together takes no longer than [`PATIENCE`], however
+//! trusted; until somebody is logged in everything together takes no longer than [`ANSWER_TIMEOUT`], however
 //! little the server sends at a time.
 
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 
-use super::error::{ClientError, PATIENCE};
+use super::error::{ANSWER_TIMEOUT, ClientError};
 use super::tls::TlsArgs;
 
 /// A connection.
@@ -69,7 +69,7 @@ impl Channel {
     pub(super) fn settle(&mut self) -> Result<(), ClientError> {
         let socket = self.inner();
         (socket.deadline, socket.heard) = (None, Vec::new());
-        socket.stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Io)
+        socket.stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(ClientError::Io)
     }
 
     /// Says more of why nobody could log in, if TLS has to do with it.
@@ -119,8 +119,8 @@ impl Channel {
 impl Socket {
     fn new(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(PATIENCE * 6))?;
-        Ok(Socket { stream, heard: Vec::new(), deadline: Some(Instant::now() + PATIENCE) })
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT * 6))?;
+        Ok(Socket { stream, heard: Vec::new(), deadline: Some(Instant::now() + ANSWER_TIMEOUT) })
     }
 
     /// Whether what answers plain text speaks TLS only: it sends an alert, or says so.
@@ -198,7 +198,7 @@ fn open(host: &str, port: u16) -> Result<TcpStream, ClientError> {
     let addresses = (host, port).to_socket_addrs().map_err(|error| failure(error.to_string()))?;
     let mut reason = "the host has no address".to_owned();
     for address in addresses {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, ANSWER_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => reason = error.to_string(),
         }

@@ -1,267 +1,327 @@
-//! A small blocking STOMP 1.2 client over TCP or TLS, for `pub` and `sub`.
+//! The server as the commands see it: a session of the native protocol on a connection that blocks.
 //!
-//! Relies on `frame`. Invariant: a message counts as published only when the server's receipt for it has
-//! arrived.
+//! Relies on `tiderace-client` and on `channel`. Invariants: a message counts as published, or a queue's
+//! message as consumed, only when the server has confirmed it; what is given as done the server has
+//! answered.
 
 use std::collections::{HashSet, VecDeque};
-use std::io::{self, BufReader, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+use tiderace_client::{
+    Auth, Connection, ConnectionError, Content, Event, Kind, Publish, QueuedEntry, ResultMessage,
+    SettleMessage, SubscribeOptions, Update,
+};
+use tiderace_wire::properties;
 
 use super::channel::Channel;
-use super::error::{ClientError, PATIENCE};
-use super::frame::Frame;
+use super::error::{ANSWER_TIMEOUT, ClientError};
 use super::tls::TlsArgs;
 
-/// We ask for a heart-beat that often, and give up after three without one.
-const HEART_BEAT: Duration = Duration::from_secs(10);
-/// Receipts that may be outstanding: bounds what both sides have to buffer.
-const RECEIPTS_OUTSTANDING_MAX: usize = 256;
-/// Frames are gathered up to this size before they are written.
-const WRITE_BYTES: usize = 64 << 10;
+/// After so long without a sign of life the server is asked for one.
+const SILENCE: Duration = Duration::from_secs(10);
+/// So many times it is asked before it counts as gone.
+const PINGS_MAX: u32 = 2;
+/// Requests that may be unanswered: bounds what both sides have to buffer.
+const OUTSTANDING_MAX: usize = 256;
 
 /// Login name and pass code.
-pub(crate) struct Login<'a> {
-    pub(crate) login: Option<&'a str>,
-    pub(crate) passcode: Option<&'a str>,
+pub(super) struct Login<'a> {
+    pub(super) login: Option<&'a str>,
+    pub(super) passcode: Option<&'a str>,
 }
 
-/// A connection that is logged in.
+/// A session that is logged in.
 #[derive(Debug)]
-pub(crate) struct Client {
-    input: BufReader<Channel>,
-    /// Frames not yet written.
-    output: Vec<u8>,
-    next_receipt: u64,
-    outstanding: HashSet<u64>,
-    /// Messages that arrived while a receipt was awaited.
-    messages: VecDeque<Frame>,
-    /// How long the server may be silent, if it promised heart-beats.
-    silence_max: Option<Duration>,
+pub(super) struct Client {
+    connection: Connection<Channel>,
+    /// Requests that have not been answered.
+    outstanding: HashSet<u32>,
+    /// By subscription: the path or pattern.
+    paths: Vec<String>,
+    /// Messages that came while something else was waited for.
+    messages: VecDeque<Message>,
+    /// What came of the last operation.
+    answer: Option<Result<Answer, ClientError>>,
+}
+
+/// A message of a topic or a queue.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Message {
+    pub(super) path: String,
+    /// Its properties, the content type first.
+    pub(super) properties: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+    /// Whether it says that the topic has no value any more.
+    pub(super) removed: bool,
+    /// Subscription, home and number, if it is to be acknowledged.
+    pub(super) delivery: Option<(u32, u16, u64)>,
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// As the server says it; `bytes` stands for values.
+    pub(super) result: Json,
+    /// The values, in its order.
+    pub(super) values: Vec<Value>,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Value {
+    /// Its content type, if that is known.
+    pub(super) content_type: Option<String>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Client {
     /// Connects and logs in.
-    pub(crate) fn connect(
+    pub(super) fn connect(
         host: &str,
         port: u16,
         tls: &TlsArgs,
         login: &Login<'_>,
     ) -> Result<Client, ClientError> {
-        let input = BufReader::with_capacity(WRITE_BYTES, Channel::open(host, port, tls)?);
-        let mut client = Client {
-            input,
-            output: Vec::new(),
-            next_receipt: 1,
-            outstanding: HashSet::new(),
-            messages: VecDeque::new(),
-            silence_max: None,
+        let channel = Channel::open(host, port, tls)?;
+        let mut connection = Connection::new(channel, tiderace_client::Client::new("tiderace"));
+        let auth = match (login.login, login.passcode) {
+            (Some(user), password) => Auth::Password { user, password: password.unwrap_or("") },
+            (None, Some(token)) => Auth::Token(token),
+            (None, None) => Auth::Anonymous,
         };
-        client.log_in(host, login).map_err(|error| {
-            match client.input.get_mut().explain(error) {
-                ClientError::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    ClientError::Unexpected(error.to_string())
-                }
-                ClientError::Silent(_) => ClientError::Silent(PATIENCE),
-                error => error,
-            }
-        })?;
-        client.input.get_mut().settle()?;
-        Ok(client)
-    }
-
-    fn log_in(&mut self, host: &str, login: &Login<'_>) -> Result<(), ClientError> {
-        let mut connect = Frame::new("CONNECT")
-            .with("accept-version", "1.2")
-            .with("host", host)
-            .with("heart-beat", format!("0,{}", HEART_BEAT.as_millis()));
-        connect.headers.extend(login.login.map(|login| ("login".to_owned(), login.to_owned())));
-        connect
-            .headers
-            .extend(login.passcode.map(|passcode| ("passcode".to_owned(), passcode.to_owned())));
-        connect.write(&mut self.output);
-        self.flush()?;
-        let connected = self.read_frame()?;
-        if connected.command != "CONNECTED" {
-            return Err(ClientError::Unexpected(format!("it answered {:?}", connected.command)));
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        if let Err(error) = connection.open(&format!("{host}:{port}"), auth) {
+            return Err(connection.stream_mut().explain(told(error)));
         }
-        self.silence_max = promised_heart_beat(connected.header("heart-beat")).map(|beat| beat * 3);
-        Ok(())
+        connection.stream_mut().settle()?;
+        Ok(Client {
+            connection,
+            outstanding: HashSet::new(),
+            paths: Vec::new(),
+            messages: VecDeque::new(),
+            answer: None,
+        })
     }
 
-    /// Queues a message; waits for receipts only when too many are outstanding.
-    pub(crate) fn send(
+    /// Does something with topics and waits for what comes of it.
+    pub(super) fn operate(
         &mut self,
-        destination: &str,
-        headers: &[(String, String)],
-        body: &[u8],
-    ) -> Result<(), ClientError> {
-        let mut frame = Frame::new("SEND").with("destination", destination);
-        frame.headers.extend(headers.iter().cloned());
-        frame.body = body.to_vec();
-        self.write_confirmed(frame)?;
-        if self.outstanding.len() >= RECEIPTS_OUTSTANDING_MAX {
-            self.flush()?;
-            self.await_receipts(RECEIPTS_OUTSTANDING_MAX / 2)?;
+        operation: &Json,
+        body: Option<&[u8]>,
+    ) -> Result<Answer, ClientError> {
+        let text = operation.to_string();
+        let operate = |client: &mut tiderace_client::Client, out: &mut Vec<u8>| {
+            client.operate(&text, body, out)
+        };
+        self.connection.send(operate).map_err(told)?;
+        loop {
+            if let Some(answer) = self.answer.take() {
+                return answer;
+            }
+            self.receive(ANSWER_TIMEOUT)?;
+        }
+    }
+
+    /// Sends a message; waits for confirmations only when too many are outstanding.
+    pub(super) fn publish(&mut self, message: Publish<'_>) -> Result<(), ClientError> {
+        let request = self.connection.send(|client, out| client.publish(message, true, out));
+        self.outstanding.extend(request.map_err(told)?);
+        if self.outstanding.len() >= OUTSTANDING_MAX {
+            self.await_answers(OUTSTANDING_MAX / 2)?;
         }
         Ok(())
     }
 
     /// Returns when the server has confirmed everything sent so far.
-    pub(crate) fn confirm(&mut self) -> Result<(), ClientError> {
-        self.flush()?;
-        self.await_receipts(0)
+    pub(super) fn confirm(&mut self) -> Result<(), ClientError> {
+        self.await_answers(0)
     }
 
     /// Subscribes and waits until the server has confirmed it.
-    pub(crate) fn subscribe(
-        &mut self,
-        id: &str,
-        destination: &str,
-        headers: &[(String, String)],
-    ) -> Result<(), ClientError> {
-        let mut frame = Frame::new("SUBSCRIBE").with("id", id).with("destination", destination);
-        frame.headers.extend(headers.iter().cloned());
-        self.write_confirmed(frame)?;
-        self.confirm()
-    }
-
-    /// Acknowledges a message. It leaves with the next write, at the latest before the next wait.
-    pub(crate) fn acknowledge(&mut self, message: &Frame) -> Result<(), ClientError> {
-        match message.header("ack") {
-            Some(ack) => {
-                let ack = Frame::new("ACK").with("id", ack);
-                ack.write(&mut self.output);
-                if self.output.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Waits for the next message; `None` if none comes within `timeout`.
-    pub(crate) fn next_message(
-        &mut self,
-        timeout: Option<Duration>,
-    ) -> Result<Option<Frame>, ClientError> {
-        if let Some(message) = self.messages.pop_front() {
-            return Ok(Some(message));
-        }
-        if self.input.buffer().is_empty() {
-            self.flush()?;
-        }
-        let is_ours = timeout
-            .is_some_and(|timeout| self.silence_max.is_none_or(|silence| timeout <= silence));
-        let patience = if is_ours { timeout } else { self.silence_max };
-        self.input.get_ref().socket().set_read_timeout(patience).map_err(ClientError::Io)?;
-        match self.read_frame() {
-            Ok(frame) if frame.command == "MESSAGE" => Ok(Some(frame)),
-            Ok(frame) => {
-                Err(ClientError::Unexpected(format!("it sent {:?} unasked", frame.command)))
-            }
-            Err(ClientError::Silent(_)) if is_ours => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Says goodbye and waits until the server has read everything.
-    pub(crate) fn disconnect(mut self) -> Result<(), ClientError> {
-        self.write_confirmed(Frame::new("DISCONNECT"))?;
-        let result = self.confirm();
-        self.input.get_mut().close();
-        result
-    }
-
-    fn write_confirmed(&mut self, frame: Frame) -> Result<(), ClientError> {
-        let receipt = self.next_receipt;
-        self.next_receipt += 1;
-        self.outstanding.insert(receipt);
-        frame.with("receipt", receipt.to_string()).write(&mut self.output);
-        if self.output.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<(), ClientError> {
-        if self.output.is_empty() {
-            return Ok(());
-        }
-        let channel = self.input.get_mut();
-        let result = channel.write_all(&self.output).and_then(|()| channel.flush());
-        self.output.clear();
-        match result {
-            Ok(()) => Ok(()),
-            // The server may have said why before it closed.
-            Err(error) => match self.read_frame() {
-                Err(refused @ ClientError::Refused { .. }) => Err(refused),
-                _ => Err(ClientError::Io(error)),
-            },
-        }
-    }
-
-    /// Waits until at most `remaining` receipts are outstanding.
-    fn await_receipts(&mut self, remaining: usize) -> Result<(), ClientError> {
-        let socket = self.input.get_ref().socket();
-        socket.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Io)?;
-        while self.outstanding.len() > remaining {
-            let frame = self.read_frame()?;
-            match frame.command.as_str() {
-                "MESSAGE" => self.messages.push_back(frame),
-                "RECEIPT" => {
-                    let receipt = frame.header("receipt-id").and_then(|id| id.parse().ok());
-                    if !receipt.is_some_and(|receipt| self.outstanding.remove(&receipt)) {
-                        return Err(ClientError::Unexpected(
-                            "it sent a receipt for nothing".to_owned(),
-                        ));
-                    }
-                }
-                other => return Err(ClientError::Unexpected(format!("it sent {other:?} unasked"))),
-            }
+    pub(super) fn subscribe(&mut self, options: SubscribeOptions) -> Result<(), ClientError> {
+        self.paths.push(options.path().to_owned());
+        let subscribed = self.connection.send(|client, out| client.subscribe(options, out));
+        let subscription = subscribed.map_err(told)?;
+        while self.connection.client().awaits(subscription) {
+            self.receive(ANSWER_TIMEOUT)?;
         }
         Ok(())
     }
 
-    fn read_frame(&mut self) -> Result<Frame, ClientError> {
-        match Frame::read(&mut self.input) {
-            Ok(Some(frame)) if frame.command == "ERROR" => Err(refusal(&frame)),
-            Ok(Some(frame)) => Ok(frame),
-            Ok(None) => Err(ClientError::Closed),
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
-            {
-                let waited = self.input.get_ref().socket().read_timeout().ok().flatten();
-                Err(ClientError::Silent(waited.unwrap_or(PATIENCE)))
+    /// Acknowledges a message of a queue. It leaves with the next wait at the latest.
+    pub(super) fn acknowledge(&mut self, message: &Message) -> Result<(), ClientError> {
+        let Some((subscription, home, number)) = message.delivery else { return Ok(()) };
+        let ranges = vec![(number, number)];
+        let settle = SettleMessage { request: 0, subscription, home, reject: false, ranges };
+        let request = self.connection.send(|client, out| client.settle(settle, out));
+        self.outstanding.insert(request.map_err(told)?);
+        Ok(())
+    }
+
+    /// Waits for the next message; `None` if none comes within `timeout`.
+    pub(super) fn next_message(
+        &mut self,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Message>, ClientError> {
+        let end = timeout.map(|timeout| Instant::now() + timeout);
+        let mut pings = 0;
+        loop {
+            if let Some(message) = self.messages.pop_front() {
+                return Ok(Some(message));
             }
-            Err(error) => Err(ClientError::Io(error)),
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            match self.receive(left.map_or(SILENCE, |left| left.min(SILENCE))) {
+                Ok(()) => pings = 0,
+                Err(ClientError::Silent(_)) if left.is_some_and(|left| left <= SILENCE) => {}
+                Err(ClientError::Silent(_)) if pings < PINGS_MAX => {
+                    pings += 1;
+                    self.connection.send(|client, out| client.ping(out)).map_err(told)?;
+                }
+                Err(ClientError::Silent(_)) => {
+                    return Err(ClientError::Silent(SILENCE * (PINGS_MAX + 1)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Says goodbye, after everything sent so far has been confirmed.
+    pub(super) fn leave(mut self) -> Result<(), ClientError> {
+        self.confirm()?;
+        self.connection.send(|client, out| client.bye(out)).map_err(told)?;
+        let result = self.connection.flush().map_err(told);
+        self.connection.stream_mut().close();
+        result
+    }
+
+    /// Waits until at most `remaining` requests are outstanding.
+    fn await_answers(&mut self, remaining: usize) -> Result<(), ClientError> {
+        self.connection.flush().map_err(told)?;
+        while self.outstanding.len() > remaining {
+            self.receive(ANSWER_TIMEOUT)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what has been said and takes in what comes next.
+    fn receive(&mut self, timeout: Duration) -> Result<(), ClientError> {
+        let socket = self.connection.stream().socket();
+        // None at all would mean for ever.
+        let timeout = timeout.max(Duration::from_millis(1));
+        socket.set_read_timeout(Some(timeout)).map_err(ClientError::Io)?;
+        let Client { connection, outstanding, paths, messages, answer } = self;
+        let path = |known: Option<&str>, subscription: u32| {
+            let own = paths.get(subscription as usize).map(String::as_str);
+            known.or(own).unwrap_or_default().to_owned()
+        };
+        let mut problem = None;
+        let received = connection.receive(|event| match event {
+            Event::Done { first, last } => {
+                outstanding.retain(|request| !(first..=last).contains(request));
+            }
+            Event::Refused { slug, sentence, .. } => {
+                problem.get_or_insert_with(|| refused(slug, sentence));
+            }
+            Event::Outcome(result) => *answer = Some(Answer::of(&result)),
+            Event::Update(update) => {
+                messages
+                    .push_back(Message::of_topic(path(update.path, update.subscription), &update));
+            }
+            Event::Queued(queued, known) => {
+                for (number, entry) in (queued.first..).zip(queued.entries()) {
+                    match entry {
+                        Ok(entry) => messages.push_back(Message {
+                            delivery: Some((queued.id, queued.home, number)),
+                            ..Message::of_queue(path(known, queued.id), &entry)
+                        }),
+                        Err(error) => problem = Some(unreadable(error)),
+                    }
+                }
+            }
+            _ => {}
+        });
+        match (received, problem) {
+            (Err(error), _) if error.is_timeout() => Err(ClientError::Silent(timeout)),
+            (Err(error), _) => Err(told(error)),
+            (Ok(()), Some(problem)) => Err(problem),
+            (Ok(()), None) => Ok(()),
         }
     }
 }
 
-/// The reason of an ERROR frame, and the option that helps where one does.
-fn refusal(frame: &Frame) -> ClientError {
-    let summary = frame.header("message").unwrap_or_default().trim();
-    let detail = String::from_utf8_lossy(&frame.body);
-    let detail = detail.trim();
-    // The body usually repeats the summary and goes on from there.
-    let is_repeated = detail.starts_with(summary.trim_end_matches('.'));
-    let message = match (summary.is_empty(), detail.is_empty()) {
-        (true, true) => "it gave no reason".to_owned(),
-        (false, true) => summary.to_owned(),
-        (_, false) if is_repeated => detail.to_owned(),
-        (_, false) => format!("{summary}: {detail}"),
-    };
-    let lower = message.to_ascii_lowercase();
-    let hint = match ["login", "password", "passcode", "credential", "token"]
-        .iter()
-        .any(|word| lower.contains(word))
-    {
-        true => " (log in with -u and -P)",
-        false => "",
-    };
-    ClientError::Refused { message, hint }
+impl Message {
+    fn of_topic(path: String, update: &Update<'_>) -> Message {
+        let properties = listed(update.content, update.properties);
+        let body = update.body.to_vec();
+        Message { path, properties, body, removed: update.removed, delivery: None }
+    }
+
+    fn of_queue(path: String, entry: &QueuedEntry<'_>) -> Message {
+        let properties = listed(Content::of(entry.flags), entry.properties);
+        Message { path, properties, body: entry.body.to_vec(), removed: false, delivery: None }
+    }
 }
 
-/// How often the server will send something: the slower of its offer and our wish.
-fn promised_heart_beat(header: Option<&str>) -> Option<Duration> {
-    let (offer, _) = header?.split_once(',')?;
-    let offer: u64 = offer.trim().parse().ok().filter(|offer| *offer > 0)?;
-    Some(Duration::from_millis(offer).max(HEART_BEAT))
+impl Answer {
+    fn of(result: &ResultMessage<'_>) -> Result<Answer, ClientError> {
+        let values = result.values().map(|entry| entry.map(|entry| value(&entry)));
+        let values = values.collect::<Result<Vec<Value>, _>>().map_err(unreadable)?;
+        Ok(Answer { result: serde_json::from_str(result.result).map_err(unreadable)?, values })
+    }
+}
+
+fn value(entry: &QueuedEntry<'_>) -> Value {
+    let told = Content::of(entry.flags).line();
+    let block = if told.is_empty() { entry.properties } else { told };
+    let content_type = properties::find(block, "content-type").map(|text| text.into_owned());
+    Value { content_type, body: entry.body.to_vec() }
+}
+
+/// All properties, the content type first.
+fn listed(content: Content, block: &[u8]) -> Vec<(String, String)> {
+    let lines = properties::raw(content.line()).chain(properties::raw(block));
+    let text = |text| properties::decode(text).into_owned();
+    lines.map(|(name, value)| (text(name), text(value))).collect()
+}
+
+/// A message to a topic or a queue, confirmed when it is published.
+pub(super) fn draft<'a>(
+    kind: Kind,
+    path: &'a str,
+    flags: u8,
+    properties: &'a [u8],
+    body: &'a [u8],
+) -> Publish<'a> {
+    let destination = tiderace_client::Destination::Path(kind, path);
+    Publish { request: 0, flags, destination, expires_ms: None, properties, body }
+}
+
+fn told(error: ConnectionError) -> ClientError {
+    match error {
+        error if error.is_timeout() => ClientError::Silent(ANSWER_TIMEOUT),
+        ConnectionError::Io(error) => ClientError::Io(error),
+        ConnectionError::Closed => ClientError::Closed,
+        ConnectionError::Refused { slug, sentence } => refused(&slug, &sentence),
+        error @ ConnectionError::NoWebSocket { .. } => ClientError::Unexpected(error.to_string()),
+        ConnectionError::WebSocket(error) => unreadable(error),
+        ConnectionError::Client(error) => unreadable(error),
+    }
+}
+
+fn refused(slug: &str, sentence: &str) -> ClientError {
+    let hint = match slug {
+        "login-failed" | "login-required" | "not-authorised" => " (log in with -u and -P)",
+        _ => "",
+    };
+    ClientError::Refused { message: format!("{sentence} ({slug})"), hint }
+}
+
+fn unreadable(error: impl std::fmt::Display) -> ClientError {
+    ClientError::Unexpected(format!("its answer cannot be read: {error}"))
 }
 
 #[cfg(test)]

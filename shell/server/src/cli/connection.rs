@@ -1,15 +1,11 @@
-//! What the commands that talk to a server share: where the server is, who logs in, how destinations are spelled.
+//! What the commands that talk to a server share: where the server is, and who logs in.
 //!
-//! Relies on `client` and `native`. Invariant: a path without prefix means a topic unless `--queue` says otherwise.
-
-use std::borrow::Cow;
+//! Relies on `client`. Invariant: an address that means TLS never leads to plain text, nor the other way round.
 
 use clap::{ArgAction, Args};
-use tiderace_topics::{Pattern, Selector};
 
 use super::client::{Client, Login};
 use super::error::ClientError;
-use super::native::NativeClient;
 use super::place::Place;
 use super::tls::TlsArgs;
 
@@ -45,15 +41,9 @@ pub(crate) struct ConnectionArgs {
 
 impl ConnectionArgs {
     /// Connects and logs in.
-    pub(crate) fn connect(&self) -> Result<Client, ClientError> {
+    pub(super) fn connect(&self) -> Result<Client, ClientError> {
         let (port, tls) = self.resolve()?;
         Client::connect(&self.host.host, port, &tls, &self.login())
-    }
-
-    /// Connects by the native protocol and logs in.
-    pub(crate) fn connect_native(&self) -> Result<NativeClient, ClientError> {
-        let (port, tls) = self.resolve()?;
-        NativeClient::connect(&self.host.host, port, &tls, &self.login())
     }
 
     fn login(&self) -> Login<'_> {
@@ -77,44 +67,6 @@ impl ConnectionArgs {
             }),
             _ => Ok((port, self.tls.clone())),
         }
-    }
-}
-
-/// The STOMP destination of a path as typed.
-pub(crate) fn destination(path: &str, is_queue: bool) -> String {
-    let is_complete = ["/topic/", "/queue/", "/temp-topic/", "/temp-queue/"]
-        .iter()
-        .any(|prefix| path.starts_with(prefix));
-    if is_complete {
-        return path.to_owned();
-    }
-    let kind = if is_queue { "queue" } else { "topic" };
-    match path.starts_with(['?', '[']).then(|| Selector::parse(path)) {
-        // A set is a composite destination; dots and commas are not separators there.
-        Some(Ok(selector)) => {
-            let spelled = |pattern: &Pattern| format!("/{kind}/{}", escaped(pattern.as_str()));
-            selector.patterns().iter().map(spelled).collect::<Vec<_>>().join(",")
-        }
-        // The server says what is wrong with it.
-        Some(Err(_)) | None => format!("/{kind}/{}", escaped(path.trim_start_matches('/'))),
-    }
-}
-
-/// What separates nothing in a path, in the spelling in which it separates nothing in a destination either.
-fn escaped(path: &str) -> String {
-    path.replace('%', "%25").replace('.', "%2E").replace(',', "%2C")
-}
-
-/// The path of a STOMP destination, as all commands take it.
-pub(crate) fn path(destination: &str) -> Cow<'_, str> {
-    let stripped =
-        destination.strip_prefix("/topic/").or_else(|| destination.strip_prefix("/queue/"));
-    match stripped {
-        Some(name) if name.contains('%') => {
-            name.replace("%2E", ".").replace("%2C", ",").replace("%25", "%").into()
-        }
-        Some(name) => name.into(),
-        None => destination.into(),
     }
 }
 
@@ -159,33 +111,5 @@ mod tests {
         let expected = "no secured connection with a:80: http:// means plain text; write tls://, \
                         or leave out --tls, --ca, --insecure and --cert";
         assert_eq!(resolve("-h http://a --ca f"), Err(expected.to_owned()));
-    }
-
-    #[test]
-    fn paths_become_destinations_and_back() {
-        let cases = [
-            ("fx/EUR-USD", false, "/topic/fx/EUR-USD"),
-            ("/fx/EUR-USD", false, "/topic/fx/EUR-USD"),
-            ("jobs", true, "/queue/jobs"),
-            ("fx/**", false, "/topic/fx/**"),
-            ("fx/#", false, "/topic/fx/#"),
-            ("v1.0/price", false, "/topic/v1%2E0/price"),
-            ("a,b/100%", true, "/queue/a%2Cb/100%25"),
-            ("10.0.0.1/load", false, "/topic/10%2E0%2E0%2E1/load"),
-            ("/topic/fx.EUR-USD", false, "/topic/fx.EUR-USD"),
-            ("?fx/[A-Z]{3,4}-USD/.*", false, "/topic/?fx/[A-Z]{3%2C4}-USD/%2E*"),
-            ("[a/b, c.d/**]", true, "/queue/a/b,/queue/c%2Ed/**"),
-            ("/queue/jobs", false, "/queue/jobs"),
-            ("/temp-queue/a", false, "/temp-queue/a"),
-        ];
-        for (typed, is_queue, expected) in cases {
-            assert_eq!(destination(typed, is_queue), expected, "{typed}");
-        }
-        for typed in ["v1.0/price", "a,b/100%", "100%2E/x", "fx/EUR-USD"] {
-            assert_eq!(path(&destination(typed, false)), typed);
-        }
-        assert_eq!(path("/topic/fx/EUR-USD"), "fx/EUR-USD");
-        assert_eq!(path("/queue/jobs"), "jobs");
-        assert_eq!(path("/temp-queue/a"), "/temp-queue/a");
     }
 }

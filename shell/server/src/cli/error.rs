@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 /// How long connecting and a single answer may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What went wrong, and what to do.
 #[derive(Debug, thiserror::Error)]

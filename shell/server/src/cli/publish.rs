@@ -2,16 +2,20 @@
 //!
 //! Relies on `client`. Invariant: exits with 0 only after the server has confirmed every message.
 
-use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 
-use super::client::Client;
-use super::connection::{ConnectionArgs, destination};
+use tiderace_client::{Content, Kind, Publish, flag};
+use tiderace_wire::properties;
+
+use super::client::{Client, draft};
+use super::connection::ConnectionArgs;
+use super::destination::targets;
+use super::error::ClientError;
 
 /// `tiderace pub`.
 #[derive(Debug, Args)]
@@ -46,9 +50,12 @@ pub(crate) struct PublishArgs {
     /// Wait between repetitions, such as 500ms.
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "repeat")]
     repeat_delay: Option<Duration>,
-    /// Add a header to the messages.
-    #[arg(short = 'H', long = "header", value_name = "NAME:VALUE", value_parser = header)]
-    headers: Vec<(String, String)>,
+    /// The messages are worthless after so long, such as 30s.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    expires: Option<Duration>,
+    /// Add a property to the messages, which STOMP shows as a header.
+    #[arg(short = 'H', long = "header", value_name = "NAME:VALUE", value_parser = property)]
+    properties: Vec<(String, String)>,
     /// What the messages are, such as text/plain. Without it: JSON if they are JSON.
     #[arg(short = 't', long = "type", value_name = "CONTENT-TYPE")]
     content_type: Option<String>,
@@ -58,44 +65,51 @@ pub(crate) struct PublishArgs {
 
 /// Publishes and waits for the server's confirmation.
 pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<()> {
-    let destination = destination(&args.path, args.queue);
-    if destination.contains(['*', '+', '#']) {
-        bail!("{:?} has a wildcard; name one topic to publish to", args.path);
-    }
-    let mut headers = args.headers.clone();
-    if let Some(content_type) = &args.content_type {
-        headers.push((CONTENT_TYPE.to_owned(), content_type.clone()));
-    }
-    if args.retain {
-        headers.push(("retain".to_owned(), "set".to_owned()));
-    }
+    let (kind, paths) = targets(&args.path, args.queue)?;
+    let publisher = Publisher { args, kind, paths };
     // Read before connecting: a slow producer must not run into the login timeout.
     let body = if args.lines { None } else { Some(body(args)?) };
     let mut client = args.connection.connect()?;
     match body {
         Some(body) => {
-            let headers = with_type(&headers, &body);
             for turn in 0..args.repeat {
                 if let Some(delay) = args.repeat_delay.filter(|_| turn > 0) {
                     client.confirm()?;
                     std::thread::sleep(delay);
                 }
-                client.send(&destination, &headers, &body)?;
+                publisher.publish(&mut client, &body)?;
             }
         }
-        None => publish_lines(&mut client, &destination, &headers)?,
+        None => publish_lines(&mut client, &publisher)?,
     }
-    client.confirm()?;
-    client.disconnect()?;
+    client.leave()?;
     Ok(())
 }
 
+/// Where messages go and what they are.
+struct Publisher<'a> {
+    args: &'a PublishArgs,
+    kind: Kind,
+    paths: Vec<String>,
+}
+
+impl Publisher<'_> {
+    fn publish(&self, client: &mut Client, body: &[u8]) -> Result<(), ClientError> {
+        let PublishArgs { properties, content_type, retain, expires, .. } = self.args;
+        let (content, block) = described(properties, content_type.as_deref(), body);
+        let flags = content.bits() | if *retain { flag::RETAIN } else { 0 };
+        let expires_ms =
+            expires.map(|expires| u64::try_from(expires.as_millis()).unwrap_or(u64::MAX));
+        for path in &self.paths {
+            let message = draft(self.kind, path, flags, &block, body);
+            client.publish(Publish { expires_ms, ..message })?;
+        }
+        Ok(())
+    }
+}
+
 /// Each line leaves as soon as no further one is waiting.
-fn publish_lines(
-    client: &mut Client,
-    destination: &str,
-    headers: &[(String, String)],
-) -> anyhow::Result<()> {
+fn publish_lines(client: &mut Client, publisher: &Publisher<'_>) -> anyhow::Result<()> {
     let mut input = BufReader::new(std::io::stdin().lock());
     let mut line = Vec::new();
     loop {
@@ -105,21 +119,37 @@ fn publish_lines(
             return Ok(());
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        client.send(destination, &with_type(headers, text), text)?;
+        publisher.publish(client, text)?;
         if input.buffer().is_empty() {
             client.confirm()?;
         }
     }
 }
 
-/// Subscribers are to see what `topics set` would show them: without a type JSON would be a text to them.
-fn with_type<'a>(headers: &'a [(String, String)], body: &[u8]) -> Cow<'a, [(String, String)]> {
-    let is_told = headers.iter().any(|(name, _)| name == CONTENT_TYPE);
-    if is_told || !is_json(body) {
-        return headers.into();
+/// The content type in the form that has least bytes, and the other properties. Subscribers are to see what
+/// `topics set` would show them: without a type JSON would be a text to them.
+fn described(
+    given: &[(String, String)],
+    content_type: Option<&str>,
+    body: &[u8],
+) -> (Content, Vec<u8>) {
+    let listed = given.iter().find(|(name, _)| name == CONTENT_TYPE).map(|(_, value)| &**value);
+    let told = listed.or(content_type).or(is_json(body).then_some("application/json"));
+    let mut block = Vec::new();
+    let mut content = Content::Untold;
+    if let Some(told) = told {
+        let mut line = Vec::new();
+        properties::append(&mut line, CONTENT_TYPE, told);
+        let known = [Content::Json, Content::Text, Content::Binary];
+        match known.into_iter().find(|known| known.line() == line) {
+            Some(known) => content = known,
+            None => block = line,
+        }
     }
-    let json = (CONTENT_TYPE.to_owned(), "application/json".to_owned());
-    headers.iter().cloned().chain([json]).collect::<Vec<_>>().into()
+    for (name, value) in given.iter().filter(|(name, _)| name != CONTENT_TYPE) {
+        properties::append(&mut block, name, value);
+    }
+    (content, block)
 }
 
 /// Whether bytes are one JSON value.
@@ -149,13 +179,27 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write a duration such as 500ms or 5s".to_owned())
 }
 
-/// For clap: a header such as `type:quote`.
-pub(super) fn header(text: &str) -> Result<(String, String), String> {
+/// For clap: a property such as `type:quote`.
+fn property(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
+        Some((name, _)) if OPTIONS.iter().any(|(known, _)| *known == name) => {
+            let instead = OPTIONS.iter().find(|(known, _)| *known == name).map_or("", |row| row.1);
+            Err(format!("{name} is no property of a message: {instead}"))
+        }
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write a header as NAME:VALUE".to_owned()),
+        _ => Err("write a property as NAME:VALUE".to_owned()),
     }
 }
+
+/// Headers by which STOMP says what is no property, and how it is said here.
+const OPTIONS: &[(&str, &str)] = &[
+    ("retain", "use -r"),
+    ("ttl", "use --expires"),
+    ("expires", "use --expires"),
+    ("persistent", "say it in the specification of the topic, as with `tiderace topics create`"),
+    ("if-version", "use `tiderace topics set --if-version`"),
+    ("if-absent", "use `tiderace topics set --if-absent`"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -163,19 +207,26 @@ mod tests {
 
     #[test]
     fn messages_that_are_json_say_so_unless_they_are_said_to_be_something_else() {
-        let told = vec![(CONTENT_TYPE.to_owned(), "text/plain".to_owned())];
-        let type_of = |headers: &[(String, String)], body: &[u8]| {
-            let headers = with_type(headers, body);
-            let found = headers.iter().find(|(name, _)| name == CONTENT_TYPE);
-            found.map(|(_, value)| value.clone())
-        };
-        let json = Some("application/json".to_owned());
+        let given = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
         for body in [&br#"{"bid":1.09}"#[..], b"1.1", b"[]", b"null", b"\"text\""] {
-            assert_eq!(type_of(&[], body), json);
-            assert_eq!(type_of(&told, body).as_deref(), Some("text/plain"));
+            assert_eq!(described(&[], None, body), (Content::Json, vec![]));
+            assert_eq!(described(&[], Some("text/plain"), body), (Content::Text, vec![]));
+            let listed = given(CONTENT_TYPE, "image/png");
+            let block = b"content-type:image/png\n".to_vec();
+            assert_eq!(described(&listed, Some("text/plain"), body), (Content::Untold, block));
         }
         for body in [&b"hello"[..], b"", b"{\"bid\":", b"1 2", &[0xff]] {
-            assert_eq!(type_of(&[], body), None);
+            assert_eq!(described(&[], None, body), (Content::Untold, vec![]));
+        }
+        let block = described(&given("a:b", "c"), None, b"1");
+        assert_eq!(block, (Content::Json, b"a\\cb:c\n".to_vec()));
+    }
+
+    #[test]
+    fn what_is_no_property_is_said_otherwise() {
+        assert_eq!(property("type:quote:1"), Ok(("type".to_owned(), "quote:1".to_owned())));
+        for wrong in ["type", ":quote", "ttl:500", "retain:set"] {
+            assert!(property(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
+use tiderace_client::{Prefetch, Replay, SubscribeOptions};
 
-use super::connection::{ConnectionArgs, destination, path};
-use super::frame::Frame;
+use super::client::Message;
+use super::connection::ConnectionArgs;
+use super::destination::subscription;
 use super::output_error;
-use super::publish::{duration, header};
+use super::publish::duration;
 
 /// `tiderace sub`.
 #[derive(Debug, Args)]
@@ -33,15 +35,24 @@ pub(crate) struct SubscribeArgs {
     /// Print the topic in front of each message.
     #[arg(short, long)]
     verbose: bool,
-    /// Print each message as one line of JSON with topic, headers and body.
+    /// Print each message as one line of JSON with topic, headers (its properties) and body.
     #[arg(long, conflicts_with = "verbose")]
     json: bool,
-    /// Only messages whose headers satisfy this SQL-92 condition.
+    /// Only messages whose properties satisfy this SQL-92 condition.
     #[arg(long, value_name = "CONDITION")]
     selector: Option<String>,
-    /// Add a header to the subscription.
-    #[arg(short = 'H', long = "header", value_name = "NAME:VALUE", value_parser = header)]
-    headers: Vec<(String, String)>,
+    /// Begin with the last messages that topics keep, so many of each, instead of with their values.
+    #[arg(long, value_name = "N", conflicts_with = "queue")]
+    last: Option<u32>,
+    /// At most one update of each topic in so long, such as 100ms.
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "queue")]
+    interval: Option<Duration>,
+    /// Of a queue: messages that may be under way unacknowledged.
+    #[arg(long, value_name = "N", requires = "queue")]
+    prefetch: Option<u32>,
+    /// Of a queue: be its only consumer.
+    #[arg(long, requires = "queue")]
+    exclusive: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -49,13 +60,8 @@ pub(crate) struct SubscribeArgs {
 /// Prints messages until the count is reached, the timeout is over or the connection ends.
 pub(crate) fn run(args: &SubscribeArgs) -> anyhow::Result<()> {
     let mut client = args.connection.connect()?;
-    let mut headers = args.headers.clone();
-    headers.extend(args.selector.clone().map(|selector| ("selector".to_owned(), selector)));
-    if args.queue && !headers.iter().any(|(name, _)| name == "ack") {
-        headers.push(("ack".to_owned(), "client-individual".to_owned()));
-    }
-    for (index, path) in args.paths.iter().enumerate() {
-        client.subscribe(&index.to_string(), &destination(path, args.queue), &headers)?;
+    for path in &args.paths {
+        client.subscribe(options(args, path)?)?;
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut printed = 0;
@@ -68,25 +74,41 @@ pub(crate) fn run(args: &SubscribeArgs) -> anyhow::Result<()> {
         client.acknowledge(&message)?;
         printed += 1;
     }
-    client.disconnect()?;
+    client.leave()?;
     Ok(())
+}
+
+fn options(args: &SubscribeArgs, path: &str) -> anyhow::Result<SubscribeOptions> {
+    let mut options = subscription(path, args.queue)?;
+    if let Some(selector) = &args.selector {
+        options = options.selector(selector);
+    }
+    if let Some(last) = args.last {
+        options = options.replay(Replay::Last(last));
+    }
+    if let Some(interval) = args.interval {
+        options = options.interval_ms(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX));
+    }
+    if let Some(messages) = args.prefetch {
+        options = options.prefetch(Prefetch { messages, bytes: 0 });
+    }
+    Ok(if args.exclusive { options.exclusive() } else { options })
 }
 
 fn print(
     out: &mut BufWriter<StdoutLock<'_>>,
     args: &SubscribeArgs,
-    message: &Frame,
+    message: &Message,
 ) -> anyhow::Result<()> {
     let line = render(message, args.verbose, args.json);
     // Each message is seen as soon as it comes, also by a program at the other end of a pipe.
     out.write_all(&line).and_then(|()| out.flush()).map_err(output_error)
 }
 
-fn render(message: &Frame, verbose: bool, is_json: bool) -> Vec<u8> {
-    let topic = path(message.header("destination").unwrap_or_default());
+fn render(message: &Message, verbose: bool, is_json: bool) -> Vec<u8> {
     let mut line = match (is_json, verbose) {
-        (true, _) => to_json(&topic, message).to_string().into_bytes(),
-        (false, true) => [topic.as_bytes(), b" ", &message.body].concat(),
+        (true, _) => to_json(message).to_string().into_bytes(),
+        (false, true) => [message.path.as_bytes(), b" ", &message.body].concat(),
         (false, false) => message.body.clone(),
     };
     line.push(b'\n');
@@ -94,15 +116,18 @@ fn render(message: &Frame, verbose: bool, is_json: bool) -> Vec<u8> {
 }
 
 /// The body stands as text if it is UTF-8, else as hexadecimal digits in `body_hex`.
-fn to_json(topic: &str, message: &Frame) -> Json {
+fn to_json(message: &Message) -> Json {
     let mut headers = Map::new();
-    for (name, value) in &message.headers {
-        // The first of repeated headers counts.
+    for (name, value) in &message.properties {
+        // The first of repeated properties counts.
         headers.entry(name.clone()).or_insert_with(|| json!(value));
     }
     let mut object = Map::new();
-    object.insert("topic".to_owned(), json!(topic));
+    object.insert("topic".to_owned(), json!(message.path));
     object.insert("headers".to_owned(), Json::Object(headers));
+    if message.removed {
+        object.insert("removed".to_owned(), json!(true));
+    }
     match std::str::from_utf8(&message.body) {
         Ok(text) => object.insert("body".to_owned(), json!(text)),
         Err(_) => {
@@ -120,18 +145,23 @@ mod tests {
 
     #[test]
     fn messages_are_printed_in_three_ways() {
-        let mut message = Frame::new("MESSAGE")
-            .with("destination", "/topic/fx/EUR-USD")
-            .with("a", "1")
-            .with("a", "2");
-        message.body = b"1.09".to_vec();
+        let property = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut message = Message {
+            path: "fx/EUR-USD".to_owned(),
+            properties: vec![property("a", "1"), property("a", "2")],
+            body: b"1.09".to_vec(),
+            ..Message::default()
+        };
         assert_eq!(render(&message, false, false), b"1.09\n");
         assert_eq!(render(&message, true, false), b"fx/EUR-USD 1.09\n");
         let json: Json = serde_json::from_slice(&render(&message, false, true)).unwrap();
-        let headers = json!({ "destination": "/topic/fx/EUR-USD", "a": "1" });
+        let headers = json!({ "a": "1" });
         assert_eq!(json, json!({ "topic": "fx/EUR-USD", "headers": headers, "body": "1.09" }));
         message.body = vec![0xff, 0x00];
         let json: Json = serde_json::from_slice(&render(&message, false, true)).unwrap();
         assert_eq!((json.get("body"), &json["body_hex"]), (None, &json!("ff00")));
+        message = Message { body: vec![], removed: true, ..message };
+        let json: Json = serde_json::from_slice(&render(&message, false, true)).unwrap();
+        assert_eq!((&json["body"], &json["removed"]), (&json!(""), &json!(true)));
     }
 }

@@ -1,6 +1,6 @@
 //! `tiderace topics`: list, read, set, create and remove topics, and read what they keep.
 //!
-//! Relies on `native`. Invariant: with `--json` each line of output is one JSON object; without, values
+//! Relies on `client`. Invariant: with `--json` each line of output is one JSON object; without, values
 //! are printed as they are.
 
 use std::io::{BufWriter, Read, StdoutLock, Write};
@@ -10,8 +10,8 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value as Json, json};
 
+use super::client::{Answer, Value};
 use super::connection::ConnectionArgs;
-use super::native::{Answer, NativeClient, Value};
 use super::output_error;
 use super::publish::is_json;
 
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &TopicsArgs) -> anyhow::Result<()> {
 }
 
 fn list(args: &LsArgs) -> anyhow::Result<()> {
-    let mut client = args.connection.connect_native()?;
+    let mut client = args.connection.connect()?;
     let mut out = Lines::new();
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut after: Option<String> = None;
@@ -240,7 +240,7 @@ fn create(args: &CreateArgs) -> anyhow::Result<()> {
 }
 
 fn history(args: &HistoryArgs) -> anyhow::Result<()> {
-    let mut client = args.connection.connect_native()?;
+    let mut client = args.connection.connect()?;
     let mut out = Lines::new();
     let mut left = args.last.unwrap_or(u64::MAX);
     let mut from = ("version", args.from.unwrap_or(0));
@@ -302,7 +302,7 @@ pub(super) fn once(
     operation: &Json,
     body: Option<&[u8]>,
 ) -> anyhow::Result<Answer> {
-    let mut client: NativeClient = connection.connect_native()?;
+    let mut client = connection.connect()?;
     let answer = client.operate(operation, body)?;
     client.leave()?;
     Ok(answer)

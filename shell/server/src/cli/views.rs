@@ -1,6 +1,6 @@
 //! `tiderace views`: list, put and remove views, which are topics that the server makes of others.
 //!
-//! Relies on `native`. Invariant: what `ls --json` prints can be put again.
+//! Relies on `client`. Invariant: what `ls --json` prints can be put again.
 
 use std::io::Read;
 use std::path::PathBuf;

@@ -57,8 +57,7 @@ pub(super) fn undocumented(tree: &Tree) -> Vec<Finding> {
 
 /// The rows of all tables, by name and labels.
 fn rows() -> Vec<&'static MetricRow> {
-    let tables =
-        [BROKER_METRICS, METRICS, STORE_METRICS, RSOCKET_METRICS, server::SERVER_METRICS];
+    let tables = [BROKER_METRICS, METRICS, STORE_METRICS, RSOCKET_METRICS, server::SERVER_METRICS];
     let mut rows: Vec<_> = tables.into_iter().flatten().collect();
     rows.sort_by_key(|row| (row.name, labels(row)));
     rows

@@ -1,194 +1,315 @@
 //! The client against scripted servers on the loopback interface.
 
-use std::io::{BufRead, Read};
-use std::net::{Shutdown, TcpListener};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::thread::{self, JoinHandle};
+
+use serde_json::json;
+use tiderace_client::{ClientMessage, Welcome};
+use tiderace_native::codec::{Messages, Queued, ServerMessage, begin_message, end_message, kind};
+use tiderace_websocket::handshake::accept_key;
+use tiderace_websocket::{
+    Decoder, Event as Frame, Limits, MessageKind, Role, encode_close, encode_message, encode_ping,
+};
 
 use super::*;
 
-/// What a scripted server does for each frame it reads: `None` closes the connection.
-type Script = fn(&Frame, &mut Vec<u8>) -> Option<()>;
+/// What a scripted server says to each message: whole transport messages; `None` closes the connection
+/// behind what it has said.
+type Script = fn(&ClientMessage<'_>, &mut Vec<Vec<u8>>) -> Option<()>;
 
-/// Serves one connection; returns the frames it read.
-fn server(script: Script) -> (u16, JoinHandle<Vec<Frame>>) {
+/// Serves one connection until it ends; gives what it was told.
+fn server(script: Script) -> (u16, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let thread = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
-        let mut input = BufReader::new(stream.try_clone().unwrap());
-        let mut frames = Vec::new();
-        while let Ok(Some(frame)) = Frame::read(&mut input) {
-            let mut answer = Vec::new();
-            let go_on = script(&frame, &mut answer);
-            let _ = (&stream).write_all(&answer);
-            frames.push(frame);
-            if go_on.is_none() {
-                break;
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut key = String::new();
+        for line in reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty())
+        {
+            if let Some(value) = line.strip_prefix("Sec-WebSocket-Key: ") {
+                key = value.to_owned();
             }
         }
-        let _ = stream.shutdown(Shutdown::Write);
-        // Reading on keeps the kernel from resetting the connection before the client has read.
-        let _ = input.read_to_end(&mut Vec::new());
-        frames
+        let accepted = accept_key(key.as_bytes());
+        let accepted = std::str::from_utf8(&accepted).unwrap();
+        let head = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accepted}\r\nSec-WebSocket-Protocol: tiderace.v1\r\n\r\n"
+        );
+        (&stream).write_all(head.as_bytes()).unwrap();
+        let (mut decoder, mut input, mut told) =
+            (Decoder::new(Role::Server), Vec::new(), Vec::new());
+        let mut open = true;
+        loop {
+            let decoded = decoder.decode(&Limits::default(), &mut input).unwrap();
+            let consumed = decoded.consumed;
+            let mut waits = false;
+            match decoded.event {
+                Frame::Message { payload, .. } if open => {
+                    for (kind, payload) in Messages::new(payload).map(Result::unwrap) {
+                        let message = ClientMessage::read(kind, payload).unwrap();
+                        told.push(format!("{message:?}"));
+                        let mut answers = Vec::new();
+                        open = open && script(&message, &mut answers).is_some();
+                        let mut out = Vec::new();
+                        for answer in answers {
+                            encode_ping(&mut out, b"", None);
+                            encode_message(&mut out, MessageKind::Binary, &answer, None);
+                        }
+                        if !open {
+                            encode_close(&mut out, None, "", None);
+                        }
+                        let _ = (&stream).write_all(&out);
+                    }
+                }
+                Frame::Incomplete { .. } => waits = true,
+                _ => {}
+            }
+            input.drain(..consumed);
+            // Reading on keeps the kernel from resetting the connection before the client has read.
+            let read =
+                if waits { reader.fill_buf().unwrap_or_default().to_vec() } else { continue };
+            reader.consume(read.len());
+            input.extend_from_slice(&read);
+            if read.is_empty() {
+                return told;
+            }
+        }
     });
     (port, thread)
 }
 
-/// A server as it should be: welcomes, confirms, and sends two messages to a subscriber.
-fn good(frame: &Frame, answer: &mut Vec<u8>) -> Option<()> {
-    match frame.command.as_str() {
-        "CONNECT" => {
-            Frame::new("CONNECTED").with("version", "1.2").with("heart-beat", "0,0").write(answer)
+fn written(message: &ServerMessage<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.write(&mut out);
+    out
+}
+
+fn welcome() -> Vec<u8> {
+    written(&ServerMessage::Welcome(Welcome {
+        version: 1,
+        name: "ann",
+        epoch: b"\x01",
+        ping_ms: 0,
+        message_bytes_max: 1000,
+        subscriptions_max: 10,
+        declarations_max: 10,
+        jitter_ms: 0,
+        codecs: Vec::new(),
+        features: 0,
+        server: "fake",
+    }))
+}
+
+fn done(request: u32) -> Vec<u8> {
+    written(&ServerMessage::Ok { first: request, last: request })
+}
+
+fn no(request: u32) -> Vec<u8> {
+    let (slug, sentence) = ("not-authorised", "No.");
+    written(&ServerMessage::Error { request, code: 401, slug, sentence })
+}
+
+/// Two messages of a queue, numbered from 7.
+fn queued(subscription: u32) -> Vec<u8> {
+    let queued =
+        Queued { flags: 0, id: subscription, home: 3, first: 7, redeliveries: 0, entries: b"" };
+    let mut out = Vec::new();
+    let start = begin_message(kind::QUEUED, &mut out);
+    queued.write_head(&mut out);
+    QueuedEntry { flags: 1, properties: b"a:1\n", body: b"m1" }.write(&mut out);
+    QueuedEntry { flags: 0, properties: b"", body: b"m2" }.write(&mut out);
+    end_message(start, &mut out);
+    out
+}
+
+/// A server as it should be: welcomes, confirms, sends two messages to a subscriber, and answers
+/// operations: `remove` by a refusal, others by a page behind some words.
+fn good(message: &ClientMessage<'_>, answers: &mut Vec<Vec<u8>>) -> Option<()> {
+    match message {
+        ClientMessage::Hello(_) => answers.push(welcome()),
+        ClientMessage::Subscribe(subscribe) => {
+            answers.push(queued(subscribe.subscription));
+            answers.push(done(subscribe.request));
         }
-        "SUBSCRIBE" => {
-            for number in 1..=2 {
-                let mut message = Frame::new("MESSAGE")
-                    .with("destination", "/queue/a")
-                    .with("ack", number.to_string())
-                    .with("subscription", frame.header("id")?);
-                message.body = format!("m{number}").into_bytes();
-                message.write(answer);
-            }
+        ClientMessage::Publish(publish) => answers.push(done(publish.request)),
+        ClientMessage::Settle(settle) => answers.push(done(settle.request)),
+        ClientMessage::Operate(operate) if operate.operation.contains("remove") => {
+            answers.push(no(operate.request));
+        }
+        ClientMessage::Operate(operate) => {
+            let mut entries = Vec::new();
+            QueuedEntry { flags: 1, properties: b"", body: b"{}" }.write(&mut entries);
+            let properties = b"content-type:image/png\n";
+            QueuedEntry { flags: 0, properties, body: b"\xff" }.write(&mut entries);
+            let result = r#"{"topics":[{"bytes":2},{"bytes":1}]}"#;
+            let result = ResultMessage { request: operate.request, result, entries: &entries };
+            answers.push(written(&ServerMessage::Pong(b"")));
+            answers.push(written(&ServerMessage::Result(result)));
         }
         _ => {}
-    }
-    if let Some(receipt) = frame.header("receipt") {
-        Frame::new("RECEIPT").with("receipt-id", receipt).write(answer);
     }
     Some(())
 }
 
 const NOBODY: Login<'static> = Login { login: None, passcode: None };
 
+fn connect(port: u16, login: &Login<'_>) -> Result<Client, ClientError> {
+    Client::connect("127.0.0.1", port, &TlsArgs::default(), login)
+}
+
+fn topic(body: &[u8]) -> Publish<'_> {
+    draft(Kind::Topic, "a", 0, b"", body)
+}
+
+#[test]
+fn operations_are_answered_with_their_values() {
+    let (port, server) = server(good);
+    let login = Login { login: Some("ann"), passcode: Some("pw") };
+    let mut client = connect(port, &login).unwrap();
+    let answer = client.operate(&json!({"do": "fetch"}), Some(b"x")).unwrap();
+    assert_eq!(answer.result["topics"][0]["bytes"], json!(2));
+    let kinds: Vec<_> =
+        answer.values.iter().map(|value| (value.content_type.as_deref(), &*value.body)).collect();
+    assert_eq!(kinds, [(Some("application/json"), &b"{}"[..]), (Some("image/png"), &b"\xff"[..])]);
+    let refused = client.operate(&json!({"do": "remove"}), None).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the server says no: No. (not-authorised) (log in with -u and -P)"
+    );
+    client.leave().unwrap();
+    let told = server.join().unwrap();
+    assert!(told[0].contains("Password { user: \"ann\", password: \"pw\" }"), "{told:?}");
+    let first = "Operate(OperateMessage { request: 1, operation: \"{\\\"do\\\":\\\"fetch\\\"}\"";
+    assert!(told[1].starts_with(first) && told[1].contains("body: Some([120])"), "{told:?}");
+    assert_eq!(told[3], "Bye");
+}
+
 #[test]
 fn messages_are_confirmed_one_by_one() {
     let (port, server) = server(good);
-    let login = Login { login: Some("bob"), passcode: Some("a:b") };
-    let mut client = Client::connect("127.0.0.1", port, &TlsArgs::default(), &login).unwrap();
-    for number in 0..1_000 {
-        client.send("/topic/a", &[("n".to_owned(), number.to_string())], b"x").unwrap();
-        assert!(client.outstanding.len() < RECEIPTS_OUTSTANDING_MAX);
+    let mut client = connect(port, &NOBODY).unwrap();
+    for number in 0..1_000u32 {
+        client.publish(topic(&number.to_be_bytes())).unwrap();
+        assert!(client.outstanding.len() < OUTSTANDING_MAX);
     }
     client.confirm().unwrap();
     assert!(client.outstanding.is_empty());
-    client.disconnect().unwrap();
-    let frames = server.join().unwrap();
-    assert_eq!(frames[0].header("passcode"), Some("a:b"));
-    assert_eq!(frames[0].header("accept-version"), Some("1.2"));
-    let sent: Vec<_> = frames.iter().filter(|frame| frame.command == "SEND").collect();
+    client.leave().unwrap();
+    let told = server.join().unwrap();
+    let sent: Vec<_> = told.iter().filter(|message| message.starts_with("Publish")).collect();
     assert_eq!(sent.len(), 1_000);
-    assert!(
-        sent.iter()
-            .enumerate()
-            .all(|(number, frame)| frame.header("n") == Some(&number.to_string()))
-    );
-    assert_eq!(frames.last().unwrap().command, "DISCONNECT");
+    for (number, message) in (0u32..).zip(sent) {
+        assert!(message.contains(&format!("body: {:?}", number.to_be_bytes())), "{message}");
+    }
+    assert_eq!(told.last().unwrap(), "Bye");
 }
 
 #[test]
-fn messages_that_overtake_the_receipt_are_kept_and_acknowledged() {
+fn messages_that_overtake_the_answer_are_kept_and_acknowledged() {
     let (port, server) = server(good);
-    let mut client = Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap();
-    client.subscribe("0", "/queue/a", &[]).unwrap();
+    let mut client = connect(port, &NOBODY).unwrap();
+    client.subscribe(SubscribeOptions::queue("jobs").explicit()).unwrap();
     for body in [b"m1", b"m2"] {
         let message = client.next_message(None).unwrap().unwrap();
-        assert_eq!(message.body, body);
+        assert_eq!((&*message.path, &*message.body), ("jobs", &body[..]));
         client.acknowledge(&message).unwrap();
     }
-    assert_eq!(
-        client.next_message(Some(Duration::from_millis(1))).unwrap(),
-        None,
-        "nothing more comes"
-    );
-    client.disconnect().unwrap();
-    let frames = server.join().unwrap();
-    let acknowledged: Vec<_> = frames
-        .iter()
-        .filter(|frame| frame.command == "ACK")
-        .filter_map(|frame| frame.header("id"))
-        .collect();
-    assert_eq!(acknowledged, ["1", "2"]);
+    let timeout = Some(Duration::from_millis(1));
+    assert_eq!(client.next_message(timeout).unwrap(), None, "nothing more comes");
+    client.leave().unwrap();
+    let told = server.join().unwrap();
+    let settled: Vec<_> = told.iter().filter(|message| message.starts_with("Settle")).collect();
+    assert_eq!(settled.len(), 2);
+    for (message, number) in settled.iter().zip([7, 8]) {
+        let said =
+            format!("subscription: 0, home: 3, reject: false, ranges: [({number}, {number})]");
+        assert!(message.contains(&said), "{message}");
+    }
 }
 
 #[test]
-fn an_error_frame_becomes_a_sentence_with_advice() {
-    let (port, _server) = server(|frame, answer| {
-        assert_eq!(frame.command, "CONNECT");
-        let mut error = Frame::new("ERROR").with("message", "not authenticated");
-        error.body = b"the user name or password, or the token, is wrong\n".to_vec();
-        error.write(answer);
+fn properties_are_listed_with_the_content_type_first() {
+    let (port, _server) = server(good);
+    let mut client = connect(port, &NOBODY).unwrap();
+    client.subscribe(SubscribeOptions::queue("jobs").explicit()).unwrap();
+    let message = client.next_message(None).unwrap().unwrap();
+    let listed: Vec<_> =
+        message.properties.iter().map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(listed, [("content-type", "application/json"), ("a", "1")]);
+}
+
+#[test]
+fn what_the_server_says_last_is_told() {
+    let (port, _server) = server(|message, answers| {
+        let (slug, sentence) = ("login-failed", "Wrong password.");
+        let close =
+            ServerMessage::Close { code: 400, slug, sentence, reconnect: false, jitter_ms: 0 };
+        assert!(matches!(message, ClientMessage::Hello(_)));
+        answers.push(written(&close));
         None
     });
-    let error =
-        Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap_err().to_string();
-    let expected = "the server says no: not authenticated: the user name or password, or the token, is wrong \
-                    (log in with -u and -P)";
-    assert_eq!(error, expected);
+    let error = connect(port, &NOBODY).unwrap_err().to_string();
+    assert_eq!(error, "the server says no: Wrong password. (login-failed) (log in with -u and -P)");
 }
 
 #[test]
-fn a_reason_is_told_once() {
-    let told = |summary: &str, body: &str| {
-        let mut frame = Frame::new("ERROR").with("message", summary);
-        frame.body = body.as_bytes().to_vec();
-        refusal(&frame).to_string()
-    };
-    assert_eq!(told("no room", "no room.\n"), "the server says no: no room.");
-    assert_eq!(told("no room.", "no room, try later"), "the server says no: no room, try later");
-    assert_eq!(told("", "because"), "the server says no: because");
-    assert_eq!(told("no room", "try later"), "the server says no: no room: try later");
-    assert_eq!(told("", ""), "the server says no: it gave no reason");
-}
-
-#[test]
-fn an_error_after_sending_is_not_lost() {
-    let (port, _server) = server(|frame, answer| match frame.command.as_str() {
-        "SEND" => {
-            Frame::new("ERROR").with("message", "you may not publish there").write(answer);
+fn a_refusal_after_sending_is_not_lost() {
+    let (port, _server) = server(|message, answers| match message {
+        ClientMessage::Publish(publish) => {
+            answers.push(no(publish.request));
             None
         }
-        _ => good(frame, answer),
+        _ => good(message, answers),
     });
-    let mut client = Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap();
-    client.send("/topic/a", &[], b"x").unwrap();
+    let mut client = connect(port, &NOBODY).unwrap();
+    client.publish(topic(b"x")).unwrap();
     let error = client.confirm().unwrap_err().to_string();
-    assert_eq!(error, "the server says no: you may not publish there");
+    assert_eq!(error, "the server says no: No. (not-authorised) (log in with -u and -P)");
+}
+
+#[test]
+fn a_subscription_that_is_refused_says_why() {
+    let (port, _server) = server(|message, answers| match message {
+        ClientMessage::Subscribe(subscribe) => {
+            answers.push(no(subscribe.request));
+            Some(())
+        }
+        _ => good(message, answers),
+    });
+    let mut client = connect(port, &NOBODY).unwrap();
+    let error = client.subscribe(SubscribeOptions::topic("a")).unwrap_err().to_string();
+    assert_eq!(error, "the server says no: No. (not-authorised) (log in with -u and -P)");
 }
 
 #[test]
 fn other_servers_are_recognised() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let web = thread::spawn(move || {
+    let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut request = Vec::new();
-        BufReader::new(stream.try_clone().unwrap()).read_until(0, &mut request).unwrap();
-        stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").unwrap();
+        let _ = stream.read(&mut [0; 1000]);
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").unwrap();
     });
-    let error =
-        Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap_err().to_string();
-    web.join().unwrap();
+    let error = connect(port, &NOBODY).unwrap_err().to_string();
     assert!(error.starts_with("that is not the server that was expected: "), "{error}");
+    assert!(
+        error.contains("no WebSocket at /tiderace: the server answered with status 404"),
+        "{error}"
+    );
+    server.join().unwrap();
 }
 
 #[test]
 fn a_port_nobody_listens_on_says_what_to_do() {
     // Bound and dropped: nobody listens there now.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let error =
-        Client::connect("127.0.0.1", port, &TlsArgs::default(), &NOBODY).unwrap_err().to_string();
+    let error = connect(port, &NOBODY).unwrap_err().to_string();
     assert!(error.starts_with(&format!("127.0.0.1:{port} does not answer: ")), "{error}");
     assert!(
         error.ends_with("start a server there with `tiderace`, or name another with -h and -p"),
         "{error}"
     );
-}
-
-#[test]
-fn the_slower_heart_beat_holds() {
-    assert_eq!(promised_heart_beat(None), None);
-    assert_eq!(promised_heart_beat(Some("0,0")), None);
-    assert_eq!(promised_heart_beat(Some("nonsense")), None);
-    assert_eq!(promised_heart_beat(Some("1000,0")), Some(HEART_BEAT));
-    assert_eq!(promised_heart_beat(Some("60000,5")), Some(Duration::from_secs(60)));
 }

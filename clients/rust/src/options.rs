@@ -1,11 +1,11 @@
-//! What a subscription is to be: kept, so that it can be made again on a new connection.
+//! The options of a subscription: kept, so that it can be made again on a new connection.
 
 use tiderace_native::codec::{SubscribeMessage, subscribe};
 use tiderace_wire::{Kind, Prefetch, Replay};
 
-/// A subscription to be.
+/// What to subscribe to, and how.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct SubscribeOptions {
     pub(crate) kind: Kind,
     pub(crate) path: String,
     pub(crate) flags: u64,
@@ -15,9 +15,9 @@ pub struct Wish {
     pub(crate) interval_ms: Option<u64>,
 }
 
-impl Wish {
-    fn new(kind: Kind, path: &str, flags: u64) -> Wish {
-        Wish {
+impl SubscribeOptions {
+    fn new(kind: Kind, path: &str, flags: u64) -> SubscribeOptions {
+        SubscribeOptions {
             kind,
             path: path.to_owned(),
             flags,
@@ -29,78 +29,84 @@ impl Wish {
     }
 
     /// One topic.
-    pub fn topic(path: &str) -> Wish {
-        Wish::new(Kind::Topic, path, 0)
+    pub fn topic(path: &str) -> SubscribeOptions {
+        SubscribeOptions::new(Kind::Topic, path, 0)
     }
 
     /// One queue, whose messages count as consumed when they are sent.
-    pub fn queue(path: &str) -> Wish {
-        Wish::new(Kind::Queue, path, 0)
+    pub fn queue(path: &str) -> SubscribeOptions {
+        SubscribeOptions::new(Kind::Queue, path, 0)
     }
 
     /// A service, to answer its calls.
-    pub fn serve(path: &str) -> Wish {
-        Wish::new(Kind::Service, path, 0)
+    pub fn serve(path: &str) -> SubscribeOptions {
+        SubscribeOptions::new(Kind::Service, path, 0)
     }
 
     /// Take the path for a pattern.
     #[must_use]
-    pub fn pattern(self) -> Wish {
+    pub fn pattern(self) -> SubscribeOptions {
         self.with(subscribe::PATTERN)
     }
 
     /// The current value first.
     #[must_use]
-    pub fn snapshot(self) -> Wish {
+    pub fn snapshot(self) -> SubscribeOptions {
         self.with(subscribe::SNAPSHOT)
     }
 
     /// What is missed during a break comes after it.
     #[must_use]
-    pub fn recoverable(self) -> Wish {
+    pub fn recoverable(self) -> SubscribeOptions {
         self.with(subscribe::RECOVERABLE)
     }
 
     /// Updates may be deltas, which are applied before they are told.
     #[must_use]
-    pub fn deltas(self) -> Wish {
+    pub fn deltas(self) -> SubscribeOptions {
         self.with(subscribe::DELTAS)
     }
 
     /// Messages of queues are settled by [`crate::Client::settle`].
     #[must_use]
-    pub fn explicit(self) -> Wish {
+    pub fn explicit(self) -> SubscribeOptions {
         self.with(subscribe::EXPLICIT)
     }
 
-    /// Only messages that match.
+    /// Of queues: no other consumer gets messages while this one lives.
     #[must_use]
-    pub fn selector(self, selector: &str) -> Wish {
-        Wish { selector: Some(selector.to_owned()), ..self }
+    pub fn exclusive(self) -> SubscribeOptions {
+        self.with(subscribe::EXCLUSIVE)
+    }
+
+    /// Only messages that match, by an SQL-92 condition on their properties.
+    #[must_use]
+    pub fn selector(self, selector: &str) -> SubscribeOptions {
+        SubscribeOptions { selector: Some(selector.to_owned()), ..self }
     }
 
     /// What may be under way: messages of queues, exchanges of services.
     #[must_use]
-    pub fn prefetch(self, prefetch: Prefetch) -> Wish {
-        Wish { prefetch: Some(prefetch), ..self }
+    pub fn prefetch(self, prefetch: Prefetch) -> SubscribeOptions {
+        SubscribeOptions { prefetch: Some(prefetch), ..self }
     }
 
     /// Begin with what the topics keep from there on, instead of with their values. After a break
     /// what was missed comes instead, if the subscription is recoverable.
     #[must_use]
-    pub fn replay(self, from: Replay) -> Wish {
-        Wish { replay: Some(from), ..self }
+    pub fn replay(self, from: Replay) -> SubscribeOptions {
+        SubscribeOptions { replay: Some(from), ..self }
     }
 
     /// At least so many milliseconds between two updates of one topic.
     #[must_use]
-    pub fn interval_ms(self, interval_ms: u64) -> Wish {
-        Wish { interval_ms: Some(interval_ms), ..self }
+    pub fn interval_ms(self, interval_ms: u64) -> SubscribeOptions {
+        SubscribeOptions { interval_ms: Some(interval_ms), ..self }
     }
 
     /// Be told of the topics that the subscription gains and loses.
     #[must_use]
-    pub fn notices(self) -> Wish {
+    pub fn notices(self) -> SubscribeOptions {
         self.with(subscribe::NOTICES)
     }
 
@@ -108,12 +114,22 @@ impl Wish {
     /// come anew, instead of what was missed, and those that are gone are told as removed before the
     /// subscription is told as done. The server has to be of this version at least.
     #[must_use]
-    pub fn values(self) -> Wish {
+    pub fn values(self) -> SubscribeOptions {
         self.with(subscribe::SNAPSHOT | subscribe::VALUES | subscribe::OK_LAST)
     }
 
-    fn with(self, flag: u64) -> Wish {
-        Wish { flags: self.flags | flag, ..self }
+    fn with(self, flag: u64) -> SubscribeOptions {
+        SubscribeOptions { flags: self.flags | flag, ..self }
+    }
+
+    /// The path or pattern.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Of topics, queues or services.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub(crate) fn has(&self, flag: u64) -> bool {

@@ -1,0 +1,4 @@
+//! All tests of this crate in one program: what they share is compiled once.
+
+mod connection;
+mod conversation;
