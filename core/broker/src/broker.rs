@@ -317,6 +317,9 @@ impl Broker {
                 side.cancel_exchange(now, session, exchange, close, ending, effects);
                 note_ended(ending, end);
             }
+            Command::ExchangeCredit { exchange, messages } => {
+                self.session_side().want_messages(now, session, exchange, messages, effects);
+            }
             Command::Operate { token, operation } => {
                 self.session_side().operate(session, token, *operation, effects);
             }

@@ -3,7 +3,8 @@
 //! ```text
 //!   caller's shard ──Call──▶ home ──Assigned──▶ responder's shard
 //!        ▲ ◀───────────────Met─────────────────────┘ │
-//!        └───────────────────Spoken─────────────────▶┘ and back
+//!        ├───────────────────Spoken─────────────────▶┤ and back
+//!        └───────────────────Credit─────────────────▶┘
 //!                            home ◀──Released── when the exchange is over
 //! ```
 //! Every call is answered to its caller's shard once by [`ServiceMail::Met`] or, from its home, by

@@ -11,6 +11,7 @@ mod check;
 mod convergence;
 mod corpus;
 mod credit;
+mod demand;
 mod durable;
 mod ends;
 #[path = "../../views/tests/examples/mod.rs"]

@@ -214,6 +214,13 @@ pub enum Command {
         /// What to tell the other side.
         close: tiderace_base::Close,
     },
+    /// A caller wants so many messages more in an exchange that it began with [`Call::credit`]. The sum saturates.
+    ExchangeCredit {
+        /// Which.
+        exchange: crate::ExchangeKey,
+        /// How many more.
+        messages: u64,
+    },
     /// Does something with topics; answered by [`crate::Reply::Operated`] or
     /// [`crate::Reply::Refused`] with the token.
     Operate {

@@ -12,6 +12,12 @@
 //! caller with its call and for a responder with the first delivery. A call whose number is still
 //! open is answered by [`crate::Reply::Refused`], any other call that is not taken by its end.
 //!
+//! A caller may say how many messages it wants ([`Call::credit`]) and ask for more as it takes them
+//! ([`crate::Command::ExchangeCredit`]); whoever responds is told with the call, and of more by
+//! [`crate::Reply::ExchangeCredit`]. While a caller wants nothing, nobody waits for the responder's next message,
+//! and the timeout does not run. A protocol without credit says what it likes; the caller's session holds what it
+//! cannot pass on, within its limits.
+//!
 //! What is said in an exchange that is over, or after one's own last, is for nobody. After the end of
 //! a subscription messages may still come in exchanges in which only the other side's were missing.
 
@@ -66,6 +72,9 @@ pub struct Call {
     /// after its last the caller itself. Zero, or more than the server allows, means the longest
     /// that it allows.
     pub timeout: Span,
+    /// How many messages are wanted until more are asked for; at least one. Absent: no such bound. That there are
+    /// no more messages needs no credit.
+    pub credit: Option<u64>,
 }
 
 /// Says more in an exchange.
@@ -94,4 +103,7 @@ pub struct Exchange {
     pub last: bool,
     /// Whether there is no message here: the other side says only that it has nothing more to say.
     pub bare: bool,
+    /// Of the first message of an exchange: how many messages the caller wants until it asks for more. Absent:
+    /// no such bound.
+    pub credit: Option<u64>,
 }

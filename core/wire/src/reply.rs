@@ -49,6 +49,14 @@ pub enum Reply {
         /// Why.
         close: Close,
     },
+    /// The caller of an exchange wants so many messages more than the responder was told before. Comes behind the
+    /// first delivery of the exchange.
+    ExchangeCredit {
+        /// Which.
+        exchange: ExchangeKey,
+        /// How many more.
+        messages: u64,
+    },
     /// What came of a [`crate::Command::Operate`].
     Operated {
         /// The command's.

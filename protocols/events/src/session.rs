@@ -326,6 +326,8 @@ impl Session for EventsSession {
                     self.respond(now, response, context);
                 }
             }
+            // It does not serve.
+            Reply::ExchangeCredit { .. } => {}
             Reply::Refused { token, close } => self.refused(now, token, close, context),
         }
         Ok(())

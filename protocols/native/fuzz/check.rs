@@ -195,6 +195,7 @@ impl Player {
             Command::HangUp { exchange, close } => {
                 self.reply(Reply::ExchangeEnded { exchange, close });
             }
+            Command::ExchangeCredit { .. } => panic!("the native protocol gives credit in bytes"),
             Command::Settle(_) | Command::Call(_) | Command::Speak(_) => {}
         }
     }

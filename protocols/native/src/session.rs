@@ -334,6 +334,8 @@ impl Session for NativeSession {
                 };
                 say(&ended, &mut context.output);
             }
+            // The protocol has no message for it: who serves answers as it likes.
+            Reply::ExchangeCredit { .. } => {}
             Reply::Refused { close, .. } if self.state == State::LoggingIn => return Err(close),
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;

@@ -29,7 +29,13 @@ fn a_bare_speak_is_no_message() {
     };
     assert_eq!((end.last, end.bare, item.last, item.bare), (true, true, true, false));
     let said = SharedRun::new(Arc::new(run(Kind::Service, "quotes", 1, 0, &[b""])));
-    let exchange = Exchange { key: ExchangeKey::caller(4), first: false, last: true, bare: true };
+    let exchange = Exchange {
+        key: ExchangeKey::caller(4),
+        first: false,
+        last: true,
+        bare: true,
+        credit: None,
+    };
     rig.deliver_exchange(0, &said, exchange);
     rig.flush();
     assert!(rig.received()[0].starts_with("Exchange(ExchangeMessage { flags: 136, number: 4,"));

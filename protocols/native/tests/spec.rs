@@ -451,10 +451,9 @@ fn exchanges_have_two_sides() {
     assert_eq!((*exchange, close.code), (ExchangeKey::responder(9), CloseCode::Done));
 
     let called = SharedRun::new(Arc::new(run(Kind::Service, "quotes", 1, 0, &[b"hi"])));
-    let first = Exchange { key: ExchangeKey::responder(9), first: true, last: false, bare: false };
-    rig.deliver_exchange(3, &called, first);
-    let last = Exchange { key: ExchangeKey::caller(4), first: false, last: true, bare: false };
-    rig.deliver_exchange(0, &called, last);
+    let exchange = |key, first| Exchange { key, first, last: !first, bare: false, credit: None };
+    rig.deliver_exchange(3, &called, exchange(ExchangeKey::responder(9), true));
+    rig.deliver_exchange(0, &called, exchange(ExchangeKey::caller(4), false));
     rig.flush();
     rig.reply(Reply::ExchangeEnded {
         exchange: ExchangeKey::responder(9),

@@ -329,7 +329,7 @@ impl Player {
             Command::Settle(settle) => {
                 assert!(settle.ranges.iter().all(|(first, last)| first <= last));
             }
-            Command::Speak(_) | Command::HangUp { .. } => {}
+            Command::Speak(_) | Command::HangUp { .. } | Command::ExchangeCredit { .. } => {}
         }
     }
 
@@ -381,8 +381,13 @@ impl Player {
         if self.ended || !self.session.wants_deliveries() {
             return;
         }
-        let exchange =
-            exchange.map(|(key, first, last)| Exchange { key, first, last, bare: false });
+        let exchange = exchange.map(|(key, first, last)| Exchange {
+            key,
+            first,
+            last,
+            bare: false,
+            credit: None,
+        });
         let to = run.run().len();
         let delivery = Delivery { key, run, from: 0, to, redeliveries: 0, reached: 0, exchange };
         let mut output = Output { framing: self.framing, queue: &mut self.queue };

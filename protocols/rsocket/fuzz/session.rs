@@ -179,7 +179,11 @@ impl Player {
                     let key = ExchangeKey::responder(self.number as u32);
                     let last = self.number.is_multiple_of(2);
                     let run = spoken("served", b"question");
-                    self.exchange(wish.key, &run, Exchange { key, first: true, last, bare: false });
+                    self.exchange(
+                        wish.key,
+                        &run,
+                        Exchange { key, first: true, last, bare: false, credit: None },
+                    );
                 }
             }
             Command::Unsubscribe { key, .. } => {
@@ -199,12 +203,12 @@ impl Player {
                 self.exchange(
                     key_of_none,
                     &run,
-                    Exchange { key, first: false, last: false, bare: false },
+                    Exchange { key, first: false, last: false, bare: false, credit: None },
                 );
                 self.exchange(
                     key_of_none,
                     &run,
-                    Exchange { key, first: false, last: call.last, bare: false },
+                    Exchange { key, first: false, last: call.last, bare: false, credit: None },
                 );
             }
             Command::Speak(speak) => {
@@ -214,6 +218,7 @@ impl Player {
                     first: false,
                     last: speak.last,
                     bare: speak.bare,
+                    credit: None,
                 };
                 self.exchange(SubscriptionKey(u32::MAX), &run, exchange);
             }
@@ -223,7 +228,7 @@ impl Player {
                 self.reply(Reply::Operated { token, result });
             }
             Command::Settle(settle) => assert!(!settle.ranges.is_empty()),
-            Command::HangUp { .. } => {}
+            Command::HangUp { .. } | Command::ExchangeCredit { .. } => {}
         }
     }
 

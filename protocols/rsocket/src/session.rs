@@ -393,6 +393,9 @@ impl Session for RSocketSession {
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, context)
             }
+            Reply::ExchangeCredit { exchange, messages } => {
+                self.exchange_credited(exchange, messages, context);
+            }
             Reply::Refused { close, .. } if self.state == State::LoggingIn => return Err(close),
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;

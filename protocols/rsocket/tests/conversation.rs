@@ -199,8 +199,13 @@ fn a_client_serves_what_another_calls() {
     let Some(Command::Subscribe(subscribe)) = pair.server.asked().pop() else { panic!() };
     pair.server.confirm(subscribe.confirm.unwrap());
     assert_eq!(pair.received(), [format!("{stream} PAYLOAD N")]);
-    let exchange =
-        Exchange { key: ExchangeKey::responder(1), first: true, last: true, bare: false };
+    let exchange = Exchange {
+        key: ExchangeKey::responder(1),
+        first: true,
+        last: true,
+        bare: false,
+        credit: None,
+    };
     pair.server.deliver_exchange(0, &rig::run(Kind::Service, "sum", 1, &[b"1+2"]), exchange);
     let received = pair.received();
     assert!(
@@ -327,8 +332,13 @@ fn tracing_is_handed_on() {
     let payload = Payload::new(&serving, b"");
     pair.client.request_stream(now, 5, payload, &mut pair.out).unwrap();
     pair.turn();
-    let exchange =
-        Exchange { key: ExchangeKey::responder(1), first: true, last: true, bare: false };
+    let exchange = Exchange {
+        key: ExchangeKey::responder(1),
+        first: true,
+        last: true,
+        bare: false,
+        credit: None,
+    };
     let asked = rig::described(Kind::Service, "sum", 1, text, &[b"1+2"]);
     pair.server.deliver_exchange(0, &asked, exchange);
     let frames = pair.server.frames();

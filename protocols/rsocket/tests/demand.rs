@@ -141,7 +141,7 @@ proptest! {
                 Step::Answer | Step::Item => {
                     said += 1;
                     let exchange =
-                        Exchange { key: ExchangeKey::caller(1), first: false, last: false, bare: false };
+                        Exchange { key: ExchangeKey::caller(1), first: false, last: false, bare: false, credit: None };
                     let run = run(Kind::Service, "s", 1, &[&[said]]);
                     rig.deliver_exchange(u32::MAX, &run, exchange);
                 }

@@ -134,7 +134,13 @@ fn services_are_called_and_served() {
     rig.request(Interaction::Response, 1, 0, Some(&route("service:sum")), b"[1,2]");
     let [Command::Call(call)] = &rig.asked()[..] else { panic!() };
     assert!((call.number, call.last) == (1, true) && call.body == b"[1,2]");
-    let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last: true, bare: false };
+    let exchange = Exchange {
+        key: ExchangeKey::caller(1),
+        first: false,
+        last: true,
+        bare: false,
+        credit: None,
+    };
     rig.deliver_exchange(u32::MAX, &run(Kind::Service, "sum", 1, &[b"3"]), exchange);
     assert_eq!(rig.received(), ["1 PAYLOAD CN 3"]);
 
@@ -143,8 +149,13 @@ fn services_are_called_and_served() {
     assert_eq!(subscribe.prefetch.unwrap().messages, 10);
     rig.confirm(subscribe.confirm.unwrap());
     assert_eq!(rig.received(), ["3 PAYLOAD N"]);
-    let exchange =
-        Exchange { key: ExchangeKey::responder(7), first: true, last: true, bare: false };
+    let exchange = Exchange {
+        key: ExchangeKey::responder(7),
+        first: true,
+        last: true,
+        bare: false,
+        credit: None,
+    };
     rig.deliver_exchange(0, &run(Kind::Service, "sum", 1, &[b"[3,4]"]), exchange);
     let received = rig.received().concat();
     assert!(
@@ -162,10 +173,11 @@ fn conversations_go_both_ways() {
     rig.request(Interaction::Channel, 1, 1, Some(&route("service:chat")), b"hello");
     assert_eq!(rig.received(), ["1 REQUEST_N 64"]);
     let [Command::Call(call)] = &rig.asked()[..] else { panic!() };
-    assert!(!call.last);
+    assert!(!call.last && call.credit == Some(1));
     let say = |rig: &mut Rig, body: &[u8], last| {
         let bare = last && body.is_empty();
-        let exchange = Exchange { key: ExchangeKey::caller(1), first: false, last, bare };
+        let exchange =
+            Exchange { key: ExchangeKey::caller(1), first: false, last, bare, credit: None };
         rig.deliver_exchange(u32::MAX, &run(Kind::Service, "chat", 1, &[body]), exchange);
     };
     say(&mut rig, b"a", false);
@@ -173,6 +185,8 @@ fn conversations_go_both_ways() {
     assert_eq!(rig.received(), ["1 PAYLOAD N a"], "there is demand for one");
     rig.send(&Frame::request_n(1, 5));
     assert_eq!(rig.received(), ["1 PAYLOAD N b"]);
+    let [Command::ExchangeCredit { exchange, messages: 5 }] = &rig.asked()[..] else { panic!() };
+    assert_eq!(*exchange, ExchangeKey::caller(1), "whoever serves hears of it");
     rig.send(&Frame::complete(1));
     let [Command::Speak(speak)] = &rig.asked()[..] else { panic!() };
     assert!(speak.last && speak.bare && speak.body.is_empty());
@@ -188,6 +202,7 @@ fn say(rig: &mut Rig, said: Option<&[u8]>, last: bool) {
         first: false,
         last: last || said.is_none(),
         bare: said.is_none(),
+        credit: None,
     };
     let run = run(Kind::Service, "s", 1, &[said.unwrap_or_default()]);
     rig.deliver_exchange(u32::MAX, &run, exchange);
@@ -218,8 +233,13 @@ fn a_bare_complete_is_no_item_and_an_empty_item_is_one() {
         rig.request(Interaction::Stream, 3, 9, Some(&route("service:s")), b"x");
         rig.request(Interaction::Response, 5, 0, Some(&route("service:s")), b"x");
         for (number, bare) in [(3, false), (5, true)] {
-            let exchange =
-                Exchange { key: ExchangeKey::caller(number), first: false, last: true, bare };
+            let exchange = Exchange {
+                key: ExchangeKey::caller(number),
+                first: false,
+                last: true,
+                bare,
+                credit: None,
+            };
             rig.deliver_exchange(u32::MAX, &run(Kind::Service, "s", 1, &[b""]), exchange);
         }
         assert_eq!(rig.received(), ["3 PAYLOAD CN", "5 PAYLOAD C"]);
@@ -244,7 +264,7 @@ fn an_end_needs_no_demand() {
         for (body, last, bare) in
             [(&b"1"[..], false, false), (b"2", false, false), (b"", true, true)]
         {
-            let exchange = Exchange { key, first: false, last, bare };
+            let exchange = Exchange { key, first: false, last, bare, credit: None };
             rig.deliver_exchange(u32::MAX, &run(Kind::Service, "s", 1, &[body]), exchange);
         }
     }
@@ -275,7 +295,7 @@ fn an_error_comes_behind_the_items_that_wait_for_demand() {
     rig.request(Interaction::Stream, 3, 1, Some(&route("service:s")), b"x");
     let key = ExchangeKey::caller(3);
     for body in [b"1", b"2"] {
-        let exchange = Exchange { key, first: false, last: false, bare: false };
+        let exchange = Exchange { key, first: false, last: false, bare: false, credit: None };
         rig.deliver_exchange(u32::MAX, &run(Kind::Service, "s", 1, &[body]), exchange);
     }
     rig.reply(Reply::ExchangeEnded { exchange: key, close: CloseCode::CallFailed.into() });

@@ -308,7 +308,7 @@ fn the_servers_requests_need_leases_too() {
     rig.asked();
     let call = |rig: &mut Rig, number| {
         let key = ExchangeKey::responder(number);
-        let exchange = Exchange { key, first: true, last: true, bare: false };
+        let exchange = Exchange { key, first: true, last: true, bare: false, credit: None };
         rig.deliver_exchange(0, &run(Kind::Service, "sum", 1, &[b"x"]), exchange);
         rig.wait(Span::ZERO);
         rig.asked().len()

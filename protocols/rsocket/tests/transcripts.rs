@@ -225,7 +225,11 @@ fn broker(command: &Command) -> (String, Option<u32>) {
         }
         Command::Call(call) => {
             let (last, body) = (if call.last { " last" } else { "" }, call.body.escape_ascii());
-            (format!("call {} {} {body}{last}", call.number, call.service.as_str()), None)
+            let credit = call.credit.map_or("".to_owned(), |credit| format!(" credit {credit}"));
+            (format!("call {} {} {body}{last}{credit}", call.number, call.service.as_str()), None)
+        }
+        Command::ExchangeCredit { exchange, messages } => {
+            (format!("wants {} {messages}", key(*exchange)), None)
         }
         Command::Speak(speak) => {
             let (last, body) = (if speak.last { " last" } else { "" }, speak.body.escape_ascii());
@@ -265,14 +269,24 @@ fn answer(rig: &mut Rig, reply: &str, token: Option<u32>) {
             let bodies: Vec<&[u8]> = words[4].split(' ').map(str::as_bytes).collect();
             rig.deliver(words[1].parse().unwrap(), &described(of, words[3], 7, "a:b\n", &bodies));
         }
-        // exchange SIDE NUMBER MARKS BODY
+        "wanted" => {
+            let messages = words[3].parse().unwrap();
+            rig.reply(Reply::ExchangeCredit { exchange: exchange(), messages });
+        }
+        // exchange SIDE NUMBER MARKS BODY; digits among the marks are the caller's credit.
         "exchange" => {
             let (first, last) = (words[3].contains('F'), words[3].contains('L'));
             let body = words.get(4).copied().unwrap_or_default();
             let run = described(Kind::Service, "sum", 1, "", &[body.as_bytes()]);
             let key = if first { 0 } else { u32::MAX };
             let bare = last && !first && body.is_empty();
-            rig.deliver_exchange(key, &run, Exchange { key: exchange(), first, last, bare });
+            let credit: String = words[3].chars().filter(char::is_ascii_digit).collect();
+            let credit = credit.parse().ok();
+            rig.deliver_exchange(
+                key,
+                &run,
+                Exchange { key: exchange(), first, last, bare, credit },
+            );
         }
         other => panic!("{other}"),
     }

@@ -158,7 +158,8 @@ impl Player {
                         &call.body,
                         Default::default(),
                     );
-                    let exchange = Exchange { key, first: true, last: call.last, bare: false };
+                    let exchange =
+                        Exchange { key, first: true, last: call.last, bare: false, credit: None };
                     self.deliver(run, Kind::Service, Some(exchange));
                     None
                 }
@@ -177,12 +178,19 @@ impl Player {
                         &speak.body,
                         Default::default(),
                     );
-                    let exchange =
-                        Exchange { key, first: false, last: speak.last, bare: speak.bare };
+                    let exchange = Exchange {
+                        key,
+                        first: false,
+                        last: speak.last,
+                        bare: speak.bare,
+                        credit: None,
+                    };
                     self.deliver(run, Kind::Service, Some(exchange));
                     None
                 }
-                Command::Settle(_) | Command::HangUp { .. } => None,
+                Command::Settle(_) | Command::HangUp { .. } | Command::ExchangeCredit { .. } => {
+                    None
+                }
             };
             if let Some(confirm) = confirm {
                 self.reply(Reply::Confirmed(confirm));

@@ -329,6 +329,8 @@ impl Session for SocketSession {
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, &mut context.output);
             }
+            // Events have no credit: who serves answers as it likes.
+            Reply::ExchangeCredit { .. } => {}
             Reply::Refused { token, close } => {
                 close.answered(|close| self.refused(token, close, context))?;
             }

@@ -375,6 +375,7 @@ impl Session for StompSession {
             Reply::Recovered { .. }
             | Reply::Reached { .. }
             | Reply::ExchangeEnded { .. }
+            | Reply::ExchangeCredit { .. }
             | Reply::Joined { .. }
             | Reply::Left { .. } => {}
             Reply::Refused { token, close } => {

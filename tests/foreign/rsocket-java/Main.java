@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.reactivestreams.Publisher;
@@ -226,6 +227,36 @@ public final class Main {
     }
   }
 
+  /** What a caller asks for is what the client that serves is asked for, by Reactor's own account. */
+  static void demand(String transport) throws Exception {
+    String service = unique("service");
+    AtomicLong asked = new AtomicLong();
+    RSocket endless = new RSocket() {
+      @Override
+      public Flux<Payload> requestChannel(Publisher<Payload> payloads) {
+        return Flux.range(0, 1_000_000)
+            .map(n -> DefaultPayload.create("" + n))
+            .doOnRequest(asked::addAndGet);
+      }
+    };
+    try (Peer server = Peer.open(transport, Peer.serving(endless)); Peer caller = Peer.open(transport)) {
+      Stream serving = new Stream(MANY);
+      server.socket.requestChannel(Flux.concat(Mono.just(Peer.request("serve:" + service, "")), Flux.never())).subscribe(serving);
+      serving.next();
+      Stream stream = caller.stream("service:" + service, 10);
+      same(numbers(10), stream.texts(10));
+      same(10L, asked.get());
+      stream.request(5);
+      same(List.of("10", "11", "12", "13", "14"), stream.texts(5));
+      same(15L, asked.get());
+      // Then as much as there is: the server asks for no more than a window at a time.
+      stream.request(1000);
+      for (int n = 15; n < 1015; n++) same("" + n, stream.text());
+      same(1015L, asked.get());
+      stream.cancel();
+    }
+  }
+
   static void properties(String transport) throws Exception {
     String topic = unique("topic");
     try (Peer peer = Peer.open(transport)) {
@@ -350,6 +381,7 @@ public final class Main {
     conversations.put("fragments", Main::fragments);
     conversations.put("a service", Main::service);
     conversations.put("a conversation", Main::conversation);
+    conversations.put("the demand of a caller", Main::demand);
     conversations.put("properties and types", Main::properties);
     conversations.put("mistakes", Main::mistakes);
     conversations.put("who may what", Main::whoMayWhat);

@@ -76,6 +76,9 @@ impl Broker {
             ServiceMail::Spoken { to, said } => {
                 self.session_side().heard(now, to, said, effects);
             }
+            ServiceMail::Credit { to, messages } => {
+                self.session_side().wanted_messages(to, messages, effects);
+            }
             ServiceMail::Ended { to, close } => {
                 self.session_side().told_of_end(now, to, close, effects);
             }

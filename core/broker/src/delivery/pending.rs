@@ -10,6 +10,9 @@ use tiderace_wire::{Delivery, Exchange, ExchangeKey, Flags, SharedRun, Side, Sub
 /// Stands for no subscription in deliveries to callers.
 pub(crate) const NO_SUBSCRIPTION: SubscriptionKey = SubscriptionKey(u32::MAX);
 
+/// The credit of callers that want all there is.
+const NO_BOUND: u64 = u64::MAX;
+
 /// Where a delivery came from, and so what may be done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -63,7 +66,7 @@ pub struct Pending {
     pub(crate) to: u32,
     pub(crate) redeliveries: u32,
     /// Of topics: the number up to which everything of the home has been given once this is; zero if
-    /// that is not known.
+    /// that is not known. Of calls, once they are taken: the caller's credit, [`NO_BOUND`] if it is not bounded.
     pub(crate) reached: u64,
     pub(crate) source: Source,
     /// It was published before the subscriber asked for it: a value, a history, what was missed.
@@ -88,7 +91,7 @@ impl Pending {
             from: self.from as usize,
             to: self.to as usize,
             redeliveries: if exchange.is_some() { 0 } else { self.redeliveries },
-            reached: self.reached,
+            reached: if exchange.is_some() { 0 } else { self.reached },
             exchange,
         }
     }
@@ -98,10 +101,27 @@ impl Pending {
         match self.source {
             Source::Exchange { side, first, last, bare } => {
                 let key = ExchangeKey { side, number: self.redeliveries };
-                Some(Exchange { key, first, last, bare })
+                let credit = Some(self.reached).filter(|credit| first && *credit != NO_BOUND);
+                Some(Exchange { key, first, last, bare, credit })
             }
             _ => None,
         }
+    }
+
+    /// The exchange that begins with it for whoever responds.
+    #[inline]
+    pub(crate) fn begun_exchange(&self) -> Option<ExchangeKey> {
+        match self.source {
+            Source::Exchange { side: Side::Responder, first: true, .. } => {
+                Some(ExchangeKey::responder(self.redeliveries))
+            }
+            _ => None,
+        }
+    }
+
+    /// So many messages are wanted of whoever takes this call; absent: no bound.
+    pub(crate) fn set_credit(&mut self, credit: Option<u64>) {
+        self.reached = credit.unwrap_or(NO_BOUND);
     }
 
     /// The exchange that it says or ends something of.

@@ -15,7 +15,7 @@ use tiderace_wire::{
     SubscriptionKey,
 };
 
-use super::{END_BYTES, End, Open, Other, Said, Tell, message};
+use super::{END_BYTES, End, EndCredit, Open, Other, Said, Tell, message};
 use crate::delivery::backlog::{Pending, Source};
 use crate::delivery::offer::OVERSHOOT;
 use crate::delivery::pending::NO_SUBSCRIPTION;
@@ -38,6 +38,7 @@ impl SessionSide<'_> {
         self.metrics.messages_received += 1;
         let options = self.options.clone();
         let (timeout, last, service) = (call.timeout, call.last, call.service);
+        let credit = call.credit.map(|credit| credit.max(1));
         let run = message(&service, now, self.shard, 0, &call.properties, &call.body);
         let bytes = run.bytes();
         if let Err(close) = self.may_call(session, &service, bytes) {
@@ -59,6 +60,7 @@ impl SessionSide<'_> {
             timeout: if timeout.is_zero() { longest } else { timeout.min(longest) },
             due: now.time,
             armed: None,
+            credit: EndCredit::of(credit),
         });
         let open = record.rare.get_or_insert_default().exchanges.get_or_insert_default();
         open.insert(key, end);
@@ -67,7 +69,7 @@ impl SessionSide<'_> {
         self.exchanges.renew(end, now.time);
         let caller = Address { shard: self.shard, key: end };
         let home = self.options.home_of(&service);
-        self.send(home, ServiceMail::Call(Calling { caller, run, last }), effects);
+        self.send(home, ServiceMail::Call(Calling { caller, run, last, credit }), effects);
     }
 
     /// A session says more. What it says in an exchange that is over is for nobody.
@@ -166,6 +168,7 @@ impl SessionSide<'_> {
             timeout: tiderace_base::Span::ZERO,
             due: now.time,
             armed: None,
+            credit: EndCredit::of(call.credit),
         });
         if let Some(record) = self.sessions.get_mut(session) {
             let rare = record.rare.get_or_insert_default();
@@ -182,10 +185,10 @@ impl SessionSide<'_> {
     pub(crate) fn met(&mut self, caller: Key, responder: Address, effects: &mut Effects) {
         let other = self.exchanges.get_mut(caller).map(|end| {
             let known = std::mem::replace(&mut end.other, Other::Responder(responder));
-            (known, end.session)
+            (known, end.session, end.credit.take_unsent())
         });
         match other {
-            Some((Other::Unknown { kept, bytes, ended }, session)) => {
+            Some((Other::Unknown { kept, bytes, ended }, session, credit)) => {
                 let session = self.id_of(session);
                 self.memory.refund(MemoryUse::Calls, bytes);
                 if let Some(open) = self.open_mut(session) {
@@ -195,6 +198,10 @@ impl SessionSide<'_> {
                     let mail = ServiceMail::Spoken { to: responder.key, said };
                     self.send(responder.shard, mail, effects);
                 }
+                if credit != 0 {
+                    let mail = ServiceMail::Credit { to: responder.key, messages: credit };
+                    self.send(responder.shard, mail, effects);
+                }
                 if let Some(close) = ended {
                     self.detach(caller, 0);
                     self.exchanges.remove(caller);
@@ -202,7 +209,7 @@ impl SessionSide<'_> {
                     self.send(responder.shard, mail, effects);
                 }
             }
-            Some((Other::Forgone { kept, close }, _)) => {
+            Some((Other::Forgone { kept, close }, ..)) => {
                 self.exchanges.remove(caller);
                 for said in kept {
                     let mail = ServiceMail::Spoken { to: responder.key, said };
@@ -237,7 +244,7 @@ impl SessionSide<'_> {
             end.heard_last = last;
         }
         if exchange.side == Side::Caller {
-            self.exchanges.renew(key, now.time);
+            self.heard_from_responder(now, key, bare);
         }
         let source = Source::Exchange { side: exchange.side, first: false, last, bare };
         self.push_message(session, subscription, exchange.number, run, source, effects);

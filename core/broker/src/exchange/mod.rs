@@ -1,13 +1,16 @@
 //! Exchanges: the ends that a shard's sessions hold, and when their timeout is over.
 //!
-//! What sessions do in them is in `conversation.rs`, how they end in `cancel.rs`. No other file sees what an end
+//! What sessions do in them is in `conversation.rs`, how many messages callers want in `credit.rs`, how they end
+//! in `cancel.rs`. No other file sees what an end
 //! knows.
 //!
-//! Invariants: an end has its deadline in the order exactly while it is a caller's that is open; a
+//! Invariants: an end has its deadline in the order exactly while it is a caller's that is open and wants
+//! messages, or has heard the last and not said its own; a
 //! session's list names exactly its open ends; each end counts in the memory budget, beside what was said.
 
 mod cancel;
 mod conversation;
+mod credit;
 mod withdrawn;
 
 use std::collections::BTreeSet;
@@ -40,6 +43,31 @@ struct End {
     due: Time,
     /// Where it stands in the order of deadlines.
     armed: Option<Time>,
+    credit: EndCredit,
+}
+
+/// What an end knows of its exchange's credit.
+#[derive(Clone, Copy, Debug, Default)]
+struct EndCredit {
+    /// Of a caller's end: how many messages are wanted and have not come. Of a responder's: how many its session
+    /// was not told of. Absent: no bound.
+    left: Option<u64>,
+    /// Of a caller's end: what was asked for before it was known who answers.
+    unsent: u64,
+    /// Of a responder's end: whether its session has taken the call.
+    begun: bool,
+}
+
+impl EndCredit {
+    /// At the beginning of an exchange.
+    fn of(credit: Option<u64>) -> EndCredit {
+        EndCredit { left: credit, ..EndCredit::default() }
+    }
+
+    /// What the responder has yet to be told of, now that it is known.
+    fn take_unsent(&mut self) -> u64 {
+        std::mem::take(&mut self.unsent)
+    }
 }
 
 /// A message of an exchange on its way to the other side.
@@ -182,6 +210,13 @@ impl Exchanges {
         std::mem::take(&mut self.withdrawn)
     }
 
+    /// A responder's session takes a call: how many messages the caller wants by now.
+    pub(crate) fn begin(&mut self, key: Key) -> Option<u64> {
+        let credit = &mut self.get_mut(key)?.credit;
+        credit.begun = true;
+        credit.left
+    }
+
     /// A number for a responder's end that no other on this shard is likely to have had lately.
     fn number(&mut self) -> u32 {
         self.next_number = self.next_number.wrapping_add(1);
@@ -214,7 +249,7 @@ impl Exchanges {
 }
 
 impl Open {
-    fn get(&self, key: ExchangeKey) -> Option<Key> {
+    pub(crate) fn get(&self, key: ExchangeKey) -> Option<Key> {
         self.ends.get(&key).copied()
     }
 
@@ -294,6 +329,7 @@ mod tests {
             timeout: Span::from_nanos(timeout),
             due: Time::ZERO,
             armed: None,
+            credit: EndCredit::default(),
         }
     }
 

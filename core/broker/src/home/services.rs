@@ -39,6 +39,8 @@ pub struct Calling {
     pub run: Arc<Run>,
     /// Whether the caller has nothing more to say.
     pub last: bool,
+    /// How many messages it wants until it asks for more; absent: no such bound.
+    pub credit: Option<u64>,
 }
 
 /// Who is to answer a call.

@@ -40,6 +40,13 @@ pub enum ServiceMail {
         /// One message.
         said: Said,
     },
+    /// To the responder's side of an exchange: its caller wants more messages.
+    Credit {
+        /// Its end.
+        to: Key,
+        /// How many more.
+        messages: u64,
+    },
     /// To one side of an exchange: it is over.
     Ended {
         /// Its end.

@@ -21,9 +21,28 @@ impl World {
         last: bool,
         timeout: Span,
     ) {
-        let (service, body) = (Path::parse(service).unwrap(), body.as_bytes().to_vec());
-        let call = Call { number, service, properties: Vec::new(), body, last, timeout };
+        self.call_with(client, number, service, body.as_bytes(), (last, timeout, None));
+    }
+
+    /// A call with a timeout and credit.
+    pub fn call_with(
+        &mut self,
+        client: usize,
+        number: u32,
+        service: &str,
+        body: &[u8],
+        (last, timeout, credit): (bool, Span, Option<u64>),
+    ) {
+        let (service, body) = (Path::parse(service).unwrap(), body.to_vec());
+        let properties = Vec::new();
+        let call = Call { number, service, properties, body, last, timeout, credit };
         self.command(client, Command::Call(Box::new(call)));
+    }
+
+    /// The caller wants more messages.
+    pub fn ask_for_more(&mut self, client: usize, number: u32, messages: u64) {
+        let exchange = ExchangeKey::caller(number);
+        self.command(client, Command::ExchangeCredit { exchange, messages });
     }
 
     pub fn speak(&mut self, client: usize, exchange: ExchangeKey, body: &str, last: bool) {

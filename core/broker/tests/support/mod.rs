@@ -44,6 +44,8 @@ pub struct Client {
     pub received: Vec<Received>,
     pub heard: Vec<Heard>,
     pub ended: Vec<(ExchangeKey, CloseCode)>,
+    /// What callers wanted more of this responder.
+    pub credits: Vec<(ExchangeKey, u64)>,
     pub closed: Option<CloseCode>,
     pub tokens: Token,
     /// How far it has come.
@@ -102,6 +104,7 @@ impl World {
             received: Vec::new(),
             heard: Vec::new(),
             ended: Vec::new(),
+            credits: Vec::new(),
             closed: None,
             tokens: 0,
             position: Position::new(self.epoch),
@@ -444,6 +447,9 @@ impl World {
                 Reply::Left { key, path, reason } => {
                     let (path, left) = (path.to_string(), Some(reason));
                     client.notices.push(Notice { key: key.0, path, joined: None, left });
+                }
+                Reply::ExchangeCredit { exchange, messages } => {
+                    client.credits.push((exchange, messages));
                 }
                 Reply::ExchangeEnded { exchange, close } => {
                     client.ended.push((exchange, close.code));

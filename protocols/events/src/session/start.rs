@@ -126,6 +126,7 @@ impl EventsSession {
                     body,
                     last: true,
                     timeout,
+                    credit: Some(1),
                 })));
                 Ok(Job::Call(None))
             }

@@ -52,6 +52,8 @@ impl NativeSession {
             body: message.body.to_vec(),
             last: message.flags & flag::LAST != 0,
             timeout,
+            // What it takes is bounded by the credit of its session, in bytes.
+            credit: None,
         })));
         Ok(())
     }

@@ -4,10 +4,11 @@
 //!   client ─ request-response, request-stream, request-channel ─▶ Call, Speak … ─▶ whoever serves
 //!   whoever calls ─▶ Delivery … ─▶ request-response or request-channel of ours ─▶ client that serves
 //! ```
-//! The exchange of a client's request has the number of its stream. What comes while the client wants
-//! nothing waits here, within bounds. Relies on the broker for timeouts. Invariants: an exchange is over when
-//! both sides have said all and nothing waits, or when either gives it up; each is told once. An end, good
-//! or bad, needs no demand, but comes behind the items that do.
+//! The exchange of a client's request has the number of its stream. The demand of a client that calls goes on to
+//! whoever serves, and the demand of callers to clients that serve. What comes all the same while the client wants
+//! nothing, from whoever serves by a protocol without demand, waits here, within bounds. Relies on the broker for
+//! timeouts. Invariants: an exchange is over when both sides have said all and nothing waits, or when either gives it
+//! up; each is told once. An end, good or bad, needs no demand, but comes behind the items that do.
 
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{
@@ -37,7 +38,7 @@ impl RSocketSession {
         let interaction = request.interaction;
         let key = ExchangeKey::caller(stream);
         let last = interaction != Interaction::Channel || request.complete;
-        let demand = if interaction == Interaction::Response { 1 } else { request.credit };
+        let demand = if interaction.has_credit() { request.credit } else { 1 };
         let call = Call {
             number: stream,
             service,
@@ -45,6 +46,7 @@ impl RSocketSession {
             body: request.payload.data.to_vec(),
             last,
             timeout: asked.wishes.timeout.unwrap_or(self.options().timeout),
+            credit: Some(u64::from(demand.max(1))).filter(|_| demand < NUMBER_MAX),
         };
         context.commands.push(Command::Call(Box::new(call)));
         if interaction == Interaction::FireAndForget {
@@ -53,8 +55,8 @@ impl RSocketSession {
         let mut state = ExchangeState::new(key, interaction, demand).with_last(last, false);
         state.properties = asked.wishes.properties && self.is_composite();
         if !last {
-            state.granted = self.options().channel_window;
-            self.writer.request_n(stream, state.granted, &mut context.output);
+            let more = state.grant(self.options().channel_window);
+            self.writer.request_n(stream, more, &mut context.output);
         }
         self.streams.insert(stream, Stream::Exchange(Box::new(state)));
         Ok(())
@@ -112,12 +114,35 @@ impl RSocketSession {
             last,
             bare,
         })));
-        if !last && state.granted <= window / 2 {
-            let more = window - state.granted;
-            state.granted = window;
-            self.writer.request_n(stream, more, &mut context.output);
+        if !last {
+            let more = state.grant(window);
+            self.grant_items(stream, more, &mut context.output);
         }
         self.end_exchange_if_over(stream);
+    }
+
+    /// The other side wants more of what the client says.
+    pub(super) fn exchange_credited(
+        &mut self,
+        key: ExchangeKey,
+        items: u64,
+        context: &mut Context<'_>,
+    ) {
+        let Some(stream) = self.stream_of(key) else { return };
+        let window = self.options().channel_window;
+        let Some(Stream::Exchange(state)) = self.streams.get_mut(stream) else { return };
+        if state.sent_last || state.ended.is_some() || state.interaction == Interaction::Response {
+            return;
+        }
+        state.want(items);
+        let more = state.grant(window);
+        self.grant_items(stream, more, &mut context.output);
+    }
+
+    fn grant_items(&mut self, stream: u32, more: u32, output: &mut Output<'_>) {
+        if more > 0 {
+            self.writer.request_n(stream, more, output);
+        }
     }
 
     fn end_exchange_if_over(&mut self, stream: u32) {
@@ -273,6 +298,10 @@ impl RSocketSession {
     pub(super) fn exchange_demand(&mut self, stream: u32, items: u32, context: &mut Context<'_>) {
         let Some(Stream::Exchange(state)) = self.streams.get_mut(stream) else { return };
         state.demand = state.demand.saturating_add(u64::from(items));
+        if state.key.side == Side::Caller && !state.received_last && state.ended.is_none() {
+            let (exchange, messages) = (state.key, u64::from(items));
+            context.commands.push(Command::ExchangeCredit { exchange, messages });
+        }
         loop {
             let Some(Stream::Exchange(state)) = self.streams.get_mut(stream) else { return };
             let demand = state.demand;

@@ -92,11 +92,11 @@ impl RSocketSession {
         let Some(message) = run.message(delivery.from) else { return };
         let stream = self.streams.next_own();
         self.writer.count(|counters| counters.start(interaction.into(), Role::Requester));
-        let window = self.options().channel_window;
-        let granted = if once { 1 } else { window };
+        let wanted = if once { Some(1) } else { exchange.credit.map(|credit| credit.max(1)) };
         let mut state = ExchangeState::new(exchange.key, interaction, 0)
-            .granting(granted)
+            .wanting(wanted)
             .with_last(false, exchange.last);
+        let granted = state.grant(self.options().channel_window);
         state.properties = self.is_composite();
         self.streams.insert(stream, Stream::Exchange(Box::new(state)));
         self.cold().served.insert(exchange.key.number, stream);

@@ -98,6 +98,8 @@ impl SocketSession {
             body: body.into_owned(),
             last: once,
             timeout,
+            // Of an event with an acknowledgement the first answer alone is used.
+            credit: once.then_some(1),
         })));
         if !once {
             self.succeed(event.namespace, event.ack, Some(spell(key)), &mut context.output);

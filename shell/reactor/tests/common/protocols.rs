@@ -139,6 +139,7 @@ impl Session for Line {
             Reply::Recovered { .. }
             | Reply::Reached { .. }
             | Reply::ExchangeEnded { .. }
+            | Reply::ExchangeCredit { .. }
             | Reply::Operated { .. }
             | Reply::Joined { .. }
             | Reply::Left { .. } => {}

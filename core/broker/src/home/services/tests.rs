@@ -30,7 +30,8 @@ fn responding(slot: u32) -> Responding {
 fn calling(number: u32, path: &str) -> Calling {
     let run = Run::single(exact(path), Time::ZERO, b"", b"x", Meta::default());
     let key = Key { slot: number, generation: 0 };
-    Calling { caller: Address { shard: ShardId(0), key }, run: Arc::new(run), last: true }
+    let caller = Address { shard: ShardId(0), key };
+    Calling { caller, run: Arc::new(run), last: true, credit: None }
 }
 
 /// Somebody who serves.

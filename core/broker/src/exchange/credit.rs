@@ -1,0 +1,79 @@
+//! How many messages a caller wants, and how whoever responds hears of it.
+//!
+//! ```text
+//!   caller ─ Call { credit } ─▶ home ─▶ responder: Delivery { first, credit }
+//!   caller ─ ExchangeCredit ──────────▶ responder: Reply::ExchangeCredit, behind that delivery
+//! ```
+//! What a caller asks for before anybody has taken its call is kept at its end, and what comes before the responder's
+//! session has taken the call at the responder's: so each side has one number, however often more is asked for.
+//! Relies on the protocols to keep responders to it. Invariants: what a responder is told of adds up to what the
+//! caller has asked for; a caller that wants nothing waits for nobody, so that its timeout does not run.
+
+use tiderace_base::{Key, Now, SessionId};
+use tiderace_wire::{ExchangeKey, Reply, Side};
+
+use super::Other;
+use crate::effects::Effects;
+use crate::messages::ServiceMail;
+use crate::session_side::SessionSide;
+
+impl SessionSide<'_> {
+    /// A caller wants more messages.
+    pub(crate) fn want_messages(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        exchange: ExchangeKey,
+        messages: u64,
+        effects: &mut Effects,
+    ) {
+        let key = self.exchange_of(session, exchange).filter(|_| exchange.side == Side::Caller);
+        let Some((key, end)) = key.and_then(|key| Some((key, self.exchanges.get_mut(key)?))) else {
+            return;
+        };
+        let Some(left) = &mut end.credit.left else { return };
+        let wanted_none = *left == 0;
+        *left = left.saturating_add(messages);
+        let to = match &end.other {
+            Other::Responder(to) => *to,
+            Other::Unknown { .. } => {
+                end.credit.unsent = end.credit.unsent.saturating_add(messages);
+                return;
+            }
+            Other::Caller { .. } | Other::Forgone { .. } | Other::Over(_) => return,
+        };
+        if wanted_none {
+            self.exchanges.renew(key, now.time);
+        }
+        self.send(to.shard, ServiceMail::Credit { to: to.key, messages }, effects);
+    }
+
+    /// On the responder's shard: the caller wants more messages.
+    pub(crate) fn wanted_messages(&mut self, key: Key, messages: u64, effects: &mut Effects) {
+        let Some(end) = self.exchanges.get_mut(key) else { return };
+        if !matches!(end.other, Other::Caller { .. }) {
+            return;
+        }
+        if !end.credit.begun {
+            end.credit.left = end.credit.left.map(|left| left.saturating_add(messages));
+            return;
+        }
+        let (session, exchange) = (end.session, end.key);
+        let reply = Reply::ExchangeCredit { exchange, messages };
+        self.reply(self.id_of(session), reply, effects);
+    }
+
+    /// On the caller's shard: the responder has said something. Its next message is waited for if one is wanted,
+    /// and after its last the caller's own.
+    pub(super) fn heard_from_responder(&mut self, now: Now, key: Key, bare: bool) {
+        let Some(end) = self.exchanges.get_mut(key) else { return };
+        if let Some(left) = end.credit.left.as_mut().filter(|_| !bare) {
+            *left = left.saturating_sub(1);
+        }
+        if end.credit.left == Some(0) && !end.heard_last {
+            self.exchanges.disarm(key);
+        } else {
+            self.exchanges.renew(key, now.time);
+        }
+    }
+}
