@@ -12,7 +12,6 @@ mod reading;
 mod sides;
 mod taking;
 mod turns;
-mod views;
 
 mod restore;
 mod storage;
@@ -47,21 +46,21 @@ pub const AHEAD: usize = 8;
 /// One shard's sessions, topics and queues; see the crate's documentation.
 #[derive(Debug)]
 pub struct Broker {
-    pub(crate) shard: ShardId,
-    pub(crate) options: Arc<BrokerOptions>,
+    shard: ShardId,
+    options: Arc<BrokerOptions>,
     sessions: Sessions,
-    pub(crate) directory: Directory,
+    directory: Directory,
     fanout: Fanout,
-    pub(crate) home: Home,
+    home: Home,
     /// The ends that sessions here hold.
     exchanges: Exchanges,
     loopback: Loopback,
     delivery: Deliveries,
     /// What is kept here in all, and whether there is room for more.
-    pub(crate) memory: Rc<Memory>,
-    pub(crate) metrics: BrokerMetrics,
-    pub(crate) views: Box<Views>,
-    pub(crate) journal: HomeJournal,
+    memory: Rc<Memory>,
+    metrics: BrokerMetrics,
+    views: Box<Views>,
+    journal: HomeJournal,
     work: Work,
 }
 
@@ -202,7 +201,7 @@ impl Broker {
             Mail::Deferred { session, on } => {
                 self.session_side().pause_for_work(session, on, effects);
             }
-            Mail::View(mail) => self.view_mail(now, from, *mail, effects),
+            Mail::View(mail) => self.view_side().view_mail(now, from, *mail, effects),
             Mail::Server(mail) => self.server_mail(now, from, *mail, effects),
             Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
         }
@@ -235,7 +234,11 @@ impl Broker {
         sessions.end_overdue(now, effects);
         self.home_side().expire_locks(now, effects);
         self.hand_on(now, effects);
-        self.view_tick(now, effects);
+        if self.view_side().begin_tick(now, effects) {
+            self.hand_on(now, effects);
+            self.work_on_views(now, effects);
+            self.view_side().end_tick(now, effects);
+        }
         self.retry_store(now);
         self.work.unblock();
         self.delivery.tick();
@@ -370,9 +373,10 @@ impl Broker {
             self.home_side().sweep_kept(now, key, effects);
             self.hand_on(now, effects);
             if self.home_side().sweep_value(now, key) {
-                self.note_expired(key);
+                self.view_side().note_expired(key);
             }
-            if !self.home_side().is_forgettable(now, key) || self.is_made_of(key) {
+            let is_forgettable = self.home_side().is_forgettable(now, key);
+            if !is_forgettable || self.view_side().is_made_of(key) {
                 continue;
             }
             self.session_side().end_priority(key);

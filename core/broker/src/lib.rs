@@ -96,6 +96,7 @@ mod topic;
 mod topic_directory;
 mod topic_pages;
 mod update;
+mod view_side;
 mod views;
 mod waiters;
 mod waits;

@@ -255,7 +255,10 @@ mod tests {
         let mut commands = Commands::new();
         commands.push(Command::Login(Credentials::default()));
         let name = (0..).map(|number| Path::parse(&format!("lock{number}")).unwrap());
-        let name = name.into_iter().find(|name| broker.home(name) == ShardId(1)).unwrap();
+        let name = name
+            .into_iter()
+            .find(|name| broker.home_side().options.home_of(name) == ShardId(1))
+            .unwrap();
         for token in 1..=9_000 {
             let operation = Operation::Lock { name: name.clone(), timeout: Span::from_secs(600) };
             commands.push(Command::Operate { token, operation: Box::new(operation) });

@@ -325,7 +325,7 @@ mod tests {
         let login = Some("ann".to_owned());
         commands.push(Command::Login(Credentials { login, ..Credentials::default() }));
         let paths = (0..).map(|number| Path::parse(&format!("owned{number}")).unwrap());
-        let theirs = paths.filter(|path| broker.home(path) == ShardId(1));
+        let theirs = paths.filter(|path| broker.home_side().options.home_of(path) == ShardId(1));
         let topic = |path| Target::Exact(Destination { kind: Kind::Topic, path });
         let targets = theirs.take(2).map(topic).collect();
         commands.push(Command::Subscribe(Box::new(Subscribe {

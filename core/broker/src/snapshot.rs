@@ -161,9 +161,9 @@ mod tests {
         };
         let before = broker.metrics().work;
         run(&mut broker, session, (0..1_000).map(subscribe).collect());
-        let page = TOPIC * broker.options.page.looked_at as u64;
+        let page = TOPIC * broker.home_side().options.page.looked_at as u64;
         assert!(broker.metrics().work - before <= TURN_WORK + page);
-        assert!(broker.home.snapshots_open() > 900, "most have yet to begin");
+        assert!(broker.metrics().snapshots > 900, "most have yet to begin");
         let mut given = 0;
         while broker.has_work() || broker.has_backlog(session) {
             let before = broker.metrics().work;
@@ -179,6 +179,6 @@ mod tests {
             (0..TOPICS).filter(|number| number.to_string().contains(&key)).count() as u64
         };
         assert_eq!(given, (0..1_000).map(named).sum::<u64>());
-        assert_eq!(broker.home.snapshots_open(), 0);
+        assert_eq!(broker.metrics().snapshots, 0);
     }
 }

@@ -41,7 +41,7 @@ house! {
     protocols_look_up_what_codes_mean => codes::check;
     pure_code_is_pure => purity::check;
     rooms_have_walls => rooms::check;
-    sides_of_a_shard_do_not_see_each_other => sides::check;
+    sides_of_a_shard_know_what_they_may => sides::check;
     the_life_of_a_message_is_told_as_it_is => steps::check;
     words_are_those_of_the_field => vocabulary::check;
 }

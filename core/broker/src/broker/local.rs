@@ -46,6 +46,14 @@ impl Broker {
         }
     }
 
+    /// Does what views have to do within the turn's budget.
+    #[inline]
+    pub(super) fn work_on_views(&mut self, now: Now, effects: &mut Effects) {
+        while self.views.has_jobs() && self.view_side().work_on_next(now, effects) {
+            self.hand_on(now, effects);
+        }
+    }
+
     fn take_local(&mut self, now: Now, message: LocalMessage, effects: &mut Effects) {
         match message {
             LocalMessage::Fanout { topic, run } => {
@@ -67,19 +75,22 @@ impl Broker {
                 self.home_side().set_spec(topic, spec, effects);
             }
             LocalMessage::TopicChanged { topic, run: Some(run) } => {
-                self.note_viewed(now, topic, &run, effects);
+                self.view_side().note_viewed(now, topic, &run, effects);
             }
-            LocalMessage::TopicChanged { topic, run: None } => self.note_source(topic, None),
+            LocalMessage::TopicChanged { topic, run: None } => {
+                self.view_side().note_source(topic, None);
+            }
             LocalMessage::ChangeView { operator, name, text } => {
                 let (before, compiled) = (self.journal.last_record(), compiled_bytes());
-                let result = self.change_view(now, &operator, &name, text.as_deref(), effects);
-                self.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
-                let mut home = self.home_side();
+                let mut side = self.view_side();
+                let result = side.change_view(now, &operator, &name, text.as_deref(), effects);
+                let home = &mut side.home;
+                home.work.charge_at(now, COMPILED * (compiled_bytes() - compiled));
                 let record = home.journal.appended_since(before);
                 home.answer_stored(record, &operator, result, effects);
             }
             LocalMessage::ListViews { operator } => {
-                let result = self.list_views(&operator);
+                let result = self.view_side().list_views(&operator);
                 self.loopback.answer_operation(&operator, result, effects);
             }
             LocalMessage::BrowseSessions { operator, browse } => {

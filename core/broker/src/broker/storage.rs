@@ -23,7 +23,7 @@ impl Broker {
             for shard in members(throttled) {
                 // Without a grace, so no time counts.
                 let mail = Mail::Pause { destination: destination.clone(), hold: None };
-                self.send(shard, mail, effects);
+                self.loopback.send(shard, mail, effects);
             }
             self.take_loopback(Now::default(), effects);
         }

@@ -39,7 +39,7 @@ impl Broker {
             }
         }
         if self.views.has_jobs() {
-            self.begin_view_turn();
+            self.view_side().begin_turn();
         }
         self.end_call(now, effects);
     }

@@ -6,14 +6,14 @@ use tiderace_base::{Now, ShardId, Span, Time};
 
 use super::buckets::BUCKETS;
 use super::{EARLY_MAX, Job, LOOK_WORK, TURN_WORK};
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::messages::ViewMail;
+use crate::view_side::ViewSide;
 
 /// How often problems are reported to the registrar.
 const REPORT_EVERY: Span = Span::from_secs(1);
 
-impl Broker {
+impl ViewSide<'_> {
     /// Mail about views.
     pub(crate) fn view_mail(
         &mut self,
@@ -55,7 +55,7 @@ impl Broker {
 
     fn take_early(&mut self, now: Now, effects: &mut Effects) {
         for mail in std::mem::take(&mut self.views.early) {
-            self.view_mail(now, self.shard, mail, effects);
+            self.view_mail(now, self.home.shard, mail, effects);
         }
     }
 
@@ -77,30 +77,29 @@ impl Broker {
     }
 
     /// Another turn's budget begins, whatever the clock says.
-    pub(crate) fn begin_view_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self) {
         self.views.turn = Time::NEVER;
     }
 
-    /// Goes on with what there is to do, within the turn's budget.
-    pub(crate) fn work_on_views(&mut self, now: Now, effects: &mut Effects) {
-        if self.views.jobs.is_empty() {
-            return;
-        }
+    /// Goes on with what there is to do, within the turn's budget: whether something was done.
+    pub(crate) fn work_on_next(&mut self, now: Now, effects: &mut Effects) -> bool {
         if self.views.turn != now.time {
             self.views.turn = now.time;
             self.views.left = TURN_WORK;
         }
-        while self.views.left > 0 {
-            let Some(job) = self.views.jobs.pop_front() else { return };
-            let (rest, work) = self.work_on(now, job, effects);
-            match rest {
-                // The next change of the topic is not to come before this one.
-                Some(rest @ Job::Evaluate { .. }) => self.views.jobs.push_front(rest),
-                Some(rest) => self.views.jobs.push_back(rest),
-                None => {}
-            }
-            self.views.left = self.views.left.saturating_sub(work.max(LOOK_WORK));
+        if self.views.left == 0 {
+            return false;
         }
+        let Some(job) = self.views.jobs.pop_front() else { return false };
+        let (rest, work) = self.work_on(now, job, effects);
+        match rest {
+            // The next change of the topic is not to come before this one.
+            Some(rest @ Job::Evaluate { .. }) => self.views.jobs.push_front(rest),
+            Some(rest) => self.views.jobs.push_back(rest),
+            None => {}
+        }
+        self.views.left = self.views.left.saturating_sub(work.max(LOOK_WORK));
+        true
     }
 
     /// One slice of a job: what is left of it, and the work that was done.
@@ -145,14 +144,19 @@ impl Broker {
         }
     }
 
-    /// Housekeeping: what was delayed or held back, work that was left, and what could not be done.
-    pub(crate) fn view_tick(&mut self, now: Now, effects: &mut Effects) {
+    /// Publishes what was delayed or held back until now, and begins a turn's budget: whether there is anything to
+    /// keep house for.
+    pub(crate) fn begin_tick(&mut self, now: Now, effects: &mut Effects) -> bool {
         if self.views.is_idle() && self.views.jobs.is_empty() && self.views.outputs.len() == 0 {
-            return;
+            return false;
         }
-        self.begin_view_turn();
+        self.begin_turn();
         self.publish_due(now, effects);
-        self.work_on_views(now, effects);
+        true
+    }
+
+    /// Says what could not be done, now and then.
+    pub(crate) fn end_tick(&mut self, now: Now, effects: &mut Effects) {
         if now.time >= self.views.problems_due {
             self.views.problems_due = now.time + REPORT_EVERY;
             self.report_view_problems(now, effects);
@@ -161,7 +165,7 @@ impl Broker {
 
     /// Notes that something of a view could not be done; it is said with the view.
     pub(super) fn view_problem(&mut self, rank: u32, problem: String) {
-        self.metrics.view_problems += 1;
+        self.home.metrics.view_problems += 1;
         let noted = self.views.problems.entry(rank).or_default();
         noted.1 += 1;
         noted.0 = problem;

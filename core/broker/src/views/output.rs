@@ -19,17 +19,17 @@ use super::outputs::{Delayed, Given};
 use super::registrar::output_spec;
 use super::{Job, LOOK_WORK};
 use crate::authorise::is_reserved;
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::publisher::Publisher;
 use crate::publisher::Values;
+use crate::view_side::ViewSide;
 
 /// Bytes that may wait for their delay on one shard.
 const DELAYED_BYTES_MAX: usize = 64 << 20;
 /// Delayed values and outputs held back that are published in one tick.
 const DUE_MAX: usize = 10_000;
 
-impl Broker {
+impl ViewSide<'_> {
     /// What a view makes of a source for one output, or that it makes nothing any more.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn take_output(
@@ -96,7 +96,7 @@ impl Broker {
         let Some(output) = self.views.outputs.ensure(key) else { return };
         output.hops = hops;
         let (before, after) = output.give(rank, source, value);
-        self.memory.change(MemoryUse::Views, before, after);
+        self.home.memory.change(MemoryUse::Views, before, after);
         self.show_soon(now, key, effects);
     }
 
@@ -104,11 +104,11 @@ impl Broker {
     fn has_memory(&self, key: Key, rank: u32, source: &Path, value: Option<&[u8]>) -> bool {
         let outputs = &self.views.outputs;
         let bytes = value.map_or(0, <[u8]>::len);
-        if self.memory.has_room(MemoryUse::Views, bytes) {
+        if self.home.memory.has_room(MemoryUse::Views, bytes) {
             return true;
         }
         let shown = || {
-            let retained = self.directory.get(key)?.home.as_ref()?.value()?;
+            let retained = self.home.directory.get(key)?.home.as_ref()?.value()?;
             Some(retained.message(0)?.body.len())
         };
         let same = |given: &&Given| given.rank == rank && given.source == *source;
@@ -119,12 +119,12 @@ impl Broker {
 
     /// The topic that is or becomes an output; nothing if it cannot be one.
     fn output_at(&mut self, now: Now, rank: u32, path: &Path, value: Option<&[u8]>) -> Option<Key> {
-        let known = self.find_topic(path);
+        let known = self.home.directory.find(path);
         if let Some(key) = known.filter(|key| self.views.outputs.output(*key).is_some()) {
             return Some(key);
         }
         let bytes = value?.len();
-        let topic = known.and_then(|key| self.directory.get(key));
+        let topic = known.and_then(|key| self.home.directory.get(key));
         let taken = topic.and_then(|topic| topic.home.as_ref()).is_some_and(|home| {
             let claimed = home.guard().is_some_and(|guard| guard.is_claimed());
             home.is_created() || home.value().is_some() || claimed
@@ -136,10 +136,10 @@ impl Broker {
             );
         } else if taken {
             self.view_problem(rank, format!("{path} is a topic of its own already"));
-        } else if !self.memory.has_room(MemoryUse::Views, bytes) {
+        } else if !self.home.memory.has_room(MemoryUse::Views, bytes) {
             self.view_problem(rank, format!("{path}: there is no memory for more values"));
         } else {
-            return Some(self.ensure_topic(now, path));
+            return Some(self.home.directory.ensure(now, path));
         }
         None
     }
@@ -236,7 +236,7 @@ impl Broker {
 
     /// What stands in the topic is going to be replaced: whoever gave it keeps it.
     fn take_shown_back(&mut self, key: Key) {
-        let topic = self.directory.get(key);
+        let topic = self.home.directory.get(key);
         let retained = topic.and_then(|topic| topic.home.as_ref()?.value().cloned());
         let Some(output) = self.views.outputs.output_mut(key) else { return };
         let Some(given) = output.given.iter_mut().find(|given| given.value.is_none()) else {
@@ -246,13 +246,13 @@ impl Broker {
         let body: Box<[u8]> = body.unwrap_or_default().into();
         let bytes = body.len();
         given.value = Some(body);
-        self.memory.charge(MemoryUse::Views, bytes);
+        self.home.memory.charge(MemoryUse::Views, bytes);
     }
 
     /// The value of one giver, which goes into the topic.
     fn taken(&mut self, key: Key, at: Option<usize>) -> Option<Box<[u8]>> {
         let value = self.views.outputs.output_mut(key)?.given.get_mut(at?)?.value.take()?;
-        self.memory.refund(MemoryUse::Views, value.len());
+        self.home.memory.refund(MemoryUse::Views, value.len());
         Some(value)
     }
 
@@ -265,7 +265,7 @@ impl Broker {
         given.sort_unstable_by(|left, right| left.source.cmp(&right.source));
         let values = given.iter().filter_map(|given| given.value.as_deref());
         let merged = merge(values, self.views.limits);
-        let topic = self.directory.get(key)?;
+        let topic = self.home.directory.get(key)?;
         let retained = topic.home.as_ref().and_then(|home| home.value()?.message(0));
         match merged {
             Ok(merged) => {
@@ -289,19 +289,19 @@ impl Broker {
         body: &[u8],
         effects: &mut Effects,
     ) -> bool {
-        let Some(path) = self.directory.get(key).map(|topic| topic.path.clone()) else {
+        let Some(path) = self.home.directory.get(key).map(|topic| topic.path.clone()) else {
             return false;
         };
         let Some(spec) = self.spec_of_outputs(rank, &path) else { return false };
         let value = spec.value;
-        let topic = self.directory.get(key);
+        let topic = self.home.directory.get(key);
         let made = topic.is_some_and(|topic| {
             topic.spec == spec && topic.home.as_ref().is_some_and(|home| home.is_created())
         });
         if !made {
-            self.make_known(now, &path, spec, effects);
+            self.home.make_known(now, &path, spec, effects);
         }
-        if let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+        if let Some(home) = self.home.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             home.guard_or_new().set_read_only(true);
         }
         let destination = Destination { kind: Kind::Topic, path: path.clone() };
@@ -309,7 +309,7 @@ impl Broker {
         let properties = content_of(value, body);
         let run = Run::single(destination, now.time, properties, body, meta);
         let result =
-            self.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);
+            self.home.distribute(now, key, run, &Publisher::default(), Values::Unchecked, effects);
         let is_taken = result.is_ok();
         if let Err(close) = result {
             self.view_problem(rank, format!("{path}: {}", close.reason));
@@ -319,7 +319,7 @@ impl Broker {
 
     /// What the outputs of a view are on a path.
     fn spec_of_outputs(&mut self, rank: u32, path: &Path) -> Option<Arc<TopicSpec>> {
-        let base = self.options.topic(path).clone();
+        let base = self.home.options.topic(path).clone();
         let entry = self.views.known.get_mut(&rank)?;
         if let Some((known, spec)) = &entry.spec
             && Arc::ptr_eq(known, &base)
@@ -344,14 +344,14 @@ impl Broker {
         let held = self.views.outputs.output(key).map_or(0, |output| {
             output.given.iter().filter_map(|given| given.value.as_ref()).map(|v| v.len()).sum()
         });
-        self.memory.refund(MemoryUse::Views, held);
-        if let Some(home) = self.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
+        self.home.memory.refund(MemoryUse::Views, held);
+        if let Some(home) = self.home.directory.get_mut(key).and_then(|topic| topic.home.as_mut()) {
             if let Some(guard) = home.guard_mut() {
                 guard.set_read_only(false);
             }
             home.tidy_guard();
         }
-        self.remove_topic(now, key, effects);
+        self.home.remove_topic(now, key, effects);
         // Not before: those that follow the topic hear how many views there are between a client and it.
         self.views.outputs.remove(key);
     }
@@ -379,7 +379,7 @@ impl Broker {
                 stays
             });
         }
-        self.memory.refund(MemoryUse::Views, freed);
+        self.home.memory.refund(MemoryUse::Views, freed);
         let work = looked_at + LOOK_WORK * u32::try_from(touched.len()).unwrap_or(u32::MAX);
         for key in touched {
             // What held it back may have been this view's throttle; another's does so again.

@@ -16,17 +16,17 @@ use tiderace_wire::{
 use super::VIEWS_MAX;
 use crate::Action;
 use crate::authorise::is_reserved;
-use crate::broker::Broker;
-use crate::effects::Effects;
+use crate::effects::{Effects, Mail};
 use crate::messages::ViewMail;
 use crate::operator::Operated;
 use crate::operator::Operator;
 use crate::places::REGISTRAR;
+use crate::view_side::ViewSide;
 
 /// Below it stands a topic for each view.
 const FOLDER: &str = "$sys/views/";
 
-impl Broker {
+impl ViewSide<'_> {
     /// At the registrar: a view is to begin, to change or to end.
     pub(crate) fn change_view(
         &mut self,
@@ -41,8 +41,8 @@ impl Broker {
         let (known, kept) = known.map(|(rank, entry)| (*rank, entry.kept)).unzip();
         let kept = kept.flatten();
         let version = self.views.version + 1;
-        if !self.options.configures_view(name) {
-            self.journal.check_outage()?;
+        if !self.home.options.configures_view(name) {
+            self.home.journal.check_outage()?;
         }
         match (text, known) {
             (None, None) => {
@@ -52,7 +52,7 @@ impl Broker {
             (None, Some(rank)) => {
                 self.announce_view(now, || ViewMail::Remove { rank, version }, effects);
                 if let Some(number) = kept {
-                    self.journal.append_view(number, None);
+                    self.home.journal.append_view(number, None);
                 }
                 self.show_view(now, name, None, effects);
                 Ok(OperationResult::Done)
@@ -76,7 +76,7 @@ impl Broker {
 
     /// A view that a client has put, in place of the one that was kept under a number, is kept.
     fn keep_view(&mut self, name: &Path, rank: u32, number: Option<u64>) {
-        if !self.journal.is_open() || self.options.configures_view(name) {
+        if !self.home.journal.is_open() || self.home.options.configures_view(name) {
             return;
         }
         let views = &mut *self.views;
@@ -84,7 +84,7 @@ impl Broker {
         let number = number.unwrap_or(views.last_kept + 1);
         views.last_kept = views.last_kept.max(number);
         entry.kept = Some(number);
-        self.journal.append_view(number, Some((&entry.name, &entry.view)));
+        self.home.journal.append_view(number, Some((&entry.name, &entry.view)));
     }
 
     /// All views, in the order of their names.
@@ -103,7 +103,7 @@ impl Broker {
     fn may_change_view(&self, operator: &Operator, name: &Path) -> Result<(), Close> {
         let principal = &operator.principal;
         let shown = shown_at(name)?;
-        if self.options.rules.authorise(principal, Action::Admin, Kind::Topic, &shown) {
+        if self.home.options.rules.authorise(principal, Action::Admin, Kind::Topic, &shown) {
             return Ok(());
         }
         let admin = Action::Admin;
@@ -113,7 +113,7 @@ impl Broker {
     fn may_list_view(&self, operator: &Operator, name: &Path) -> bool {
         let Ok(shown) = shown_at(name) else { return false };
         [Action::Admin, Action::Monitor].into_iter().any(|action| {
-            self.options.rules.authorise(&operator.principal, action, Kind::Topic, &shown)
+            self.home.options.rules.authorise(&operator.principal, action, Kind::Topic, &shown)
         })
     }
 
@@ -131,12 +131,12 @@ impl Broker {
 
     /// Tells every shard, this one included.
     fn announce_view(&mut self, now: Now, mail: impl Fn() -> ViewMail, effects: &mut Effects) {
-        for shard in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
-            if shard == self.shard {
+        for shard in (0..self.home.options.shards).map(|shard| ShardId(shard as u16)) {
+            if shard == self.home.shard {
                 // What is kept and shown of the view is what it is then.
                 self.view_mail(now, shard, mail(), effects);
             } else {
-                self.send(shard, mail(), effects);
+                self.home.send(shard, mail(), effects);
             }
         }
     }
@@ -163,20 +163,22 @@ impl Broker {
         }
         let destination = Destination { kind: Kind::Topic, path };
         let meta = Meta { flags, expires_ms: None };
-        self.publish_own(Run::single(destination, now.time, super::JSON, &body, meta), effects);
+        let home = self.home.options.home_of(&destination.path);
+        let run = Run::single(destination, now.time, super::JSON, &body, meta);
+        self.home.send(home, Mail::of_server(run), effects);
     }
 
     /// Tells the registrar what could not be done; the registrar shows it.
     pub(super) fn report_view_problems(&mut self, now: Now, effects: &mut Effects) {
         let registrar = REGISTRAR;
         for (rank, (problem, count)) in std::mem::take(&mut self.views.problems) {
-            if self.shard == registrar {
+            if self.home.shard == registrar {
                 self.views.note_problem(rank, problem, count);
             } else {
-                self.send(registrar, ViewMail::Problem { rank, problem, count }, effects);
+                self.home.send(registrar, ViewMail::Problem { rank, problem, count }, effects);
             }
         }
-        if self.shard != registrar {
+        if self.home.shard != registrar {
             return;
         }
         let news = self.views.known.iter().filter(|(_, entry)| !entry.told);

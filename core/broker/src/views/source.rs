@@ -14,15 +14,15 @@ use tiderace_wire::{Flags, Run, ValueType};
 use super::buckets::{BUCKETS, bucket_of};
 use super::made::{Changed, Made, Why};
 use super::{HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK};
-use crate::broker::Broker;
 use crate::collections::Map;
 use crate::effects::Effects;
 use crate::messages::{Values, ViewMail};
+use crate::view_side::ViewSide;
 
 /// Topics looked at in one slice of a walk.
 const WALK_SLICE: usize = 256;
 
-impl Broker {
+impl ViewSide<'_> {
     /// A topic whose home this is has got a message, or has lost its value.
     pub(crate) fn note_source(&mut self, key: Key, run: Option<Arc<Run>>) {
         if self.views.known.is_empty() || !self.is_followed(key) {
@@ -51,7 +51,7 @@ impl Broker {
     /// The value of a topic whose home this is has expired.
     pub(crate) fn note_expired(&mut self, key: Key) {
         self.note_source(key, None);
-        let topic = self.directory.get(key).and_then(|topic| topic.home.as_ref());
+        let topic = self.home.directory.get(key).and_then(|topic| topic.home.as_ref());
         if topic.is_some_and(|home| home.watchers() != 0) {
             self.views.jobs.push_back(Job::Tell(key));
         }
@@ -75,7 +75,7 @@ impl Broker {
     /// Whether a view follows a topic; which ones do is found once for each set of views.
     fn is_followed(&mut self, key: Key) -> bool {
         let views = &self.views;
-        let Some(topic) = self.directory.get_mut(key) else { return false };
+        let Some(topic) = self.home.directory.get_mut(key) else { return false };
         let path = topic.path.clone();
         let Some(home) = &mut topic.home else { return false };
         if !home.is_viewed_at(views.generation) {
@@ -97,7 +97,7 @@ impl Broker {
         if !self.is_followed(key) {
             return None;
         }
-        let home = self.directory.get(key).and_then(|topic| topic.home.as_ref())?;
+        let home = self.home.directory.get(key).and_then(|topic| topic.home.as_ref())?;
         let ranks = home.viewed().iter().rev().copied().collect();
         Some(Job::Evaluate { key, ranks, changed })
     }
@@ -117,7 +117,7 @@ impl Broker {
         };
         let prefix = pattern.literal_prefix();
         let after = after.as_ref().map(Path::as_str);
-        let walk = self.directory.walk(&prefix, after);
+        let walk = self.home.directory.walk(&prefix, after);
         let found: Vec<(Key, Path)> =
             walk.take(WALK_SLICE).map(|(key, topic)| (key, topic.path.clone())).collect();
         let full = found.len() == WALK_SLICE;
@@ -176,7 +176,7 @@ impl Broker {
     ) -> u32 {
         let Some(entry) = self.views.known.get(&rank) else { return 0 };
         let view = entry.view.clone();
-        let Some(topic) = self.directory.get(key) else { return 0 };
+        let Some(topic) = self.home.directory.get(key) else { return 0 };
         let path = topic.path.clone();
         let form = form_of(topic.spec.value);
         let hops = hops.max(self.views.outputs.hops_of(key));
@@ -265,7 +265,7 @@ impl Broker {
         let mut made: Vec<(Path, u64)> = Vec::with_capacity(evaluation.outputs.len());
         let mut news: Values = Vec::new();
         for (output, value) in evaluation.outputs {
-            let hash = self.directory.hash_of(&value);
+            let hash = self.home.directory.hash_of(&value);
             let known = before.outputs.binary_search_by(|(known, _)| known.cmp(&output));
             let known = known.ok().and_then(|at| before.outputs.get(at));
             // Of many elements usually few have changed.
@@ -299,12 +299,12 @@ impl Broker {
     ) {
         let mut by_home: Map<ShardId, Values> = Map::default();
         for (path, value) in news {
-            by_home.entry(self.home(&path)).or_default().push((path, value));
+            by_home.entry(self.home.options.home_of(&path)).or_default().push((path, value));
         }
         let version = self.views.version;
         for (home, values) in by_home {
             let mail = ViewMail::Outputs { rank, version, source: source.clone(), hops, values };
-            self.send(home, mail, effects);
+            self.home.send(home, mail, effects);
         }
     }
 

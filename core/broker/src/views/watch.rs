@@ -14,20 +14,20 @@ use tiderace_wire::Run;
 
 use super::made::{Watch, Why};
 use super::{Job, LOOK_WORK};
-use crate::broker::Broker;
 use crate::effects::Effects;
 use crate::messages::ViewMail;
 use crate::places::{bit, members};
 use crate::runs::fresh;
+use crate::view_side::ViewSide;
 
 /// Sources evaluated in one slice.
 const SLICE: usize = 256;
 
-impl Broker {
+impl ViewSide<'_> {
     /// The value of another topic: nothing if it is not known yet whether there is one.
     pub(super) fn value_elsewhere(&self, now: Now, path: &Path) -> Option<Option<&[u8]>> {
-        if self.home(path) == self.shard {
-            let topic = self.find_topic(path).and_then(|key| self.directory.get(key));
+        if self.home.options.home_of(path) == self.home.shard {
+            let topic = self.home.directory.find(path).and_then(|key| self.home.directory.get(key));
             let run = topic.and_then(|topic| topic.home.as_ref()?.value());
             return Some(run.and_then(|run| body(run, now)));
         }
@@ -58,8 +58,8 @@ impl Broker {
             watch.users.insert((rank, key));
             return;
         }
-        let home = self.home(path);
-        let known = home == self.shard;
+        let home = self.home.options.home_of(path);
+        let known = home == self.home.shard;
         let users = BTreeSet::from([(rank, key)]);
         let watch = Watch { known, users, ..Watch::default() };
         self.views.watches.insert(path.clone(), watch);
@@ -87,11 +87,11 @@ impl Broker {
     /// Tells a topic's home whether it is watched here. The home on this shard knows it at once, since
     /// its value is looked up at once: a change that came before it knew would be told to nobody.
     fn tell_home(&mut self, now: Now, path: &Path, on: bool, effects: &mut Effects) {
-        let home = self.home(path);
-        if home == self.shard {
+        let home = self.home.options.home_of(path);
+        if home == self.home.shard {
             self.watch_at_home(now, home, path, on, effects);
         } else {
-            self.send(home, ViewMail::Watch { path: path.clone(), on }, effects);
+            self.home.send(home, ViewMail::Watch { path: path.clone(), on }, effects);
         }
     }
 
@@ -104,22 +104,22 @@ impl Broker {
         on: bool,
         effects: &mut Effects,
     ) {
-        let key = self.ensure_topic(now, path);
-        let Some(topic) = self.directory.get_mut(key) else { return };
+        let key = self.home.directory.ensure(now, path);
+        let Some(topic) = self.home.directory.get_mut(key) else { return };
         topic.touch(now.time);
-        let home = topic.home.get_or_insert_with(|| self.home.new_topic(path));
+        let home = topic.home.get_or_insert_with(|| self.home.home.new_topic(path));
         home.set_watcher(from, on);
-        if on && from != self.shard {
+        if on && from != self.home.shard {
             let value = fresh(home.value(), now);
             let hops = self.views.outputs.hops_of(key);
             let mail = ViewMail::Watched { path: path.clone(), value, hops };
-            self.send(from, mail, effects);
+            self.home.send(from, mail, effects);
         }
     }
 
     /// At its home: a topic has changed that is inserted elsewhere.
     pub(crate) fn tell_watchers(&mut self, now: Now, key: Key, effects: &mut Effects) {
-        let Some(topic) = self.directory.get(key) else { return };
+        let Some(topic) = self.home.directory.get(key) else { return };
         let Some(home) = &topic.home else { return };
         let watchers = home.watchers();
         if watchers == 0 {
@@ -127,11 +127,11 @@ impl Broker {
         }
         let (path, hops) = (topic.path.clone(), self.views.outputs.hops_of(key));
         let value = fresh(home.value(), now);
-        for shard in members(watchers & !bit(self.shard)) {
+        for shard in members(watchers & !bit(self.home.shard)) {
             let mail = ViewMail::Watched { path: path.clone(), value: value.clone(), hops };
-            self.send(shard, mail, effects);
+            self.home.send(shard, mail, effects);
         }
-        if watchers & bit(self.shard) != 0 {
+        if watchers & bit(self.home.shard) != 0 {
             self.evaluate_users_soon(path, hops);
         }
     }
