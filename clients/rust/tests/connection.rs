@@ -20,14 +20,14 @@ struct Wire {
     incoming: VecDeque<Option<Vec<u8>>>,
     /// What the client has written behind the handshake.
     written: Vec<u8>,
-    greeted: bool,
+    upgraded: bool,
     /// Writing fails from now on.
     broken: bool,
 }
 
 impl Wire {
     fn new() -> Wire {
-        Wire { incoming: VecDeque::new(), written: Vec::new(), greeted: false, broken: false }
+        Wire { incoming: VecDeque::new(), written: Vec::new(), upgraded: false, broken: false }
     }
 
     fn say(&mut self, bytes: &[u8]) {
@@ -74,11 +74,11 @@ impl Write for Wire {
         if self.broken {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        if self.greeted {
+        if self.upgraded {
             self.written.extend_from_slice(bytes);
             return Ok(bytes.len());
         }
-        self.greeted = true;
+        self.upgraded = true;
         let head = std::str::from_utf8(bytes).unwrap();
         assert!(head.starts_with("GET /tiderace HTTP/1.1\r\nHost: example.org:1\r\n"), "{head}");
         let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();

@@ -74,15 +74,15 @@ impl Budget {
         self.spend(WORK_PIECE)
     }
 
-    /// Spends for work on JSON that has a budget of its own, made of what is left here.
-    pub(crate) fn lend<T>(
+    /// Does work on JSON that counts its own steps, with as many as are left, and spends for those it took.
+    pub(crate) fn json_work<T>(
         &mut self,
         work: impl FnOnce(&mut tiderace_value::Budget) -> T,
     ) -> Result<T, Stop> {
         let steps = (self.left / WORK_STEP) as usize;
-        let mut lent = tiderace_value::Budget::new(steps);
-        let result = work(&mut lent);
-        let spent = u32::try_from(steps - lent.left()).unwrap_or(u32::MAX);
+        let mut counted = tiderace_value::Budget::new(steps);
+        let result = work(&mut counted);
+        let spent = u32::try_from(steps - counted.left()).unwrap_or(u32::MAX);
         self.spend(spent.saturating_mul(WORK_STEP))?;
         Ok(result)
     }

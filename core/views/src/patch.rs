@@ -58,7 +58,7 @@ impl Patch {
         };
         let bytes_max = budget.limits.source_bytes_max.max(budget.limits.output_bytes_max);
         let limits = tiderace_value::Limits { bytes_max, depth_max: VALUE_DEPTH_MAX, steps_max: 0 };
-        let made = budget.lend(|steps| self.operations.apply_within(json, limits, steps))?;
+        let made = budget.json_work(|steps| self.operations.apply_within(json, limits, steps))?;
         let made = match made.map_err(|error| error.problem) {
             Ok(made) => made,
             Err(PatchProblem::TooMuchWork) => return Err(Stop::Work(budget.limits.work_max)),

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod clients;
 mod crashes;
-mod examples;
 mod operations;
 mod program;
 mod readme;

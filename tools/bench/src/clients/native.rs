@@ -1,6 +1,8 @@
 //! The native protocol as a client that counts sees it: docs/protocol.md, without deltas.
 //!
-//! Reading is incremental and keeps three counters between reads; the body of an update is skipped
+//! Not the client of `clients/rust`, which keeps the topics, their versions and their values: a load generator
+//! has to read more than a server can send, so it looks at bytes and keeps no state of topics. Reading is
+//! incremental and keeps three counters between reads; the body of an update is skipped
 //! but for the time at its beginning. Invariant: every version of every topic is looked at, so nothing
 //! is left out unnoticed.
 
