@@ -201,7 +201,10 @@ impl Broker {
             Mail::Deferred { session, on } => {
                 self.session_side().pause_for_work(session, on, effects);
             }
-            Mail::View(mail) => self.view_side().view_mail(now, from, *mail, effects),
+            Mail::View(mail) => {
+                self.view_side().view_mail(now, from, *mail, effects);
+                self.end_view_slice(now, effects);
+            }
             Mail::Server(mail) => self.server_mail(now, from, *mail, effects),
             Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
         }
@@ -235,7 +238,7 @@ impl Broker {
         self.home_side().expire_locks(now, effects);
         self.hand_on(now, effects);
         if self.view_side().begin_tick(now, effects) {
-            self.hand_on(now, effects);
+            self.end_view_slice(now, effects);
             self.work_on_views(now, effects);
             self.view_side().end_tick(now, effects);
         }

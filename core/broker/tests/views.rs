@@ -350,6 +350,18 @@ fn circles_and_long_chains_come_to_rest() {
 }
 
 #[test]
+fn an_output_that_takes_itself_away_comes_to_rest() {
+    on_nodes(|mut node| {
+        // While there is no q, there is one; while there is one, there is none.
+        node.put("flip", "map p to q insert q /n at /m or 0 where /m = 0");
+        node.set("p", r#"{"n":1}"#);
+        node.rest();
+        assert!(!node.world.brokers.iter().any(|broker| broker.views_have_work()));
+        assert!(!node.world.has_mail());
+    });
+}
+
+#[test]
 fn views_are_listed_shown_checked_and_counted() {
     on_nodes(|mut node| {
         node.put("b/two", "map a to b");

@@ -50,8 +50,14 @@ impl Broker {
     #[inline]
     pub(super) fn work_on_views(&mut self, now: Now, effects: &mut Effects) {
         while self.views.has_jobs() && self.view_side().work_on_next(now, effects) {
-            self.hand_on(now, effects);
+            self.end_view_slice(now, effects);
         }
+    }
+
+    /// Hands on what the home has of a slice of the views' work.
+    pub(super) fn end_view_slice(&mut self, now: Now, effects: &mut Effects) {
+        self.hand_on(now, effects);
+        self.views.end_slice();
     }
 
     fn take_local(&mut self, now: Now, message: LocalMessage, effects: &mut Effects) {

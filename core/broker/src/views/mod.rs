@@ -236,6 +236,11 @@ impl Views {
         !self.jobs.is_empty()
     }
 
+    /// What the home had of a slice of the views' work has been handed on.
+    pub(crate) fn end_slice(&mut self) {
+        self.outputs.forget_ended();
+    }
+
     /// Whether there is anything that a message could concern.
     pub(crate) fn is_idle(&self) -> bool {
         self.known.is_empty() && self.watches.is_empty()

@@ -352,8 +352,7 @@ impl ViewSide<'_> {
             home.tidy_guard();
         }
         self.home.remove_topic(now, key, effects);
-        // Not before: those that follow the topic hear how many views there are between a client and it.
-        self.views.outputs.remove(key);
+        self.views.outputs.end(key);
     }
 
     /// A view is gone: takes what it has given to the outputs of one bucket back.

@@ -22,6 +22,8 @@ pub(super) struct Outputs {
     pub(super) delayed_bytes: usize,
     /// Outputs held back, and until when: those alone that are there.
     pub(super) paced: BTreeSet<(Time, Key)>,
+    /// How many views there were between a client and outputs whose end the home has yet to tell of.
+    ended: Map<Key, u8>,
 }
 
 /// One output.
@@ -73,7 +75,8 @@ impl Outputs {
 
     /// How many views there are between a client and a topic.
     pub(super) fn hops_of(&self, key: Key) -> u8 {
-        self.output(key).map_or(0, |output| output.hops)
+        let ended = || self.ended.get(&key).copied().unwrap_or(0);
+        self.output(key).map_or_else(ended, |output| output.hops)
     }
 
     /// Whether a view gives to a topic.
@@ -137,7 +140,23 @@ impl Outputs {
         Some(bucket.entry(key).or_default())
     }
 
-    pub(super) fn remove(&mut self, key: Key) {
+    /// An output is none any more. Those that follow its topic hear of that when the home hands it on: until then it
+    /// is known how many views there were between a client and it, or a circle of views that take their outputs away
+    /// would go on for ever.
+    pub(super) fn end(&mut self, key: Key) {
+        let hops = self.hops_of(key);
+        self.remove(key);
+        if hops != 0 {
+            self.ended.insert(key, hops);
+        }
+    }
+
+    /// The home has told of all ends.
+    pub(super) fn forget_ended(&mut self) {
+        self.ended.clear();
+    }
+
+    fn remove(&mut self, key: Key) {
         self.release(key);
         let gone = self.buckets.get_mut(bucket_of(key)).and_then(|bucket| bucket.remove(&key));
         self.len -= usize::from(gone.is_some());
