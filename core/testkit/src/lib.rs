@@ -5,12 +5,16 @@
 //! messages between shards are delivered in order, before a call returns; a client takes deliveries only
 //! after the broker has said that there are some, as the event loop does.
 
+mod connection;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{Close, Now, SessionId, ShardId};
 use tiderace_broker::{Broker, BrokerOptions, Effects, Mail, Pending, Principal};
 use tiderace_wire::{Commands, Credentials, Reply, TemporaryName};
+
+pub use connection::Connection;
 
 /// Decides whether credentials are those of somebody.
 pub type Verify = fn(&Credentials) -> Result<Principal, Close>;
@@ -23,6 +27,7 @@ pub struct World {
     mail: VecDeque<(usize, usize, Mail)>,
     verify: Option<Verify>,
     effects: Effects,
+    epoch: u64,
     now: Now,
 }
 
@@ -49,6 +54,7 @@ impl World {
             mail: VecDeque::new(),
             verify,
             effects: Effects::default(),
+            epoch: options.epoch,
             now,
         }
     }
@@ -69,6 +75,21 @@ impl World {
             closed: None,
         });
         self.clients.len() - 1
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The node's present life.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The time.
+    pub fn now(&self) -> Now {
+        self.now
     }
 
     /// The name of a client's session in the paths of its temporary destinations.

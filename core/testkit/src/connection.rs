@@ -1,0 +1,222 @@
+//! One client's session of a protocol in a world, driven as the event loop drives it.
+//!
+//! Relies on [`World`] for the broker and the time. Invariants: a session is given nothing after its end; what it
+//! asks the broker for is handed over after each call; it takes deliveries only when it wants some.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tiderace_base::{Close, CloseCode, Now, ShardId, Span};
+use tiderace_wire::{
+    CLIENT_SESSION_ID_BYTES_MAX, CLIENT_SESSION_ID_BYTES_MIN, Commands, Context, Framing, Incoming,
+    Opening, OutQueue, Output, Session, SessionAction,
+};
+
+use crate::World;
+
+/// Bytes that a session writes of its own accord in one turn.
+const WRITE_BYTES: usize = 64 << 10;
+/// Turns in which a session that is due may do what it has to: one that is due again at once has a defect.
+const EXPIRE_TURNS: usize = 8;
+
+/// A client's connection, and the session behind it.
+pub struct Connection {
+    session: Box<dyn Session>,
+    client: usize,
+    framing: Framing,
+    queue: OutQueue,
+    /// What the session has not taken in.
+    input: Vec<u8>,
+    /// The id by which the session wants to be found, until it is told whether it can be.
+    session_id: Option<Box<[u8]>>,
+    end: Option<Close>,
+}
+
+impl Connection {
+    /// Opens a session on a shard.
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn open(
+        world: &mut World,
+        shard: usize,
+        framing: Framing,
+        open: impl FnOnce(&Opening<'_>) -> Box<dyn Session>,
+    ) -> Connection {
+        let client = world.open(shard);
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+        let opening = Opening {
+            shard: ShardId(u16::try_from(shard).unwrap_or(u16::MAX)),
+            shards: world.shards(),
+            epoch: world.epoch(),
+            temporary: world.temporary_name(client),
+            ..Opening::new(framing, peer, world.now())
+        };
+        let (queue, input) = (OutQueue::new(), Vec::new());
+        let session = open(&opening);
+        let (session_id, end) = (None, None);
+        let mut connection = Connection { session, client, framing, queue, input, session_id, end };
+        connection.call(world, |session, now, context| session.begin(now, context));
+        connection.run(world);
+        connection
+    }
+
+    /// Bytes of a stream have come.
+    ///
+    /// # Panics
+    /// When the session takes in more than there is.
+    pub fn receive(&mut self, world: &mut World, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        self.take_in(world);
+        self.run(world);
+    }
+
+    /// A message has come, which the session may take in in several turns.
+    ///
+    /// # Panics
+    /// When the session takes in more than there is.
+    pub fn message(&mut self, world: &mut World, text: bool, bytes: &[u8]) {
+        let mut rest = bytes;
+        loop {
+            let mut taken = rest.len();
+            self.call(world, |session, now, context| {
+                session.message(now, Incoming { text, bytes: rest }, context)?;
+                taken = context.actions.take_yield().unwrap_or(taken);
+                Ok(())
+            });
+            self.run(world);
+            rest = &rest[taken..];
+            if rest.is_empty() || self.end.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Time passes, and what is due in the world and in the session is done.
+    ///
+    /// # Panics
+    /// When the session's deadline does not move.
+    pub fn wait(&mut self, world: &mut World, span: Span) {
+        let Now { time, wall_ms } = world.now();
+        world.advance(Now { time: time + span, wall_ms: wall_ms + span.as_millis() as u64 });
+        for turn in 0.. {
+            if self.end.is_some() || self.session.deadline() > world.now().time {
+                break;
+            }
+            assert!(turn < EXPIRE_TURNS, "the deadline does not move");
+            self.call(world, |session, now, context| session.expire(now, context));
+        }
+        self.run(world);
+    }
+
+    /// Gives the session its replies and deliveries until nothing moves any more.
+    pub fn run(&mut self, world: &mut World) {
+        loop {
+            let mut moved = false;
+            if let Some(id) = self.session_id.take() {
+                moved = true;
+                self.decide(world, &id);
+            }
+            while let Some(reply) = world.reply(self.client) {
+                moved = true;
+                self.call(world, |session, now, context| session.reply(now, reply, context));
+            }
+            if let Some(close) = world.closed(self.client) {
+                self.call(world, |_, _, _| Err(close));
+            }
+            if self.end.is_some() {
+                return;
+            }
+            while self.session.wants_deliveries()
+                && let Some(pending) = world.next(self.client)
+            {
+                moved = true;
+                let mut output = Output { framing: self.framing, queue: &mut self.queue };
+                self.session.deliver(world.now(), &pending.delivery(), &mut output);
+            }
+            let mut output = Output { framing: self.framing, queue: &mut self.queue };
+            self.session.flush(world.now(), &mut output);
+            if self.session.wants_write() {
+                moved |= self.session.poll_write(WRITE_BYTES, &mut output);
+            }
+            if moved && !self.input.is_empty() {
+                self.take_in(world);
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// What the session has said since the last call, framing included.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        self.queue.take_bytes()
+    }
+
+    /// Why the session has ended, if it has.
+    pub fn end(&self) -> Option<&Close> {
+        self.end.as_ref()
+    }
+
+    /// The session.
+    pub fn session(&self) -> &dyn Session {
+        &*self.session
+    }
+
+    /// Lets the session take in what has come, in as many turns as it wants.
+    fn take_in(&mut self, world: &mut World) {
+        loop {
+            let input = std::mem::take(&mut self.input);
+            let (mut consumed, mut yields) = (0, false);
+            self.call(world, |session, now, context| {
+                consumed = session.receive(now, &input, context)?.consumed;
+                yields = context.actions.take_yield().is_some();
+                Ok(())
+            });
+            self.input = input[consumed..].to_vec();
+            if !yields || self.end.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Whether the session can be found by that id: if its length is right, for nobody else has it.
+    fn decide(&mut self, world: &mut World, id: &[u8]) {
+        let lengths = CLIENT_SESSION_ID_BYTES_MIN..=CLIENT_SESSION_ID_BYTES_MAX;
+        let is_good = lengths.contains(&id.len());
+        let outcome = if is_good { Ok(()) } else { Err(CloseCode::BadAlias.into()) };
+        self.call(world, |session, now, context| {
+            session.client_session_id_decided(now, outcome, context)
+        });
+    }
+
+    fn call(
+        &mut self,
+        world: &mut World,
+        act: impl FnOnce(&mut dyn Session, Now, &mut Context<'_>) -> Result<(), Close>,
+    ) {
+        if self.end.is_some() {
+            return;
+        }
+        let now = world.now();
+        let mut commands = Commands::new();
+        commands.begin_turn(now.time);
+        let output = Output { framing: self.framing, queue: &mut self.queue };
+        let mut context = Context::new(&mut commands, output);
+        let result = act(&mut *self.session, now, &mut context);
+        self.end = context.actions.take_finish();
+        let session_id = context.actions.drain().find_map(|action| match action {
+            SessionAction::ClientSessionId(id) => Some(id),
+            _ => None,
+        });
+        self.session_id = session_id.or(self.session_id.take());
+        if let Err(close) = result {
+            let mut output = Output { framing: self.framing, queue: &mut self.queue };
+            self.session.goodbye(&close, &mut output);
+            self.end = Some(close);
+        }
+        world.handle(self.client, &mut commands);
+        if self.end.is_some() {
+            world.close(self.client);
+        }
+    }
+}
