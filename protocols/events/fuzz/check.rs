@@ -9,8 +9,8 @@ use tiderace_base::{CloseCode, Now, Span, Time};
 use tiderace_events::{EventsOptions, decode_form, decode_path, protocol};
 use tiderace_wire::{
     Answer, Command, Commands, Confirm, Context, Delivery, Destination, Flags, Framing, Kind, Meta,
-    Opening, OutQueue, Output, Reply, Request, Response, Route, Run, SessionAction, SharedRun,
-    SubscriptionKey,
+    Opening, OperationResult, OutQueue, Output, Reply, Request, Response, Route, Run,
+    SessionAction, SharedRun, SubscriptionKey,
 };
 
 /// What is decoded and encoded again is decoded as the same.
@@ -148,6 +148,11 @@ fn answered(command: &Command, refuses: bool) -> Option<Reply> {
         Command::Subscribe(subscribe) => subscribe.confirm?,
         Command::Publish { confirm, .. } => confirm.as_ref()?.from,
         Command::Call(_) => return None,
+        Command::Operate { token, .. } if !refuses => {
+            let result = Box::new(OperationResult::Done);
+            return Some(Reply::Operated { token: *token, result });
+        }
+        Command::Operate { token, .. } => *token,
         other => panic!("{other:?} is not for requests"),
     };
     Some(if refuses {

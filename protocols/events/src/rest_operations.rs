@@ -217,9 +217,7 @@ pub(crate) fn history(name: &str, request: &Request<'_>) -> Result<Operating, Fa
 /// `GET /topics?selector=…`.
 pub(crate) fn fetch(selector: &str, request: &Request<'_>) -> Result<Operating, Fault> {
     let mut operating = Operating::begin("fetch").text("selector", selector);
-    if let Some(after) = values(request.query, "after").next() {
-        operating = operating.text("after", &after.ok_or_else(|| undecodable("after"))?);
-    }
+    operating = after(operating, request)?;
     for known in ["limit", "depth"] {
         operating = number(operating, known, request)?;
     }
@@ -232,6 +230,12 @@ pub(crate) fn fetch(selector: &str, request: &Request<'_>) -> Result<Operating, 
 /// `DELETE /topics?selector=…`.
 pub(crate) fn remove(selector: &str) -> Operating {
     Operating::begin("remove").text("selector", selector)
+}
+
+/// `GET /sessions`, `GET /queues` and `GET /services`.
+pub(crate) fn browse(what: &str, request: &Request<'_>) -> Result<Operating, Fault> {
+    let operating = after(Operating::begin("browse").text("what", what), request)?;
+    number(operating, "limit", request)
 }
 
 /// `GET /views`, `PUT /views/NAME` and `DELETE /views/NAME`.
@@ -250,6 +254,14 @@ pub(crate) fn views(name: Option<&str>, request: &Request<'_>) -> Result<Operati
 fn json<'a>(request: &Request<'a>) -> Result<Json<'a>, Fault> {
     Json::parse(request.body, JSON_DEPTH_MAX)
         .map_err(|wrong| Fault::bad_request(format!("the body is no JSON: {wrong}")))
+}
+
+/// Where a page begins, if the request says so.
+fn after(operating: Operating, request: &Request<'_>) -> Result<Operating, Fault> {
+    match values(request.query, "after").next() {
+        Some(after) => Ok(operating.text("after", &after.ok_or_else(|| undecodable("after"))?)),
+        None => Ok(operating),
+    }
 }
 
 fn number(operating: Operating, name: &str, request: &Request<'_>) -> Result<Operating, Fault> {

@@ -26,6 +26,8 @@ pub(crate) enum Resource<'a> {
     Operations,
     /// `/views` or `/views/NAME`
     Views(Option<&'a str>),
+    /// Lists of what that name says.
+    Browse(&'static str),
 }
 
 impl<'a> Resource<'a> {
@@ -42,6 +44,9 @@ impl<'a> Resource<'a> {
             ("services", Some(name)) if !name.is_empty() => {
                 Resource::Destination(Kind::Service, name)
             }
+            ("sessions", None | Some("")) => Resource::Browse("sessions"),
+            ("queues", None | Some("")) => Resource::Browse("queues"),
+            ("services", None | Some("")) => Resource::Browse("services"),
             ("batch", None) => Resource::Batch,
             ("events", None) => Resource::Events,
             ("operations", None) => Resource::Operations,
@@ -59,7 +64,7 @@ impl<'a> Resource<'a> {
             }
             Resource::Destination(..) | Resource::Batch | Resource::Operations => &["POST"],
             Resource::Topics => &["GET", "HEAD", "DELETE"],
-            Resource::Events | Resource::Views(None) => &["GET", "HEAD"],
+            Resource::Events | Resource::Views(None) | Resource::Browse(_) => &["GET", "HEAD"],
             Resource::Views(Some(_)) => &["PUT", "DELETE"],
         }
     }
@@ -175,19 +180,16 @@ mod tests {
             ("GET", "/api/events"),
             ("HEAD", "/api/events"),
             ("HEAD", "/api/views"),
+            ("GET", "/api/sessions"),
+            ("GET", "/api/queues"),
+            ("GET", "/api/queues/"),
+            ("GET", "/api/services"),
         ] {
             assert_eq!(routed(method, path, &[]), Some(Ok(())), "{method} {path}");
         }
-        for path in [
-            "/",
-            "/topics/a",
-            "/api",
-            "/api/",
-            "/api/queues",
-            "/api/queues/",
-            "/api/topic/a",
-            "/api/events/x",
-        ] {
+        for path in
+            ["/", "/topics/a", "/api", "/api/", "/api/sessions/a", "/api/topic/a", "/api/events/x"]
+        {
             assert_eq!(routed("GET", path, &[]), None, "{path}");
         }
         let response = routed("PATCH", "/api/queues/a", &[]).unwrap().unwrap_err();

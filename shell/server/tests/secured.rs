@@ -134,6 +134,10 @@ fn a_subscriber_hears_what_is_published() {
     assert_eq!(done(&["topics", "ls", "stock/*", "--values"], &server, &tls), "stock/a 7\n");
     done(&["views", "put", "half", "map stock/* to half/<path(1)>"], &server, &["--insecure"]);
     assert!(done(&["views", "ls"], &server, &tls).starts_with("half: "));
+    done(&["pub", "-q", "jobs", "two"], &server, &tls);
+    let queues = done(&["browse", "queues"], &server, &tls);
+    assert!(queues.starts_with("jobs: 1 messages, "), "{queues}");
+    assert!(done(&["browse", "sessions", "--json", "-n", "1"], &server, &tls).contains("\"id\":"));
 
     for address in ["tls://localhost", "https://localhost", "wss://localhost/"] {
         let output =

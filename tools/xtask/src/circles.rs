@@ -18,7 +18,7 @@ const LEFT: &[(&str, usize)] = &[
     ("protocols/rsocket", 8),
     ("protocols/socketio", 8),
     ("protocols/stomp", 6),
-    ("shell/server", 13),
+    ("shell/server", 5),
     ("tools/bench", 5),
     ("tools/xtask", 5),
 ];

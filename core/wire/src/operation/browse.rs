@@ -152,8 +152,9 @@ pub struct ServiceEntry {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
+    use crate::{Operation, OperationResult, Reading};
 
     #[test]
     fn cursors_are_read_as_they_are_written_and_in_no_other_way() {
@@ -164,6 +165,78 @@ mod tests {
         {
             let refused = wrong.parse::<BrowseCursor>().unwrap_err();
             assert_eq!(refused.code, CloseCode::BadOperation, "{wrong}");
+        }
+    }
+
+    fn parsed(text: &str) -> Result<Operation, Close> {
+        let (path, selector) = (|_: &str| unreachable!(), |_: &str| unreachable!());
+        let reading = Reading {
+            body: None,
+            now: tiderace_base::Time::ZERO,
+            path: &path,
+            selector: &selector,
+        };
+        Operation::parse(text.as_bytes(), &reading)
+    }
+
+    #[test]
+    fn pages_are_asked_for_in_json() {
+        let text = r#"{"do":"browse","what":"queues","after":"1-5","limit":7}"#;
+        let Ok(Operation::Browse(browse)) = parsed(text) else { panic!("{text}") };
+        let from = BrowseCursor { shard: ShardId(1), slot: 5 };
+        assert_eq!(browse, Browse { what: Browsable::Queues, from, limit: 7 });
+        let Ok(Operation::Browse(first)) = parsed(r#"{"do":"browse","what":"sessions"}"#) else {
+            panic!("a first page")
+        };
+        let from = BrowseCursor::default();
+        assert_eq!(first, Browse { what: Browsable::Sessions, from, limit: 0 });
+        for (wrong, said) in [
+            (r#"{"do":"browse"}"#, "what"),
+            (r#"{"do":"browse","what":"topics"}"#, "sessions, queues, services"),
+            (r#"{"do":"browse","what":"queues","after":"x"}"#, "next"),
+            (r#"{"do":"browse","what":"queues","path":"a"}"#, "after"),
+        ] {
+            let refused = parsed(wrong).unwrap_err();
+            assert_eq!(refused.code, CloseCode::BadOperation);
+            assert!(refused.reason.contains(said), "{refused}");
+        }
+    }
+
+    #[test]
+    fn pages_are_written_as_json() {
+        let id = |slot| SessionId { shard: ShardId(0), slot, generation: 2 };
+        let entry = |entry| vec![entry];
+        let state = crate::SessionState { subscriptions: 1, ..Default::default() };
+        let session = SessionEntry { id: id(1), name: "a\"n".into(), state };
+        let path = Path::parse("jobs/a").unwrap();
+        let queue = QueueEntry { path, messages: 1, bytes: 2, consumers: 3, full: true };
+        let names = vec!["a".into(), "b/*".into()];
+        let service = ServiceEntry { names, session: id(4), open: 5, prefetch: 6 };
+        let next = Some(BrowseCursor { shard: ShardId(1), slot: 9 });
+        for (what, entries, next, expected) in [
+            (
+                Browsable::Sessions,
+                entry(ListingEntry::Session(session)),
+                None,
+                r#"{"sessions":[{"id":"0-1-2","name":"a\"n","subscriptions":1,"backlog_messages":0,"backlog_bytes":0,"conflated":0,"dropped":0}],"more":false}"#,
+            ),
+            (
+                Browsable::Queues,
+                entry(ListingEntry::Queue(queue)),
+                next,
+                r#"{"queues":[{"path":"jobs/a","messages":1,"bytes":2,"consumers":3,"full":true}],"more":true,"next":"1-9"}"#,
+            ),
+            (
+                Browsable::Services,
+                entry(ListingEntry::Service(service)),
+                None,
+                r#"{"services":[{"names":["a","b/*"],"session":"0-4-2","open":5,"prefetch":6}],"more":false}"#,
+            ),
+        ] {
+            let result = OperationResult::Listing(Box::new(Listing { what, entries, next }));
+            let mut text = Vec::new();
+            result.write_json(&mut text, true);
+            assert_eq!(String::from_utf8(text).unwrap(), expected);
         }
     }
 

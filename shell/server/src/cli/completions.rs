@@ -7,7 +7,8 @@ use std::io::Write;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::{Cli, output_error};
+use super::Cli;
+use super::output::output_error;
 
 /// `tiderace completions`.
 #[derive(Debug, Args)]

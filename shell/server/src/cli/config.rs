@@ -8,7 +8,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use super::config_args::ConfigArgs;
-use super::output_error;
+use super::output::output_error;
 use crate::{compose, tls};
 
 /// `tiderace config`.

@@ -10,6 +10,7 @@
 )]
 
 mod banner;
+mod browse;
 mod channel;
 mod client;
 mod completions;
@@ -19,6 +20,7 @@ mod connection;
 mod destination;
 mod doctor;
 mod error;
+mod output;
 mod password;
 mod place;
 mod publish;
@@ -59,6 +61,9 @@ enum Command {
     Topics(topics::TopicsArgs),
     /// List, put and remove views: topics that the server makes of others.
     Views(views::ViewsArgs),
+    /// List sessions, queues and services, and how they fare.
+    #[command(disable_help_flag = true)]
+    Browse(browse::BrowseArgs),
     /// Look at what a stopped server has kept: what is in its store, and whether it is damaged.
     Store(store::StoreArgs),
     /// Measure this server, or others beside it, and what this machine can do at best.
@@ -92,6 +97,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
         Some(Command::Sub(args)) => subscribe::run(&args),
         Some(Command::Topics(args)) => topics::run(&args),
         Some(Command::Views(args)) => views::run(&args),
+        Some(Command::Browse(args)) => browse::run(&args),
         Some(Command::Store(args)) => store::run(&args),
         Some(Command::Bench(args)) => tiderace_bench::run(&args),
         Some(Command::Config(args)) => config::run(&args),
@@ -102,7 +108,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough: `tiderace sub … | head -1`.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody would see it behind a log that nobody reads, and writing it would wait for ever. A closed
             // or full standard error must not hide the exit code behind a panic.
@@ -125,23 +131,6 @@ fn run_server(
     Ok(())
 }
 
-/// Standard output was closed, as opposed to a network connection.
-#[derive(Debug, thiserror::Error)]
-#[error("standard output was closed")]
-struct OutputClosed;
-
-/// Tells a closed standard output from every other failure.
-fn output_error(error: io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => OutputClosed.into(),
-        _ => anyhow::Error::new(error).context("cannot write to standard output"),
-    }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.is::<OutputClosed>()
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -151,13 +140,5 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn only_a_closed_output_counts_as_success() {
-        assert!(is_broken_pipe(&output_error(io::Error::from(io::ErrorKind::BrokenPipe))));
-        assert!(!is_broken_pipe(&output_error(io::Error::from(io::ErrorKind::StorageFull))));
-        let network = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert!(!is_broken_pipe(&network));
     }
 }

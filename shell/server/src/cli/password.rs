@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tiderace_auth::{TokenDigest, generate_token, hash_password};
 
-use super::output_error;
+use super::output::output_error;
 
 /// `tiderace password`.
 #[derive(Debug, Args)]

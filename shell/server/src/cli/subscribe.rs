@@ -13,7 +13,7 @@ use tiderace_client::{Prefetch, Replay, SubscribeOptions};
 use super::client::Message;
 use super::connection::ConnectionArgs;
 use super::destination::subscription;
-use super::output_error;
+use super::output::output_error;
 use super::publish::duration;
 
 /// `tiderace sub`.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::client::{Answer, Value};
 use super::connection::ConnectionArgs;
-use super::output_error;
+use super::output::output_error;
 use super::publish::is_json;
 
 /// `tiderace topics`.

@@ -18,7 +18,7 @@ use serde_json::json;
 use tiderace_config::Config;
 
 use super::config_args::ConfigArgs;
-use super::output_error;
+use super::output::output_error;
 use system::{RealSystem, System};
 
 use crate::tls;

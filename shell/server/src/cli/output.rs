@@ -1,0 +1,36 @@
+//! Standard output of commands, which somebody may have closed.
+//!
+//! Relies on nothing. Invariant: a closed output is told from every other failure, since it is none.
+
+use std::io;
+
+/// Standard output was closed, as opposed to a network connection.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output was closed")]
+struct OutputClosed;
+
+/// Tells a closed standard output from every other failure.
+pub(super) fn output_error(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => OutputClosed.into(),
+        _ => anyhow::Error::new(error).context("cannot write to standard output"),
+    }
+}
+
+/// Whether a command ended because its output was closed.
+pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.is::<OutputClosed>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_closed_output_counts_as_success() {
+        assert!(is_broken_pipe(&output_error(io::Error::from(io::ErrorKind::BrokenPipe))));
+        assert!(!is_broken_pipe(&output_error(io::Error::from(io::ErrorKind::StorageFull))));
+        let network = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(!is_broken_pipe(&network));
+    }
+}
