@@ -75,10 +75,15 @@ impl Stream {
         self.recovered = Some(complete);
         let earlier = self.earlier.take().filter(|_| complete);
         if let Some(earlier) = earlier {
-            let own = earlier.seen().iter().filter(|(numbering, _)| numbering.is_of(earlier.epoch));
-            for (numbering, number) in own {
-                // Numbers rise from life to life, so it stands there in this one as well.
-                self.position.advance(numbering.home(), *number);
+            // Of what it tells of other lives it is not known which of them go on in this one.
+            let goes_on =
+                earlier.seen().iter().all(|(numbering, _)| numbering.is_of(earlier.epoch));
+            for (numbering, number) in earlier.seen() {
+                match goes_on {
+                    // Numbers rise from life to life, so it stands there in this one as well.
+                    true => self.position.advance(numbering.home(), *number),
+                    false => self.position.advance_to(*numbering, *number),
+                }
             }
         }
         if !complete {
@@ -215,6 +220,39 @@ impl EventsSession {
                 self.stage = Stage::Streaming(stream);
             }
             other => self.stage = other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tiderace_wire::Numbering;
+
+    fn recovered(since: Position) -> Position {
+        let mut stream = Stream::new(Form::Plain, 2, Some(since), false, false);
+        stream.recovered(true);
+        stream.position
+    }
+
+    #[test]
+    fn numbers_of_an_earlier_life_stand_in_this_one() {
+        let mut since = Position::new(1);
+        since.advance(ShardId(3), 7);
+        assert_eq!(recovered(since).of(ShardId(3)), 7);
+    }
+
+    #[test]
+    fn numbers_of_another_node_are_not_taken_for_those_of_this_one() {
+        let here = Numbering::new(2, ShardId(0));
+        let mut since = Position::new(77);
+        since.advance(ShardId(0), 1_000_000);
+        since.advance(ShardId(1), 1_000_000);
+        since.advance_to(here, 9);
+        let position = recovered(since.clone());
+        assert_eq!((position.of(ShardId(0)), position.of(ShardId(1))), (9, 0));
+        for (numbering, number) in since.seen() {
+            assert_eq!(position.number(*numbering), Some(*number));
         }
     }
 }
