@@ -2,8 +2,10 @@
 //!
 //! A page comes from one shard, which the cursor names: the session's shard for sessions, the home for queues
 //! and services. Relies on rooms to give what is at a place, and on places to stay as long as what is there.
-//! Invariants: a page looks at no more than [`LOOKED_AT_MAX`] places, and ends when it has [`PAGE_BYTES`];
-//! every entry has been allowed by the rules.
+//! Invariants: a page looks at no more than [`LOOKED_AT_MAX`] places, and ends when it has [`PAGE_BYTES`] or has asked
+//! the rules for so many names; every entry has been allowed by the rules.
+
+use std::cell::Cell;
 
 use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
 use tiderace_topics::Path;
@@ -20,7 +22,8 @@ use crate::operator::Operator;
 use crate::price::{LISTED, TOPIC};
 use crate::session_side::SessionSide;
 
-/// Places that are looked at for one page.
+/// Places that are looked at for one page, and names of services for which the rules are asked, but for those that
+/// the last subscription has beside.
 const LOOKED_AT_MAX: u32 = 1_024;
 /// Bytes of the entries of one page; one entry alone may be larger.
 const PAGE_BYTES: usize = 64 << 10;
@@ -69,7 +72,7 @@ impl SessionSide<'_> {
     pub(crate) fn browse_sessions(&mut self, now: Now, browse: &Browse) -> OperationResult {
         let slots = self.sessions.slots();
         let entry = |slot| self.session_entry(slot).map(ListingEntry::Session);
-        let listing = page(browse, slots, self.options.shards, entry);
+        let listing = page(browse, slots, self.options.shards, entry, || true);
         let looked = places(browse, slots) + LISTED * listing.entries.len() as u64;
         self.work.charge_at(now, looked);
         OperationResult::Listing(Box::new(listing))
@@ -84,8 +87,11 @@ impl HomeSide<'_> {
         operator: &Operator,
         browse: &Browse,
     ) -> OperationResult {
-        let entry = |slot| self.entry_at(operator, browse.what, slot);
-        let listing = page(browse, self.places_of(browse.what), self.options.shards, entry);
+        let asked = Cell::new(0);
+        let entry = |slot| self.entry_at(operator, browse.what, slot, &asked);
+        let goes_on = || asked.get() < LOOKED_AT_MAX;
+        let slots = self.places_of(browse.what);
+        let listing = page(browse, slots, self.options.shards, entry, goes_on);
         self.work.charge_at(now, LISTED * listing.entries.len() as u64);
         OperationResult::Listing(Box::new(listing))
     }
@@ -104,8 +110,14 @@ impl HomeSide<'_> {
         }
     }
 
-    /// What is at a place, if there is anything that may be shown.
-    fn entry_at(&self, operator: &Operator, what: Browsable, slot: u32) -> Option<ListingEntry> {
+    /// What is at a place, if there is anything that may be shown; counts the names for which the rules were asked.
+    fn entry_at(
+        &self,
+        operator: &Operator,
+        what: Browsable,
+        slot: u32,
+        asked: &Cell<u32>,
+    ) -> Option<ListingEntry> {
         let may =
             |kind, path: &Path| self.options.may(operator.caller(), Action::Browse, kind, path);
         Some(match what {
@@ -124,13 +136,16 @@ impl HomeSide<'_> {
                 })
             }
             Browsable::Services => {
-                let may_show = |session: SessionId, target: &Target| match target {
-                    Target::Exact(destination) => may(Kind::Service, &destination.path),
-                    // Every home has it, and one of them lists it.
-                    Target::Pattern(..) if session.shard != self.shard => false,
-                    Target::Pattern(_, pattern) => {
-                        let (rules, principal) = (&self.options.rules, &operator.principal);
-                        rules.authorise_all(principal, Action::Browse, Kind::Service, pattern)
+                let may_show = |session: SessionId, target: &Target| {
+                    asked.set(asked.get() + 1);
+                    match target {
+                        Target::Exact(destination) => may(Kind::Service, &destination.path),
+                        // Every home has it, and one of them lists it.
+                        Target::Pattern(..) if session.shard != self.shard => false,
+                        Target::Pattern(_, pattern) => {
+                            let (rules, principal) = (&self.options.rules, &operator.principal);
+                            rules.authorise_all(principal, Action::Browse, Kind::Service, pattern)
+                        }
                     }
                 };
                 ListingEntry::Service(self.home.services().entry_at(slot, may_show)?)
@@ -144,18 +159,19 @@ fn places(browse: &Browse, slots: u32) -> u64 {
     TOPIC * u64::from(slots.saturating_sub(browse.from.slot).min(LOOKED_AT_MAX))
 }
 
-/// A page of what is at so many places.
+/// A page of what is at so many places, as long as it `goes_on`.
 fn page(
     browse: &Browse,
     slots: u32,
     shards: usize,
     entry_at: impl Fn(u32) -> Option<ListingEntry>,
+    goes_on: impl Fn() -> bool,
 ) -> Listing {
     let Browse { what, from: BrowseCursor { shard, slot: first }, .. } = *browse;
     let most = browse.entries_max();
     let end = slots.min(first.saturating_add(LOOKED_AT_MAX));
     let (mut slot, mut bytes, mut entries) = (first, 0, Vec::new());
-    while slot < end && entries.len() < most && bytes < PAGE_BYTES {
+    while slot < end && entries.len() < most && bytes < PAGE_BYTES && goes_on() {
         if let Some(entry) = entry_at(slot) {
             bytes += ENTRY_BYTES + entry.bytes();
             entries.push(entry);

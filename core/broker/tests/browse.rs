@@ -203,6 +203,24 @@ fn a_page_looks_at_a_bounded_part_and_holds_bounded_bytes() {
 }
 
 #[test]
+fn a_page_asks_the_rules_for_a_bounded_number_of_names() {
+    let mut world = world(0);
+    let [boss, ann, eve] = ["boss", "ann", "eve"].map(|name| connect(&mut world, name));
+    let names = |number: usize| (0..64).map(move |at| format!("service:{number}/{at}")).collect();
+    for number in 0..2 * LOOKED_AT_MAX / 64 {
+        let wish = Wish { targets: names(number), ..Wish::default() };
+        world.subscribe(eve, number as u32, wish);
+    }
+    world.quiesce();
+    // Nothing may be shown, but for that the rules are asked for each name.
+    let browse = Browse { what: Browsable::Services, from: BrowseCursor::default(), limit: 0 };
+    let first = page(&mut world, ann, browse).unwrap();
+    assert_eq!((first.entries.len(), first.next.is_some()), (0, true));
+    let found = all(&mut world, boss, Browsable::Services, 0, |_| {});
+    assert_eq!(found.len(), 2 * LOOKED_AT_MAX / 64);
+}
+
+#[test]
 fn a_cursor_that_leads_nowhere_is_refused_or_the_end() {
     let mut world = world(0);
     let boss = world.connect(0, "boss");
