@@ -47,7 +47,11 @@ impl Position {
 
     /// Whether it tells anything of the life of an epoch.
     pub fn tells_of(&self, epoch: u64) -> bool {
-        epoch == self.epoch || self.seen.iter().any(|(numbering, _)| numbering.is_of(epoch))
+        // Asked for many epochs: the numberings of one stand side by side.
+        let first = Numbering::new(epoch, ShardId(0));
+        let at = self.seen.partition_point(|(numbering, _)| *numbering < first);
+        let is_there = self.seen.get(at).is_some_and(|(numbering, _)| numbering.is_of(epoch));
+        epoch == self.epoch || is_there
     }
 
     /// Notes that a message was received from a home in the position's own epoch; an older one than is
@@ -169,6 +173,10 @@ mod tests {
                 }
             }
             prop_assert_eq!(position.seen().len(), model.len());
+            for life in others.iter().copied().chain([epoch, 0, u64::MAX]) {
+                let known = model.keys().any(|numbering| numbering.is_of(life));
+                prop_assert_eq!(position.tells_of(life), life == epoch || known);
+            }
             prop_assert_eq!(Position::decode(&position.encode()).unwrap(), position);
         }
 
