@@ -118,6 +118,9 @@ struct ColdState {
     large_answers: Vec<Token>,
     /// Open calls, requests and conversations.
     exchanges: BTreeMap<ExchangeKey, ExchangeState>,
+    /// Calls that have had their answer, and whose other side has more to say: given up as soon as the broker can
+    /// be told.
+    answered_calls: Vec<ExchangeKey>,
     /// Questions to the client, by ack id.
     asked: BTreeMap<u64, Asked>,
     /// The packet whose attachments are coming.
@@ -135,6 +138,7 @@ impl ColdState {
             && self.waiting.is_empty()
             && self.large_answers.is_empty()
             && self.exchanges.is_empty()
+            && self.answered_calls.is_empty()
             && self.asked.is_empty()
             && self.assembly.is_none()
             && self.held.is_empty()
@@ -272,6 +276,9 @@ impl SocketSession {
     }
 }
 
+/// In the past.
+const AT_ONCE: Time = Time::from_nanos(1);
+
 impl Session for SocketSession {
     fn receive(
         &mut self,
@@ -364,11 +371,17 @@ impl Session for SocketSession {
     }
 
     fn deadline(&self) -> Time {
-        let assembly = self.cold.as_ref().and_then(|cold| cold.assembly.as_ref());
+        let Some(cold) = &self.cold else { return self.deadline };
+        if !cold.answered_calls.is_empty() {
+            return AT_ONCE;
+        }
+        let assembly = cold.assembly.as_ref();
         assembly.map_or(self.deadline, |assembly| self.deadline.min(assembly.deadline()))
     }
 
-    fn expire(&mut self, now: Now, _context: &mut Context<'_>) -> Result<(), Close> {
+    fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
+        self.give_up_answered_calls(context);
+        self.tidy();
         let assembly = self.cold.as_ref().and_then(|cold| cold.assembly.as_ref());
         if assembly.is_some_and(|assembly| assembly.deadline() <= now.time) {
             let reason = "the attachments of a packet did not come in time";

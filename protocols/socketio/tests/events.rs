@@ -209,6 +209,21 @@ fn calls_are_answered_by_whoever_serves() {
 }
 
 #[test]
+fn a_call_that_has_its_answer_is_over_for_whoever_has_more_to_say() {
+    let mut node = Node::new();
+    let (ann, bob) = (node.connected(), node.connected());
+    node.say(bob, r#"20["serve","sum"]"#);
+    node.say(ann, r#"20["call","sum",1]"#);
+    assert_eq!(node.received(bob), [r#"20["request","sum",1,{"id":3,"last":true}]"#]);
+    assert_eq!(node.say(bob, r#"21["say",3,2]"#), [r#"31[{"ok":true}]"#]);
+    assert_eq!(node.received(ann), [r#"30[{"ok":true,"value":2}]"#]);
+    node.wait(Span::from_millis(1));
+    let ended = node.received(bob).concat();
+    assert!(ended.starts_with(r#"2["ended",3,{"ok":false,"code":"call-cancelled""#), "{ended}");
+    assert!(node.say(bob, r#"22["say",3,3]"#)[0].contains(r#""ok":false"#), "it is over");
+}
+
+#[test]
 fn conversations_go_both_ways_until_both_said_the_last() {
     let mut node = Node::new();
     let (ann, bob) = (node.connected(), node.connected());

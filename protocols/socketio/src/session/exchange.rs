@@ -244,6 +244,9 @@ impl SocketSession {
         if call.is_some() || (state.received_last && state.sent_last) {
             self.forget_exchange(key);
         }
+        if call.is_some() && !exchange.last {
+            self.cold().answered_calls.push(key);
+        }
         let name = self.namespaces.name(namespace);
         let attachments = shown.attachments();
         let text = match call {
@@ -338,6 +341,15 @@ impl SocketSession {
         text.problem(close);
         text.raw("}]");
         output.frame(text.bytes(), true);
+    }
+
+    /// Calls want one answer: what more their other sides have to say is for nobody.
+    pub(super) fn give_up_answered_calls(&mut self, context: &mut Context<'_>) {
+        let Some(cold) = &mut self.cold else { return };
+        for exchange in cold.answered_calls.drain(..) {
+            let close = CloseCode::CallCancelled.into();
+            context.commands.push(Command::HangUp { exchange, close });
+        }
     }
 
     /// Ends all exchanges of a namespace.
