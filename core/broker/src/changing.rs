@@ -31,6 +31,14 @@ impl HomeSide<'_> {
             self.loopback.hand_on(LocalMessage::SpecChanged { topic: key, change });
         }
     }
+
+    /// The same of a topic that was removed, unless it has been made known again meanwhile.
+    pub(crate) fn reset_spec(&mut self, key: Key, spec: Arc<TopicSpec>, effects: &mut Effects) {
+        let home = self.directory.get(key).and_then(|topic| topic.home.as_ref());
+        if !home.is_some_and(|home| home.is_created()) {
+            self.set_spec(key, spec, effects);
+        }
+    }
 }
 
 impl SessionSide<'_> {

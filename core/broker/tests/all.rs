@@ -38,6 +38,7 @@ mod snapshots;
 mod support;
 mod temporary;
 mod topics;
+mod view_ends;
 mod view_histories;
 mod viewing;
 mod views;

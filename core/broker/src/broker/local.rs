@@ -78,7 +78,7 @@ impl Broker {
                 self.session_side().spec_changed(now, topic, change, effects);
             }
             LocalMessage::SetSpec { topic, spec } => {
-                self.home_side().set_spec(topic, spec, effects);
+                self.home_side().reset_spec(topic, spec, effects);
             }
             LocalMessage::TopicChanged { topic, run: Some(run) } => {
                 self.view_side().note_viewed(now, topic, &run, effects);

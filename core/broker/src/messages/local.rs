@@ -56,7 +56,7 @@ pub(crate) enum LocalMessage {
         /// What is different.
         change: SpecChange,
     },
-    /// A topic is to be something else, behind the messages that were handed on before.
+    /// A topic that was removed is to be something else, behind the messages that were handed on before.
     SetSpec {
         /// Which topic.
         topic: Key,
