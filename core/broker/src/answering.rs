@@ -49,7 +49,8 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         if session.shard == self.shard {
-            self.loopback.hand_on(LocalMessage::Refused { session, token, close });
+            self.loopback
+                .hand_on(LocalMessage::Refused { session, refusal: Box::new((token, close)) });
         } else {
             self.send(session.shard, Mail::Refused { session, token, close }, effects);
         }

@@ -12,9 +12,7 @@ use std::sync::Arc;
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::is_private;
 use tiderace_topics::Path;
-use tiderace_wire::{
-    Confirm, Destination, Kind, Reply, Run, Subscribe, SubscriptionKey, Target, Token,
-};
+use tiderace_wire::{Destination, Kind, Reply, Subscribe, SubscriptionKey, Target};
 
 use crate::access::is_owned_by;
 use crate::authorise::Caller;
@@ -33,24 +31,15 @@ use crate::together::RecoveriesTogether;
 use crate::{Action, Principal};
 
 impl SessionSide<'_> {
-    /// On the publisher's shard: the rules refuse a run; given back if its home is not asked.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn publish_if_owner(
-        &mut self,
+    /// Under which name a session may own a topic to which the rules let it not publish, if it may own it: then the
+    /// home decides.
+    #[cold]
+    pub(crate) fn name_of_owner(
+        &self,
         session: SessionId,
-        run: Run,
-        confirm: Option<Confirm>,
-        blame: Option<Token>,
-        effects: &mut Effects,
-    ) -> Result<(), Run> {
-        let may_own = self.may_own(session, run.destination());
-        let name = self.owner_name(session);
-        let Some(author) = name.filter(|_| may_own) else { return Err(run) };
-        let home = self.options.home_of(&run.destination().path);
-        let run = Box::new(run);
-        let mail = ServerMail::Publish { run, origin: session, author, confirm, blame };
-        self.send(home, mail, effects);
-        Ok(())
+        destination: &Destination,
+    ) -> Option<Arc<str>> {
+        self.owner_name(session).filter(|_| self.may_own(session, destination))
     }
 
     /// Whether a session may be the owner of a destination.

@@ -26,23 +26,23 @@ use crate::topic::Topic;
 use crate::work::{Checked, Deferred, Publication};
 
 impl SessionSide<'_> {
-    /// On the publisher's shard: given back, with the publisher's name, if the home is this shard and no message to
-    /// it waits.
-    pub(crate) fn publish(
+    /// On the publisher's shard: where messages go, if they may; otherwise they are refused. The run stays where it
+    /// is, for it is large.
+    pub(crate) fn admit_publication(
         &mut self,
         now: Now,
         session: SessionId,
-        run: Run,
-        confirm: Option<Confirm>,
-        blame: Option<Token>,
+        run: &Run,
+        (confirm, blame): (Option<Confirm>, Option<Token>),
         effects: &mut Effects,
-    ) -> Option<(Run, Option<Arc<str>>)> {
+    ) -> Admitted {
         if let Err(close) = self.may_publish(session, run.destination()) {
-            let asked = self.publish_if_owner(session, run, confirm, blame, effects);
-            let Err(_) = asked else { return None };
+            if let Some(name) = self.name_of_owner(session, run.destination()) {
+                return Admitted::IfOwner(name);
+            }
             self.metrics.denied += 1;
             self.refuse_run(session, confirm, blame, &close, effects);
-            return None;
+            return Admitted::Refused;
         }
         self.metrics.messages_received += run.len() as u64;
         if self.sessions.pauses_some()
@@ -52,12 +52,10 @@ impl SessionSide<'_> {
         }
         let home = self.options.home_of(&run.destination().path);
         let author = self.name_of(session);
-        if self.loopback.is_direct(home) {
-            return Some((run, author));
+        match self.loopback.is_direct(home) {
+            true => Admitted::Directly(author),
+            false => Admitted::ByMessage(home, author),
         }
-        let mail = Mail::Publish { run: Box::new(run), origin: Some(session), author, confirm };
-        self.send(home, mail, effects);
-        None
     }
 
     fn name_of(&self, session: SessionId) -> Option<Arc<str>> {
@@ -426,6 +424,19 @@ impl HomeSide<'_> {
         self.home.note_displaced(before, self.memory);
         stays
     }
+}
+
+/// Where messages of a session go.
+#[derive(Debug)]
+pub(crate) enum Admitted {
+    /// To the home, which is this shard; no message to it waits. With the publisher's name.
+    Directly(Option<Arc<str>>),
+    /// To that home, by a message.
+    ByMessage(ShardId, Option<Arc<str>>),
+    /// To the home, which takes them if somebody of that name owns the topic.
+    IfOwner(Arc<str>),
+    /// They have been refused.
+    Refused,
 }
 
 /// What is to be done with a run that has passed all checks.

@@ -10,16 +10,24 @@ use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Confirm, OperationResult, Reply, Run, Token, is_temporary};
 
 use super::Broker;
-use crate::effects::Effects;
-use crate::messages::LocalMessage;
+use crate::effects::{Effects, Mail};
+use crate::messages::{LocalMessage, ServerMail};
 use crate::operator::Operator;
 use crate::price::COMPILED;
+use crate::publish::Admitted;
 use crate::temporary::TemporaryOwner;
 
 impl Broker {
     /// Takes what the shard has sent to itself, and what comes of that.
     #[inline]
-    pub(crate) fn take_loopback(&mut self, now: Now, effects: &mut Effects) {
+    pub(super) fn take_loopback(&mut self, now: Now, effects: &mut Effects) {
+        if !self.loopback.is_empty() {
+            self.take_all(now, effects);
+        }
+    }
+
+    #[inline(never)]
+    fn take_all(&mut self, now: Now, effects: &mut Effects) {
         self.hand_on(now, effects);
         while let Some(mail) = self.loopback.next_mail() {
             self.take_mail(now, self.shard, mail, effects);
@@ -28,7 +36,7 @@ impl Broker {
     }
 
     /// Hands on what the home has for sessions and views.
-    #[inline]
+    #[inline(never)]
     pub(super) fn hand_on(&mut self, now: Now, effects: &mut Effects) {
         while let Some(message) = self.loopback.next_local() {
             self.take_local(now, message, effects);
@@ -37,7 +45,7 @@ impl Broker {
 
     /// The end of a call: takes what the shard has sent to itself, and does what views have to do within
     /// the turn's budget.
-    pub(crate) fn end_call(&mut self, now: Now, effects: &mut Effects) {
+    pub(super) fn end_call(&mut self, now: Now, effects: &mut Effects) {
         self.take_loopback(now, effects);
         self.work_on_views(now, effects);
         while !self.loopback.is_empty() {
@@ -60,6 +68,7 @@ impl Broker {
         self.views.end_slice();
     }
 
+    #[inline]
     fn take_local(&mut self, now: Now, message: LocalMessage, effects: &mut Effects) {
         match message {
             LocalMessage::Fanout { topic, run } => {
@@ -71,7 +80,8 @@ impl Broker {
             LocalMessage::Confirmed { session, confirm } => {
                 self.session_side().reply(session, Reply::Confirmed(confirm), effects);
             }
-            LocalMessage::Refused { session, token, close } => {
+            LocalMessage::Refused { session, refusal } => {
+                let (token, close) = *refusal;
                 self.session_side().reply(session, Reply::Refused { token, close }, effects);
             }
             LocalMessage::SpecChanged { topic, change } => {
@@ -116,6 +126,7 @@ impl Broker {
     }
 
     /// A session publishes.
+    #[inline]
     pub(super) fn publish(
         &mut self,
         now: Now,
@@ -124,15 +135,28 @@ impl Broker {
         (confirm, blame): (Option<Confirm>, Option<Token>),
         effects: &mut Effects,
     ) {
-        let direct = self.session_side().publish(now, session, run, confirm, blame, effects);
-        if let Some((run, author)) = direct {
-            self.publish_at_home(now, self.shard, run, Some(session), author, confirm, effects);
+        let mut side = self.session_side();
+        match side.admit_publication(now, session, &run, (confirm, blame), effects) {
+            Admitted::Directly(author) => {
+                self.publish_at_home(now, self.shard, run, Some(session), author, confirm, effects);
+            }
+            Admitted::ByMessage(home, author) => {
+                let (run, origin) = (Box::new(run), Some(session));
+                side.send(home, Mail::Publish { run, origin, author, confirm }, effects);
+            }
+            Admitted::IfOwner(author) => {
+                let home = side.options.home_of(&run.destination().path);
+                let run = Box::new(run);
+                let mail = ServerMail::Publish { run, origin: session, author, confirm, blame };
+                side.send(home, mail, effects);
+            }
+            Admitted::Refused => {}
         }
     }
 
     /// Messages have come to their home.
     #[allow(clippy::too_many_arguments)]
-    #[inline]
+    #[inline(always)]
     pub(super) fn publish_at_home(
         &mut self,
         now: Now,

@@ -48,7 +48,7 @@ impl Broker {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_next(
         &mut self,
         now: Now,
@@ -57,12 +57,30 @@ impl Broker {
     ) -> Option<Pending> {
         let (mut pending, left, more) = self.delivery.take(&mut self.sessions, session)?;
         if more {
-            self.session_side().note_taken(now, session, &mut pending, left, effects);
+            self.note_taken(now, session, &mut pending, left, effects);
         }
         if pending.source == Source::AutoQueue {
-            self.session_side().accept_taken(session, &pending, effects);
+            self.accept_taken(session, &pending, effects);
         }
         Some(pending)
+    }
+
+    /// Apart from [`Broker::next`], which most deliveries leave without a side of the shard.
+    #[inline(never)]
+    fn note_taken(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        pending: &mut Pending,
+        left: usize,
+        effects: &mut Effects,
+    ) {
+        self.session_side().note_taken(now, session, pending, left, effects);
+    }
+
+    #[inline(never)]
+    fn accept_taken(&mut self, session: SessionId, pending: &Pending, effects: &mut Effects) {
+        self.session_side().accept_taken(session, pending, effects);
     }
 
     /// Many deliveries are about to be taken: asks memory for what the first of them refer to. For those

@@ -16,7 +16,7 @@ use crate::sessions::Sessions;
 impl Deliveries {
     /// Takes a session's next delivery out of its backlog: how many bytes are left, and whether more is to follow
     /// from that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         &mut self,
         sessions: &mut Sessions,

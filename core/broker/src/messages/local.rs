@@ -14,6 +14,11 @@ use tiderace_wire::{Browse, Confirm, Run, SubscriptionKey, Token, TopicSpec};
 use crate::directory::SpecChange;
 use crate::operator::Operator;
 
+const _: () = assert!(
+    size_of::<LocalMessage>() <= 48,
+    "each run and each delivery of a queue is moved in one"
+);
+
 /// From a home to sessions or views of its own shard.
 #[derive(Debug)]
 pub(crate) enum LocalMessage {
@@ -44,10 +49,8 @@ pub(crate) enum LocalMessage {
     Refused {
         /// Whose.
         session: SessionId,
-        /// The receipt asked for.
-        token: Option<Token>,
-        /// Why not.
-        close: Close,
+        /// The receipt asked for, and why not.
+        refusal: Box<(Option<Token>, Close)>,
     },
     /// A topic is something else.
     SpecChanged {
