@@ -59,7 +59,7 @@ impl SessionSide<'_> {
         }
     }
 
-    /// A topic is something else. What waits of it goes where its next messages will go, and what is withheld
+    /// A topic is something else. What waits of it goes where its next messages will go, and what is deferred
     /// goes at once if they will.
     pub(crate) fn spec_changed(
         &mut self,

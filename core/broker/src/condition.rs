@@ -150,6 +150,7 @@ pub(crate) fn may_look_into(path: &Path, body: &[u8]) -> Result<(), Close> {
 }
 
 /// Whether all messages of a run may be values of a topic.
+#[inline]
 pub(crate) fn check_values(spec: &TopicSpec, run: &Run, work: &mut Work) -> Result<(), Close> {
     if matches!(spec.value, ValueType::Any | ValueType::Binary) && spec.schema.is_none() {
         return Ok(());

@@ -64,9 +64,11 @@ impl Directory {
 
     /// The topic of that name on this shard, made known if need be.
     pub(crate) fn ensure(&mut self, now: Now, path: &Path) -> Key {
-        if let Some(key) = self.find(path) {
-            return key;
-        }
+        self.find(path).unwrap_or_else(|| self.insert(now, path))
+    }
+
+    /// A topic of a name that is not there.
+    fn insert(&mut self, now: Now, path: &Path) -> Key {
         let usual =
             if is_temporary(path) { self.specs.temporary() } else { self.options.topic(path) };
         let topic = Topic::new(path.clone(), usual.clone(), now.time);
@@ -83,7 +85,7 @@ impl Directory {
             return Ok(key);
         }
         self.check_room(path)?;
-        Ok(self.ensure(now, path))
+        Ok(self.insert(now, path))
     }
 
     /// Whether there is memory for a topic of that name that nobody knows yet.

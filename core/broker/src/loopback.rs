@@ -10,8 +10,10 @@
 //! whichever way a message takes; between two calls of the broker both lists are empty.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use tiderace_base::ShardId;
+use tiderace_base::{Key, ShardId};
+use tiderace_wire::Run;
 
 use crate::effects::{Effects, Mail};
 use crate::messages::LocalMessage;
@@ -22,14 +24,17 @@ use crate::operator::{Operated, Operator};
 pub(crate) struct Loopback {
     shard: ShardId,
     mail: VecDeque<Mail>,
-    /// From the home, to be handed on before anything of `mail`.
+    /// What the home has for subscribers, if it is the first to be handed on, as it is for nearly every
+    /// publication: it stands outside the list, which costs each of them more than all else here.
+    fanout: Option<(Key, Arc<Run>)>,
+    /// From the home, to be handed on behind that, and before anything of `mail`.
     local: VecDeque<LocalMessage>,
 }
 
 impl Loopback {
     /// The lists of a shard.
     pub(crate) fn new(shard: ShardId) -> Loopback {
-        Loopback { shard, mail: VecDeque::new(), local: VecDeque::new() }
+        Loopback { shard, mail: VecDeque::new(), fanout: None, local: VecDeque::new() }
     }
 
     /// Sends a message to a shard, which may be this one.
@@ -54,7 +59,23 @@ impl Loopback {
         self.local.push_back(message);
     }
 
-    /// The next message of the home for sessions or views of this shard.
+    /// The home has messages of a topic for subscribers of this shard.
+    #[inline]
+    pub(crate) fn fan_out(&mut self, topic: Key, run: Arc<Run>) {
+        if self.fanout.is_none() && self.local.is_empty() {
+            self.fanout = Some((topic, run));
+        } else {
+            self.local.push_back(LocalMessage::Fanout { topic, run });
+        }
+    }
+
+    /// Messages of a topic that are to be handed on before what [`Loopback::next_local`] gives.
+    #[inline]
+    pub(crate) fn next_fanout(&mut self) -> Option<(Key, Arc<Run>)> {
+        self.fanout.take()
+    }
+
+    /// The next message of the home for sessions or views of this shard, behind [`Loopback::next_fanout`].
     #[inline]
     pub(crate) fn next_local(&mut self) -> Option<LocalMessage> {
         self.local.pop_front()
@@ -69,7 +90,7 @@ impl Loopback {
     /// Whether nothing waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.mail.is_empty() && self.local.is_empty()
+        self.mail.is_empty() && self.fanout.is_none() && self.local.is_empty()
     }
 
     /// Says at a home, or where the session is, what came of an operation.

@@ -28,6 +28,7 @@ use crate::work::{Checked, Deferred, Publication};
 impl SessionSide<'_> {
     /// On the publisher's shard: where messages go, if they may; otherwise they are refused. The run stays where it
     /// is, for it is large.
+    #[inline]
     pub(crate) fn admit_publication(
         &mut self,
         now: Now,
@@ -102,6 +103,7 @@ impl SessionSide<'_> {
 
 impl HomeSide<'_> {
     /// On the home shard: numbers the messages and passes them on.
+    #[inline]
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn publish_at_home(
         &mut self,
@@ -222,6 +224,7 @@ impl HomeSide<'_> {
 
     /// Passes a run on to its topic, which may be new. Given back if the turn ends before all of
     /// its values have been held to the topic's schema.
+    #[inline]
     fn pass_to_topic(
         &mut self,
         now: Now,
@@ -397,7 +400,7 @@ impl HomeSide<'_> {
             return;
         }
         if self.loopback.is_direct(self.shard) {
-            self.loopback.hand_on(LocalMessage::Fanout { topic: key, run });
+            self.loopback.fan_out(key, run);
         } else {
             // Behind values that are to come before it.
             self.send(self.shard, Mail::Fanout { run, spec }, effects);

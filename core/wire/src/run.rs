@@ -235,11 +235,13 @@ impl Run {
     }
 
     /// Bytes of messages `from..to`, properties and bodies.
+    #[inline]
     pub fn bytes_of(&self, from: usize, to: usize) -> usize {
         self.start_of(to).saturating_sub(self.start_of(from))
     }
 
     /// Where the message at that place begins; behind the last, where the buffer ends.
+    #[inline]
     fn start_of(&self, index: usize) -> usize {
         let start = match &self.entries {
             Entries::Many(entries) => entries.get(index).map(|entry| entry.start),

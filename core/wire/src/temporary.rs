@@ -74,6 +74,7 @@ pub fn is_temporary(path: &Path) -> bool {
 }
 
 /// The shard that orders a destination's messages and keeps its state.
+#[inline]
 pub fn home_of(path: &Path, shards: usize) -> ShardId {
     let shards = shards.max(1) as u64;
     if is_temporary(path)

@@ -38,7 +38,11 @@ impl Broker {
     /// Hands on what the home has for sessions and views.
     #[inline(never)]
     pub(super) fn hand_on(&mut self, now: Now, effects: &mut Effects) {
-        while let Some(message) = self.loopback.next_local() {
+        loop {
+            if let Some((topic, run)) = self.loopback.next_fanout() {
+                self.session_side().fan_out_topic(now, topic, run, effects);
+            }
+            let Some(message) = self.loopback.next_local() else { return };
             self.take_local(now, message, effects);
         }
     }
@@ -68,6 +72,7 @@ impl Broker {
         self.views.end_slice();
     }
 
+    /// What every message that is published takes; the rest stands apart.
     #[inline]
     fn take_local(&mut self, now: Now, message: LocalMessage, effects: &mut Effects) {
         match message {
@@ -80,6 +85,16 @@ impl Broker {
             LocalMessage::Confirmed { session, confirm } => {
                 self.session_side().reply(session, Reply::Confirmed(confirm), effects);
             }
+            message => self.take_other(now, message, effects),
+        }
+    }
+
+    fn take_other(&mut self, now: Now, message: LocalMessage, effects: &mut Effects) {
+        match message {
+            // These have been taken.
+            LocalMessage::Fanout { .. }
+            | LocalMessage::Deliver { .. }
+            | LocalMessage::Confirmed { .. } => {}
             LocalMessage::Refused { session, refusal } => {
                 let (token, close) = *refusal;
                 self.session_side().reply(session, Reply::Refused { token, close }, effects);

@@ -135,6 +135,7 @@ impl Pending {
     }
 
     /// Asks memory for the bytes that its delivery will write.
+    #[inline]
     pub(crate) fn expect_bytes(&self) {
         self.run.expect_bytes(self.from as usize);
     }
@@ -162,6 +163,7 @@ impl Pending {
     }
 
     /// What it counts for, in bytes.
+    #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.run.run().bytes_of(self.from as usize, self.to as usize)
             + self.len() as usize * 16

@@ -25,6 +25,7 @@ impl Spares {
     }
 
     /// Keeps a backlog that can be forgotten, unless there are enough or it is large.
+    #[inline]
     pub(crate) fn give(&mut self, backlog: Box<Backlog>) {
         if self.list.len() < SPARES_MAX && backlog.is_worth_keeping() {
             self.list.push(backlog);
