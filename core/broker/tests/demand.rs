@@ -112,6 +112,26 @@ fn no_timeout_runs_while_nothing_is_wanted() {
 }
 
 #[test]
+fn who_wants_nothing_keeps_a_responder_no_longer_than_the_longest_timeout() {
+    let (mut world, caller, responder) = pair(2, |options| {
+        options.services.timeout_max = TIMEOUT * 3;
+    });
+    call(&mut world, caller, 1, Some(1));
+    world.quiesce();
+    let key = world.clients[responder].heard[0].exchange.key;
+    world.speak(responder, key, "1", false);
+    world.quiesce();
+    world.advance(TIMEOUT * 3 - Span::from_secs(1));
+    world.quiesce();
+    assert!(ended(&mut world, caller).is_empty(), "it may still come to want more");
+    world.advance(Span::from_secs(2));
+    world.quiesce();
+    assert_eq!(ended(&mut world, caller), [(1, CloseCode::CallTimeout)]);
+    assert_eq!(world.metrics().exchanges_served, 0);
+    world.end();
+}
+
+#[test]
 fn that_there_is_no_more_needs_no_demand() {
     let (mut world, caller, responder) = pair(2, |_| {});
     call(&mut world, caller, 1, Some(1));

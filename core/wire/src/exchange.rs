@@ -3,19 +3,19 @@
 //! ```text
 //!   caller: Call ─▶ home of the service ─▶ one responder: Delivery (exchange, first)
 //!   caller ◀─ Delivery (exchange) ◀─ Speak            Speak ─▶ Delivery (exchange) ─▶ responder
-//!   each side says `last` once; when both have, the exchange is over. HangUp ends it at any time.
+//!   each side says `last` once; when both have, the exchange is over. Cancel ends it at any time.
 //! ```
-//! Messages of an exchange arrive in order, each once, and what a side has said before it hung up, or
+//! Messages of an exchange arrive in order, each once, and what a side has said before it cancelled, or
 //! was lost, arrives before the other side hears of the end by [`crate::Reply::ExchangeEnded`]. A
 //! caller that gives up before the responder was given its call withdraws the call. For a session an exchange that has begun is over once: when both
-//! sides have said their last, when the session hangs up, or when it is told so. It begins for a
+//! sides have said their last, when the session cancels it, or when it is told so. It begins for a
 //! caller with its call and for a responder with the first delivery. A call whose number is still
 //! open is answered by [`crate::Reply::Refused`], any other call that is not taken by its end.
 //!
 //! A caller may say how many messages it wants ([`Call::credit`]) and ask for more as it takes them
 //! ([`crate::Command::ExchangeCredit`]); whoever responds is told with the call, and of more by
 //! [`crate::Reply::ExchangeCredit`]. While a caller wants nothing, nobody waits for the responder's next message,
-//! and the timeout does not run. A protocol without credit says what it likes; the caller's session holds what it
+//! and it has as long as the longest timeout to want more. A protocol without credit says what it likes; the caller's session holds what it
 //! cannot pass on, within its limits.
 //!
 //! What is said in an exchange that is over, or after one's own last, is for nobody. After the end of

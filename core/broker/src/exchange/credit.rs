@@ -7,7 +7,8 @@
 //! What a caller asks for before anybody has taken its call is kept at its end, and what comes before the responder's
 //! session has taken the call at the responder's: so each side has one number, however often more is asked for.
 //! Relies on the protocols to keep responders to it. Invariants: what a responder is told of adds up to what the
-//! caller has asked for; a caller that wants nothing waits for nobody, so that its timeout does not run.
+//! caller has asked for; a caller that wants nothing waits for nobody, so that its timeout does not run. It may want
+//! nothing for as long as the longest timeout there is, for whoever serves it is kept from others.
 
 use tiderace_base::{Key, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Reply, Side};
@@ -71,7 +72,7 @@ impl SessionSide<'_> {
             *left = left.saturating_sub(1);
         }
         if end.credit.left == Some(0) && !end.heard_last {
-            self.exchanges.disarm(key);
+            self.exchanges.wait_until(key, now.time + self.options.services.timeout_max);
         } else {
             self.exchanges.renew(key, now.time);
         }

@@ -166,12 +166,21 @@ impl Exchanges {
 
     /// A caller's timeout begins anew.
     fn renew(&mut self, key: Key, now: Time) {
+        let Some(end) = self.ends.get(key) else { return };
+        self.wait_until(key, now + end.timeout);
+    }
+
+    /// A caller is waited for until then.
+    fn wait_until(&mut self, key: Key, due: Time) {
         let Some(end) = self.ends.get_mut(key) else { return };
-        end.due = now + end.timeout;
-        if end.armed.is_none() {
-            end.armed = Some(end.due);
-            self.deadlines.insert((end.due, key));
+        end.due = due;
+        if end.armed.is_some_and(|armed| armed <= due) {
+            return;
         }
+        if let Some(armed) = end.armed.replace(due) {
+            self.deadlines.remove(&(armed, key));
+        }
+        self.deadlines.insert((due, key));
     }
 
     /// A caller is no longer waited for.
@@ -336,7 +345,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_timeout_ends_once_and_when_it_was_last_renewed(
-            ops in proptest::collection::vec((0u8..4, 0usize..8, 1u64..50), 1..200),
+            ops in proptest::collection::vec((0u8..5, 0usize..8, 1u64..50), 1..200),
         ) {
             let memory = Rc::new(Memory::new(usize::MAX));
             let mut exchanges = Exchanges::new(memory.clone());
@@ -357,6 +366,13 @@ mod tests {
                         }
                     }
                     2 if at < model.len() => {
+                        let (key, due, _) = &mut model[at];
+                        if due.is_some() {
+                            exchanges.wait_until(*key, Time::from_nanos(now + span));
+                            *due = Some(now + span);
+                        }
+                    }
+                    3 if at < model.len() => {
                         exchanges.remove(model[at].0);
                         model[at].1 = None;
                     }
