@@ -50,7 +50,8 @@ pub(crate) fn run(args: &BrowseArgs) -> anyhow::Result<()> {
         let result = client.operate(&operation, None)?.result;
         for entry in result[args.what.name()].as_array().into_iter().flatten().take(left) {
             left -= 1;
-            let line = if args.json { entry.to_string() } else { line(args.what, entry) };
+            let line =
+                if args.json { entry.to_string() } else { printable(&line(args.what, entry)) };
             print_line(line.as_bytes())?;
         }
         if result["more"] != json!(true) {
@@ -60,6 +61,15 @@ pub(crate) fn run(args: &BrowseArgs) -> anyhow::Result<()> {
     }
     client.leave()?;
     Ok(())
+}
+
+/// A line without what a terminal would obey: clients choose their names.
+fn printable(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for char in line.chars() {
+        if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
+    }
+    out
 }
 
 /// An entry for people.
@@ -95,6 +105,12 @@ fn line(what: What, entry: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        let session = json!({"id": "0-1-0", "name": "ann\u{1b}[2J\nö"});
+        assert!(printable(&line(What::Sessions, &session)).starts_with(r"0-1-0 ann\u{1b}[2J\nö: "));
+    }
 
     #[test]
     fn entries_are_one_line_each() {
