@@ -130,7 +130,7 @@ export class Client extends Emitter<ClientEvents> {
       const fail = (error: TideraceError) => {
         finish();
         reject(error);
-        conversation?.hangUp(error);
+        conversation?.cancel(error);
       };
       const aborted = () => fail(new TideraceError("aborted", "given up by the caller"));
       const timer = setTimeout(() => fail(new TideraceError("timeout", "no answer in time")), timeout);

@@ -57,8 +57,8 @@ export class Conversation<In = unknown, Out = unknown> implements AsyncIterable<
   }
 
   /** Ends it for both sides at once. */
-  close(reason = "hung up"): void {
-    this.hangUp(new TideraceError("closed", reason, DONE_CODE));
+  close(reason = "cancelled"): void {
+    this.cancel(new TideraceError("closed", reason, DONE_CODE));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<In> {
@@ -71,10 +71,10 @@ export class Conversation<In = unknown, Out = unknown> implements AsyncIterable<
   }
 
   /** @internal */
-  hangUp(error: TideraceError, sentence = error.message): void {
+  cancel(error: TideraceError, sentence = error.message): void {
     if (this.ended) return;
     const code = error.number || (this.side ? FAILED_CODE : CANCELLED_CODE);
-    this.transmit(m.HANGUP, new Writer().u8(this.side).varint(this.number).varint(code).string(sentence));
+    this.transmit(m.CANCEL, new Writer().u8(this.side).varint(this.number).varint(code).string(sentence));
     this.fail(error);
   }
 
@@ -179,7 +179,7 @@ export class Responder<In = unknown, Out = unknown>
     } catch (thrown) {
       const error = asError(thrown);
       const known = error instanceof TideraceError ? error : new TideraceError("call-failed", error.message);
-      conversation.hangUp(known);
+      conversation.cancel(known);
     }
   }
 }
@@ -219,7 +219,7 @@ export class Exchanges {
       const interest = find(flags & m.EXCHANGE_ANNOUNCED, input.varint());
       conversation = new Conversation(number, 1, send, () => this.open[1].delete(number));
       if (!(interest instanceof Responder)) {
-        return conversation.hangUp(new TideraceError("closed", "nobody serves here any more"));
+        return conversation.cancel(new TideraceError("closed", "nobody serves here any more"));
       }
       this.open[1].set(number, conversation);
       conversation.take(flags, input);

@@ -315,7 +315,7 @@ impl Broker {
             Command::Settle(settle) => self.session_side().settle(session, settle, effects),
             Command::Call(call) => self.session_side().call(now, session, *call, effects),
             Command::Speak(speak) => self.session_side().speak(now, session, *speak, effects),
-            Command::HangUp { exchange, close } => {
+            Command::Cancel { exchange, close } => {
                 let end = For::Exchange(exchange);
                 let ending = &mut together.ending;
                 let mut side = self.session_side();

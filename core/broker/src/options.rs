@@ -89,7 +89,7 @@ pub struct BrokerOptions {
     pub backlog_bytes_low: usize,
     /// Bytes of the newest values of topics that may wait for a session which has not asked for more
     /// messages.
-    pub withheld_bytes_max: usize,
+    pub deferred_bytes_max: usize,
     /// Bytes that one shard may keep of messages, names and unfinished input together; see
     /// [`tiderace_base::Memory`]. Above it every session's mark is the low one, all queues are full, and
     /// nothing new is kept.
@@ -192,7 +192,7 @@ impl Default for BrokerOptions {
             verify_logins: false,
             backlog_bytes_high: 4 << 20,
             backlog_bytes_low: 1 << 20,
-            withheld_bytes_max: 64 << 20,
+            deferred_bytes_max: 64 << 20,
             messages_bytes_max: 1 << 30,
             message_bytes_max: 16 << 20,
             subscriptions_max: 100_000,

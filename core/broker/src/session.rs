@@ -184,10 +184,10 @@ impl Session {
         self.backlog.as_ref().map_or(0, |backlog| backlog.bytes())
     }
 
-    /// Bytes that wait, withheld ones included.
+    /// Bytes that wait, deferred ones included.
     pub(crate) fn held_bytes(&self) -> usize {
         let backlog = self.backlog.as_ref();
-        backlog.map_or(0, |backlog| backlog.bytes() + backlog.withheld_bytes())
+        backlog.map_or(0, |backlog| backlog.bytes() + backlog.deferred_bytes())
     }
 
     /// The same with what waits for its selectors.

@@ -366,7 +366,7 @@ fn exchanges_that_nobody_goes_on_with_are_bounded() {
         assert!(world.metrics().exchanges > 100);
         // As soon as one is over there is room for another.
         for first in 1..=20 {
-            world.hang_up(caller, ExchangeKey::caller(first));
+            world.cancel(caller, ExchangeKey::caller(first));
         }
         world.quiesce();
         world.call(caller, number + 1, "mute", "", true);

@@ -165,7 +165,7 @@ fn more_than_may_wait_ends_the_session_or_is_dropped_as_the_topic_says() {
         (SlowConsumer::DropNewest, Some("0")),
     ] {
         let mut options = options(1);
-        options.withheld_bytes_max = 1_000;
+        options.deferred_bytes_max = 1_000;
         let spec: &mut TopicSpec = Arc::make_mut(&mut options.topic_default);
         spec.slow_consumer = policy;
         let mut world = World::new(1, options);
@@ -349,7 +349,7 @@ fn a_responder_is_given_as_many_calls_as_it_has_credit_for() {
 #[test]
 fn values_that_grow_while_they_wait_take_no_more_than_may_be() {
     let mut options = options(1);
-    options.withheld_bytes_max = 40_000;
+    options.deferred_bytes_max = 40_000;
     Arc::make_mut(&mut options.topic_default).slow_consumer = SlowConsumer::DropOldest;
     let mut world = World::new(1, options);
     let (writer, reader) = (world.connect(0, "w"), world.connect(0, "r"));

@@ -1,4 +1,4 @@
-//! Ends of exchanges: what was said before arrives before them, and who hangs up hears nothing more.
+//! Ends of exchanges: what was said before arrives before them, and a side that cancels hears nothing more.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn what_is_said_before_an_end_arrives_before_it() {
             world.call(caller, number, "add", "a", false);
             world.speak(caller, ExchangeKey::caller(number), "b", false);
             world.speak(caller, ExchangeKey::caller(number), "c", false);
-            world.hang_up_with(caller, ExchangeKey::caller(number), code);
+            world.cancel_with(caller, ExchangeKey::caller(number), code);
             assert!(world.clients[caller].refused.is_empty());
         }
         world.quiesce();
@@ -40,7 +40,7 @@ fn what_is_said_before_an_end_arrives_before_it() {
         for body in ["d", "e", "f"] {
             world.speak(responder, key, body, false);
         }
-        world.hang_up_with(responder, key, code);
+        world.cancel_with(responder, key, code);
         world.settle_mail();
         assert_eq!(ended(&mut world, caller), [], "it has taken nothing yet");
         assert_eq!(world.metrics().exchanges, 1, "and counts as open");
@@ -66,10 +66,10 @@ fn a_session_that_hangs_up_hears_nothing_more() {
             let key = world.clients[responder].heard.last().unwrap().exchange.key;
             world.speak(responder, key, "d", false);
             if ended_already {
-                world.hang_up(responder, key);
+                world.cancel(responder, key);
             }
             world.settle_mail();
-            world.hang_up(caller, ExchangeKey::caller(1));
+            world.cancel(caller, ExchangeKey::caller(1));
             world.quiesce();
             assert_eq!(heard(&world, caller), []);
             assert_eq!(ended(&mut world, caller), []);

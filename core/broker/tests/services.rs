@@ -1,4 +1,4 @@
-//! Services under random callers, responders, hang-ups, ends and mail order: every exchange ends
+//! Services under random callers, responders, cancellations, ends and mail order: every exchange ends
 //! once for each side, what is said arrives in order, once and before the end, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
@@ -26,7 +26,7 @@ struct Held {
     heard: usize,
     said_last: bool,
     heard_last: bool,
-    /// By its own hang-up, or told.
+    /// By its own cancellation, or told.
     over: bool,
 }
 
@@ -104,7 +104,7 @@ impl Run {
         self.world.call_for(client, number, service, &format!("{call} 0"), last, timeout);
     }
 
-    /// Says something, or hangs up, in an exchange that is open for the client.
+    /// Says something, or cancels, in an exchange that is open for the client.
     fn go_on(&mut self, client: usize) {
         let keys = (client, ExchangeKey::caller(0))..(client + 1, ExchangeKey::caller(0));
         let open: Vec<ExchangeKey> = self
@@ -121,7 +121,7 @@ impl Run {
         if self.world.random.one_in(8) {
             side.over = true;
             let code = *self.world.random.pick(&[CloseCode::CallCancelled, CloseCode::Done]);
-            return self.world.hang_up_with(client, key, code);
+            return self.world.cancel_with(client, key, code);
         }
         side.said_last = self.world.random.one_in(2);
         let (body, last) = (format!("{} {}", side.call, side.said), side.said_last);
@@ -381,17 +381,17 @@ fn each_end_is_told_to_the_other_side() {
             world.clients[responder].heard.last().unwrap().exchange.key
         };
         let key = begin(&mut world, 1);
-        world.hang_up(caller, ExchangeKey::caller(1));
+        world.cancel(caller, ExchangeKey::caller(1));
         world.quiesce();
         assert_eq!(ended(&mut world, responder), [(key.number, CloseCode::CallCancelled)]);
         let key = begin(&mut world, 2);
-        world.hang_up(responder, key);
-        world.hang_up(responder, key);
+        world.cancel(responder, key);
+        world.cancel(responder, key);
         world.quiesce();
         assert_eq!(ended(&mut world, caller), [(2, CloseCode::CallCancelled)]);
         // Before anybody has seen it.
         world.call(caller, 3, "add", "given up", false);
-        world.hang_up(caller, ExchangeKey::caller(3));
+        world.cancel(caller, ExchangeKey::caller(3));
         world.quiesce();
         assert!(ended(&mut world, responder).is_empty());
         assert!(heard(&world, responder).iter().all(|row| row.0 != "given up"));

@@ -172,7 +172,7 @@ fn exchanges_that_are_ended_together_look_through_a_backlog_once() {
     let mut commands = Commands::new();
     for number in 0..400 {
         let exchange = ExchangeKey { side: Side::Caller, number };
-        commands.push(Command::HangUp { exchange, close: CloseCode::CallCancelled.into() });
+        commands.push(Command::Cancel { exchange, close: CloseCode::CallCancelled.into() });
     }
     world.commands(mal, &mut commands);
     let spent = metrics(&world).work - before;

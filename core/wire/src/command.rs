@@ -208,7 +208,7 @@ pub enum Command {
     Speak(Box<Speak>),
     /// Ends an exchange for both sides. The other side hears what was said before first; what waits
     /// for this one is dropped.
-    HangUp {
+    Cancel {
         /// Which.
         exchange: crate::ExchangeKey,
         /// What to tell the other side.

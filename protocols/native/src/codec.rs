@@ -36,7 +36,7 @@ pub mod kind {
     pub const SETTLE: u8 = 0x07;
     pub const CALL: u8 = 0x08;
     pub const SPEAK: u8 = 0x09;
-    pub const HANGUP: u8 = 0x0a;
+    pub const CANCEL: u8 = 0x0a;
     pub const CREDIT: u8 = 0x0b;
     pub const PING: u8 = 0x0c;
     pub const BYE: u8 = 0x0d;

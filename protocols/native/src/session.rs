@@ -177,8 +177,8 @@ impl NativeSession {
             ClientMessage::Settle(settle) => self.settle(settle, context),
             ClientMessage::Call(call) => self.call(&call, context),
             ClientMessage::Speak(speak) => self.speak(&speak, context),
-            ClientMessage::HangUp { responder, number, code, sentence } => {
-                self.hang_up(responder, number, code, sentence, context)
+            ClientMessage::Cancel { responder, number, code, sentence } => {
+                self.cancel(responder, number, code, sentence, context)
             }
             ClientMessage::Credit { bytes } => {
                 let credit = self.cold().credit.get_or_insert(0);

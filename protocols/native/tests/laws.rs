@@ -118,7 +118,7 @@ fn client(stock: &Stock) -> Vec<ClientMessage<'_>> {
             properties,
             body: y,
         }),
-        ClientMessage::HangUp { responder: bits[0], number: one, code: two as u16, sentence: c },
+        ClientMessage::Cancel { responder: bits[0], number: one, code: two as u16, sentence: c },
         ClientMessage::Credit { bytes: stock.wide },
         ClientMessage::Ping(x),
         ClientMessage::Bye,

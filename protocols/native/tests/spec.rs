@@ -439,8 +439,8 @@ fn exchanges_have_two_sides() {
         properties: b"k:v\n",
         body: b"x",
     }));
-    rig.send(&ClientMessage::HangUp { responder: true, number: 9, code: 100, sentence: "done" });
-    let [Command::Call(call), Command::Speak(speak), Command::HangUp { exchange, close }] =
+    rig.send(&ClientMessage::Cancel { responder: true, number: 9, code: 100, sentence: "done" });
+    let [Command::Call(call), Command::Speak(speak), Command::Cancel { exchange, close }] =
         &rig.commands[..]
     else {
         panic!()

@@ -116,8 +116,8 @@ fn client(message: &ClientMessage<'_>) -> (&'static str, Value) {
                 json!({"number": message.number, "flags": flags, "body": hex(message.body)});
             ("SPEAK", with(fields, more))
         }
-        ClientMessage::HangUp { responder, number, code, sentence } => (
-            "HANGUP",
+        ClientMessage::Cancel { responder, number, code, sentence } => (
+            "CANCEL",
             json!({"responder": responder, "number": number, "code": code, "sentence": sentence}),
         ),
         ClientMessage::Credit { bytes } => ("CREDIT", json!({"bytes": bytes})),

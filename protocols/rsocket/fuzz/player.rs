@@ -329,7 +329,7 @@ impl Player {
             Command::Settle(settle) => {
                 assert!(settle.ranges.iter().all(|(first, last)| first <= last));
             }
-            Command::Speak(_) | Command::HangUp { .. } | Command::ExchangeCredit { .. } => {}
+            Command::Speak(_) | Command::Cancel { .. } | Command::ExchangeCredit { .. } => {}
         }
     }
 

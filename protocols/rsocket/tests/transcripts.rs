@@ -235,8 +235,8 @@ fn broker(command: &Command) -> (String, Option<u32>) {
             let (last, body) = (if speak.last { " last" } else { "" }, speak.body.escape_ascii());
             (format!("speak {} {body}{last}", key(speak.exchange)), None)
         }
-        Command::HangUp { exchange, close } => {
-            (format!("hang up {} {}", key(*exchange), close.code.slug()), None)
+        Command::Cancel { exchange, close } => {
+            (format!("cancel {} {}", key(*exchange), close.code.slug()), None)
         }
         Command::Operate { token, .. } => ("operate".to_owned(), Some(*token)),
         Command::Goodbye => ("goodbye".to_owned(), None),

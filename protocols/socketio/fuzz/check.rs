@@ -188,7 +188,7 @@ impl Player {
                     self.deliver(run, Kind::Service, Some(exchange));
                     None
                 }
-                Command::Settle(_) | Command::HangUp { .. } | Command::ExchangeCredit { .. } => {
+                Command::Settle(_) | Command::Cancel { .. } | Command::ExchangeCredit { .. } => {
                     None
                 }
             };

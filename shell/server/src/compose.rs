@@ -49,7 +49,7 @@ pub(crate) fn broker(config: &Config, memory_bytes: u64) -> anyhow::Result<Broke
         verify_logins: config.auth.is_enforced(),
         backlog_bytes_high: config.session.outbox_bytes_max,
         backlog_bytes_low: config.session.outbox_bytes_low,
-        withheld_bytes_max: config.session.withheld_bytes_max,
+        deferred_bytes_max: config.session.deferred_bytes_max,
         message_bytes_max: config.limits.message_bytes_max,
         temporary_queues_max: config.session.temporary_queues_max,
         temporary_bytes_max: config.session.temporary_bytes_max,

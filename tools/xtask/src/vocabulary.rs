@@ -65,6 +65,9 @@ const REPLACED: &[Replaced] = &[
     Replaced { folder: BROKER, word: "greet", now: "presence_watch" },
     Replaced { folder: BROKER, word: "attend", now: "presence_changed" },
     Replaced { folder: BROKER, word: "depart", now: "presence_leave" },
+    Replaced { folder: "", word: "patience", now: "timeout" },
+    Replaced { folder: "", word: "withhold", now: "defer" },
+    Replaced { folder: "", word: "withheld", now: "deferred" },
 ];
 
 /// Identifiers that have such a word in them for a reason: clients know them.

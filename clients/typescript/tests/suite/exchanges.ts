@@ -131,13 +131,13 @@ test("services", "a call that fails, is given up, or loses its connection, says 
   const late = rejects(client.call("slow", 1, { timeout: 30 }), "timeout");
   await peer.hears("CALL");
   await late;
-  equal((await peer.hears("HANGUP")).input.u8(), 0);
+  equal((await peer.hears("CANCEL")).input.u8(), 0);
   const abort = new AbortController();
   const aborted = rejects(client.call("slow", 1, { signal: abort.signal }), "aborted");
   await peer.hears("CALL");
   abort.abort();
   await aborted;
-  await peer.hears("HANGUP");
+  await peer.hears("CANCEL");
   const lost = rejects(client.call("slow", 1), "connection-lost");
   await peer.hears("CALL");
   await peer.cut();
@@ -163,7 +163,7 @@ test("services", "a service answers, or says what went wrong", async (place, aft
   const { input } = await peer.hears("SPEAK");
   equal([input.varint(), input.u8(), new TextDecoder().decode(input.rest())], [7, 1 | m.LAST | m.RESPONDER, "8"]);
   await peer.says(m.EXCHANGE, called(8, "40"));
-  const hung = (await peer.hears("HANGUP")).input;
+  const hung = (await peer.hears("CANCEL")).input;
   equal([hung.u8(), hung.varint(), hung.varint(), hung.string()], [1, 8, 708, "too much"]);
 });
 

@@ -25,7 +25,7 @@ impl Broker {
         record.principal.as_ref().map(|principal| principal.name.clone())
     }
 
-    /// Bytes that wait for a session, those that are withheld included.
+    /// Bytes that wait for a session, those that are deferred included.
     pub fn backlog_bytes(&self, session: SessionId) -> usize {
         self.sessions.get(key_of(session)).map_or(0, |record| record.held_bytes())
     }

@@ -4,7 +4,7 @@
 //! `pushing.rs`. Messages of queues are bounded by their consumer's window and are never dropped.
 //!
 //! There is one line of entries as long as all have the default priority, and a delivery's `reached` is
-//! known by its place there. With other priorities, or with updates that `throttles.rs` withholds, the
+//! known by its place there. With other priorities, or with updates that `throttles.rs` defers, the
 //! order is not that of the numbers, and `marks.rs` keeps account of what is still to be given.
 //! Invariant: messages of one topic for one subscription leave in the order in which they came.
 
@@ -40,9 +40,9 @@ pub(crate) struct Backlog {
     marks: Option<Box<Marks>>,
     /// The open throttles: how long a subscription is to get no further update of a topic.
     throttles: Option<Box<Map<SubscriptionKey, Map<Path, Key>>>>,
-    /// Messages that throttles withhold, and their bytes.
-    withheld: usize,
-    withheld_bytes: usize,
+    /// Messages that throttles defer, and their bytes.
+    deferred: usize,
+    deferred_bytes: usize,
     /// Up to where the lines were looked through for what ends in the present call.
     looked: Option<Box<[u64; 3]>>,
 }
@@ -66,6 +66,7 @@ impl Line {
         self.entries.is_empty()
     }
 
+    #[inline]
     fn pop(&mut self) -> Option<Pending> {
         let pending = self.entries.pop_front()?;
         self.taken += 1;
@@ -108,9 +109,9 @@ impl Backlog {
         self.exchange_bytes
     }
 
-    /// How many messages wait, withheld ones included.
+    /// How many messages wait, deferred ones included.
     pub(crate) fn messages(&self) -> u64 {
-        self.iter().map(|pending| u64::from(pending.len())).sum::<u64>() + self.withheld as u64
+        self.iter().map(|pending| u64::from(pending.len())).sum::<u64>() + self.deferred as u64
     }
 
     /// Whether nothing can be taken.
@@ -128,7 +129,7 @@ impl Backlog {
     pub(crate) fn is_worth_keeping(&self) -> bool {
         let plain = self.ranked.is_none() && self.newest.is_none() && self.marks.is_none();
         let small = self.ordinary.entries.capacity() <= SPARE_ENTRIES_MAX;
-        plain && small && self.is_idle() && self.withheld == 0 && self.looked.is_none()
+        plain && small && self.is_idle() && self.deferred == 0 && self.looked.is_none()
     }
 
     /// In the order in which they are taken.
@@ -164,6 +165,7 @@ impl Backlog {
     }
 
     /// Adds what an entry counts for, in bytes, and says how much that is.
+    #[inline]
     fn count(&mut self, pending: &Pending) -> usize {
         let bytes = pending.bytes();
         self.bytes += bytes;
@@ -173,6 +175,7 @@ impl Backlog {
         bytes
     }
 
+    #[inline]
     fn discount(&mut self, pending: &Pending) {
         let bytes = pending.bytes();
         self.bytes -= bytes;
@@ -237,6 +240,7 @@ impl Backlog {
     }
 
     /// The same messages for another subscription: they have not been given before both are.
+    #[inline]
     fn vouch_no_further(&mut self, pending: &Pending) {
         let (home, first) = (pending.run.run().home(), pending.first());
         let vouches = |waiting: &Pending| {
@@ -258,6 +262,7 @@ impl Backlog {
         }
     }
 
+    #[inline]
     fn note_reached(&mut self, home: ShardId, number: u64) {
         if let Some(highest) = self.highest.get_mut(slot(home)) {
             *highest = number.max(*highest);
@@ -274,7 +279,7 @@ impl Backlog {
         self.discount(&pending);
         if let Some(marks) = self.marks.as_mut().filter(|_| pending.source == Source::Topic) {
             pending.reached = marks.end(pending.run.run().home(), pending.first());
-            if self.withheld == 0 && self.is_empty() {
+            if self.deferred == 0 && self.is_empty() {
                 self.marks = None;
             }
         }
@@ -293,6 +298,7 @@ impl Backlog {
     /// An entry has been taken: asks for what others refer to that come a few later, each time one step
     /// further on the way from the entry to the bytes. What they refer to was written long before and
     /// has left the near caches.
+    #[inline]
     fn look_further(&self) {
         let entries = &self.ordinary.entries;
         if let Some(pending) = entries.get(BODY_AHEAD) {

@@ -1,7 +1,7 @@
 //! Credit: how many messages a subscription may still be given.
 //!
 //! A subscription that began with credit is charged for each message when it is put where the session
-//! takes it from. What comes of a topic while there is none is withheld in a throttle (`throttling.rs`),
+//! takes it from. What comes of a topic while there is none is deferred in a throttle (`throttling.rs`),
 //! conflated as the topic says; the throttles wait here for credit, the longest first. Pages of snapshots
 //! are asked for only while there is credit. Messages of queues stay at their homes, which know the
 //! credit too; only where several homes know it can more of them come than there is credit for, and
@@ -9,7 +9,7 @@
 //!
 //! Relies on `push_now` for those policies. Invariants: a subscription is never given more than its
 //! credit; nothing waits while credit is left, except between a refund and the next delivery; a session
-//! has at most `withheld_bytes_max` withheld.
+//! has at most `deferred_bytes_max` deferred.
 
 use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
 use tiderace_queues::Settlement;
@@ -214,7 +214,7 @@ impl SessionSide<'_> {
         self.push(session, segment, None, Priority::Default, effects);
     }
 
-    /// More is withheld of a session than it may have, for lack of credit: the topic's policy says what
+    /// More is deferred of a session than it may have, for lack of credit: the topic's policy says what
     /// becomes of it.
     pub(crate) fn overfill(
         &mut self,
@@ -230,9 +230,9 @@ impl SessionSide<'_> {
             SlowConsumer::DropNewest => {
                 self.metrics.dropped_newest += self.drop_throttle(throttle);
             }
-            SlowConsumer::DropOldest => self.drop_withheld(session, key, throttle),
+            SlowConsumer::DropOldest => self.drop_deferred(session, key, throttle),
             SlowConsumer::Conflate | SlowConsumer::Block | SlowConsumer::Disconnect => {
-                let most = self.options.withheld_bytes_max;
+                let most = self.options.deferred_bytes_max;
                 let reason = format!(
                     "more than {most} bytes of newest values wait for this client to ask for them; ask for more messages or subscribe to less"
                 );
@@ -243,13 +243,13 @@ impl SessionSide<'_> {
         }
     }
 
-    /// Gives up what a subscription has waited for longest until no more is withheld than may be, at
-    /// last what a throttle has just withheld.
-    fn drop_withheld(&mut self, session: Key, key: SubscriptionKey, throttle: Key) {
+    /// Gives up what a subscription has waited for longest until no more is deferred than may be, at
+    /// last what a throttle has just deferred.
+    fn drop_deferred(&mut self, session: Key, key: SubscriptionKey, throttle: Key) {
         loop {
             let Some(record) = self.sessions.get_mut(session) else { return };
-            let withheld = record.backlog.as_ref().map_or(0, |backlog| backlog.withheld_bytes());
-            if withheld <= self.options.withheld_bytes_max {
+            let deferred = record.backlog.as_ref().map_or(0, |backlog| backlog.deferred_bytes());
+            if deferred <= self.options.deferred_bytes_max {
                 return;
             }
             let waiting = record.credit_mut(key).and_then(|credit| credit.waiting.as_mut());

@@ -1,5 +1,5 @@
 //! How far a client has come that is not given messages in the order of their numbers: because some
-//! topics go before others, or because updates are withheld for a while.
+//! topics go before others, or because updates are deferred for a while.
 //!
 //! Relies on being told of every message that is to be given and of every one that was given or given
 //! up. Invariant: no number is vouched for as long as one up to it is still to be given.

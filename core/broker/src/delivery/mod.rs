@@ -2,7 +2,7 @@
 //!
 //! A session's backlog, credit and throttles stand in its record; here is what is the same for all of them on
 //! a shard. The files beside this one are the only ones that see its fields. Invariant: the bytes that wait are
-//! those of all backlogs, with what is withheld and what waits for credit or for selectors.
+//! those of all backlogs, with what is deferred and what waits for credit or for selectors.
 
 pub(crate) mod backlog;
 mod backpressure;

@@ -1,7 +1,7 @@
 //! The throttles of one shard: which subscriptions get no further update of a topic for a while, until when,
-//! and what is withheld of them meanwhile.
+//! and what is deferred of them meanwhile.
 //!
-//! `throttling.rs` says when they begin and end. Invariant: a throttle withholds one message of its topic at
+//! `throttling.rs` says when they begin and end. Invariant: a throttle defers one message of its topic at
 //! most, and a removal before it.
 
 use tiderace_base::{Key, Now, Slab, Span, Wheel};
@@ -25,9 +25,9 @@ pub(super) struct Throttle {
     pub(super) session: Key,
     pub(super) key: SubscriptionKey,
     pub(super) path: Path,
-    /// A removal before what is withheld.
+    /// A removal before what is deferred.
     pub(super) removal: Option<Box<Pending>>,
-    /// What is withheld: one message.
+    /// What is deferred: one message.
     pub(super) last: Option<Pending>,
     /// It is over, and only waits for credit.
     pub(super) is_over: bool,
@@ -39,7 +39,7 @@ impl Throttles {
         self.open.len()
     }
 
-    /// There is credit for what a throttle withholds.
+    /// There is credit for what a throttle defers.
     pub(crate) fn wake(&mut self, throttle: Key) {
         if let Some(open) = self.open.get_mut(throttle) {
             open.is_over = false;
@@ -52,12 +52,12 @@ impl Throttles {
 }
 
 impl Throttle {
-    /// The first of what is withheld.
+    /// The first of what is deferred.
     pub(super) fn next(&mut self) -> Option<Pending> {
         self.removal.take().map(|removal| *removal).or_else(|| self.last.take())
     }
 
-    /// All that is withheld, in order.
+    /// All that is deferred, in order.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Pending> {
         self.removal.take().map(|removal| *removal).into_iter().chain(self.last.take())
     }

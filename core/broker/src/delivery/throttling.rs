@@ -1,14 +1,14 @@
 //! Throttles: how long a subscription gets no further update of a topic.
 //!
 //! A subscription or a topic may have an interval; the larger counts. The first update goes at once and
-//! opens a throttle of that length. What comes while it is open is withheld, conflated as the topic says,
-//! and goes when it is over, which opens the next. A throttle that withholds nothing ends without a trace,
+//! opens a throttle of that length. What comes while it is open is deferred, conflated as the topic says,
+//! and goes when it is over, which opens the next. A throttle that defers nothing ends without a trace,
 //! so a subscription costs nothing more while its topics rest. A subscription without credit left has
 //! its throttles open until it gets some (`granting.rs`), also where there is no interval.
 //!
 //! Relies on [`Broker::tick`]: throttles end with the first tick at or after their time, never early.
-//! Invariants: what is withheld goes before anything newer of its topic; no position vouches for it; a
-//! session has at most the bytes of the high mark withheld, and what is beyond that goes at once if
+//! Invariants: what is deferred goes before anything newer of its topic; no position vouches for it; a
+//! session has at most the bytes of the high mark deferred, and what is beyond that goes at once if
 //! there is credit for it.
 
 use tiderace_base::{Key, Now, Span};
@@ -40,7 +40,7 @@ impl SessionSide<'_> {
         let path = &pending.run.run().destination().path;
         let throttle = record.backlog.as_ref().and_then(|known| known.throttle(pending.key, path));
         if let Some(throttle) = throttle {
-            self.withhold(now, topic, throttle, pending, effects);
+            self.defer_update(now, topic, throttle, pending, effects);
         } else if interval.is_zero() {
             self.push_bounded(now, topic, session, pending, effects);
         } else {
@@ -48,7 +48,7 @@ impl SessionSide<'_> {
         }
     }
 
-    /// As many messages of a topic go as there is credit for; the rest is withheld until there is more.
+    /// As many messages of a topic go as there is credit for; the rest is deferred until there is more.
     fn push_bounded(
         &mut self,
         now: Now,
@@ -70,7 +70,7 @@ impl SessionSide<'_> {
         let path = pending.run.run().destination().path.clone();
         let Some(throttle) = self.open_throttle(session, key, path) else { return };
         self.wait_for_credit(session, key, throttle);
-        self.withhold(now, topic, throttle, pending, effects);
+        self.defer_update(now, topic, throttle, pending, effects);
     }
 
     /// The first update of a topic for a while goes, if there is credit, and opens a throttle.
@@ -94,7 +94,7 @@ impl SessionSide<'_> {
             if record.is_some_and(|record| record.spend(key, 1) == 1) {
                 self.push_now(now, topic, session, pending, effects);
             } else {
-                self.withhold(now, topic, throttle, pending, effects);
+                self.defer_update(now, topic, throttle, pending, effects);
             }
         }
     }
@@ -131,7 +131,7 @@ impl SessionSide<'_> {
     }
 
     /// Something comes while the throttle is open.
-    fn withhold(
+    fn defer_update(
         &mut self,
         now: Now,
         topic: Key,
@@ -145,32 +145,32 @@ impl SessionSide<'_> {
         let Some(record) = self.sessions.get_mut(session) else { return };
         let has_credit = record.has_credit(key);
         let backlog = record.backlog.get_or_insert_default();
-        let before = backlog.withheld_bytes();
+        let before = backlog.deferred_bytes();
         let waited = open.last.take();
         let Conflated { removal, last, given_up } = conflated(waited.as_ref(), pending, merge);
-        // One that is withheld already says it.
+        // One that is deferred already says it.
         let removal = removal.filter(|_| open.removal.is_none()).map(Box::new);
         if let Some(removal) = &removal {
-            backlog.withhold(removal, true);
+            backlog.note_deferred(removal, true);
         }
         open.removal = open.removal.take().or(removal);
-        backlog.withhold(&last, true);
+        backlog.note_deferred(&last, true);
         open.last = Some(last);
         if let Some(waited) = &waited {
-            backlog.withhold(waited, false);
+            backlog.note_deferred(waited, false);
         }
-        let after = backlog.withheld_bytes();
+        let after = backlog.deferred_bytes();
         self.delivery.count(before, after);
         self.note_given_up(session, given_up, 0);
         let scarce = self.memory.is_exhausted() && after > before;
         if has_credit && (after > self.options.backlog_bytes_high || scarce) {
             self.let_go(now, topic, throttle, effects);
-        } else if !has_credit && (after > self.options.withheld_bytes_max || scarce) {
+        } else if !has_credit && (after > self.options.deferred_bytes_max || scarce) {
             self.overfill(topic, session, key, throttle, effects);
         }
     }
 
-    /// What a throttle withholds goes, as far as there is credit; whether all of it has gone.
+    /// What a throttle defers goes, as far as there is credit; whether all of it has gone.
     fn let_go(&mut self, now: Now, topic: Key, throttle: Key, effects: &mut Effects) -> bool {
         loop {
             let Some(open) = self.delivery.throttles.open.get_mut(throttle) else { return true };
@@ -183,18 +183,18 @@ impl SessionSide<'_> {
                 return false;
             }
             let Some(next) = open.next() else { return true };
-            self.no_longer_withheld(session, &next);
+            self.no_longer_deferred(session, &next);
             self.push_now(now, topic, session, next, effects);
         }
     }
 
-    /// What a throttle withholds is given up; how many messages that was.
+    /// What a throttle defers is given up; how many messages that was.
     pub(crate) fn drop_throttle(&mut self, throttle: Key) -> u64 {
         let Some(open) = self.delivery.throttles.open.get_mut(throttle) else { return 0 };
         let (session, over) = (open.session, open.is_over);
         let dropped: Vec<Pending> = open.take().collect();
         for pending in &dropped {
-            self.no_longer_withheld(session, pending);
+            self.no_longer_deferred(session, pending);
         }
         if over {
             self.close_throttle(throttle);
@@ -204,12 +204,12 @@ impl SessionSide<'_> {
         count
     }
 
-    fn no_longer_withheld(&mut self, session: Key, pending: &Pending) {
+    fn no_longer_deferred(&mut self, session: Key, pending: &Pending) {
         let record = self.sessions.get_mut(session);
         if let Some(backlog) = record.and_then(|record| record.backlog.as_mut()) {
-            let before = backlog.withheld_bytes();
-            backlog.withhold(pending, false);
-            let after = backlog.withheld_bytes();
+            let before = backlog.deferred_bytes();
+            backlog.note_deferred(pending, false);
+            let after = backlog.deferred_bytes();
             self.delivery.count(before, after);
         }
     }
@@ -224,7 +224,7 @@ impl SessionSide<'_> {
         }
     }
 
-    /// What is withheld goes, and the next throttle opens if that was anything. Without credit for all
+    /// What is deferred goes, and the next throttle opens if that was anything. Without credit for all
     /// of it the throttle stays open.
     pub(crate) fn end_throttle(&mut self, now: Now, throttle: Key, effects: &mut Effects) {
         let Some(open) = self.delivery.throttles.open.get(throttle) else { return };
@@ -243,12 +243,12 @@ impl SessionSide<'_> {
         self.delivery.throttles.arm(throttle, now, interval);
     }
 
-    /// A throttle ends, and what it withholds is for nobody any more.
+    /// A throttle ends, and what it defers is for nobody any more.
     fn close_throttle(&mut self, throttle: Key) {
         let Some(mut open) = self.delivery.throttles.open.remove(throttle) else { return };
         let session = open.session;
         for pending in open.take() {
-            self.no_longer_withheld(session, &pending);
+            self.no_longer_deferred(session, &pending);
         }
         let Some(record) = self.sessions.get_mut(session) else { return };
         if let Some(backlog) = &mut record.backlog {

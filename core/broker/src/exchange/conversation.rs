@@ -1,7 +1,7 @@
-//! What sessions do in exchanges: call, answer, go on, hang up.
+//! What sessions do in exchanges: call, answer, go on, cancel.
 //!
 //! Relies on mail between two shards and on backlogs keeping their order. Invariants: an exchange that
-//! a session has been told of ends for it once: both sides have said their last, it has hung up, or it is
+//! a session has been told of ends for it once: both sides have said their last, it has cancelled it, or it is
 //! told by [`Reply::ExchangeEnded`], behind everything that the other side had said before. How it ended
 //! is in `cancel.rs`.
 

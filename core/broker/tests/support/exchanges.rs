@@ -1,4 +1,4 @@
-//! What clients do in exchanges: call, say, finish, hang up.
+//! What clients do in exchanges: call, say, finish, cancel.
 
 use tiderace_base::{CloseCode, Span};
 use tiderace_broker::BrokerOptions;
@@ -58,13 +58,13 @@ impl World {
         self.command(client, Command::Speak(Box::new(speak)));
     }
 
-    pub fn hang_up(&mut self, client: usize, exchange: ExchangeKey) {
-        self.hang_up_with(client, exchange, CloseCode::CallCancelled);
+    pub fn cancel(&mut self, client: usize, exchange: ExchangeKey) {
+        self.cancel_with(client, exchange, CloseCode::CallCancelled);
     }
 
-    pub fn hang_up_with(&mut self, client: usize, exchange: ExchangeKey, code: CloseCode) {
+    pub fn cancel_with(&mut self, client: usize, exchange: ExchangeKey, code: CloseCode) {
         let close = code.into();
-        self.command(client, Command::HangUp { exchange, close });
+        self.command(client, Command::Cancel { exchange, close });
     }
 }
 

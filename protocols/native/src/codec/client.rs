@@ -160,7 +160,7 @@ pub enum ClientMessage<'a> {
     Settle(SettleMessage),
     Call(CallMessage<'a>),
     Speak(SpeakMessage<'a>),
-    HangUp {
+    Cancel {
         responder: bool,
         number: u32,
         code: u16,
@@ -201,7 +201,7 @@ impl<'a> ClientMessage<'a> {
             kind::SETTLE => ClientMessage::Settle(SettleMessage::read(from)?),
             kind::CALL => ClientMessage::Call(CallMessage::read(from)?),
             kind::SPEAK => ClientMessage::Speak(SpeakMessage::read(from)?),
-            kind::HANGUP => ClientMessage::HangUp {
+            kind::CANCEL => ClientMessage::Cancel {
                 responder: from.truth()?,
                 number: from.number()?,
                 code: from.number()?,
@@ -241,7 +241,7 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Settle(settle) => settle.write(out),
             ClientMessage::Call(call) => call.write(out),
             ClientMessage::Speak(speak) => speak.write(out),
-            ClientMessage::HangUp { responder, number, code, sentence } => {
+            ClientMessage::Cancel { responder, number, code, sentence } => {
                 out.push(u8::from(*responder));
                 write_varint(out, u64::from(*number));
                 write_varint(out, u64::from(*code));
@@ -266,7 +266,7 @@ impl<'a> ClientMessage<'a> {
             ClientMessage::Settle(_) => kind::SETTLE,
             ClientMessage::Call(_) => kind::CALL,
             ClientMessage::Speak(_) => kind::SPEAK,
-            ClientMessage::HangUp { .. } => kind::HANGUP,
+            ClientMessage::Cancel { .. } => kind::CANCEL,
             ClientMessage::Credit { .. } => kind::CREDIT,
             ClientMessage::Ping(_) => kind::PING,
             ClientMessage::Bye => kind::BYE,

@@ -1,4 +1,4 @@
-//! CALL, SPEAK, HANGUP, and the messages of exchanges.
+//! CALL, SPEAK, CANCEL, and the messages of exchanges.
 
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_wire::{
@@ -87,7 +87,7 @@ impl NativeSession {
         Ok(())
     }
 
-    pub(super) fn hang_up(
+    pub(super) fn cancel(
         &mut self,
         responder: bool,
         number: u32,
@@ -104,7 +104,7 @@ impl NativeSession {
         };
         let exchange = exchange_key(responder, number);
         let close = Close::new(code, sentence.to_owned());
-        context.commands.push(Command::HangUp { exchange, close });
+        context.commands.push(Command::Cancel { exchange, close });
         Ok(())
     }
 

@@ -189,7 +189,7 @@ impl RSocketSession {
         let Some(stream) = self.stream_of(exchange.key) else {
             // A call that nobody waits for, or one that was given up meanwhile.
             if !exchange.last {
-                self.hang_up_later(exchange.key, CloseCode::CallCancelled.into());
+                self.cancel_later(exchange.key, CloseCode::CallCancelled.into());
             }
             return;
         };
@@ -241,7 +241,7 @@ impl RSocketSession {
         self.writer.shared_item(stream, metadata, data, true, output);
         if !exchange.last {
             // It wanted one.
-            self.hang_up_later(exchange.key, CloseCode::CallCancelled.into());
+            self.cancel_later(exchange.key, CloseCode::CallCancelled.into());
         }
     }
 
@@ -283,7 +283,7 @@ impl RSocketSession {
         let text = super::faults::sentence(&close);
         let (code, _) = super::faults::stream_code(close.code);
         self.writer.error(stream, code, &text, output);
-        self.hang_up_later(key, close);
+        self.cancel_later(key, close);
     }
 
     /// What waited does not any more.
@@ -350,7 +350,7 @@ impl RSocketSession {
         self.release(&state);
         self.forget_served(state.key);
         self.bear(state.granted.saturating_mul(FRAMES_PER_ITEM));
-        context.commands.push(Command::HangUp { exchange: state.key, close });
+        context.commands.push(Command::Cancel { exchange: state.key, close });
     }
 
     /// An exchange is over before both sides had said all.
@@ -381,8 +381,8 @@ impl RSocketSession {
     }
 
     /// Gives an exchange up as soon as the broker can be told.
-    pub(super) fn hang_up_later(&mut self, exchange: ExchangeKey, close: Close) {
-        self.cold().deferred.push(Command::HangUp { exchange, close });
+    pub(super) fn cancel_later(&mut self, exchange: ExchangeKey, close: Close) {
+        self.cold().deferred.push(Command::Cancel { exchange, close });
     }
 }
 

@@ -78,7 +78,7 @@ impl RSocketSession {
         let registration = self.streams.by_key(delivery.key).map(|slot| slot.stream);
         let registration = registration.and_then(|stream| self.streams.get(stream));
         let Some(Stream::Serving { channel, .. }) = registration else {
-            return self.hang_up_later(exchange.key, CloseCode::ResponderGone.into());
+            return self.cancel_later(exchange.key, CloseCode::ResponderGone.into());
         };
         let once = exchange.last && !*channel;
         let interaction = if once { Interaction::Response } else { Interaction::Channel };
@@ -86,7 +86,7 @@ impl RSocketSession {
         if leases.is_some_and(|leases| !leases.spend(now.time)) {
             let reason = "who serves has given no lease for another request";
             let close = Close::new(CloseCode::ServiceBusy, reason);
-            return self.hang_up_later(exchange.key, close);
+            return self.cancel_later(exchange.key, close);
         }
         let run = delivery.run.run();
         let Some(message) = run.message(delivery.from) else { return };

@@ -205,7 +205,7 @@ impl SocketSession {
     /// The client leaves a namespace: all it had there ends.
     pub(super) fn leave_namespace(&mut self, number: u8, context: &mut Context<'_>) {
         self.drop_subscriptions(number, context);
-        self.hang_up_all(number, context);
+        self.cancel_all(number, context);
         if let Some(cold) = &mut self.cold {
             cold.waiting.retain(|_, waiting| waiting.namespace != number);
             cold.resumes.remove(&number);

@@ -143,7 +143,7 @@ impl SocketSession {
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
         self.forget_exchange(key);
         let close = Close::new(CloseCode::Done, reason);
-        context.commands.push(Command::HangUp { exchange: key, close });
+        context.commands.push(Command::Cancel { exchange: key, close });
         self.succeed(event.namespace, event.ack, None, &mut context.output);
         Ok(())
     }
@@ -348,12 +348,12 @@ impl SocketSession {
         let Some(cold) = &mut self.cold else { return };
         for exchange in cold.answered_calls.drain(..) {
             let close = CloseCode::CallCancelled.into();
-            context.commands.push(Command::HangUp { exchange, close });
+            context.commands.push(Command::Cancel { exchange, close });
         }
     }
 
     /// Ends all exchanges of a namespace.
-    pub(super) fn hang_up_all(&mut self, namespace: u8, context: &mut Context<'_>) {
+    pub(super) fn cancel_all(&mut self, namespace: u8, context: &mut Context<'_>) {
         let Some(cold) = &self.cold else { return };
         let keys: Vec<ExchangeKey> = cold
             .exchanges
@@ -364,7 +364,7 @@ impl SocketSession {
         for key in keys {
             self.forget_exchange(key);
             let close = Close::new(CloseCode::Done, "the other side has left");
-            context.commands.push(Command::HangUp { exchange: key, close });
+            context.commands.push(Command::Cancel { exchange: key, close });
         }
     }
 }

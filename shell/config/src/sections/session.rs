@@ -17,7 +17,7 @@ section! {
         /// Bytes waiting at which a slow client counts as recovered; below `outbox_bytes_max`.
         "outbox_bytes_low" outbox_bytes_low: usize = Is("1 MiB"), Kind::Bytes { min: 4 * KIB, max: 4 * GIB };
         /// Bytes of the newest values of topics that may wait for one client which asks for messages by their number, as RSocket's do, and has not asked for more. Beyond it the topic's policy decides: `drop-oldest` and `drop-newest` drop, all others disconnect.
-        "withheld_bytes_max" withheld_bytes_max: usize = Is("64 MiB"), Kind::Bytes { min: 64 * KIB, max: 4 * GIB };
+        "deferred_bytes_max" deferred_bytes_max: usize = Is("64 MiB"), Kind::Bytes { min: 64 * KIB, max: 4 * GIB };
         /// Temporary queues that one session may have.
         "temporary_queues_max" temporary_queues_max: usize = Is("256"), Kind::Integer { min: 1, max: 100_000 };
         /// Bytes that may wait in the temporary queues of one session; one message alone may be larger. What is sent there beyond it is dropped and counted, so that a client which does not read its answers holds nobody back.

@@ -21,7 +21,7 @@ impl For {
     pub(crate) fn ended_by(command: &Command) -> Option<For> {
         match command {
             Command::Unsubscribe { key, .. } => Some(For::Subscription(*key)),
-            Command::HangUp { exchange, .. } => Some(For::Exchange(*exchange)),
+            Command::Cancel { exchange, .. } => Some(For::Exchange(*exchange)),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! The open throttles of a backlog, and what they withhold.
+//! The open throttles of a backlog, and what they defer.
 //!
 //! `delivery/throttles.rs` holds the messages themselves; here they count, and have their place in the account
 //! of what is still to be given.
@@ -40,23 +40,23 @@ impl Backlog {
         }
     }
 
-    pub(crate) fn withheld_bytes(&self) -> usize {
-        self.withheld_bytes
+    pub(crate) fn deferred_bytes(&self) -> usize {
+        self.deferred_bytes
     }
 
-    /// A throttle withholds a message, or no longer does.
-    pub(crate) fn withhold(&mut self, pending: &Pending, on: bool) {
+    /// A throttle defers a message, or no longer does.
+    pub(crate) fn note_deferred(&mut self, pending: &Pending, on: bool) {
         let bytes = pending.bytes();
         if on {
             self.marks();
-            self.withheld += 1;
-            self.withheld_bytes += bytes;
+            self.deferred += 1;
+            self.deferred_bytes += bytes;
         } else {
-            self.withheld = self.withheld.saturating_sub(1);
-            self.withheld_bytes = self.withheld_bytes.saturating_sub(bytes);
+            self.deferred = self.deferred.saturating_sub(1);
+            self.deferred_bytes = self.deferred_bytes.saturating_sub(bytes);
         }
         self.mark(pending, on);
-        if self.withheld == 0 && self.is_empty() {
+        if self.deferred == 0 && self.is_empty() {
             self.marks = None;
         }
     }
