@@ -43,7 +43,7 @@ def metrics():
     """Names in docs/metrics.md, with their kind and the labels that they have."""
     known = {}
     for line in (ROOT / "docs/metrics.md").read_text(encoding="utf-8").splitlines():
-        if match := re.match(r"\| `([a-z_]+)` \| (\w+) \| (.*?) \|", line):
+        if match := re.match(r"\| `([a-z_]+)` \| (\w+) \| \w* ?\| (.*?) \|", line):
             name, kind, labels = match.groups()
             kept = known.setdefault(name, (kind, set()))
             # Of `a="1"` the names; `a, b` are names.
