@@ -92,7 +92,9 @@ impl HomeSide<'_> {
         let goes_on = || asked.get() < LOOKED_AT_MAX;
         let slots = self.places_of(browse.what);
         let listing = page(browse, slots, self.options.shards, entry, goes_on);
-        self.work.charge_at(now, LISTED * listing.entries.len() as u64);
+        // Places have been paid for; of services the rules are asked for each name.
+        let names = u64::from(asked.get()).saturating_sub(self.price_of_page(browse));
+        self.work.charge_at(now, names + LISTED * listing.entries.len() as u64);
         OperationResult::Listing(Box::new(listing))
     }
 
