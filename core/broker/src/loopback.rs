@@ -7,7 +7,7 @@
 //! session's own shard is returned to the wiring, which hands it to the home, and what a home has for
 //! subscribers and consumers on its own shard is handed on as soon as its method returns. Confirmations and
 //! refusals for a session of the shard take that way always. Invariants: the order is that of the list,
-//! whichever way a message takes; between two calls of the broker both lists are empty.
+//! whichever way a message takes; between two calls of the broker nothing waits here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -103,5 +103,46 @@ impl Loopback {
         let (session, token) = (operator.session, operator.token);
         let result = result.map(Box::new);
         self.send(session.shard, Mail::Operated { session, token, result }, effects);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tiderace_base::{SessionId, Time};
+    use tiderace_topics::Path;
+    use tiderace_wire::{Confirm, Destination, Kind, RunBuilder};
+
+    #[test]
+    fn messages_of_the_home_keep_their_order_wherever_they_wait() {
+        let session = SessionId { shard: ShardId(0), slot: 0, generation: 0 };
+        let topic = |slot| Key { slot, generation: 0 };
+        let run = || {
+            let path = Path::parse("t").unwrap();
+            Arc::new(RunBuilder::new(Destination { kind: Kind::Topic, path }, Time::ZERO).build())
+        };
+        let answer = |number| LocalMessage::Confirmed { session, confirm: Confirm::one(number) };
+        let mut loopback = Loopback::new(ShardId(0));
+        loopback.fan_out(topic(1), run());
+        loopback.hand_on(answer(2));
+        loopback.fan_out(topic(3), run());
+        let mut order = Vec::new();
+        for _ in 0..2 {
+            loop {
+                if let Some((topic, _)) = loopback.next_fanout() {
+                    order.push(topic.slot);
+                }
+                match loopback.next_local() {
+                    Some(LocalMessage::Fanout { topic, .. }) => order.push(topic.slot),
+                    Some(_) => order.push(2),
+                    None => break,
+                }
+            }
+            // The other way round there is something in front of the fan-out.
+            loopback.hand_on(answer(2));
+            loopback.fan_out(topic(4), run());
+        }
+        assert_eq!(order, [1, 2, 3, 2, 4]);
     }
 }

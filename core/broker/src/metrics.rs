@@ -45,7 +45,7 @@ broker_metrics! {
     calls_responder_gone Counter "tiderace_calls_ended_total" [("reason", "responder-gone")] "Calls that ended before both sides had said all.";
     calls_caller_gone Counter "tiderace_calls_ended_total" [("reason", "caller-gone")] "Calls that ended before both sides had said all.";
     calls_slow Counter "tiderace_calls_ended_total" [("reason", "slow-consumer")] "Calls that ended before both sides had said all.";
-    calls_hung_up Counter "tiderace_calls_ended_total" [("reason", "hung-up")] "Calls that ended before both sides had said all.";
+    calls_cancelled Counter "tiderace_calls_ended_total" [("reason", "cancelled")] "Calls that ended before both sides had said all.";
     services Gauge "tiderace_services" [] "Services that somebody serves by name.";
     responders Gauge "tiderace_responders" [] "Subscriptions that serve, those with patterns counted on every shard.";
     calls_waiting Gauge "tiderace_calls_waiting" [] "Calls that wait for a responder with room.";

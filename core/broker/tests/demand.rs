@@ -124,10 +124,28 @@ fn who_wants_nothing_keeps_a_responder_no_longer_than_the_longest_timeout() {
     world.advance(TIMEOUT * 3 - Span::from_secs(1));
     world.quiesce();
     assert!(ended(&mut world, caller).is_empty(), "it may still come to want more");
+    // What it has not asked for lengthens nothing.
+    world.speak(responder, key, "2", false);
+    world.quiesce();
     world.advance(Span::from_secs(2));
     world.quiesce();
     assert_eq!(ended(&mut world, caller), [(1, CloseCode::CallTimeout)]);
     assert_eq!(world.metrics().exchanges_served, 0);
+    // A caller that goes on speaking is there.
+    world.call_with(caller, 2, "add", b"first", (false, TIMEOUT, Some(1)));
+    world.quiesce();
+    let key = world.clients[responder].heard.last().unwrap().exchange.key;
+    world.speak(responder, key, "1", false);
+    for _ in 0..3 {
+        world.quiesce();
+        world.advance(TIMEOUT * 2);
+        world.speak(caller, ExchangeKey::caller(2), "more", false);
+    }
+    world.quiesce();
+    assert!(ended(&mut world, caller).is_empty());
+    world.advance(TIMEOUT * 3);
+    world.quiesce();
+    assert_eq!(ended(&mut world, caller), [(2, CloseCode::CallTimeout)]);
     world.end();
 }
 

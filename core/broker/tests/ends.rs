@@ -57,7 +57,7 @@ fn what_is_said_before_an_end_arrives_before_it() {
 }
 
 #[test]
-fn a_session_that_hangs_up_hears_nothing_more() {
+fn a_session_that_cancels_hears_nothing_more() {
     for shards in 1..=2 {
         let (mut world, caller, responder) = pair(shards, |_| {});
         for ended_already in [false, true] {

@@ -232,7 +232,7 @@ impl Run {
             metrics.calls_responder_gone,
             metrics.calls_caller_gone,
             metrics.calls_slow,
-            metrics.calls_hung_up,
+            metrics.calls_cancelled,
         ];
         let complete = metrics.calls - cut.iter().sum::<u64>();
         let answered = self.sides.values().filter(|side| side.heard > 1).count() as u64;

@@ -15,7 +15,7 @@
 //! A caller may say how many messages it wants ([`Call::credit`]) and ask for more as it takes them
 //! ([`crate::Command::ExchangeCredit`]); whoever responds is told with the call, and of more by
 //! [`crate::Reply::ExchangeCredit`]. While a caller wants nothing, nobody waits for the responder's next message,
-//! and it has as long as the longest timeout to want more. A protocol without credit says what it likes; the caller's session holds what it
+//! and the caller has as long as the longest timeout to want more or to say something. A protocol without credit says what it likes; the caller's session holds what it
 //! cannot pass on, within its limits.
 //!
 //! What is said in an exchange that is over, or after one's own last, is for nobody. After the end of

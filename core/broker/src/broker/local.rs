@@ -91,10 +91,9 @@ impl Broker {
 
     fn take_other(&mut self, now: Now, message: LocalMessage, effects: &mut Effects) {
         match message {
-            // These have been taken.
             LocalMessage::Fanout { .. }
             | LocalMessage::Deliver { .. }
-            | LocalMessage::Confirmed { .. } => {}
+            | LocalMessage::Confirmed { .. } => debug_assert!(false, "taken by `take_local`"),
             LocalMessage::Refused { session, refusal } => {
                 let (token, close) = *refusal;
                 self.session_side().reply(session, Reply::Refused { token, close }, effects);

@@ -5,8 +5,8 @@
 //! ```
 //! What a side has said before the end arrives before the end: it is ahead in the mail between the shards,
 //! and in the backlog of the other session the end takes a place behind it. So it waits as long as
-//! that session does not take what it was said, and what waits is bounded as before. A session that hangs
-//! up itself is told nothing, and what waits for it is dropped.
+//! that session does not take what it was said, and what waits is bounded as before. A session that cancels
+//! is told nothing, and what waits for it is dropped.
 //!
 //! A call that its responder's session has not taken is withdrawn if the caller gives up or is lost; if the
 //! caller ended it otherwise, the responder hears all of it. Relies on `conversation.rs` for the rest.
@@ -106,7 +106,15 @@ impl SessionSide<'_> {
     /// Ends the calls whose timeout is over.
     pub(crate) fn end_overdue(&mut self, now: Now, effects: &mut Effects) {
         while let Some(key) = self.exchanges.overdue(now.time) {
-            self.end_exchange(now, key, CloseCode::CallTimeout.into(), Tell::Both, effects);
+            let pauses = self.exchanges.get(key).is_some_and(|end| end.pauses());
+            let close = if pauses {
+                let reason = "the caller asked for no more messages for as long as services.timeout_max allows; \
+                              ask for some in time, or cancel the call";
+                Close::new(CloseCode::CallTimeout, reason)
+            } else {
+                CloseCode::CallTimeout.into()
+            };
+            self.end_exchange(now, key, close, Tell::Both, effects);
         }
     }
 

@@ -115,7 +115,9 @@ impl SessionSide<'_> {
             }
         };
         let heard_last = end.heard_last;
-        if heard_last && end.key.side == Side::Caller {
+        if end.pauses() {
+            self.begin_pause(now, key);
+        } else if heard_last && end.key.side == Side::Caller {
             // Nothing more is to come: from now on it is the caller who may not fall silent.
             self.exchanges.renew(key, now.time);
         }
@@ -328,7 +330,7 @@ impl SessionSide<'_> {
             CloseCode::ResponderGone => &mut metrics.calls_responder_gone,
             CloseCode::CallerGone => &mut metrics.calls_caller_gone,
             CloseCode::SlowConsumer => &mut metrics.calls_slow,
-            _ => &mut metrics.calls_hung_up,
+            _ => &mut metrics.calls_cancelled,
         } += 1;
     }
 }

@@ -8,7 +8,7 @@
 //! session has taken the call at the responder's: so each side has one number, however often more is asked for.
 //! Relies on the protocols to keep responders to it. Invariants: what a responder is told of adds up to what the
 //! caller has asked for; a caller that wants nothing waits for nobody, so that its timeout does not run. It may want
-//! nothing for as long as the longest timeout there is, for whoever serves it is kept from others.
+//! nothing and say nothing for as long as the longest timeout there is, for whoever serves it is kept from others.
 
 use tiderace_base::{Key, Now, SessionId};
 use tiderace_wire::{ExchangeKey, Reply, Side};
@@ -65,16 +65,22 @@ impl SessionSide<'_> {
     }
 
     /// On the caller's shard: the responder has said something. Its next message is waited for if one is wanted,
-    /// and after its last the caller's own.
+    /// and after its last the caller's own. What nobody asked for lengthens no pause.
     pub(super) fn heard_from_responder(&mut self, now: Now, key: Key, bare: bool) {
         let Some(end) = self.exchanges.get_mut(key) else { return };
+        let paused_before = end.pauses();
         if let Some(left) = end.credit.left.as_mut().filter(|_| !bare) {
             *left = left.saturating_sub(1);
         }
-        if end.credit.left == Some(0) && !end.heard_last {
-            self.exchanges.wait_until(key, now.time + self.options.services.timeout_max);
-        } else {
+        if !end.pauses() {
             self.exchanges.renew(key, now.time);
+        } else if !paused_before {
+            self.begin_pause(now, key);
         }
+    }
+
+    /// A caller wants nothing, and may for as long as the longest timeout.
+    pub(super) fn begin_pause(&mut self, now: Now, key: Key) {
+        self.exchanges.wait_until(key, now.time + self.options.services.timeout_max);
     }
 }

@@ -4,8 +4,8 @@
 //! in `cancel.rs`. No other file sees what an end
 //! knows.
 //!
-//! Invariants: an end has its deadline in the order exactly while it is a caller's that is open and wants
-//! messages, or has heard the last and not said its own; a
+//! Invariants: an end has its deadline in the order exactly while it is a caller's that is open: that of its timeout
+//! while it wants messages or has heard the last and not said its own, and otherwise that of its pause; a
 //! session's list names exactly its open ends; each end counts in the memory budget, beside what was said.
 
 mod cancel;
@@ -44,6 +44,13 @@ struct End {
     /// Where it stands in the order of deadlines.
     armed: Option<Time>,
     credit: EndCredit,
+}
+
+impl End {
+    /// Whether it is a caller's that wants nothing at present, though more may come.
+    fn pauses(&self) -> bool {
+        self.key.side == Side::Caller && self.credit.left == Some(0) && !self.heard_last
+    }
 }
 
 /// What an end knows of its exchange's credit.

@@ -557,7 +557,7 @@ fn add(mut left: BrokerMetrics, right: BrokerMetrics) -> BrokerMetrics {
     left.calls_responder_gone += right.calls_responder_gone;
     left.calls_caller_gone += right.calls_caller_gone;
     left.calls_slow += right.calls_slow;
-    left.calls_hung_up += right.calls_hung_up;
+    left.calls_cancelled += right.calls_cancelled;
     left.services += right.services;
     left.responders += right.responders;
     left.calls_waiting += right.calls_waiting;

@@ -1,4 +1,4 @@
-//! Services: how many calls may be open and wait, and how long a caller may be patient.
+//! Services: how many calls may be open and wait, and how long callers may wait.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ section! {
         "calls_per_session_max" calls_per_session_max: usize = Is("10000"), Kind::Integer { min: 1, max: 10_000_000 };
         /// Bytes one session may have said in calls that no responder has taken yet.
         "call_bytes_per_session_max" call_bytes_per_session_max: usize = Is("32 MiB"), Kind::Bytes { min: 64 * KIB, max: 16 * GIB };
-        /// The longest timeout a caller may have: how long the other side may be silent.
+        /// The longest timeout a caller may have, which is how long the other side may be silent; and how long a caller may ask for nothing and say nothing.
         "timeout_max" timeout_max: Duration = Is("10m"), Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(86_400) };
     }
 }
