@@ -94,7 +94,7 @@ impl Session for Probe {
 
     fn goodbye(&mut self, _: &Close, _: &mut Output<'_>) {}
 
-    // Its own deadline is shorter than timeout with clients that do not log in.
+    // Its own deadline is shorter than that of clients that do not log in.
     fn is_established(&self) -> bool {
         true
     }

@@ -36,7 +36,7 @@ pub struct EventsOptions {
     pub retry: Span,
     /// How long the broker may take to confirm.
     pub request_timeout: Span,
-    /// The longest timeout with a service that callers may ask for.
+    /// The longest timeout of a call that callers may ask for.
     pub call_timeout_max: Span,
     /// Remembers the answers to requests with an `Idempotency-Key`, for the whole node.
     pub idempotency: Option<Arc<dyn Idempotency>>,

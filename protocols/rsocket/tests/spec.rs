@@ -313,7 +313,7 @@ fn the_servers_requests_need_leases_too() {
         rig.wait(Span::ZERO);
         rig.asked().len()
     };
-    assert_eq!(call(&mut rig, 1), 1, "it is hung up");
+    assert_eq!(call(&mut rig, 1), 1, "it is cancelled");
     assert!(rig.received().is_empty());
     let lease = LeaseFrame { ttl_ms: 1000, requests: 1, metadata: None };
     rig.send(&Frame::connection(Body::Lease(lease)));

@@ -52,7 +52,7 @@ impl<D: Driver> Shard<D> {
         self.drain_effects();
     }
 
-    /// The timeout with a connection's stage has run out.
+    /// The deadline of a connection's stage has passed.
     fn run_out(&mut self, key: Key) {
         let Deadlines { ping, frame, login, .. } = self.shared.options.deadlines;
         let is_handshaking = self.is_handshaking(key);

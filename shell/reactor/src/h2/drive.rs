@@ -401,7 +401,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The timeout with an HTTP/2 connection has run out.
+    /// The deadline of an HTTP/2 connection has passed.
     pub(crate) fn h2_timeout(&mut self, key: Key) {
         let frame = self.shared.options.deadlines.frame;
         let Some(connection) = self.connections.get_mut(key) else {

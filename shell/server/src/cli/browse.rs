@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value as Json, json};
 
 use super::connection::ConnectionArgs;
+use super::output::printable;
 use super::topics::print_line;
 
 /// `tiderace browse`.
@@ -61,15 +62,6 @@ pub(crate) fn run(args: &BrowseArgs) -> anyhow::Result<()> {
     }
     client.leave()?;
     Ok(())
-}
-
-/// A line without what a terminal would obey: clients choose their names.
-fn printable(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    for char in line.chars() {
-        if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
-    }
-    out
 }
 
 /// An entry for people.

@@ -22,6 +22,15 @@ pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.is::<OutputClosed>()
 }
 
+/// A line without what a terminal would obey: clients choose their names.
+pub(super) fn printable(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for char in line.chars() {
+        if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
