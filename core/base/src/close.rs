@@ -360,7 +360,7 @@ close_codes! {
         "The session has reached its limit of open calls, or of their bytes that wait."
         "Wait for answers before calling again.";
     708 CallFailed "call-failed" Operation Failed 1011 400 false
-        "Whoever serves could not do what was asked; the sentence says why."
+        "The responder could not do what was asked; the sentence says why."
         "Do what the responder's sentence says.";
 }
 

@@ -37,7 +37,7 @@ fn a_responder_hears_what_its_caller_wants() {
         world.ask_for_more(caller, 1, u64::MAX);
         world.settle_mail();
         assert_eq!(told(&world, responder), (Some(10), vec![3, u64::MAX]));
-        // Whoever asks without a bound is not told of one, and asking for more changes nothing.
+        // A caller that asks without a bound is not told of one, and asking for more changes nothing.
         call(&mut world, caller, 2, None);
         world.quiesce();
         world.ask_for_more(caller, 2, 3);
