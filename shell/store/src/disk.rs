@@ -5,12 +5,13 @@
 //! survive the loss of power, as far as the operating system and the device keep their word.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::watch::{LOCK, Watch};
+use crate::lock::Lock;
+use crate::watch::Watch;
 
 /// A directory of files.
 pub trait Disk: fmt::Debug + Send + 'static {
@@ -108,7 +109,7 @@ pub struct Directory {
     /// The directory itself, to sync its names.
     names: File,
     /// Holds the lock until it is dropped.
-    _lock: File,
+    _lock: Lock,
     watch: Watch,
 }
 
@@ -130,15 +131,9 @@ impl Directory {
                 File::open(parent)?.sync_all()?;
             }
         }
-        let lock =
-            OpenOptions::new().write(true).create(true).truncate(false).open(path.join(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        let lock = Lock::exclusive(path)?;
         let names = File::open(path)?;
-        let watch = Watch::begin(&names, &lock)?;
+        let watch = Watch::begin(&names, lock.file())?;
         Ok(Directory { path: path.to_owned(), names, _lock: lock, watch })
     }
 }

@@ -42,6 +42,7 @@ mod header;
 mod high_water;
 mod index;
 mod inspect;
+mod lock;
 mod log;
 mod messages;
 mod metrics;

@@ -5,13 +5,13 @@
 //! no file is made.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskFile};
-use crate::watch::LOCK;
+use crate::lock::Lock;
 
 /// A directory of the operating system that nobody writes to meanwhile.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Onlooker {
     made: BTreeMap<String, u64>,
     removed: BTreeSet<String>,
     /// Keeps a server from starting meanwhile.
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 impl Onlooker {
@@ -31,17 +31,7 @@ impl Onlooker {
     /// [`ErrorKind::WouldBlock`] when a server has it open; others from the operating system.
     pub(crate) fn open(path: &Path) -> io::Result<Onlooker> {
         fs::read_dir(path)?;
-        let lock = match File::open(path.join(LOCK)) {
-            Ok(lock) => Some(lock),
-            // A copy without it.
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        match lock.as_ref().map_or(Ok(()), File::try_lock_shared) {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        let lock = Lock::shared(path)?;
         let (made, removed) = (BTreeMap::new(), BTreeSet::new());
         Ok(Onlooker { path: path.to_owned(), made, removed, _lock: lock })
     }

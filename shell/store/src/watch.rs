@@ -14,9 +14,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::header::segment_number;
-
-/// The file whose lock says that the directory is in use.
-pub(crate) const LOCK: &str = "lock";
+use crate::lock::LOCK;
 
 /// A file, whatever its name: device and inode.
 type Identity = (u64, u64);
