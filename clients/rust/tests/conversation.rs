@@ -79,7 +79,7 @@ impl Node {
             };
             self.call(link as usize, &mut act);
         }
-        assert!(effects.mail.is_empty() && effects.close.is_empty());
+        assert!(effects.messages.is_empty() && effects.close.is_empty());
     }
 
     /// A turn: what waits is delivered, and the client takes it in.

@@ -5,9 +5,9 @@
 use tiderace_base::{Close, SessionId};
 use tiderace_wire::{Confirm, Reply, Token};
 
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::messages::LocalMessage;
+use crate::messages::{LocalMessage, ToPublisher};
 use crate::session_side::SessionSide;
 
 impl SessionSide<'_> {
@@ -52,7 +52,7 @@ impl HomeSide<'_> {
             self.loopback
                 .hand_on(LocalMessage::Refused { session, refusal: Box::new((token, close)) });
         } else {
-            self.send(session.shard, Mail::Refused { session, token, close }, effects);
+            self.send(session.shard, ToPublisher::Refused { session, token, close }, effects);
         }
     }
 
@@ -61,7 +61,7 @@ impl HomeSide<'_> {
         if session.shard == self.shard {
             self.loopback.hand_on(LocalMessage::Confirmed { session, confirm });
         } else {
-            self.send(session.shard, Mail::Confirmed { session, confirm }, effects);
+            self.send(session.shard, ToPublisher::Confirmed { session, confirm }, effects);
         }
     }
 

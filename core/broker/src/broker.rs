@@ -6,7 +6,7 @@
 
 mod closing;
 mod local;
-mod mail;
+mod messages;
 mod prefetch;
 mod reading;
 mod sides;
@@ -26,12 +26,13 @@ use tiderace_wire::{Command, Commands, Reply, Subscribe};
 use crate::delivery::Deliveries;
 use crate::delivery::backlog::For;
 use crate::directory::Directory;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::exchange::Exchanges;
 use crate::fanout::Fanout;
 use crate::home::Home;
 use crate::journal::HomeJournal;
 use crate::loopback::Loopback;
+use crate::messages::Envelope;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::together::{CommandsTogether, RecoveriesTogether, note_ended};
@@ -126,88 +127,11 @@ impl Broker {
         self.end_call(now, effects);
     }
 
-    /// Takes mail from another shard.
-    pub fn receive(&mut self, now: Now, from: ShardId, mail: Mail, effects: &mut Effects) {
-        self.take_mail(now, from, mail, effects);
+    /// Takes a message of another shard.
+    pub fn receive(&mut self, now: Now, message: Envelope, effects: &mut Effects) {
+        debug_assert!(message.to == self.shard, "a message for another shard");
+        self.take_message(now, message.from, message.body, effects);
         self.end_call(now, effects);
-    }
-
-    fn take_mail(&mut self, now: Now, from: ShardId, mail: Mail, effects: &mut Effects) {
-        match mail {
-            Mail::Publish { run, origin, author, confirm } => {
-                self.publish_at_home(now, from, *run, origin, author, confirm, effects);
-            }
-            Mail::Confirmed { session, confirm } => {
-                self.session_side().reply(session, Reply::Confirmed(confirm), effects);
-            }
-            Mail::Refused { session, token, close } => {
-                self.session_side().reply(session, Reply::Refused { token, close }, effects);
-            }
-            Mail::Fanout { run, spec } => self.session_side().fan_out(now, run, spec, effects),
-            Mail::Operate { operator, operation } => {
-                self.home_side().operate_at_home(now, *operator, *operation, effects);
-            }
-            Mail::Operated { session, token, result } => {
-                self.session_side().operated(session, token, result.map(|result| *result), effects);
-            }
-            Mail::Interest { path, interest } => {
-                self.home_side().interest(now, from, path, interest, effects);
-            }
-            Mail::PatternInterest { pattern, interest } => {
-                self.home_side().pattern_interest(now, from, &pattern, interest, effects);
-            }
-            Mail::SubscribeAck { request, answer } => {
-                self.session_side().subscribe_acknowledged(now, from, request, answer, effects);
-            }
-            // Not at once: a session may ask for many.
-            Mail::RequestPage { request, bytes } => self.home.request_page(request, bytes),
-            Mail::CancelSnapshot { request } => self.home.end_snapshot(&request),
-            Mail::SnapshotPage { request, page } => {
-                self.session_side().take_page(now, from, request, page, effects);
-            }
-            Mail::Consume { consume, request } => {
-                self.home_side().consume(now, from, &consume, request, effects);
-            }
-            Mail::Deliver { session, key, segment } => {
-                self.session_side().deliver_segment(session, key, segment, effects);
-            }
-            Mail::Settle { session, key, ranges, settlement, confirm } => {
-                let what = (&*ranges, settlement);
-                self.home_side().settle_at_home(now, (session, key), what, confirm, effects);
-            }
-            Mail::Credit { session, key, messages } => {
-                self.home_side().credit_at_home(now, session, key, messages, effects);
-            }
-            Mail::Leave { session, key, handed, ending, confirm } => {
-                self.home_side().leave_at_home(
-                    now,
-                    session,
-                    key,
-                    (handed, ending),
-                    confirm,
-                    effects,
-                );
-            }
-            Mail::Pressure { path, on } => {
-                self.home_side().pressure(now, from, &path, on, effects);
-            }
-            Mail::Pause { destination, hold } => {
-                self.sessions.pause(now, destination, hold, effects)
-            }
-            Mail::Wait { session, destination } => {
-                let waits = self.sessions.wait_for(session, destination, effects);
-                self.metrics.publishers_paused += u64::from(waits);
-            }
-            Mail::Deferred { session, on } => {
-                self.session_side().pause_for_work(session, on, effects);
-            }
-            Mail::View(mail) => {
-                self.view_side().view_mail(now, from, *mail, effects);
-                self.end_view_slice(now, effects);
-            }
-            Mail::Server(mail) => self.server_mail(now, from, *mail, effects),
-            Mail::Service(mail) => self.service_mail(now, from, *mail, effects),
-        }
     }
 
     /// Takes the answer to a login.

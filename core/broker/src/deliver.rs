@@ -13,7 +13,8 @@ use tiderace_wire::{Flags, Kind, Run, SharedRun, SubscriptionKey, TopicSpec};
 use crate::Action;
 use crate::authorise::Caller;
 use crate::delivery::offer::Offer;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
+use crate::messages::ToHome;
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::runs::copy_of;
 use crate::runs::last_of;
@@ -140,7 +141,11 @@ impl SessionSide<'_> {
         settlement: Settlement,
         effects: &mut Effects,
     ) {
-        self.send(home, Mail::Settle { session, key, ranges, settlement, confirm: None }, effects);
+        self.send(
+            home,
+            ToHome::Settle { session, key, ranges, settlement, confirm: None },
+            effects,
+        );
     }
 }
 

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use tiderace_base::{Memory, ShardId};
 
 use crate::directory::Directory;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::home::Home;
 use crate::journal::HomeJournal;
 use crate::loopback::Loopback;
+use crate::messages::Body;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions};
 
@@ -43,7 +44,7 @@ pub(crate) struct HomeSide<'a> {
 impl HomeSide<'_> {
     /// Sends a message to a shard, which may be this one.
     #[inline]
-    pub(crate) fn send(&mut self, to: ShardId, mail: impl Into<Mail>, effects: &mut Effects) {
-        self.loopback.send(to, mail, effects);
+    pub(crate) fn send(&mut self, to: ShardId, message: impl Into<Body>, effects: &mut Effects) {
+        self.loopback.send(to, message, effects);
     }
 }

@@ -6,9 +6,9 @@
 use tiderace_base::{Key, Now, ShardId};
 use tiderace_topics::{Path, Pattern};
 
-use crate::effects::{Answer, Ask, Effects, Interest, Mail};
+use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{Answer, Ask, Interest, SubscribeRequestId, ToSubscriber};
 
 impl HomeSide<'_> {
     /// At a topic's home: a shard begins or ends to listen.
@@ -86,6 +86,6 @@ impl HomeSide<'_> {
         answer: Answer,
         effects: &mut Effects,
     ) {
-        self.send(to, Mail::SubscribeAck { request, answer }, effects);
+        self.send(to, ToSubscriber::SubscribeAck { request, answer }, effects);
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! A [`Broker`] lives on one shard's thread and is never shared. Sessions belong to the shard of
 //! their connection; every destination has a *home shard*, chosen by its name, that numbers its
-//! messages and keeps its state (retained value, queue, interest). Shards speak by [`Mail`].
+//! messages and keeps its state (retained value, queue, interest). Shards speak by [`Envelope`]s.
 //!
 //! ```text
 //!  publisher's shard        home shard                       subscriber's shard
-//!  handle(Publish) ──mail──▶ number, retain, queue ──mail──▶ fan out ─▶ backlog ─▶ next()
+//!  handle(Publish) ─message─▶ number, retain, queue ─message─▶ fan out ─▶ backlog ─▶ next()
 //!        ▲                        │
 //!        └──────── Pause ─────────┘◀──────── Pressure ────────┘
 //! ```
@@ -35,6 +35,7 @@ mod fetch;
 mod going_live;
 mod holdings;
 mod home;
+mod home_messages;
 mod home_side;
 mod identity;
 mod interest;
@@ -77,6 +78,7 @@ mod series;
 mod server_topics;
 mod serving;
 mod session;
+mod session_messages;
 mod session_side;
 mod session_stats;
 mod sessions;
@@ -106,10 +108,13 @@ mod work;
 pub use authorise::{Action, Actions, Principal, Rule, Rules, Who};
 pub use broker::{AHEAD, Broker};
 pub use delivery::{Left, Pending};
-pub use effects::{Answer, Ask, Effects, First, Interest, Mail, Missed, SnapshotPage, Specs};
+pub use effects::Effects;
 pub use home::services::{Address, Calling, Responding};
 pub use journal::{NumbersGiven, RestoredMessages, RestoredTopic, Unrestorable};
-pub use messages::{ServerMail, ServiceMail, SubscribeRequestId, Values, ViewMail};
+pub use messages::{
+    Answer, Ask, Body, Envelope, First, Interest, Missed, SnapshotPage, Specs, SubscribeRequestId,
+    ToExchange, ToHome, ToPublisher, ToSubscriber, ToViews, Values,
+};
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use operator::{Operated, Operator};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};

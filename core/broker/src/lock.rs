@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::BrokerOptions;
     use crate::broker::Broker;
-    use crate::effects::Mail;
+    use crate::messages::{Body, ToHome};
 
     #[test]
     fn one_lock_asked_for_ten_thousand_times_is_given_back_once() {
@@ -264,10 +264,13 @@ mod tests {
             commands.push(Command::Operate { token, operation: Box::new(operation) });
         }
         broker.handle(now, session, &mut commands, &mut effects);
-        let asked = effects.mail.drain(..).count();
+        let asked = effects.messages.drain(..).count();
         assert_eq!(asked, 9_000);
         broker.close(now, session, &mut effects);
-        let unlocks = effects.mail.iter().filter(|(_, mail)| matches!(mail, Mail::Operate { .. }));
+        let unlocks = effects
+            .messages
+            .iter()
+            .filter(|message| matches!(message.body, Body::Home(ToHome::Operate { .. })));
         assert_eq!(unlocks.count(), 1);
     }
 }

@@ -15,42 +15,43 @@ use std::sync::Arc;
 use tiderace_base::{Key, ShardId};
 use tiderace_wire::Run;
 
-use crate::effects::{Effects, Mail};
-use crate::messages::LocalMessage;
+use crate::effects::Effects;
+use crate::messages::{Body, Envelope, LocalMessage, ToPublisher};
 use crate::operator::{Operated, Operator};
 
 /// Messages of a shard to itself, in order.
 #[derive(Debug)]
 pub(crate) struct Loopback {
     shard: ShardId,
-    mail: VecDeque<Mail>,
+    messages: VecDeque<Body>,
     /// What the home has for subscribers, if it is the first to be handed on, as it is for nearly every
     /// publication: it stands outside the list, which costs each of them more than all else here.
     fanout: Option<(Key, Arc<Run>)>,
-    /// From the home, to be handed on behind that, and before anything of `mail`.
+    /// From the home, to be handed on behind that, and before anything of `messages`.
     local: VecDeque<LocalMessage>,
 }
 
 impl Loopback {
     /// The lists of a shard.
     pub(crate) fn new(shard: ShardId) -> Loopback {
-        Loopback { shard, mail: VecDeque::new(), fanout: None, local: VecDeque::new() }
+        Loopback { shard, messages: VecDeque::new(), fanout: None, local: VecDeque::new() }
     }
 
     /// Sends a message to a shard, which may be this one.
     #[inline]
-    pub(crate) fn send(&mut self, to: ShardId, mail: impl Into<Mail>, effects: &mut Effects) {
+    pub(crate) fn send(&mut self, to: ShardId, body: impl Into<Body>, effects: &mut Effects) {
+        let body = body.into();
         if to == self.shard {
-            self.mail.push_back(mail.into());
+            self.messages.push_back(body);
         } else {
-            effects.mail.push((to, mail.into()));
+            effects.messages.push(Envelope { from: self.shard, to, body });
         }
     }
 
     /// Whether a message for this shard may be handed on directly: none was sent before it that waits.
     #[inline]
     pub(crate) fn is_direct(&self, to: ShardId) -> bool {
-        to == self.shard && self.mail.is_empty()
+        to == self.shard && self.messages.is_empty()
     }
 
     /// The home has something for sessions or views of this shard.
@@ -83,14 +84,14 @@ impl Loopback {
 
     /// The next message of the list.
     #[inline]
-    pub(crate) fn next_mail(&mut self) -> Option<Mail> {
-        self.mail.pop_front()
+    pub(crate) fn next_message(&mut self) -> Option<Body> {
+        self.messages.pop_front()
     }
 
     /// Whether nothing waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.mail.is_empty() && self.fanout.is_none() && self.local.is_empty()
+        self.messages.is_empty() && self.fanout.is_none() && self.local.is_empty()
     }
 
     /// Says at a home, or where the session is, what came of an operation.
@@ -102,7 +103,7 @@ impl Loopback {
     ) {
         let (session, token) = (operator.session, operator.token);
         let result = result.map(Box::new);
-        self.send(session.shard, Mail::Operated { session, token, result }, effects);
+        self.send(session.shard, ToPublisher::Operated { session, token, result }, effects);
     }
 }
 

@@ -15,8 +15,7 @@ use tiderace_wire::{Destination, Kind, Subscribe, Target};
 use crate::authorise::MISSING;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::messages::ServerMail;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{SubscribeRequestId, ToSubscriber};
 use crate::server_topics::{append_member, is_unspoken};
 use crate::session_side::SessionSide;
 
@@ -53,8 +52,8 @@ impl HomeSide<'_> {
             && missing_path(&path).is_some_and(|path| self.is_awaited(&path))
             && self.home.missing_mut().may_tell(path.as_str(), now.time);
         if heard {
-            let mail = ServerMail::Unknown { session, path };
-            self.send(session.shard, mail, effects);
+            let message = ToSubscriber::UnknownTopic { session, path };
+            self.send(session.shard, message, effects);
         }
     }
 
@@ -77,7 +76,7 @@ impl HomeSide<'_> {
             left == 0 || topic.is_known() && reaches(pattern, &topic.path)
         });
         if !found {
-            self.send(from, ServerMail::Nothing { request }, effects);
+            self.send(from, ToSubscriber::NoTopics { request }, effects);
         }
     }
 

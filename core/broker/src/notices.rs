@@ -3,7 +3,7 @@
 //! Homes know the patterns, by shard, whose subscribers want notices; an exact path counts as a
 //! pattern. Asked first, a home tells the topics that it has, a page at a time (`topic_pages.rs`); from then
 //! on it tells every change to the shards concerned, before the message that made it. A shard keeps what it
-//! was told for those of its subscriptions that have been told so far. Relies on mail keeping its order.
+//! was told for those of its subscriptions that have been told so far. Relies on messages keeping their order.
 //! Invariants: a topic is in `topics` if and only if some subscription here has been told up to there by its
 //! home and names it and the home's last word was that it is there, but for what a sweep under way has yet
 //! to forget; so joining and leaving take turns, and what a subscription has joined needs no memory of its
@@ -20,8 +20,7 @@ use crate::authorise::Caller;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
 use crate::home_side::HomeSide;
-use crate::messages::ServerMail;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
 use crate::places::{all, bit, key_of, members};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::session_side::SessionSide;
@@ -73,8 +72,8 @@ impl SessionSide<'_> {
             let noticer = Noticer { session: key_of(session), key, target };
             self.fanout.notices_mut().here.remove(&asked.pattern, &noticer);
             for home in members(asked.homes) {
-                let mail = ServerMail::Ignore { pattern: asked.pattern.clone() };
-                self.send(home, mail, effects);
+                let message = ToHome::EndNotices { pattern: asked.pattern.clone() };
+                self.send(home, message, effects);
             }
         }
         self.begin_notices_sweep();
@@ -228,8 +227,8 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         for shard in members(self.home.notice_interest().shards_of(path)) {
-            let mail = ServerMail::Notice { path: path.clone(), spec: spec.clone() };
-            self.send(shard, mail, effects);
+            let message = ToSubscriber::Notice { path: path.clone(), spec: spec.clone() };
+            self.send(shard, message, effects);
         }
     }
 }

@@ -9,10 +9,10 @@ use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, Reply, Token};
 
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::fetch::merge_pages;
 use crate::home_side::HomeSide;
-use crate::messages::LocalMessage;
+use crate::messages::{LocalMessage, ToHome};
 use crate::operator::{Done, Operated, Operator};
 use crate::places::REGISTRAR;
 use crate::price::{COMPILED, LISTED};
@@ -105,7 +105,7 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         let (operator, operation) = (Box::new(operator), Box::new(operation));
-        self.send(home, Mail::Operate { operator, operation }, effects);
+        self.send(home, ToHome::Operate { operator, operation }, effects);
     }
 
     /// Asks every home.

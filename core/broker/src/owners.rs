@@ -20,8 +20,7 @@ use crate::authorise::denied;
 use crate::authorise::is_reserved;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::messages::ServerMail;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
 use crate::owner_requests::OwnerAnswer;
 use crate::server_topics::Publication;
 use crate::session_side::SessionSide;
@@ -105,7 +104,7 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         let home = self.options.home_of(&path);
-        self.send(home, ServerMail::Owns { request, name, path }, effects);
+        self.send(home, ToHome::IsOwner { request, name, path }, effects);
     }
 
     /// On the session's shard: a topic is about to be asked for messages for its owner. Somebody else may
@@ -125,7 +124,7 @@ impl SessionSide<'_> {
             return;
         }
         let (home, name) = (self.options.home_of(path), principal.name.clone());
-        self.send(home, ServerMail::AsOwner { request, name }, effects);
+        self.send(home, ToHome::AsOwner { request, name }, effects);
     }
 
     /// On the session's shard: a home has said whether it is the owner.
@@ -274,7 +273,7 @@ impl HomeSide<'_> {
         effects: &mut Effects,
     ) {
         let owned = self.owner_of(Action::Subscribe, path) == Some(name);
-        self.send(from, ServerMail::Owned { request, owned }, effects);
+        self.send(from, ToSubscriber::OwnerAnswer { request, owned }, effects);
     }
 
     /// At a topic's home: the next request of that subscription is for the topic's owner.
@@ -300,7 +299,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::broker::Broker;
-    use crate::effects::Mail;
+    use crate::messages::{Body, Envelope};
     use crate::{BrokerOptions, Rules};
     use tiderace_wire::{Command, Commands, Credentials, Reply};
 
@@ -324,15 +323,17 @@ mod tests {
         })));
         let mut effects = Effects::default();
         broker.handle(Now::default(), session, &mut commands, &mut effects);
-        let asked = effects.mail.drain(..).find_map(|(_, mail)| match mail {
-            Mail::Server(mail) => match *mail {
-                ServerMail::Owns { request, .. } => Some(request),
-                _ => None,
-            },
+        let asked = effects.messages.drain(..).find_map(|message| match message.body {
+            Body::Home(ToHome::IsOwner { request, .. }) => Some(request),
             _ => None,
         });
         assert_eq!(recovering(&broker, session), 1);
         (broker, session, asked.unwrap())
+    }
+
+    /// A message from the other home.
+    fn from_home(message: ToSubscriber) -> Envelope {
+        Envelope { from: ShardId(1), to: ShardId(0), body: message.into() }
     }
 
     fn recovering(broker: &Broker, session: SessionId) -> u32 {
@@ -350,8 +351,8 @@ mod tests {
     fn positions_wait_no_longer_for_what_is_refused_or_given_up() {
         let (mut broker, session, request) = asking();
         let mut effects = Effects::default();
-        let mail = ServerMail::Owned { request, owned: false };
-        broker.receive(Now::default(), ShardId(1), mail.into(), &mut effects);
+        let answer = ToSubscriber::OwnerAnswer { request, owned: false };
+        broker.receive(Now::default(), from_home(answer), &mut effects);
         assert!(is_refused(&effects));
         assert_eq!(recovering(&broker, session), 0);
         let (mut broker, session, _) = asking();
@@ -369,8 +370,8 @@ mod tests {
         broker.handle(Now::default(), session, &mut commands, &mut effects);
         assert!(!is_refused(&effects));
         // The first of two: the other is not asked for.
-        let mail = ServerMail::Owned { request, owned: true };
-        broker.receive(Now::default(), ShardId(1), mail.into(), &mut effects);
+        let answer = ToSubscriber::OwnerAnswer { request, owned: true };
+        broker.receive(Now::default(), from_home(answer), &mut effects);
         assert!(is_refused(&effects), "{effects:?}");
         assert_eq!(recovering(&broker, session), 0);
     }

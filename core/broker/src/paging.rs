@@ -12,8 +12,8 @@ use tiderace_base::{Key, Now, SessionId, ShardId};
 use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::delivery::backlog::Pending;
-use crate::effects::{Effects, SnapshotPage, Specs};
-use crate::messages::SubscribeRequestId;
+use crate::effects::Effects;
+use crate::messages::{SnapshotPage, Specs, SubscribeRequestId};
 use crate::places::{bit, key_of, members};
 use crate::price::BACKLOG_LOOK;
 use crate::session::{Paging, Session};

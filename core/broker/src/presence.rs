@@ -2,7 +2,7 @@
 //! below `$sys/presence/`.
 //!
 //! A topic's home knows whether its specification wants presence and tells the shards that have
-//! subscribers of it; each of these shows its own. Relies on mail keeping its order. Invariants: a
+//! subscribers of it; each of these shows its own. Relies on messages keeping their order. Invariants: a
 //! session shows once however many subscriptions it has there; what shows is hidden when its session
 //! ends; nothing is kept for topics and sessions that do not show. Many that come or go at once show so
 //! some each turn, in the order in which they did.
@@ -17,7 +17,7 @@ use crate::Principal;
 use crate::authorise::PRESENCE;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::messages::ServerMail;
+use crate::messages::ToSubscriber;
 use crate::places::{key_of, members};
 use crate::present_sessions::CHANGES_PER_TURN;
 use crate::server_topics::{append_member, begin_who, is_unspoken};
@@ -197,8 +197,8 @@ impl HomeSide<'_> {
         let topic = self.directory.get(topic).filter(|topic| topic.spec.presence);
         let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
         if !is_unspoken(&path) {
-            let mail = ServerMail::Presence { path, on: true };
-            self.send(shard, mail, effects);
+            let message = ToSubscriber::Presence { path, on: true };
+            self.send(shard, message, effects);
         }
     }
 
@@ -210,8 +210,8 @@ impl HomeSide<'_> {
             return;
         }
         for shard in members(topic.home.as_ref().map_or(0, |home| home.interested())) {
-            let mail = ServerMail::Presence { path: path.clone(), on };
-            self.send(shard, mail, effects);
+            let message = ToSubscriber::Presence { path: path.clone(), on };
+            self.send(shard, message, effects);
         }
     }
 }

@@ -9,8 +9,9 @@ use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind};
 
 use crate::SlowConsumer;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::home_side::HomeSide;
+use crate::messages::ToPublisher;
 use crate::places::{all, bit, members};
 
 impl HomeSide<'_> {
@@ -82,6 +83,6 @@ impl HomeSide<'_> {
         hold: Option<Span>,
         effects: &mut Effects,
     ) {
-        self.send(shard, Mail::Pause { destination, hold }, effects);
+        self.send(shard, ToPublisher::Pause { destination, hold }, effects);
     }
 }

@@ -10,10 +10,10 @@ use crate::authorise::Caller;
 use crate::authorise::denied;
 use crate::authorise::is_reserved;
 use crate::condition::{check_some, check_values};
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::home::topic::HomeTopic;
 use crate::home_side::HomeSide;
-use crate::messages::LocalMessage;
+use crate::messages::{LocalMessage, ToSubscriber};
 use crate::places::{bit, key_of, members};
 use crate::price::FREE_DELIVERIES;
 use crate::publisher::{Published, Publisher, Values};
@@ -394,7 +394,11 @@ impl HomeSide<'_> {
             self.memory.charge(MemoryUse::Mail, run.bytes() * others.count_ones() as usize);
         }
         for shard in members(others) {
-            self.send(shard, Mail::Fanout { run: run.clone(), spec: spec.clone() }, effects);
+            self.send(
+                shard,
+                ToSubscriber::Fanout { run: run.clone(), spec: spec.clone() },
+                effects,
+            );
         }
         if shards & bit(self.shard) == 0 {
             return;
@@ -403,7 +407,7 @@ impl HomeSide<'_> {
             self.loopback.fan_out(key, run);
         } else {
             // Behind values that are to come before it.
-            self.send(self.shard, Mail::Fanout { run, spec }, effects);
+            self.send(self.shard, ToSubscriber::Fanout { run, spec }, effects);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Queues at their home: from commands and mail to [`tiderace_queues::Queues`] and back.
+//! Queues at their home: from commands and messages to [`tiderace_queues::Queues`] and back.
 
 use std::sync::Arc;
 
@@ -10,11 +10,10 @@ use tiderace_wire::{
     properties,
 };
 
-use crate::effects::{Answer, Effects, Mail};
+use crate::effects::Effects;
 use crate::home::queues::Enqueued;
 use crate::home_side::HomeSide;
-use crate::messages::LocalMessage;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{Answer, LocalMessage, SubscribeRequestId, ToHome, ToSubscriber};
 use crate::places::members;
 use crate::price::{ASKED, PLACE};
 use crate::session_side::SessionSide;
@@ -131,7 +130,11 @@ impl HomeSide<'_> {
                     self.loopback.hand_on(LocalMessage::Deliver { session, key, segment });
                 }
                 Effect::Deliver { session, key, segment } => {
-                    self.send(session.shard, Mail::Deliver { session, key, segment }, effects);
+                    self.send(
+                        session.shard,
+                        ToSubscriber::Deliver { session, key, segment },
+                        effects,
+                    );
                 }
                 Effect::DeadLetter { from, to, segment } => {
                     self.dead_letter(&from, to, &segment, effects)
@@ -181,7 +184,7 @@ impl HomeSide<'_> {
             let meta = Meta { flags: message.flags | escaped, expires_ms: None };
             let run = Run::single(destination, segment.run.published(), &block, message.body, meta);
             let home = self.options.home_of(&run.destination().path);
-            self.send(home, Mail::of_server(run), effects);
+            self.send(home, ToHome::of_server(run), effects);
         }
     }
 }
@@ -194,9 +197,9 @@ impl SessionSide<'_> {
             Outcome::Reject => Settlement::Reject,
         };
         let confirm = settle.confirm.map(Confirm::one);
-        let mail =
-            Mail::Settle { session, key: settle.key, ranges: settle.ranges, settlement, confirm };
-        self.send(settle.home, mail, effects);
+        let message =
+            ToHome::Settle { session, key: settle.key, ranges: settle.ranges, settlement, confirm };
+        self.send(settle.home, message, effects);
     }
 
     /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
@@ -216,8 +219,8 @@ impl SessionSide<'_> {
         for home in members(homes) {
             let confirm = confirm.filter(|_| Some(home) == last).map(Confirm::one);
             let handed = subscription.handed_by(home);
-            let mail = Mail::Leave { session, key, handed, ending, confirm };
-            self.send(home, mail, effects);
+            let message = ToHome::Leave { session, key, handed, ending, confirm };
+            self.send(home, message, effects);
         }
     }
 }

@@ -12,7 +12,8 @@ use tiderace_wire::{Confirm, Destination, Flags, Kind, Meta, Run, Token, is_temp
 
 use crate::Principal;
 use crate::authorise::is_reserved;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
+use crate::messages::ToHome;
 use crate::session_side::SessionSide;
 
 impl SessionSide<'_> {
@@ -36,7 +37,7 @@ impl SessionSide<'_> {
         let meta = Meta { flags, expires_ms: None };
         let run = Run::single(destination, now.time, crate::views::JSON, body, meta);
         let home = self.options.home_of(&run.destination().path);
-        self.send(home, Mail::of_server(run), effects);
+        self.send(home, ToHome::of_server(run), effects);
     }
 }
 

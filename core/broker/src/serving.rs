@@ -1,4 +1,4 @@
-//! Services between the shards: the mail about them, and what a home does with it.
+//! Services between the shards: the messages about them, and what a home does with those.
 //!
 //! ```text
 //!   caller's shard ──Call──▶ home ──Assigned──▶ responder's shard
@@ -7,19 +7,18 @@
 //!        └───────────────────Credit─────────────────▶┘
 //!                            home ◀──Released── when the exchange is over
 //! ```
-//! Every call is answered to its caller's shard once by [`ServiceMail::Met`] or, from its home, by
-//! [`ServiceMail::Ended`]; every call that was assigned is released once.
+//! Every call is answered to its caller's shard once by [`ToExchange::Accepted`] or, from its home, by
+//! [`ToExchange::Ended`]; every call that was assigned is released once.
 
 use tiderace_base::{CloseCode, Key, SessionId, ShardId};
 use tiderace_queues::Consume;
 use tiderace_topics::Path;
 use tiderace_wire::SubscriptionKey;
 
-use crate::effects::{Answer, Effects};
+use crate::effects::Effects;
 use crate::home::services::{Address, Calling, Responding, Step};
 use crate::home_side::HomeSide;
-use crate::messages::ServiceMail;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{Answer, SubscribeRequestId, ToExchange};
 
 impl HomeSide<'_> {
     /// At a home: somebody calls a service.
@@ -38,7 +37,7 @@ impl HomeSide<'_> {
     ) {
         if self.home.services_mut().cancel(service, caller) {
             let close = CloseCode::CallCancelled.into();
-            self.send(caller.shard, ServiceMail::Ended { to: caller.key, close }, effects);
+            self.send(caller.shard, ToExchange::Ended { to: caller.key, close }, effects);
         }
     }
 
@@ -105,11 +104,11 @@ impl HomeSide<'_> {
             match step {
                 Step::Assign(to, call) => {
                     let shard = to.session.shard;
-                    self.send(shard, ServiceMail::Assigned(to, call), effects);
+                    self.send(shard, ToExchange::Assigned(to, call), effects);
                 }
                 Step::Refuse(caller, code) => {
-                    let mail = ServiceMail::Ended { to: caller.key, close: code.into() };
-                    self.send(caller.shard, mail, effects);
+                    let message = ToExchange::Ended { to: caller.key, close: code.into() };
+                    self.send(caller.shard, message, effects);
                 }
             }
         }

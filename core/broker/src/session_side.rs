@@ -13,10 +13,11 @@ use tiderace_base::{Key, Memory, SessionId, ShardId};
 
 use crate::delivery::Deliveries;
 use crate::directory::Directory;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::exchange::Exchanges;
 use crate::fanout::Fanout;
 use crate::loopback::Loopback;
+use crate::messages::Body;
 use crate::places::key_of;
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -46,8 +47,8 @@ pub(crate) struct SessionSide<'a> {
 impl SessionSide<'_> {
     /// Sends a message to a shard, which may be this one.
     #[inline]
-    pub(crate) fn send(&mut self, to: ShardId, mail: impl Into<Mail>, effects: &mut Effects) {
-        self.loopback.send(to, mail, effects);
+    pub(crate) fn send(&mut self, to: ShardId, message: impl Into<Body>, effects: &mut Effects) {
+        self.loopback.send(to, message, effects);
     }
 
     /// A session of this shard.

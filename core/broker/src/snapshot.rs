@@ -4,10 +4,10 @@
 use tiderace_base::{Key, Now, ShardId};
 use tiderace_topics::Pattern;
 
-use crate::effects::{Answer, Ask, Effects, First, Mail, SnapshotPage};
+use crate::effects::Effects;
 use crate::home::snapshots::{NewSnapshot, Page, Topics};
 use crate::home_side::HomeSide;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{Answer, Ask, First, SnapshotPage, SubscribeRequestId, ToHome, ToSubscriber};
 use crate::price::TOPIC;
 use crate::session_side::SessionSide;
 
@@ -90,7 +90,7 @@ impl HomeSide<'_> {
     }
 
     fn give(&mut self, request: SubscribeRequestId, page: SnapshotPage, effects: &mut Effects) {
-        self.send(request.session.shard, Mail::SnapshotPage { request, page }, effects);
+        self.send(request.session.shard, ToSubscriber::SnapshotPage { request, page }, effects);
     }
 }
 
@@ -103,11 +103,11 @@ impl SessionSide<'_> {
         bytes: Option<u32>,
         effects: &mut Effects,
     ) {
-        let mail = match bytes {
-            Some(bytes) => Mail::RequestPage { request, bytes },
-            None => Mail::CancelSnapshot { request },
+        let message = match bytes {
+            Some(bytes) => ToHome::RequestPage { request, bytes },
+            None => ToHome::CancelSnapshot { request },
         };
-        self.send(home, mail, effects);
+        self.send(home, message, effects);
     }
 }
 

@@ -7,9 +7,10 @@ use tiderace_journal::AnswerKind;
 use tiderace_topics::Path;
 use tiderace_wire::{Confirm, Destination, Kind, OperationResult};
 
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::journal::Answer;
+use crate::messages::ToPublisher;
 use crate::operator::{Operated, Operator};
 
 /// What publishers are held by when the store is behind: no topic, for nobody publishes there.
@@ -82,7 +83,7 @@ impl HomeSide<'_> {
         if self.journal.throttle(session.shard)
             && let Some(destination) = store_destination()
         {
-            self.send(session.shard, Mail::Wait { session, destination }, effects);
+            self.send(session.shard, ToPublisher::Wait { session, destination }, effects);
         }
     }
 }

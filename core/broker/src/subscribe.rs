@@ -14,8 +14,8 @@ use tiderace_wire::{
 use crate::authorise::Caller;
 use crate::delivery::backlog::For;
 use crate::delivery::credit::Credit;
-use crate::effects::{Answer, Ask, Effects, Interest, Mail};
-use crate::messages::SubscribeRequestId;
+use crate::effects::Effects;
+use crate::messages::{Answer, Ask, Interest, SubscribeRequestId, ToHome};
 use crate::missing_topics::widen;
 use crate::places::{all, bit, key_of, members};
 use crate::session_side::SessionSide;
@@ -314,8 +314,8 @@ impl SessionSide<'_> {
                 for home in (0..shards).map(|shard| ShardId(shard as u16)) {
                     let ask = Some(Ask { request, first: self.first(subscribe, home), room });
                     let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
-                    let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
-                    self.send(home, mail, effects);
+                    let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
+                    self.send(home, message, effects);
                 }
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {
@@ -335,7 +335,7 @@ impl SessionSide<'_> {
                 };
                 for home in members(homes) {
                     let consume = Box::new(consume.clone());
-                    self.send(home, Mail::Consume { consume, request }, effects);
+                    self.send(home, ToHome::Consume { consume, request }, effects);
                 }
             }
         }
@@ -362,7 +362,7 @@ impl SessionSide<'_> {
         self.announce_owner(ask.request, path, effects);
         let home = self.options.home_of(path);
         let interest = Interest { on: true, recorded, ask: Some(ask) };
-        self.send(home, Mail::Interest { path: path.clone(), interest }, effects);
+        self.send(home, ToHome::Interest { path: path.clone(), interest }, effects);
     }
 
     /// Notes which topic a target of a subscription is.
@@ -467,7 +467,7 @@ impl SessionSide<'_> {
         let Some(path) = news else { return };
         let home = self.options.home_of(&path);
         let interest = Interest { on, recorded, ask: None };
-        self.send(home, Mail::Interest { path, interest }, effects);
+        self.send(home, ToHome::Interest { path, interest }, effects);
     }
 
     fn unlist_pattern(&mut self, pattern: &Pattern, entry: Subscriber, effects: &mut Effects) {
@@ -478,8 +478,8 @@ impl SessionSide<'_> {
         }
         let interest = Interest { on: false, recorded: entry.flags.recoverable(), ask: None };
         for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
-            let mail = Mail::PatternInterest { pattern: pattern.clone(), interest };
-            self.send(home, mail, effects);
+            let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
+            self.send(home, message, effects);
         }
     }
 }

@@ -27,8 +27,7 @@ use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
 use crate::home_side::HomeSide;
-use crate::messages::ServerMail;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
 use crate::places::{bit, key_of};
 use crate::price::TOPIC;
 use crate::session_side::SessionSide;
@@ -81,8 +80,8 @@ impl SessionSide<'_> {
             target.homes |= bit(home);
             listing.is_asking = true;
             let pattern = target.pattern.clone();
-            let mail = ServerMail::Notify { pattern, request, after };
-            return self.send(home, mail, effects);
+            let message = ToHome::Notify { pattern, request, after };
+            return self.send(home, message, effects);
         }
     }
 
@@ -282,8 +281,8 @@ impl HomeSide<'_> {
             }
             let next = next.cloned();
             self.work.charge_at(now, TOPIC * looked as u64);
-            let mail = ServerMail::Noted { request, topics, after, next };
-            self.send(from, mail, effects);
+            let message = ToSubscriber::TopicsPage { request, topics, after, next };
+            self.send(from, message, effects);
             if self.work.left(now) == 0 {
                 return;
             }

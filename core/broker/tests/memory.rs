@@ -40,7 +40,7 @@ impl Shard {
 
     fn handle(&mut self, commands: &mut Commands) {
         self.broker.handle(Now::default(), self.session, commands, &mut self.effects);
-        assert!(self.effects.mail.is_empty() && self.effects.close.is_empty());
+        assert!(self.effects.messages.is_empty() && self.effects.close.is_empty());
         self.effects.replies.clear();
         self.effects.ready.clear();
     }

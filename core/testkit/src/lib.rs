@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tiderace_base::{Close, Now, SessionId, ShardId};
-use tiderace_broker::{Broker, BrokerOptions, Effects, Mail, Pending, Principal};
+use tiderace_broker::{Broker, BrokerOptions, Effects, Envelope, Pending, Principal};
 use tiderace_wire::{Commands, Credentials, Reply, TemporaryName};
 
 pub use connection::Connection;
@@ -23,8 +23,8 @@ pub type Verify = fn(&Credentials) -> Result<Principal, Close>;
 pub struct World {
     shards: Vec<Broker>,
     clients: Vec<Client>,
-    /// Messages between shards: from, to, what.
-    mail: VecDeque<(usize, usize, Mail)>,
+    /// Messages between shards.
+    messages: VecDeque<Envelope>,
     verify: Option<Verify>,
     effects: Effects,
     epoch: u64,
@@ -51,7 +51,7 @@ impl World {
         World {
             shards: (0..options.shards).map(shard).collect(),
             clients: Vec::new(),
-            mail: VecDeque::new(),
+            messages: VecDeque::new(),
             verify,
             effects: Effects::default(),
             epoch: options.epoch,
@@ -152,8 +152,9 @@ impl World {
     fn settle(&mut self, shard: usize) {
         self.absorb(shard);
         loop {
-            if let Some((from, to, mail)) = self.mail.pop_front() {
-                self.shards[to].receive(self.now, shard_id(from), mail, &mut self.effects);
+            if let Some(message) = self.messages.pop_front() {
+                let to = message.to.index();
+                self.shards[to].receive(self.now, message, &mut self.effects);
                 self.absorb(to);
                 continue;
             }
@@ -167,7 +168,7 @@ impl World {
 
     fn absorb(&mut self, shard: usize) {
         let effects = std::mem::take(&mut self.effects);
-        self.mail.extend(effects.mail.into_iter().map(|(to, mail)| (shard, to.index(), mail)));
+        self.messages.extend(effects.messages);
         for (link, _, reply) in effects.replies {
             self.clients[link as usize].replies.push_back(reply);
         }

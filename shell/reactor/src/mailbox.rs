@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tiderace_base::ShardId;
-use tiderace_broker::Mail;
+use tiderace_broker::Envelope;
 
 use crate::client_session_ids::ClientSessionIdMail;
 use crate::connection::Connection;
@@ -20,7 +20,7 @@ use crate::waker::Waker;
 /// What one shard sends another.
 pub(crate) enum ShardMessage<S> {
     /// From broker to broker.
-    Broker(Mail),
+    Broker(Envelope),
     /// A connection moves in that a stream of HTTP/2 of the sender's carries.
     RemoteRecord(Box<Connection<S>>, RemoteStreamId),
     /// Between a stream of HTTP/2 and the connection it carries.
@@ -33,9 +33,9 @@ pub(crate) enum ShardMessage<S> {
 
 impl<S> ShardMessage<S> {
     /// What it tells the broker, if it is for it.
-    pub(crate) fn mail(&self) -> Option<&Mail> {
+    pub(crate) fn for_broker(&self) -> Option<&Envelope> {
         match self {
-            ShardMessage::Broker(mail) => Some(mail),
+            ShardMessage::Broker(message) => Some(message),
             _ => None,
         }
     }
@@ -43,20 +43,9 @@ impl<S> ShardMessage<S> {
     /// What it counts for, in bytes; the same for its sender and its receiver.
     pub(crate) fn weight(&self) -> usize {
         let bytes = match self {
-            ShardMessage::Broker(Mail::Publish { run, .. }) => run.bytes(),
-            ShardMessage::Broker(Mail::Fanout { run, .. }) => run.bytes(),
-            ShardMessage::Broker(Mail::Operate { operation, .. }) => operation.bytes(),
-            ShardMessage::Broker(Mail::Operated { result: Ok(result), .. }) => result.bytes(),
-            ShardMessage::Broker(Mail::Service(mail)) => mail.bytes(),
-            ShardMessage::Broker(Mail::View(mail)) => mail.bytes(),
-            ShardMessage::Broker(Mail::Server(mail)) => mail.bytes(),
-            ShardMessage::Broker(Mail::SubscribeAck { answer, .. }) => answer.bytes(),
-            ShardMessage::Broker(Mail::SnapshotPage { page, .. }) => page.bytes(),
+            ShardMessage::Broker(message) => message.body.bytes(),
             ShardMessage::RemoteStream(message) => message.bytes(),
-            // Messages of queues are bounded by the windows of their consumers.
-            ShardMessage::Broker(_)
-            | ShardMessage::Connection(..)
-            | ShardMessage::RemoteRecord(..) => 0,
+            ShardMessage::Connection(..) | ShardMessage::RemoteRecord(..) => 0,
             ShardMessage::ClientSessionId(mail) => mail.bytes(),
         };
         bytes + MESSAGE_BYTES

@@ -240,8 +240,8 @@ impl<D: Driver> Shard<D> {
         while self.has_effects() {
             let spare = self.spare.take_effects();
             let mut effects = std::mem::replace(&mut self.effects, spare);
-            for (shard, mail) in effects.mail.drain(..) {
-                self.post.send(shard, ShardMessage::Broker(mail));
+            for message in effects.messages.drain(..) {
+                self.post.send(message.to, ShardMessage::Broker(message));
             }
             for (session, _) in effects.verify.drain(..) {
                 // Logins are commands, so `run_commands` has seen them all; refuse what is left.

@@ -170,14 +170,15 @@ impl<D: Driver> Shard<D> {
         let mut messages = messages.into_iter();
         for turn in 0usize.. {
             if turn.is_multiple_of(AHEAD) && messages.len() > 1 {
-                let mail = messages.as_slice().iter().filter_map(|(_, message)| message.mail());
-                self.broker.expect_mail(mail);
+                let for_broker = messages.as_slice().iter();
+                let for_broker = for_broker.filter_map(|(_, message)| message.for_broker());
+                self.broker.expect_messages(for_broker);
             }
             let Some((from, message)) = messages.next() else { break };
             let weight = message.weight();
             match message {
-                ShardMessage::Broker(mail) => {
-                    self.broker.receive(self.now, from, mail, &mut self.effects);
+                ShardMessage::Broker(message) => {
+                    self.broker.receive(self.now, message, &mut self.effects);
                     self.drain_effects();
                 }
                 ShardMessage::RemoteRecord(connection, origin) => {

@@ -153,11 +153,11 @@ fn check_against(tree: &Tree, most: usize, most_visible: usize) -> Vec<Finding> 
         .files
         .iter()
         .filter(|file| file.path.starts_with("core/broker/src/") && file.path != LOOPBACK)
-        .filter(|file| without_tests(&code(&file.text)).contains(".mail.push("))
+        .filter(|file| without_tests(&code(&file.text)).contains(".messages.push("))
         .map(|file| {
             Finding::in_file(
                 &file.path,
-                "pushes a message to `Effects::mail` by itself",
+                "pushes a message to `Effects::messages` by itself",
                 "call `send` of the side of the shard, which also takes messages to this shard, in order",
             )
         })
@@ -206,7 +206,7 @@ mod tests {
         let files = vec![
             file(BROKER, broker),
             file("core/broker/src/lock.rs", other),
-            file(LOOPBACK, "effects.mail.push((to, mail));"),
+            file(LOOPBACK, "effects.messages.push(Envelope { to });"),
         ];
         check_against(&Tree { files }, 2, 1)
     }
@@ -216,13 +216,13 @@ mod tests {
 
     #[test]
     fn walls_that_stand_are_found_standing() {
-        let tested = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { effects.mail.push(x) } }";
+        let tested = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { effects.messages.push(x) } }";
         assert!(findings(BROKER_OF_TWO, tested).is_empty());
     }
 
     #[test]
     fn a_message_that_goes_past_the_list_is_found() {
-        assert_eq!(findings(BROKER_OF_TWO, "fn a() { effects.mail.push(x) }").len(), 1);
+        assert_eq!(findings(BROKER_OF_TWO, "fn a() { effects.messages.push(x) }").len(), 1);
     }
 
     fn room(text: &str, open: &[&str]) -> Vec<Finding> {

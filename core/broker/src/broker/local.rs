@@ -10,8 +10,8 @@ use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Confirm, OperationResult, Reply, Run, Token, is_temporary};
 
 use super::Broker;
-use crate::effects::{Effects, Mail};
-use crate::messages::{LocalMessage, ServerMail};
+use crate::effects::Effects;
+use crate::messages::{LocalMessage, ToHome};
 use crate::operator::Operator;
 use crate::price::COMPILED;
 use crate::publish::Admitted;
@@ -29,8 +29,8 @@ impl Broker {
     #[inline(never)]
     fn take_all(&mut self, now: Now, effects: &mut Effects) {
         self.hand_on(now, effects);
-        while let Some(mail) = self.loopback.next_mail() {
-            self.take_mail(now, self.shard, mail, effects);
+        while let Some(message) = self.loopback.next_message() {
+            self.take_message(now, self.shard, message, effects);
             self.hand_on(now, effects);
         }
     }
@@ -156,13 +156,14 @@ impl Broker {
             }
             Admitted::ByMessage(home, author) => {
                 let (run, origin) = (Box::new(run), Some(session));
-                side.send(home, Mail::Publish { run, origin, author, confirm }, effects);
+                side.send(home, ToHome::Publish { run, origin, author, confirm }, effects);
             }
             Admitted::IfOwner(author) => {
                 let home = side.options.home_of(&run.destination().path);
                 let run = Box::new(run);
-                let mail = ServerMail::Publish { run, origin: session, author, confirm, blame };
-                side.send(home, mail, effects);
+                let message =
+                    ToHome::PublishAsOwner { run, origin: session, author, confirm, blame };
+                side.send(home, message, effects);
             }
             Admitted::Refused => {}
         }

@@ -10,15 +10,15 @@ use tiderace_topics::Path;
 use tiderace_wire::{Command, Target};
 
 use super::{AHEAD, Broker};
-use crate::effects::Mail;
+use crate::messages::{Body, Envelope, ToHome, ToSubscriber};
 
 impl Broker {
     /// The first [`AHEAD`] messages of other shards are about to be received.
-    pub fn expect_mail<'a>(&self, mail: impl Iterator<Item = &'a Mail>) {
-        self.expect_topics(mail.take(AHEAD).filter_map(|mail| match mail {
-            Mail::Publish { run, .. } => Some(&run.destination().path),
-            Mail::Fanout { run, .. } => Some(&run.destination().path),
-            Mail::Interest { path, .. } => Some(path),
+    pub fn expect_messages<'a>(&self, messages: impl Iterator<Item = &'a Envelope>) {
+        self.expect_topics(messages.take(AHEAD).filter_map(|message| match &message.body {
+            Body::Home(ToHome::Publish { run, .. }) => Some(&run.destination().path),
+            Body::Subscriber(ToSubscriber::Fanout { run, .. }) => Some(&run.destination().path),
+            Body::Home(ToHome::Interest { path, .. }) => Some(path),
             _ => None,
         }));
     }

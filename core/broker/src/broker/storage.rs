@@ -7,8 +7,9 @@ use tiderace_base::{Close, Now};
 use tiderace_journal::{RecordSubject, Settled, StoreRecord};
 
 use super::Broker;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::journal::{Answer, KeptSubject};
+use crate::messages::ToPublisher;
 use crate::places::members;
 use crate::stored_answers::store_destination;
 
@@ -22,8 +23,8 @@ impl Broker {
         if let Some(destination) = store_destination().filter(|_| throttled != 0) {
             for shard in members(throttled) {
                 // Without a grace, so no time counts.
-                let mail = Mail::Pause { destination: destination.clone(), hold: None };
-                self.loopback.send(shard, mail, effects);
+                let message = ToPublisher::Pause { destination: destination.clone(), hold: None };
+                self.loopback.send(shard, message, effects);
             }
             self.take_loopback(Now::default(), effects);
         }

@@ -22,8 +22,8 @@ impl Broker {
 
     /// Runs deferred operations within the turn's budget: cheap ones first, then dear ones, of which
     /// one is always run; then a turn's part of what views have to do. To be called once a turn while
-    /// [`Broker::has_deferred`] or [`Broker::views_have_work`], but not while mail
-    /// to other shards is behind.
+    /// [`Broker::has_deferred`] or [`Broker::views_have_work`], but not while messages
+    /// to other shards are behind.
     pub fn run_deferred(&mut self, now: Now, effects: &mut Effects) {
         self.work.begin_turn(now);
         while self.work.left > 0 {

@@ -19,7 +19,8 @@ use tiderace_base::{Key, Now};
 use tiderace_topics::Path;
 
 use crate::SlowConsumer;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
+use crate::messages::ToHome;
 use crate::price::GRACE;
 use crate::session::Slow;
 use crate::session_side::SessionSide;
@@ -139,7 +140,7 @@ impl SessionSide<'_> {
 
     fn tell_pressure(&mut self, path: Path, on: bool, effects: &mut Effects) {
         let home = self.options.home_of(&path);
-        self.send(home, Mail::Pressure { path, on }, effects);
+        self.send(home, ToHome::Pressure { path, on }, effects);
     }
 }
 

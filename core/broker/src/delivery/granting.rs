@@ -18,9 +18,9 @@ use tiderace_wire::{Kind, Priority, SubscriptionKey, Target};
 use super::backlog::Pending;
 use super::credit::Credit;
 use crate::SlowConsumer;
-use crate::effects::{Effects, Mail};
+use crate::effects::Effects;
 use crate::home_side::HomeSide;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{SubscribeRequestId, ToHome};
 use crate::places::{all, bit, key_of, members};
 use crate::session::Session;
 use crate::session_side::SessionSide;
@@ -109,7 +109,7 @@ impl SessionSide<'_> {
         let subscription = record.and_then(|record| record.subscription(key));
         let homes = subscription.map_or(0, |known| self.serving_homes(known));
         for home in members(homes) {
-            self.send(home, Mail::Credit { session, key, messages }, effects);
+            self.send(home, ToHome::Credit { session, key, messages }, effects);
         }
         self.use_credit(now, session, key, effects);
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   caller's backlog:  … said, said, said, end ─▶ Reply::ExchangeEnded when the end is taken
 //! ```
-//! What a side has said before the end arrives before the end: it is ahead in the mail between the shards,
+//! What a side has said before the end arrives before the end: it is ahead among the messages between the shards,
 //! and in the backlog of the other session the end takes a place behind it. So it waits as long as
 //! that session does not take what it was said, and what waits is bounded as before. A session that cancels
 //! is told nothing, and what waits for it is dropped.
@@ -21,7 +21,7 @@ use super::{Open, Other, Said, Tell, message};
 use crate::delivery::backlog::{For, Pending, Source};
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
-use crate::messages::ServiceMail;
+use crate::messages::{ToExchange, ToHome};
 use crate::places::key_of;
 use crate::session_side::SessionSide;
 use crate::together::{EndingTogether, FEW};
@@ -173,8 +173,8 @@ impl SessionSide<'_> {
                 return false;
             }
             Other::Responder(at) | Other::Caller { at, .. } if tell_other => {
-                let mail = ServiceMail::Ended { to: at.key, close: close.clone() };
-                self.send(at.shard, mail, effects);
+                let message = ToExchange::Ended { to: at.key, close: close.clone() };
+                self.send(at.shard, message, effects);
             }
             Other::Over(_) | Other::Forgone { .. } => {
                 self.forget_end(key);
@@ -206,7 +206,7 @@ impl SessionSide<'_> {
             end.other = Other::Forgone { kept, close: close.clone() };
             let service = end.service.clone();
             let home = self.options.home_of(&service);
-            self.send(home, ServiceMail::Cancel { service, caller: key }, effects);
+            self.send(home, ToHome::CancelCall { service, caller: key }, effects);
         }
         if unheard {
             self.count_end(close.code);
@@ -325,7 +325,7 @@ impl SessionSide<'_> {
     /// A responder's place is free again.
     fn free_place(&mut self, other: &Other, effects: &mut Effects) {
         if let Other::Caller { home, responder, .. } = *other {
-            self.send(home, ServiceMail::Released { responder }, effects);
+            self.send(home, ToHome::Released { responder }, effects);
         }
     }
 

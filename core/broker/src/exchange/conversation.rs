@@ -1,6 +1,6 @@
 //! What sessions do in exchanges: call, answer, go on, cancel.
 //!
-//! Relies on mail between two shards and on backlogs keeping their order. Invariants: an exchange that
+//! Relies on messages between two shards and on backlogs keeping their order. Invariants: an exchange that
 //! a session has been told of ends for it once: both sides have said their last, it has cancelled it, or it is
 //! told by [`Reply::ExchangeEnded`], behind everything that the other side had said before. How it ended
 //! is in `cancel.rs`.
@@ -21,7 +21,7 @@ use crate::delivery::offer::OVERSHOOT;
 use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
 use crate::home::services::{Address, Calling, Responding};
-use crate::messages::ServiceMail;
+use crate::messages::{ToExchange, ToHome};
 use crate::places::key_of;
 use crate::session_side::SessionSide;
 
@@ -69,7 +69,7 @@ impl SessionSide<'_> {
         self.exchanges.renew(end, now.time);
         let caller = Address { shard: self.shard, key: end };
         let home = self.options.home_of(&service);
-        self.send(home, ServiceMail::Call(Calling { caller, run, last, credit }), effects);
+        self.send(home, ToHome::Call(Calling { caller, run, last, credit }), effects);
     }
 
     /// A session says more. What it says in an exchange that is over is for nobody.
@@ -124,7 +124,7 @@ impl SessionSide<'_> {
         if heard_last && speak.last {
             self.complete(key, effects);
         }
-        self.send(to.shard, ServiceMail::Spoken { to: to.key, said }, effects);
+        self.send(to.shard, ToExchange::Spoken { to: to.key, said }, effects);
     }
 
     /// On the responder's shard: a call has come.
@@ -139,7 +139,7 @@ impl SessionSide<'_> {
         let serves = self.session(to.session).and_then(|record| record.subscription(to.key));
         if serves.is_none_or(|subscription| subscription.epoch != to.epoch) {
             // The home has heard that by now and finds somebody else: nobody has seen the call.
-            return self.send(home, ServiceMail::Call(call), effects);
+            return self.send(home, ToHome::Call(call), effects);
         }
         let number = self.exchanges.number();
         let key = ExchangeKey::responder(number);
@@ -149,10 +149,10 @@ impl SessionSide<'_> {
             || self.exchange_of(to.session, key).is_some()
         {
             let close = CloseCode::ServiceBusy.into();
-            let mail = ServiceMail::Ended { to: call.caller.key, close };
-            self.send(call.caller.shard, mail, effects);
-            let mail = ServiceMail::Released { responder: to.responder };
-            return self.send(home, mail, effects);
+            let message = ToExchange::Ended { to: call.caller.key, close };
+            self.send(call.caller.shard, message, effects);
+            let message = ToHome::Released { responder: to.responder };
+            return self.send(home, message, effects);
         }
         let end = self.exchanges.insert(End {
             session,
@@ -179,8 +179,8 @@ impl SessionSide<'_> {
         let source =
             Source::Exchange { side: Side::Responder, first: true, last: call.last, bare: false };
         self.push_message(session, to.key, number, call.run, source, effects);
-        let mail = ServiceMail::Met { caller: call.caller.key, responder: end };
-        self.send(call.caller.shard, mail, effects);
+        let message = ToExchange::Accepted { caller: call.caller.key, responder: end };
+        self.send(call.caller.shard, message, effects);
     }
 
     /// On the caller's shard: somebody answers.
@@ -197,28 +197,28 @@ impl SessionSide<'_> {
                     open.untaken_bytes = open.untaken_bytes.saturating_sub(bytes);
                 }
                 for said in kept {
-                    let mail = ServiceMail::Spoken { to: responder.key, said };
-                    self.send(responder.shard, mail, effects);
+                    let message = ToExchange::Spoken { to: responder.key, said };
+                    self.send(responder.shard, message, effects);
                 }
                 if credit != 0 {
-                    let mail = ServiceMail::Credit { to: responder.key, messages: credit };
-                    self.send(responder.shard, mail, effects);
+                    let message = ToExchange::Credit { to: responder.key, messages: credit };
+                    self.send(responder.shard, message, effects);
                 }
                 if let Some(close) = ended {
                     self.detach(caller, 0);
                     self.exchanges.remove(caller);
-                    let mail = ServiceMail::Ended { to: responder.key, close };
-                    self.send(responder.shard, mail, effects);
+                    let message = ToExchange::Ended { to: responder.key, close };
+                    self.send(responder.shard, message, effects);
                 }
             }
             Some((Other::Forgone { kept, close }, ..)) => {
                 self.exchanges.remove(caller);
                 for said in kept {
-                    let mail = ServiceMail::Spoken { to: responder.key, said };
-                    self.send(responder.shard, mail, effects);
+                    let message = ToExchange::Spoken { to: responder.key, said };
+                    self.send(responder.shard, message, effects);
                 }
-                let mail = ServiceMail::Ended { to: responder.key, close };
-                self.send(responder.shard, mail, effects);
+                let message = ToExchange::Ended { to: responder.key, close };
+                self.send(responder.shard, message, effects);
             }
             // Each call is met once.
             Some(_) | None => {}

@@ -15,7 +15,7 @@ use tiderace_wire::{ExchangeKey, Reply, Side};
 
 use super::Other;
 use crate::effects::Effects;
-use crate::messages::ServiceMail;
+use crate::messages::ToExchange;
 use crate::session_side::SessionSide;
 
 impl SessionSide<'_> {
@@ -46,7 +46,7 @@ impl SessionSide<'_> {
         if wanted_none {
             self.exchanges.renew(key, now.time);
         }
-        self.send(to.shard, ServiceMail::Credit { to: to.key, messages }, effects);
+        self.send(to.shard, ToExchange::Credit { to: to.key, messages }, effects);
     }
 
     /// On the responder's shard: the caller wants more messages.

@@ -36,8 +36,7 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::Run;
 
 use crate::BrokerOptions;
-use crate::effects::SnapshotPage;
-use crate::messages::SubscribeRequestId;
+use crate::messages::{SnapshotPage, SubscribeRequestId};
 use crate::operator::Operator;
 use crate::places::bit;
 use crate::topic::Topic;

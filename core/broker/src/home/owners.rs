@@ -1,6 +1,6 @@
 //! At a topic's home: requests that are made for being the topic's owner.
 //!
-//! Bookkeeping only. Relies on mail keeping its order: the request follows at once.
+//! Bookkeeping only. Relies on messages keeping their order: the request follows at once.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Services at their home: who serves, whose calls wait, and who gets the next one.
 //!
-//! Bookkeeping without mail or sessions. Relies on being told of every exchange that is over.
+//! Bookkeeping without messages or sessions. Relies on being told of every exchange that is over.
 //! Invariants: a call waits only while each responder it could go to has no room; no responder has
 //! more open exchanges than its window, and is given no more calls than its credit; a call that is
 //! taken in comes out once.

@@ -7,55 +7,55 @@ use tiderace_base::{Now, ShardId, Span, Time};
 use super::buckets::BUCKETS;
 use super::{EARLY_MAX, Job, LOOK_WORK, TURN_WORK};
 use crate::effects::Effects;
-use crate::messages::ViewMail;
+use crate::messages::ToViews;
 use crate::view_side::ViewSide;
 
 /// How often problems are reported to the registrar.
 const REPORT_EVERY: Span = Span::from_secs(1);
 
 impl ViewSide<'_> {
-    /// Mail about views.
-    pub(crate) fn view_mail(
+    /// A message has come, from this shard or another.
+    pub(crate) fn on_message(
         &mut self,
         now: Now,
         from: ShardId,
-        mail: ViewMail,
+        message: ToViews,
         effects: &mut Effects,
     ) {
-        match mail {
-            ViewMail::Put { name, view, rank, version } => {
+        match message {
+            ToViews::Put { name, view, rank, version } => {
                 let delay = Span::from_millis(view.options().delay_ms.unwrap_or(0));
                 self.views.outputs.hasten(rank, now.time, delay);
                 self.views.put(name, view, rank, version);
                 self.take_early(now, effects);
             }
-            ViewMail::Remove { rank, version } => {
+            ToViews::Remove { rank, version } => {
                 self.view_removed(rank, version);
                 self.take_early(now, effects);
             }
-            ViewMail::Outputs { version, rank, .. } if version > self.views.version => {
+            ToViews::Outputs { version, rank, .. } if version > self.views.version => {
                 if self.views.early.len() < EARLY_MAX {
-                    self.views.early.push(mail);
+                    self.views.early.push(message);
                 } else {
                     self.view_problem(rank, "outputs came long before their view".to_owned());
                 }
             }
-            ViewMail::Outputs { rank, source, hops, values, .. } => {
+            ToViews::Outputs { rank, source, hops, values, .. } => {
                 for (path, value) in values {
                     self.take_output(now, rank, &source, path, value, hops, effects);
                 }
             }
-            ViewMail::Watch { path, on } => self.watch_at_home(now, from, &path, on, effects),
-            ViewMail::Watched { path, value, hops } => self.watched(path, value, hops),
-            ViewMail::Problem { rank, problem, count } => {
+            ToViews::Watch { path, on } => self.watch_at_home(now, from, &path, on, effects),
+            ToViews::Watched { path, value, hops } => self.watched(path, value, hops),
+            ToViews::Problem { rank, problem, count } => {
                 self.views.note_problem(rank, problem, count);
             }
         }
     }
 
     fn take_early(&mut self, now: Now, effects: &mut Effects) {
-        for mail in std::mem::take(&mut self.views.early) {
-            self.view_mail(now, self.home.shard, mail, effects);
+        for message in std::mem::take(&mut self.views.early) {
+            self.on_message(now, self.home.shard, message, effects);
         }
     }
 

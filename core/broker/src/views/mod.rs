@@ -7,7 +7,7 @@
 //!                           evaluate, compare                     publish ─▶ distribute ─▶ …
 //!                              ▲  └──Watch──▶ home of an inserted topic ──Watched──┘ (back)
 //! ```
-//! Relies on mail between two shards keeping its order, and on versions that the registrar gives to
+//! Relies on messages between two shards keeping their order, and on versions that the registrar gives to
 //! every change of the set of views: who hears of an output before its view keeps it until then.
 //! Invariants: a topic that no view follows costs one comparison per message; work is done in slices
 //! with a budget per turn; when everything has come to rest, the outputs are those that the views make
@@ -31,7 +31,7 @@ use tiderace_views::{Limits, View};
 use tiderace_wire::TopicSpec;
 
 use crate::collections::Map;
-use crate::messages::ViewMail;
+use crate::messages::ToViews;
 
 use self::made::{Changed, Made, Watch};
 use self::outputs::Outputs;
@@ -48,7 +48,7 @@ const TURN_WORK: u32 = 400_000;
 const OUTPUT_WORK: u32 = 100;
 /// What looking at one topic counts for besides the evaluation.
 const LOOK_WORK: u32 = 50;
-/// Mail about views that are not known yet.
+/// Messages about views that are not known yet.
 const EARLY_MAX: usize = 10_000;
 
 /// A view as a shard knows it.
@@ -106,8 +106,8 @@ pub(crate) struct Views {
     generation: u32,
     /// The last change that was heard of here.
     version: u64,
-    /// Mail that speaks of later changes.
-    early: Vec<ViewMail>,
+    /// Messages that speak of later changes.
+    early: Vec<ToViews>,
     /// At the registrar: the next view's.
     next_rank: u32,
     /// At the registrar: the last number under which the store keeps a view.

@@ -16,8 +16,8 @@ use tiderace_wire::{
 use super::VIEWS_MAX;
 use crate::Action;
 use crate::authorise::is_reserved;
-use crate::effects::{Effects, Mail};
-use crate::messages::ViewMail;
+use crate::effects::Effects;
+use crate::messages::{ToHome, ToViews};
 use crate::operator::Operated;
 use crate::operator::Operator;
 use crate::places::REGISTRAR;
@@ -50,7 +50,7 @@ impl ViewSide<'_> {
                 Err(Close::new(CloseCode::ViewUnknown, reason))
             }
             (None, Some(rank)) => {
-                self.announce_view(now, || ViewMail::Remove { rank, version }, effects);
+                self.announce_view(now, || ToViews::Remove { rank, version }, effects);
                 if let Some(number) = kept {
                     self.home.journal.append_view(number, None);
                 }
@@ -65,7 +65,7 @@ impl ViewSide<'_> {
                 let view = Arc::new(self.checked_view(text)?);
                 let rank = known.unwrap_or(self.views.next_rank);
                 self.views.next_rank = self.views.next_rank.max(rank + 1);
-                let put = |view| ViewMail::Put { name: name.clone(), view, rank, version };
+                let put = |view| ToViews::Put { name: name.clone(), view, rank, version };
                 self.announce_view(now, || put(view.clone()), effects);
                 self.keep_view(name, rank, kept);
                 self.show_view(now, name, Some(rank), effects);
@@ -130,13 +130,13 @@ impl ViewSide<'_> {
     }
 
     /// Tells every shard, this one included.
-    fn announce_view(&mut self, now: Now, mail: impl Fn() -> ViewMail, effects: &mut Effects) {
+    fn announce_view(&mut self, now: Now, message: impl Fn() -> ToViews, effects: &mut Effects) {
         for shard in (0..self.home.options.shards).map(|shard| ShardId(shard as u16)) {
             if shard == self.home.shard {
                 // What is kept and shown of the view is what it is then.
-                self.view_mail(now, shard, mail(), effects);
+                self.on_message(now, shard, message(), effects);
             } else {
-                self.home.send(shard, mail(), effects);
+                self.home.send(shard, message(), effects);
             }
         }
     }
@@ -165,7 +165,7 @@ impl ViewSide<'_> {
         let meta = Meta { flags, expires_ms: None };
         let home = self.home.options.home_of(&destination.path);
         let run = Run::single(destination, now.time, super::JSON, &body, meta);
-        self.home.send(home, Mail::of_server(run), effects);
+        self.home.send(home, ToHome::of_server(run), effects);
     }
 
     /// Tells the registrar what could not be done; the registrar shows it.
@@ -175,7 +175,7 @@ impl ViewSide<'_> {
             if self.home.shard == registrar {
                 self.views.note_problem(rank, problem, count);
             } else {
-                self.home.send(registrar, ViewMail::Problem { rank, problem, count }, effects);
+                self.home.send(registrar, ToViews::Problem { rank, problem, count }, effects);
             }
         }
         if self.home.shard != registrar {

@@ -16,7 +16,7 @@ use super::made::{Changed, Made, Why};
 use super::{HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK};
 use crate::collections::Map;
 use crate::effects::Effects;
-use crate::messages::{Values, ViewMail};
+use crate::messages::{ToViews, Values};
 use crate::view_side::ViewSide;
 
 /// Topics looked at in one slice of a walk.
@@ -303,8 +303,8 @@ impl ViewSide<'_> {
         }
         let version = self.views.version;
         for (home, values) in by_home {
-            let mail = ViewMail::Outputs { rank, version, source: source.clone(), hops, values };
-            self.home.send(home, mail, effects);
+            let message = ToViews::Outputs { rank, version, source: source.clone(), hops, values };
+            self.home.send(home, message, effects);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Values of other topics that views insert: kept where they are needed, and followed.
 //!
 //! A shard asks the home of such a topic once, gets its value and from then on every change. Relies
-//! on mail keeping its order. Invariant: a watch exists exactly while something made here has looked
+//! on messages keeping their order. Invariant: a watch exists exactly while something made here has looked
 //! the topic up; what was made waits for values that are under way.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use tiderace_wire::Run;
 use super::made::{Watch, Why};
 use super::{Job, LOOK_WORK};
 use crate::effects::Effects;
-use crate::messages::ViewMail;
+use crate::messages::ToViews;
 use crate::places::{bit, members};
 use crate::runs::fresh;
 use crate::view_side::ViewSide;
@@ -91,7 +91,7 @@ impl ViewSide<'_> {
         if home == self.home.shard {
             self.watch_at_home(now, home, path, on, effects);
         } else {
-            self.home.send(home, ViewMail::Watch { path: path.clone(), on }, effects);
+            self.home.send(home, ToViews::Watch { path: path.clone(), on }, effects);
         }
     }
 
@@ -112,8 +112,8 @@ impl ViewSide<'_> {
         if on && from != self.home.shard {
             let value = fresh(home.value(), now);
             let hops = self.views.outputs.hops_of(key);
-            let mail = ViewMail::Watched { path: path.clone(), value, hops };
-            self.home.send(from, mail, effects);
+            let message = ToViews::Watched { path: path.clone(), value, hops };
+            self.home.send(from, message, effects);
         }
     }
 
@@ -128,8 +128,8 @@ impl ViewSide<'_> {
         let (path, hops) = (topic.path.clone(), self.views.outputs.hops_of(key));
         let value = fresh(home.value(), now);
         for shard in members(watchers & !bit(self.home.shard)) {
-            let mail = ViewMail::Watched { path: path.clone(), value: value.clone(), hops };
-            self.home.send(shard, mail, effects);
+            let message = ToViews::Watched { path: path.clone(), value: value.clone(), hops };
+            self.home.send(shard, message, effects);
         }
         if watchers & bit(self.home.shard) != 0 {
             self.evaluate_users_soon(path, hops);

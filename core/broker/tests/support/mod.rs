@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use tiderace_base::{CloseCode, MemoryUse, Now, SessionId, ShardId, Span};
-use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Mail, Principal};
+use tiderace_broker::{Broker, BrokerMetrics, BrokerOptions, Effects, Envelope, Principal};
 use tiderace_filter::Selector;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
@@ -65,7 +65,7 @@ pub struct World {
     pub now: Now,
     pub epoch: u64,
     pub verify: Vec<(SessionId, Credentials)>,
-    mail: Vec<Vec<VecDeque<Mail>>>,
+    mail: Vec<Vec<VecDeque<Envelope>>>,
     effects: Effects,
 }
 
@@ -349,10 +349,10 @@ impl World {
     }
 
     pub fn deliver_mail_between(&mut self, from: usize, to: usize) -> bool {
-        let Some(mail) = self.mail[from][to].pop_front() else {
+        let Some(message) = self.mail[from][to].pop_front() else {
             return false;
         };
-        self.brokers[to].receive(self.now, ShardId(from as u16), mail, &mut self.effects);
+        self.brokers[to].receive(self.now, message, &mut self.effects);
         self.absorb(to);
         true
     }
@@ -416,9 +416,11 @@ impl World {
 
     fn absorb(&mut self, shard: usize) {
         let effects = std::mem::take(&mut self.effects);
-        for (to, mail) in effects.mail {
-            assert_ne!(to.index(), shard, "no shard writes to itself");
-            self.mail[shard][to.index()].push_back(mail);
+        for message in effects.messages {
+            let (from, to) = (message.from.index(), message.to.index());
+            assert_eq!(from, shard, "a shard writes for itself alone");
+            assert_ne!(to, shard, "no shard writes to itself");
+            self.mail[shard][to].push_back(message);
         }
         self.verify.extend(effects.verify);
         for (link, session, reply) in effects.replies {

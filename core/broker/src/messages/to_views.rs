@@ -1,4 +1,4 @@
-//! What shards tell each other about views.
+//! What the views of shards tell each other.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use tiderace_wire::Run;
 /// Paths and values; those without a value are taken back.
 pub type Values = Vec<(Path, Option<Box<[u8]>>)>;
 
-/// What brokers tell each other about views.
+/// A message to the views of a shard.
 #[derive(Debug)]
-pub enum ViewMail {
+pub enum ToViews {
     /// From the registrar: a view begins, or takes the place of the one of the same rank.
     Put {
         /// Its name.
@@ -70,18 +70,18 @@ pub enum ViewMail {
     },
 }
 
-impl ViewMail {
-    /// What it counts for, in bytes.
-    pub fn bytes(&self) -> usize {
+impl ToViews {
+    /// Bytes of the values and texts in it.
+    pub(super) fn bytes(&self) -> usize {
         match self {
-            ViewMail::Outputs { values, .. } => values
+            ToViews::Outputs { values, .. } => values
                 .iter()
                 .map(|(path, value)| {
                     path.as_str().len() + value.as_ref().map_or(0, |value| value.len())
                 })
                 .sum(),
-            ViewMail::Watched { value, .. } => value.as_ref().map_or(0, |run| run.bytes()),
-            ViewMail::Put { view, .. } => view.text().len(),
+            ToViews::Watched { value, .. } => value.as_ref().map_or(0, |run| run.bytes()),
+            ToViews::Put { view, .. } => view.text().len(),
             _ => 0,
         }
     }

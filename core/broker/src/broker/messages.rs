@@ -1,0 +1,46 @@
+//! Messages between rooms: which side of the shard each is for.
+//!
+//! Relies on the sides for what is done. Invariant: a side is given only messages of the types that it takes.
+
+use tiderace_base::{Now, ShardId};
+
+use super::Broker;
+use crate::effects::Effects;
+use crate::messages::{Body, ToHome};
+use crate::temporary::TemporaryOwner;
+
+impl Broker {
+    /// Gives a message to the side that it is for. What the side has for others of the shard is to be handed on then.
+    #[inline]
+    pub(super) fn take_message(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        body: Body,
+        effects: &mut Effects,
+    ) {
+        match body {
+            Body::Home(message) => {
+                // The home does not know which sessions are there.
+                let owner = match &message {
+                    ToHome::Publish { run, .. } => self.temporary_owner(run),
+                    _ => TemporaryOwner::NotTemporary,
+                };
+                self.home_side().on_message(now, from, message, owner, effects);
+            }
+            Body::Subscriber(message) => {
+                self.session_side().on_subscriber_message(now, from, message, effects);
+            }
+            Body::Publisher(message) => {
+                self.session_side().on_publisher_message(now, message, effects);
+            }
+            Body::Exchange(message) => {
+                self.session_side().on_exchange_message(now, from, message, effects);
+            }
+            Body::Views(message) => {
+                self.view_side().on_message(now, from, message, effects);
+                self.end_view_slice(now, effects);
+            }
+        }
+    }
+}

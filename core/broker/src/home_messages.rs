@@ -1,0 +1,77 @@
+//! What a home does with each message that it is sent.
+//!
+//! Relies on the methods of [`HomeSide`], which stand in the files of what they do. Invariant: a message is taken by
+//! one method, and what that has for others is sent or handed on, never returned.
+
+use tiderace_base::{Now, ShardId};
+
+use crate::effects::Effects;
+use crate::home::services::Address;
+use crate::home_side::HomeSide;
+use crate::messages::ToHome;
+use crate::server_topics::Publication;
+use crate::temporary::TemporaryOwner;
+
+impl HomeSide<'_> {
+    /// A message has come, from this shard or another; if it is a publication to a temporary destination, `owner` says
+    /// whose that is.
+    #[inline]
+    pub(crate) fn on_message(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        message: ToHome,
+        owner: TemporaryOwner,
+        effects: &mut Effects,
+    ) {
+        match message {
+            ToHome::Publish { run, origin, author, confirm } => {
+                self.publish_at_home(now, from, *run, origin, author, confirm, owner, effects);
+            }
+            ToHome::PublishAsOwner { run, origin, author, confirm, blame } => {
+                let publication = Publication { run: *run, origin, author, confirm, blame };
+                self.publish_as_owner(now, from, publication, effects);
+            }
+            ToHome::Operate { operator, operation } => {
+                self.operate_at_home(now, *operator, *operation, effects);
+            }
+            ToHome::Interest { path, interest } => {
+                self.interest(now, from, path, interest, effects);
+            }
+            ToHome::PatternInterest { pattern, interest } => {
+                self.pattern_interest(now, from, &pattern, interest, effects);
+            }
+            // Not at once: a session may ask for many.
+            ToHome::RequestPage { request, bytes } => self.home.request_page(request, bytes),
+            ToHome::CancelSnapshot { request } => self.home.end_snapshot(&request),
+            ToHome::Consume { consume, request } => {
+                self.consume(now, from, &consume, request, effects);
+            }
+            ToHome::Settle { session, key, ranges, settlement, confirm } => {
+                let what = (&*ranges, settlement);
+                self.settle_at_home(now, (session, key), what, confirm, effects);
+            }
+            ToHome::Credit { session, key, messages } => {
+                self.credit_at_home(now, session, key, messages, effects);
+            }
+            ToHome::Leave { session, key, handed, ending, confirm } => {
+                self.leave_at_home(now, session, key, (handed, ending), confirm, effects);
+            }
+            ToHome::Pressure { path, on } => self.pressure(now, from, &path, on, effects),
+            ToHome::Notify { pattern, request, after } => {
+                self.notify(from, pattern, request, after);
+            }
+            ToHome::EndNotices { pattern } => self.home.notice_interest_mut().end(from, &pattern),
+            ToHome::IsOwner { request, name, path } => {
+                self.answer_owner(from, request, &name, &path, effects);
+            }
+            ToHome::AsOwner { request, name } => self.expect_owner(request, name),
+            ToHome::Call(call) => self.call_at_home(call, effects),
+            ToHome::CancelCall { service, caller } => {
+                let caller = Address { shard: from, key: caller };
+                self.cancel_at_home(&service, caller, effects);
+            }
+            ToHome::Released { responder } => self.release_responder(responder, effects),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a subscription asks homes for, and what they answer: first values, what was missed, pages of snapshots.
+
+use std::sync::Arc;
+
+use tiderace_wire::{Replay, Run, TopicSpec};
+
+use super::SubscribeRequestId;
+
+/// What a shard tells a home of its subscribers.
+#[derive(Clone, Copy, Debug)]
+pub struct Interest {
+    /// Whether there are some; of a pattern: whether one begins.
+    pub on: bool,
+    /// Whether some are recoverable; of a pattern: whether this one is.
+    pub recorded: bool,
+    /// The subscription that waits for [`ToSubscriber::SubscribeAck`](super::ToSubscriber::SubscribeAck).
+    pub ask: Option<Ask>,
+}
+
+/// A question to a home.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Who waits for the answer.
+    pub request: SubscribeRequestId,
+    /// What is wanted before everything new.
+    pub first: First,
+    /// Bytes of values that there is room for; the rest is asked for.
+    pub room: u32,
+}
+
+/// What a subscription wants before everything new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// Nothing.
+    Nothing,
+    /// The retained values.
+    Retained,
+    /// What the topics keep, from a beginning on; of those that keep nothing, the value.
+    Replay(Replay),
+    /// What came after a message.
+    Since {
+        /// Its number, if it is of this life of the node or of an earlier one that is known.
+        after: Option<u64>,
+        /// Whether it is of an earlier one.
+        earlier: bool,
+        /// Whether retained values are wanted where something is missing.
+        retained: bool,
+    },
+}
+
+/// What the topics of values are that are not what the configuration says: with the place of each
+/// value among them, rising.
+pub type Specs = Vec<(u32, Arc<TopicSpec>)>;
+
+/// What a home has to say before everything new. Runs are in the order of their numbers.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// The number of the last message before this answer.
+    pub at: u64,
+    /// Retained values, one message each; to somebody who comes back to one topic, what to deliver if
+    /// all that was missed is too much.
+    pub retained: Vec<Arc<Run>>,
+    /// What their topics are.
+    pub specs: Specs,
+    /// Whether there are more values, to be asked for; to somebody who comes back, instead of what
+    /// was missed.
+    pub more: bool,
+    /// How many bytes there was room for.
+    pub room: u32,
+    /// To somebody who comes back: what was missed.
+    pub missed: Option<Box<Missed>>,
+}
+
+/// What a client that comes back has missed.
+#[derive(Debug, Default)]
+pub struct Missed {
+    /// The number of the last message it has; what is up to there is not meant.
+    pub after: u64,
+    /// Whether the runs are everything.
+    pub complete: bool,
+    /// The messages; absent if they are too much.
+    pub runs: Option<Vec<Arc<Run>>>,
+}
+
+impl Answer {
+    /// Bytes of the messages in it.
+    pub fn bytes(&self) -> usize {
+        let missed = self.missed.as_ref().and_then(|missed| missed.runs.as_ref());
+        self.retained.iter().chain(missed.into_iter().flatten()).map(|run| run.bytes()).sum()
+    }
+}
+
+/// A part of a snapshot.
+#[derive(Debug, Default)]
+pub struct SnapshotPage {
+    /// The values, in the order of their paths.
+    pub runs: Vec<Arc<Run>>,
+    /// What their topics are.
+    pub specs: Specs,
+    /// What has a number up to this is not meant.
+    pub after: u64,
+    /// Whether there is more, to be asked for.
+    pub more: bool,
+    /// How many bytes were asked for.
+    pub room: u32,
+    /// Not asked for: a value that something newer of its topic is about to follow.
+    pub early: bool,
+}
+
+impl SnapshotPage {
+    /// Bytes of the messages in it.
+    pub fn bytes(&self) -> usize {
+        self.runs.iter().map(|run| run.bytes()).sum()
+    }
+}

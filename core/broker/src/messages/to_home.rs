@@ -1,0 +1,184 @@
+//! What the home of destinations is told: by sessions and their subscriptions, and by other homes.
+
+use std::sync::Arc;
+
+use tiderace_base::{Key, SessionId};
+use tiderace_queues::{Consume, Ending, Settlement};
+use tiderace_topics::{Path, Pattern};
+use tiderace_wire::{Confirm, Operation, Run, SubscriptionKey, Token};
+
+use super::{Interest, SubscribeRequestId};
+use crate::home::services::Calling;
+use crate::operator::Operator;
+
+/// A message to the home of destinations.
+#[derive(Debug)]
+pub enum ToHome {
+    /// Messages to number and pass on.
+    Publish {
+        /// Not yet numbered.
+        run: Box<Run>,
+        /// Who sent it; `None` for the server itself.
+        origin: Option<SessionId>,
+        /// The sender's name.
+        author: Option<Arc<str>>,
+        /// Receipts to confirm.
+        confirm: Option<Confirm>,
+    },
+    /// Messages of a session that the rules do not let publish, but that may be the topic's owner.
+    PublishAsOwner {
+        /// Not yet numbered.
+        run: Box<Run>,
+        /// Who sent it.
+        origin: SessionId,
+        /// Its name.
+        author: Arc<str>,
+        /// Receipts to confirm.
+        confirm: Option<Confirm>,
+        /// The message to blame if they are refused.
+        blame: Option<Token>,
+    },
+    /// An operation to be done here.
+    Operate {
+        /// Who asks.
+        operator: Box<Operator>,
+        /// What.
+        operation: Box<Operation>,
+    },
+    /// Which subscribers of a topic the sender's shard has now.
+    Interest {
+        /// Which topic.
+        path: Path,
+        /// Which.
+        interest: Interest,
+    },
+    /// To every home: a subscription to a pattern begins or ends.
+    PatternInterest {
+        /// Which topics.
+        pattern: Pattern,
+        /// What kind of subscription.
+        interest: Interest,
+    },
+    /// There is room for more of a snapshot.
+    RequestPage {
+        /// Whose.
+        request: SubscribeRequestId,
+        /// For so many bytes, or one value.
+        bytes: u32,
+    },
+    /// The rest of a snapshot is not wanted.
+    CancelSnapshot {
+        /// Whose.
+        request: SubscribeRequestId,
+    },
+    /// A consumer begins.
+    Consume {
+        /// The request.
+        consume: Box<Consume>,
+        /// The subscription that waits for [`ToSubscriber::SubscribeAck`](super::ToSubscriber::SubscribeAck).
+        request: SubscribeRequestId,
+    },
+    /// What became of delivered messages.
+    Settle {
+        /// Whose.
+        session: SessionId,
+        /// Which subscription's.
+        key: SubscriptionKey,
+        /// Stretches of their numbers, both ends included.
+        ranges: Vec<(u64, u64)>,
+        /// What became of them.
+        settlement: Settlement,
+        /// Receipt to confirm.
+        confirm: Option<Confirm>,
+    },
+    /// A consumer or a responder may be given more.
+    Credit {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        key: SubscriptionKey,
+        /// How many messages more.
+        messages: u64,
+    },
+    /// A consumer ends.
+    Leave {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        key: SubscriptionKey,
+        /// How many of the messages that the home gave it have reached the session.
+        handed: u64,
+        /// How it ended.
+        ending: Ending,
+        /// Receipt to confirm once its messages are back in their queues.
+        confirm: Option<Confirm>,
+    },
+    /// A subscriber on the sender's shard cannot keep up with a topic, or all can again.
+    Pressure {
+        /// Which topic.
+        path: Path,
+        /// Whether one cannot.
+        on: bool,
+    },
+    /// A subscription that wants notices begins, or is to be told of more topics.
+    Notify {
+        /// Which topics.
+        pattern: Pattern,
+        /// Who waits for [`ToSubscriber::TopicsPage`](super::ToSubscriber::TopicsPage).
+        request: SubscribeRequestId,
+        /// Behind which path; absent: it begins.
+        after: Option<Path>,
+    },
+    /// Such a subscription has ended.
+    EndNotices {
+        /// Which topics.
+        pattern: Pattern,
+    },
+    /// Whether a session that the rules do not let subscribe is the owner.
+    IsOwner {
+        /// Who asks.
+        request: SubscribeRequestId,
+        /// Its name.
+        name: Arc<str>,
+        /// Of which topic.
+        path: Path,
+    },
+    /// The request for messages that follows is made as the topic's owner.
+    AsOwner {
+        /// Who asks.
+        request: SubscribeRequestId,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A session calls a service. Comes back if the responder had gone.
+    Call(Calling),
+    /// A caller no longer waits.
+    CancelCall {
+        /// What was called.
+        service: Path,
+        /// Its end, on the sender's shard.
+        caller: Key,
+    },
+    /// An exchange is over.
+    Released {
+        /// Whose place is free.
+        responder: Key,
+    },
+}
+
+impl ToHome {
+    /// A publication of the server itself, such as a dead letter.
+    pub(crate) fn of_server(run: Run) -> ToHome {
+        ToHome::Publish { run: Box::new(run), origin: None, author: None, confirm: None }
+    }
+
+    /// Bytes of the messages and values in it.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            ToHome::Publish { run, .. } | ToHome::PublishAsOwner { run, .. } => run.bytes(),
+            ToHome::Operate { operation, .. } => operation.bytes(),
+            ToHome::Call(call) => call.run.bytes(),
+            _ => 0,
+        }
+    }
+}

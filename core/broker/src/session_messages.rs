@@ -1,0 +1,101 @@
+//! What a shard does with each message that its sessions are sent.
+//!
+//! Relies on the methods of [`SessionSide`], which stand in the files of what they do. Invariant: a message is taken by
+//! one method, and what that has for others is sent, never returned.
+
+use tiderace_base::{Now, ShardId};
+use tiderace_wire::Reply;
+
+use crate::effects::Effects;
+use crate::home::services::Address;
+use crate::messages::{ToExchange, ToPublisher, ToSubscriber};
+use crate::session_side::SessionSide;
+
+impl SessionSide<'_> {
+    /// A message for sessions that subscribe.
+    #[inline]
+    pub(crate) fn on_subscriber_message(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        message: ToSubscriber,
+        effects: &mut Effects,
+    ) {
+        match message {
+            ToSubscriber::Fanout { run, spec } => self.fan_out(now, run, spec, effects),
+            ToSubscriber::Deliver { session, key, segment } => {
+                self.deliver_segment(session, key, segment, effects);
+            }
+            ToSubscriber::SubscribeAck { request, answer } => {
+                self.subscribe_acknowledged(now, from, request, answer, effects);
+            }
+            ToSubscriber::SnapshotPage { request, page } => {
+                self.take_page(now, from, request, page, effects);
+            }
+            ToSubscriber::Presence { path, on } => {
+                self.presence_changed(now, &path, on, effects);
+            }
+            ToSubscriber::UnknownTopic { session, path } => {
+                self.tell_unknown(now, session, &path, effects);
+            }
+            ToSubscriber::NoTopics { request } => self.count_nothing(now, request, effects),
+            ToSubscriber::TopicsPage { request, topics, after, next } => {
+                self.noted(now, from, request, topics, (after, next), effects);
+            }
+            ToSubscriber::Notice { path, spec } => self.notice(&path, spec, effects),
+            ToSubscriber::OwnerAnswer { request, owned } => {
+                self.owner_answered(now, request, owned, effects);
+            }
+        }
+    }
+
+    /// A message for sessions that publish, settle and ask.
+    #[inline]
+    pub(crate) fn on_publisher_message(
+        &mut self,
+        now: Now,
+        message: ToPublisher,
+        effects: &mut Effects,
+    ) {
+        match message {
+            ToPublisher::Confirmed { session, confirm } => {
+                self.reply(session, Reply::Confirmed(confirm), effects);
+            }
+            ToPublisher::Refused { session, token, close } => {
+                self.reply(session, Reply::Refused { token, close }, effects);
+            }
+            ToPublisher::Operated { session, token, result } => {
+                self.operated(session, token, result.map(|result| *result), effects);
+            }
+            ToPublisher::Pause { destination, hold } => {
+                self.sessions.pause(now, destination, hold, effects);
+            }
+            ToPublisher::Wait { session, destination } => {
+                let waits = self.sessions.wait_for(session, destination, effects);
+                self.metrics.publishers_paused += u64::from(waits);
+            }
+            ToPublisher::Deferred { session, on } => self.pause_for_work(session, on, effects),
+        }
+    }
+
+    /// A message for an end of a call.
+    #[inline]
+    pub(crate) fn on_exchange_message(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        message: ToExchange,
+        effects: &mut Effects,
+    ) {
+        match message {
+            ToExchange::Assigned(to, call) => self.assigned(now, from, to, call, effects),
+            ToExchange::Accepted { caller, responder } => {
+                let responder = Address { shard: from, key: responder };
+                self.met(caller, responder, effects);
+            }
+            ToExchange::Spoken { to, said } => self.heard(now, to, said, effects),
+            ToExchange::Credit { to, messages } => self.wanted_messages(to, messages, effects),
+            ToExchange::Ended { to, close } => self.told_of_end(now, to, close, effects),
+        }
+    }
+}
