@@ -169,7 +169,7 @@ export class Subscription<T = unknown>
     if (replay) this.wish.replay = replayFields(replay);
     if (interval) this.wish.interval = Math.ceil(interval);
     this.ready = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
-    // Whoever does not ask is told by `error`.
+    // A caller that does not ask is told by `error`.
     this.ready.catch(() => {});
   }
 

@@ -1,6 +1,6 @@
 //! One table type for all metrics: Prometheus text, `docs/metrics.md` and tests are made of its rows.
 //!
-//! Relies on nothing. Invariant: whoever counts something has a row for it in a table; a name says its
+//! Relies on nothing. Invariant: everything that is counted has a row in a table; a name says its
 //! unit, and a counter ends in `_total`.
 
 /// What kind of number a metric is.

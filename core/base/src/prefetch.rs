@@ -1,7 +1,7 @@
 //! Asks memory for what is needed soon, without waiting for it.
 //!
 //! Where a thousand sessions get a thousand messages each, what a delivery refers to was written long
-//! before and has left the near caches. Whoever knows what comes next asks for it some steps ahead, and
+//! before and has left the near caches. Code that knows what comes next asks for it some steps ahead, and
 //! the wait passes beside the work in between. Invariant: it only hints; on processors for which there is
 //! no stable hint it does nothing.
 

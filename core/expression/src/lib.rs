@@ -35,7 +35,7 @@ thread_local! {
 /// What this thread has made on the way to automata since it began, in bytes: compiling takes up to a
 /// tenth of a second for each MiB, whether the expression is refused in the end or not. It is counted
 /// for the thread because expressions are compiled deep inside of what reads selectors, schemas and
-/// views, and whoever calls that has a budget to charge: the difference of before and after.
+/// views, and its caller has a budget to charge: the difference of before and after.
 pub fn work_bytes() -> u64 {
     WORK_BYTES.get()
 }

@@ -12,7 +12,7 @@ pub enum StoreRecord {
         stream: u64,
         /// The topic.
         path: Path,
-        /// What the topic is, in the form of whoever restores it.
+        /// What the topic is, in the form of the room that restores it.
         description: Vec<u8>,
         /// The version of its last message; zero for none.
         version: u64,
@@ -27,7 +27,7 @@ pub enum StoreRecord {
         count: u32,
         /// Messages of lower versions are not needed any more.
         keep_from: u64,
-        /// The messages, in the form of whoever restores them.
+        /// The messages, in the form of the room that restores them.
         bytes: Vec<u8>,
     },
     /// Messages up to and with a version are not needed any more.

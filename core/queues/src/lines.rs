@@ -167,7 +167,7 @@ impl Lines {
         }
     }
 
-    /// There is a message with that number: whoever has a selector may have something to look at. How many
+    /// There is a message with that number: consumers with a selector may have something to look at. How many
     /// selections that concerns at once: those with members that wait for a message, and not for room.
     pub(crate) fn note_ready(&mut self, first: u64) -> usize {
         let Some(selective) = &mut self.selective else { return 0 };

@@ -288,7 +288,7 @@ impl Queues {
             }
             match settlement {
                 Settlement::Accept => self.review(key, effects),
-                // Others come first: whoever rejected gets it again only if nobody else has room.
+                // Others come first: the consumer that rejected gets it again only if nobody else has room.
                 Settlement::Reject => {
                     self.dispatch_except(key, Some(consumer_key), effects);
                     self.dispatch(key, effects);

@@ -1,6 +1,6 @@
 //! Names in the order of a tree: every path is followed at once by all that is below it.
 //!
-//! A B+ tree of small keys. The texts stay where they are; whoever calls says how a key's path is
+//! A B+ tree of small keys. The texts stay where they are; the caller says how a key's path is
 //! found, so a name costs six bytes here beside the text itself. Relies on a key's path never
 //! changing while the key is held. Invariants: keys are in the order of [`order`], no two of them
 //! have the same path, and each child's `first` is the least key below it.

@@ -2,7 +2,7 @@
 //!
 //! Relies on `items` for places in the text. Invariant: what is not named by the pointer stays as it
 //! was written, byte for byte, white space included; the result is one valid value. It may be nested
-//! more deeply than its parts were, which whoever parses it next will notice.
+//! more deeply than its parts were, which the next parse will notice.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! What work on foreign values may cost.
 //!
-//! Relies on nothing. Invariant: whoever spends has paid before; a [`Budget`] that is empty stays empty.
+//! Relies on nothing. Invariant: work is paid for before it is done; a [`Budget`] that is empty stays empty.
 
 /// The most bytes of the text of a [`Pointer`](crate::Pointer).
 pub const POINTER_BYTES_MAX: usize = 1024;

@@ -1,7 +1,7 @@
 //! Strings of JSON: written and read.
 //!
 //! Relies on nothing. Invariant: what is written is valid JSON on one line, and reading gives back what
-//! was written. Scripts and pages need more escapes than JSON: whoever writes those adds them.
+//! was written. Scripts and pages need more escapes than JSON: their writers add them.
 
 use std::borrow::Cow;
 

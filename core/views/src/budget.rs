@@ -1,6 +1,6 @@
 //! What an evaluation may still spend, and why it stops.
 //!
-//! Relies on nothing. Invariant: whoever passes over bytes or builds pieces has spent for them
+//! Relies on nothing. Invariant: bytes passed over and pieces built have been paid for
 //! before, so time and memory of an evaluation are bounded by its limits.
 
 use crate::limits::{Limits, WORK_BYTES, WORK_PIECE, WORK_STEP};

@@ -156,7 +156,7 @@ impl<'t> Cursor<'t> {
         }
         self.pass(end);
         let digits = self.between(start, self.at);
-        // Nothing may be so much, so that whoever asks says what it may be.
+        // Nothing may be so much, so that the caller says what it may be.
         Ok(digits.parse().unwrap_or(u64::MAX))
     }
 

@@ -18,7 +18,7 @@
 //! assert_eq!(value, br#"{"region":"eu","amount":200,"price":3,"total":600}"#);
 //! ```
 //! A [`View`] is read once; errors show the place. [`View::outputs`] says what becomes of one source
-//! and is a function of its arguments: no clock, no state. Whoever runs views publishes what it
+//! and is a function of its arguments: no clock, no state. The code that runs views publishes what it
 //! says, takes back what it no longer says, and keeps to [`View::options`]. Every evaluation is
 //! bounded by [`Limits`]. The language is described in `docs/views.md`, whose examples are tests.
 

@@ -1,6 +1,6 @@
 //! Texts that an evaluation makes, kept until it ends, so that values can be slices of them.
 //!
-//! Relies on nothing. Invariant: a text that is kept does not move; whoever keeps one has paid for it.
+//! Relies on nothing. Invariant: a text that is kept does not move; keeping one has been paid for.
 
 use std::cell::{Cell, OnceCell};
 

@@ -1,6 +1,6 @@
 //! Runs every example of `docs/views.md`.
 //!
-//! Relies on a model of whoever runs views: it evaluates everything again until nothing changes.
+//! Relies on a model of the code that runs views: it evaluates everything again until nothing changes.
 #![allow(clippy::unwrap_used)]
 
 use crate::examples;

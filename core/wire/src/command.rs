@@ -202,7 +202,7 @@ pub enum Command {
     /// Subscribes; on a [`Kind::Service`] it begins to serve, with at most the prefetch's messages
     /// as open exchanges.
     Subscribe(Box<Subscribe>),
-    /// Begins an exchange with whoever serves.
+    /// Begins an exchange with a responder.
     Call(Box<Call>),
     /// Says more in an exchange.
     Speak(Box<Speak>),

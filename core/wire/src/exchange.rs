@@ -1,4 +1,4 @@
-//! Exchanges: a request and its answer, or a conversation, between a caller and whoever serves.
+//! Exchanges: a request and its answer, or a conversation, between a caller and a responder.
 //!
 //! ```text
 //!   caller: Call ─▶ home of the service ─▶ one responder: Delivery (exchange, first)
@@ -13,7 +13,7 @@
 //! open is answered by [`crate::Reply::Refused`], any other call that is not taken by its end.
 //!
 //! A caller may say how many messages it wants ([`Call::credit`]) and ask for more as it takes them
-//! ([`crate::Command::ExchangeCredit`]); whoever responds is told with the call, and of more by
+//! ([`crate::Command::ExchangeCredit`]); the responder is told with the call, and of more by
 //! [`crate::Reply::ExchangeCredit`]. While a caller wants nothing, nobody waits for the responder's next message,
 //! and the caller has as long as the longest timeout to want more or to say something. A protocol without credit says what it likes; the caller's session holds what it
 //! cannot pass on, within its limits.

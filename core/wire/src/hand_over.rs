@@ -26,7 +26,7 @@
 //! begins on the connection with [`Opening::unknown`] and gets the bytes, to say so in the words of
 //! its protocol.
 //!
-//! Who may come back: whoever shows the ticket or the client session id. If the session that asks has logged in
+//! Who may come back: the client that shows the ticket or the client session id. If the session that asks has logged in
 //! meanwhile (its connection brought credentials, by an HTTP header for instance), it also has to be
 //! the principal of the session that is asked for. Where a connection has no means to show
 //! credentials before it comes back, the client session id is the only secret; therefore it has at least

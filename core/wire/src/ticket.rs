@@ -1,6 +1,6 @@
 //! Tickets: how a client that comes back names its session.
 //!
-//! Invariant: whoever does not hold the ticket cannot guess it; 128 bits come from the operating
+//! Invariant: a client that does not hold the ticket cannot guess it; 128 bits come from the operating
 //! system's generator and all are compared.
 
 use base64::Engine;

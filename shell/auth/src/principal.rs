@@ -12,7 +12,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Whoever did not log in.
+    /// A client that did not log in.
     pub fn anonymous() -> Principal {
         Principal { name: None, groups: Arc::from([]) }
     }

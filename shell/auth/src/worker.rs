@@ -21,7 +21,7 @@ use crate::principal::Principal;
 use crate::shares::{self, Place, Shares};
 use crate::verifier::{Check, LoginError, Verifier};
 
-/// Takes the result to whoever asked.
+/// Takes the result to the one that asked.
 pub type Answer = Box<dyn FnOnce(Result<Principal, LoginError>) + Send>;
 
 /// A login to verify.

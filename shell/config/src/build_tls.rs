@@ -1,6 +1,6 @@
 //! Checks of what is said about TLS, as far as they need no files.
 //!
-//! Relies on `build`. Invariant: whoever asks for TLS and nothing else gets it, or hears that something is
+//! Relies on `build`. Invariant: a configuration that asks for TLS and nothing else gets it, or its operator hears that something is
 //! missing; nobody gets plain text instead.
 
 use crate::config::Config;

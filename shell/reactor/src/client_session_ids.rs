@@ -1,7 +1,7 @@
 //! Client session ids: tokens of their own choice by which clients name their sessions.
 //!
 //! A client session id has a home shard, which knows the session that has it; the session's shard gives it up when
-//! the session ends. Invariants: at most one session of a protocol has a client session id at a time; only whoever is the same
+//! the session ends. Invariants: at most one session of a protocol has a client session id at a time; only a client that is the same
 //! principal, or has not said who it is, finds it; a client session id is never in a log.
 
 use std::collections::HashMap;

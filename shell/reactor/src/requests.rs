@@ -531,7 +531,7 @@ impl<D: Driver> Shard<D> {
         self.rearm(session);
     }
 
-    /// The session has ended: whoever waits for it is answered.
+    /// The session has ended: the request that waits for it is answered.
     pub(crate) fn dismiss_requests(&mut self, session: Key, requests: Requests, close: &Close) {
         self.offer_again(requests.blocked);
         let Some(Pending { connection, held }) = requests.pending else {

@@ -2,7 +2,7 @@
 //!
 //! Each is written once in an interval, and once more at most if it begins after a quiet time. They take
 //! turns in rounds, whose ends are spread over the interval: if all ended at once, the last client would
-//! be written, and would read, long after the first. Invariant: whoever is added comes out within an
+//! be written, and would read, long after the first. Invariant: a session that is added comes out within an
 //! interval, and a round in which nobody was written lately holds nobody up.
 
 use tiderace_base::{Key, Span, Time};

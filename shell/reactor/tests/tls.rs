@@ -152,7 +152,7 @@ fn a_handshake_may_be_cut_at_every_byte() {
     assert_eq!(handshakes(&world), 0);
     let (gone, cuts) = (failures(&world, "gone"), (hello.len() - 1) as u64 / 2);
     assert!(gone >= cuts, "{gone} of {cuts}");
-    // Whoever comes in pieces, with time between them, comes in.
+    // A client whose bytes come in pieces, with time between them, gets in.
     let mut client = Secured::connect(&world, &config);
     client.send(b"ECHO\nhello");
     world.run_until("the echo", |world| {

@@ -2,7 +2,7 @@
 //!
 //! Lines are written by a thread of their own. A thread that has something to say puts the line into a
 //! bounded queue and goes on; what does not fit, or cannot be written, is dropped and counted. Invariant: no
-//! shard ever waits for whoever reads the log, and nothing that happens to standard error ends the process.
+//! shard ever waits for a reader of the log, and nothing that happens to standard error ends the process.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

@@ -327,7 +327,7 @@ impl<D: Disk, R: FnMut(Notice<'_>)> Worker<D, R> {
             .into_iter()
             .zip(outcomes)
             .map(|((shard, ticket, bytes, waiting), outcome)| {
-                // Before the report, so that whoever hears of it finds the room.
+                // Before the report, so that the shard that hears of it finds the room.
                 waiting.fetch_sub(bytes, Ordering::Relaxed);
                 Done { shard, ticket, outcome }
             })

@@ -78,7 +78,7 @@ impl<D: Disk> Log<D> {
         if self.is_broken {
             return Err(broken("write", io::Error::other("an earlier write or sync has failed")));
         }
-        // Whoever has the directory now must find nothing of ours in it.
+        // The server that has the directory now must find nothing of ours in it.
         self.verify()?;
         let bytes: usize = batches.iter().map(Batch::bytes).sum();
         let is_begun = self.head.bytes as usize > HEADER_BYTES;

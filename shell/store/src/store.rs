@@ -110,7 +110,7 @@ impl<D: Disk> Store<D> {
             has_reserve: false,
             is_cleaning_stopped: false,
         };
-        // A disk that is full already is told to whoever wants to write.
+        // A disk that is full already is reported at the next write.
         store.make_reserve();
         store.update_gauges();
         Ok((store, recovered))

@@ -1,7 +1,7 @@
 //! Whether a directory and its files are still those that were opened.
 //!
-//! A file that is open can be written to and synced after its name is gone: whoever removes or replaces the
-//! directory of a running server would lose what is acknowledged from then on, and whoever removes its lock lets a
+//! A file that is open can be written to and synced after its name is gone: removing or replacing the
+//! directory of a running server would lose what is acknowledged from then on, and removing its lock would let a
 //! second server in. Names are looked at again when the directory's time of change says that some of them
 //! have changed; otherwise a look costs one system call. Relies on the file system keeping that time, as all
 //! local ones do. Invariant: a change is noticed by the first look after it.

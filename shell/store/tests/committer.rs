@@ -131,7 +131,7 @@ fn what_waits_is_bounded_and_a_large_batch_goes_alone() {
     assert!((5..12).contains(&taken), "{taken} batches of some 400 bytes in 4096");
     open.send(()).unwrap();
     let Heard::Done(done) = hearing.recv().unwrap() else { panic!() };
-    // Whoever hears of a ticket finds its room.
+    // The submitter that hears of a ticket finds its room.
     assert_eq!((done.ticket, done.outcome), (2, Outcome::Committed));
     held();
     submitter.try_submit(3 + taken, batch(1, 2 + taken)).unwrap();

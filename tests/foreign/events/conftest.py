@@ -66,7 +66,7 @@ class Stream:
             else:
                 for event in sseclient.SSEClient(self.response).events():
                     self.inbox.put(event)
-        except Exception as problem:  # the connection was closed, by whoever
+        except Exception as problem:  # the connection was closed, by either side
             self.inbox.put(problem)
 
     def next(self):

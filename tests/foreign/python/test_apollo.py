@@ -400,7 +400,7 @@ def test_flow_control_by_credit(connect, queue_name):
 
 
 def test_job_queues_with_small_credit(connect, queue_name):
-    """APLO-206: whoever has settled its job gets the next one."""
+    """APLO-206: a worker that has settled its job gets the next one."""
     one = connect()
     send(one, queue_name, 1, 2, 3, 4)
     first = one.subscribe(queue_name, ack="client", headers={"credit": "1,0"})

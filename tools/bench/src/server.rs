@@ -44,7 +44,7 @@ impl Server {
         let mut command = Command::new(&program);
         command.arg("serve").arg("--config").arg(&config);
         command.args(["--listen", &address.to_string(), "--set", "log.level=warn"]);
-        // Every message counts: whoever is slow slows the publisher, here as with other servers.
+        // Every message counts: a slow subscriber slows the publisher, here as with other servers.
         command.args(["--set", "topics.slow_consumer=block"]);
         for setting in settings {
             command.args(["--set", setting]);

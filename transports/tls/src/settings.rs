@@ -199,7 +199,7 @@ impl Settings {
         let keys = choices.identities.into_iter().map(|identity| identity.key).collect();
         let mut config = builder.with_cert_resolver(Arc::new(ByName(keys)));
         config.alpn_protocols = choices.alpn;
-        // Early data can be replayed by whoever hears it; rustls takes none unless told to, and this is
+        // Early data can be replayed by anybody who hears it; rustls takes none unless told to, and this is
         // the place to see that.
         config.max_early_data_size = 0;
         // A ticket holds the state of its session, encrypted: coming back costs the server no memory.

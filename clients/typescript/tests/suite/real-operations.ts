@@ -31,7 +31,7 @@ both("a topic is created, changed under conditions, read and removed", async (be
   equal(await topic.remove(), false);
 });
 
-both("values are sent as differences, whoever changes them beside that", async (begin) => {
+both("values are sent as differences, though others change them too", async (begin) => {
   const [writer, other, reader] = [begin(), begin(), begin()];
   const path = fresh("differences");
   const [topic, theirs] = [topicsOf(writer).at<unknown>(path), topicsOf(other).at<unknown>(path)];

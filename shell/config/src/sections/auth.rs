@@ -208,7 +208,7 @@ pub struct RuleConfig {
 /// Whom a rule concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrincipalMatch {
-    /// Whoever did not log in.
+    /// Clients that did not log in.
     Anonymous,
     /// Everybody, logged in or not.
     Everybody,

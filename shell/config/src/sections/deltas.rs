@@ -7,7 +7,7 @@ use crate::spec::{choice, section};
 const MIB: u64 = 1 << 20;
 
 section! {
-    /// Updates of topics as differences to the value before, for clients that ask for them. Each is made once, whoever gets it; where it is not smaller, or the client lacks the value before, the whole value is sent.
+    /// Updates of topics as differences to the value before, for clients that ask for them. Each is made once for all who get it; where it is not smaller, or the client lacks the value before, the whole value is sent.
     "deltas" TABLE DeltasConfig {
         /// The codecs that clients may choose from. An empty list switches deltas off.
         "codecs" codecs: Vec<DeltaCodec> = Is("tiderace,vcdiff"), Kind::List(&Kind::Choice(DeltaCodec::WORDS));

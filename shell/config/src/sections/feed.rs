@@ -23,7 +23,7 @@ section! {
         "burst" burst: usize = Is("256 KiB"), Kind::Bytes { min: 1024, max: 256 * MIB };
         /// Whether its messages are kept for new subscribers. If absent: those of `quotes` are.
         "retain" retain: Option<bool> = Absent, Kind::Boolean;
-        /// Begin stopped, and let whoever may publish to `PATH/control` set the rate: messages per second, `max` or `stop`.
+        /// Begin stopped, and let clients that may publish to `PATH/control` set the rate: messages per second, `max` or `stop`.
         "control" control: bool = Is("false"), Kind::Boolean;
     }
 }

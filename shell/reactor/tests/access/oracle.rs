@@ -169,7 +169,7 @@ fn configured_owner(path: &str) -> Option<&'static str> {
     path.starts_with("conf/").then_some("ann")
 }
 
-/// Below `temp/` messages are sent to sessions by whoever knows a name, and each session listens below
+/// Below `temp/` messages are sent to sessions by those who know a name, and each session listens below
 /// its own name; nothing else is done there.
 fn allows_temporary(who: &Who<'_>, deed: &Deed) -> bool {
     let own = who.temporary.is_some_and(|own| deed.path.starts_with(&format!("{own}/")));

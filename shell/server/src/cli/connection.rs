@@ -57,7 +57,7 @@ impl ConnectionArgs {
         let port = port.or(self.port).unwrap_or(usual);
         match scheme {
             Some(scheme) if scheme.is_secured => Ok((port, self.tls.clone().asked())),
-            // Whoever asks for TLS must not get plain text for a message that is missing.
+            // A user who asks for TLS must not get plain text for a message that is missing.
             Some(scheme) if self.tls.is_asked() => Err(ClientError::Secure {
                 place: format!("{host}:{port}"),
                 reason: format!(

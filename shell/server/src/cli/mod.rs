@@ -107,7 +107,7 @@ pub(crate) fn run(serve: impl FnOnce(ServeRequest) -> anyhow::Result<()>) -> Exi
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough: `tiderace sub … | head -1`.
+        // The reader of our output has seen enough: `tiderace sub … | head -1`.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody would see it behind a log that nobody reads, and writing it would wait for ever. A closed

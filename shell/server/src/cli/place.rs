@@ -1,6 +1,6 @@
 //! Where a server is, as people write it: `example.org`, `example.org:7800`, `https://example.org`.
 //!
-//! Pure. Invariant: whoever writes a scheme gets what it means, in plain text or over TLS, or is refused.
+//! Pure. Invariant: a scheme that is written gets what it means, in plain text or over TLS, or is refused.
 
 use std::str::FromStr;
 

@@ -26,7 +26,7 @@ pub(crate) struct TlsArgs {
     /// Speak TLS, and trust the authorities of this file (PEM) instead of the system's.
     #[arg(long, value_name = "FILE", env = "TIDERACE_CA")]
     ca: Option<PathBuf>,
-    /// Speak TLS with whoever answers, whatever certificate it shows: for servers on this machine.
+    /// Speak TLS with any server, whatever certificate it shows: for servers on this machine.
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
     /// Speak TLS, and show this certificate (PEM) to servers that want one of their clients.

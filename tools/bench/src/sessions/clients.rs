@@ -83,7 +83,7 @@ enum Step {
     Listens,
 }
 
-/// Access for the shard and for whoever runs it.
+/// Access for the shard and for the code that runs it.
 #[derive(Clone, Debug)]
 pub struct ClientsDriver(Rc<RefCell<Clients>>);
 
