@@ -10,27 +10,28 @@
 //! Relies on `request` for what is asked. Invariants: `respond` or `answer` speaks once and then the
 //! session only waits for its end; a claimed idempotency key is settled whatever happens after.
 
+mod job;
 mod start;
 mod stream;
 mod value;
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_base::{Close, CloseCode, Now, Span, Time};
 use tiderace_value::append_text;
 use tiderace_wire::{
-    Answer, Command, Confirm, Context, Delivery, Held, Opening, OperationResult, Output, Progress,
-    Reply, Request, Response, Session, Token,
+    Answer, Command, Confirm, Context, Delivery, Held, Opening, Output, Progress, Reply, Request,
+    Response, Session, Token,
 };
 
-use crate::answer::{Fault, HttpFault, json, share};
-use crate::batch::{self, Outcome};
+use crate::answer::{Fault, HttpFault, share};
 use crate::credentials::credentials;
 use crate::options::EventsOptions;
 use crate::request::{self, PendingRequest, Task, Who};
 use crate::route::origin;
+use job::Job;
+use start::Start;
 use stream::Stream;
-use value::{List, Value};
 
 /// One request's way through the server.
 pub(crate) struct EventsSession {
@@ -67,24 +68,6 @@ struct Work {
     job: Job,
 }
 
-/// What is being done.
-enum Job {
-    /// A retained value is looked for.
-    Value(Value),
-    /// Retained values are collected.
-    List(List),
-    /// A message is published; this is the answer when that is confirmed.
-    Publish(Response),
-    /// The items of a batch are published.
-    Batch(Vec<Outcome>),
-    /// Something is done with topics.
-    Operate,
-    /// A service is called; the answer, once it came.
-    Call(Option<Response>),
-    /// A subscription for a stream is made.
-    Listen(Box<Stream>),
-}
-
 impl EventsSession {
     /// Begins with the request still to come.
     pub(crate) fn new(options: Arc<EventsOptions>, opening: &Opening<'_>) -> EventsSession {
@@ -94,6 +77,41 @@ impl EventsSession {
             stage: Stage::Fresh,
             epoch: opening.epoch,
             peer: opening.peer,
+        }
+    }
+
+    /// The client is who it says: begins the work.
+    fn begin(&mut self, now: Now, who: Who<'_>, context: &mut Context<'_>) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let Stage::LoggingIn(pending) = stage else {
+            self.stage = stage;
+            return;
+        };
+        let PendingRequest { origin, key, task, .. } = *pending;
+        let timeout = match &task {
+            Task::Call { timeout, .. } => *timeout,
+            _ => Span::ZERO,
+        };
+        self.deadline = now.time + timeout + self.options.request_timeout;
+        let start =
+            Start { now, who, options: &self.options, epoch: self.epoch, peer: self.peer.ip() };
+        let mut claimed = None;
+        let free = key.map_or(Ok(None), |(key, request)| start.claim(&key, request));
+        let begun = free.and_then(|key| {
+            claimed = key;
+            start.job(task, context).map_err(|fault| fault.response())
+        });
+        let (job, answer) = match begun {
+            // Of a batch all may be refused before anything is asked.
+            Ok(job) => {
+                let answer = job.settled();
+                (job, answer)
+            }
+            Err(response) => (Job::Publish(Response::default()), Some(response)),
+        };
+        self.stage = Stage::Working(Box::new(Work { origin, claimed, job }));
+        if let Some(response) = answer {
+            self.respond(now, response, context);
         }
     }
 
@@ -141,10 +159,9 @@ impl EventsSession {
         match &mut self.stage {
             Stage::Streaming(stream) => stream.notice(event, &members, &mut context.output),
             Stage::Working(work) => {
-                if let Job::Listen(stream) = &mut work.job
-                    && stream.early_notice(event, &members)
-                {
-                    self.stream(now, false, context);
+                let stream = work.job.stream();
+                if stream.is_some_and(|stream| stream.early_notice(event, &members)) {
+                    self.begin_stream(now, false, context);
                 }
             }
             _ => {}
@@ -158,46 +175,64 @@ impl EventsSession {
         }
     }
 
+    /// The stream, whether it has begun or its subscription is being made.
+    fn stream(&mut self) -> Option<&mut Stream> {
+        match &mut self.stage {
+            Stage::Streaming(stream) => Some(stream),
+            Stage::Working(work) => work.job.stream(),
+            _ => None,
+        }
+    }
+
+    /// The subscription is made, or so much is to be said before that the client has to take it: the answer
+    /// becomes a stream.
+    fn begin_stream(&mut self, now: Now, is_ready: bool, context: &mut Context<'_>) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let Stage::Working(work) = stage else {
+            self.stage = stage;
+            return;
+        };
+        let Job::Listen(mut stream) = work.job else { return };
+        let response = stream.head(&self.options, is_ready);
+        context.respond_with_stream(share(response, work.origin.as_deref()));
+        if stream.is_head() {
+            // Its head was all that was asked for.
+            self.deadline = now.time;
+            context.finish(CloseCode::Done);
+            return;
+        }
+        self.deadline = now.time + self.options.heart_beat;
+        self.stage = Stage::Streaming(stream);
+    }
+
     /// These are done.
     fn confirmed(&mut self, now: Now, confirm: Confirm, context: &mut Context<'_>) {
-        if let Stage::Streaming(stream) = &mut self.stage {
-            return stream.ready(&mut context.output);
-        }
-        let response = match self.job() {
-            Some(Job::Value(value)) => {
-                value.confirmed = true;
-                None
-            }
-            Some(Job::List(list)) => {
-                list.confirmed = true;
-                None
-            }
-            Some(Job::Publish(response)) => Some(std::mem::take(response)),
-            Some(Job::Batch(outcomes)) => {
-                settle(outcomes, confirm, &Outcome::Accepted);
-                batch_answer(outcomes)
-            }
-            Some(Job::Listen(_)) => return self.stream(now, true, context),
-            Some(Job::Call(_) | Job::Operate) | None => None,
-        };
-        if let Some(response) = response {
-            self.respond(now, response, context);
+        match &mut self.stage {
+            Stage::Streaming(stream) => stream.ready(&mut context.output),
+            Stage::Working(work) => match &mut work.job {
+                Job::Listen(_) => self.begin_stream(now, true, context),
+                job => {
+                    if let Some(response) = job.confirmed(confirm) {
+                        self.respond(now, response, context);
+                    }
+                }
+            },
+            _ => {}
         }
     }
 
     fn refused(&mut self, now: Now, token: Option<Token>, close: Close, context: &mut Context<'_>) {
         let fault = Fault::from(close);
-        if let Some(Job::Batch(outcomes)) = self.job() {
-            let all = Confirm { from: 0, to: Token::MAX };
-            let blamed = token.map_or(all, Confirm::one);
-            settle(outcomes, blamed, &Outcome::Refused(fault));
-            if let Some(response) = batch_answer(outcomes) {
-                self.respond(now, response, context);
-            }
-            return;
-        }
-        if !matches!(self.stage, Stage::Streaming(_) | Stage::Over) {
-            self.respond(now, fault.response(), context);
+        let response = match &mut self.stage {
+            Stage::Streaming(_) | Stage::Over => None,
+            Stage::Working(work) => work.job.refused(token, fault),
+            Stage::Fresh
+            | Stage::Judging { .. }
+            | Stage::Admitted { .. }
+            | Stage::LoggingIn(..) => Some(fault.response()),
+        };
+        if let Some(response) = response {
+            self.respond(now, response, context);
         }
     }
 }
@@ -289,24 +324,17 @@ impl Session for EventsSession {
             },
             Reply::Confirmed(confirm) => self.confirmed(now, confirm, context),
             Reply::Recovered { complete, .. } => {
-                if let Stage::Streaming(stream) = &mut self.stage {
-                    stream.recovered(complete);
-                } else if let Some(Job::Listen(stream)) = self.job() {
+                if let Some(stream) = self.stream() {
                     stream.recovered(complete);
                 }
             }
-            Reply::Reached { home, sequence } => match &mut self.stage {
-                Stage::Streaming(stream) => stream.reached(home, sequence),
-                Stage::Working(work) => {
-                    if let Job::Listen(stream) = &mut work.job {
-                        stream.reached(home, sequence);
-                    }
+            Reply::Reached { home, sequence } => {
+                if let Some(stream) = self.stream() {
+                    stream.reached(home, sequence);
                 }
-                _ => {}
-            },
+            }
             Reply::Operated { result, .. } => {
-                if let Some(Job::Operate) = self.job() {
-                    let response = operated(&result);
+                if let Some(response) = self.job().and_then(|job| job.operated(&result)) {
                     self.respond(now, response, context);
                 }
             }
@@ -321,8 +349,7 @@ impl Session for EventsSession {
                 self.notice(now, "left", path.as_str(), reason, context);
             }
             Reply::ExchangeEnded { close, .. } => {
-                if let Some(Job::Call(None)) = self.job() {
-                    let response = Fault::from(close).response();
+                if let Some(response) = self.job().and_then(|job| job.exchange_ended(close)) {
                     self.respond(now, response, context);
                 }
             }
@@ -336,14 +363,7 @@ impl Session for EventsSession {
     fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         match &mut self.stage {
             Stage::Streaming(stream) => stream.deliver(delivery, output),
-            Stage::Working(work) => match &mut work.job {
-                Job::Value(value) => value.deliver(delivery),
-                Job::List(list) => list.deliver(delivery),
-                Job::Call(answer @ None) if delivery.exchange.is_some() => {
-                    *answer = value::service_answer(delivery);
-                }
-                _ => {}
-            },
+            Stage::Working(work) => work.job.deliver(delivery),
             _ => {}
         }
     }
@@ -358,12 +378,7 @@ impl Session for EventsSession {
 
     fn answer(&mut self, now: Now) -> Option<Response> {
         let epoch = self.epoch;
-        let response = match self.job()? {
-            Job::Value(value) => value.answer(epoch)?,
-            Job::List(list) => list.answer()?,
-            Job::Call(answer) => answer.take()?,
-            Job::Publish(_) | Job::Batch(_) | Job::Listen(_) | Job::Operate => return None,
-        };
+        let response = self.job()?.answer(epoch)?;
         Some(self.conclude(now, response))
     }
 
@@ -407,28 +422,4 @@ impl Session for EventsSession {
     fn is_established(&self) -> bool {
         !matches!(self.stage, Stage::Fresh | Stage::Judging { .. } | Stage::LoggingIn(..))
     }
-}
-
-/// What came of an operation, as an answer.
-fn operated(result: &OperationResult) -> Response {
-    let mut body = Vec::new();
-    result.write_json(&mut body, true);
-    body.push(b'\n');
-    json(200, body)
-}
-
-fn settle(outcomes: &mut [Outcome], tokens: Confirm, outcome: &Outcome) {
-    for (place, token) in outcomes.iter_mut().zip(0..) {
-        if *place == Outcome::Waiting && (tokens.from..=tokens.to).contains(&token) {
-            *place = outcome.clone();
-        }
-    }
-}
-
-/// The answer to a batch all of whose items are settled.
-fn batch_answer(outcomes: &[Outcome]) -> Option<Response> {
-    if outcomes.contains(&Outcome::Waiting) {
-        return None;
-    }
-    Some(json(200, batch::results(outcomes)))
 }

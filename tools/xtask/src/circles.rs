@@ -14,7 +14,6 @@ const LEFT: &[(&str, usize)] = &[
     // A module and the files below it that extend its type.
     ("core/value", 5),
     ("protocols/engineio", 12),
-    ("protocols/events", 2),
     ("protocols/rsocket", 8),
     ("protocols/socketio", 8),
     ("protocols/stomp", 6),

@@ -2,81 +2,51 @@
 //!
 //! Invariant: a request that cannot be done as asked is refused before anything is published.
 
+use std::net::IpAddr;
+
 use tiderace_base::limits::SELECTOR_MEMBERS_MAX;
-use tiderace_base::{CloseCode, Now, Span};
+use tiderace_base::{CloseCode, Now};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Call, Command, Context, Destination, ExchangeKey, Operation, Reading, Response, Run, Subscribe,
     SubscriptionKey, Target, Token,
 };
 
+use super::job::Job;
 use super::stream::Stream;
 use super::value::{List, Value};
-use super::{EventsSession, Job, Stage, Work, batch_answer};
 use crate::answer::{Fault, HttpFault, json};
 use crate::batch::{Item, Outcome};
 use crate::encode::Form;
 use crate::idempotency::Claim;
+use crate::options::EventsOptions;
 use crate::publication::Publication;
-use crate::request::{PendingRequest, Since, Task, Who};
+use crate::request::{Since, Task, Who};
 
-impl EventsSession {
-    /// The client is who it says: begins the work.
-    pub(super) fn begin(&mut self, now: Now, who: Who<'_>, context: &mut Context<'_>) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        let Stage::LoggingIn(pending) = stage else {
-            self.stage = stage;
-            return;
-        };
-        let PendingRequest { origin, key, task, .. } = *pending;
-        let timeout = match &task {
-            Task::Call { timeout, .. } => *timeout,
-            _ => Span::ZERO,
-        };
-        self.deadline = now.time + timeout + self.options.request_timeout;
-        let work = |claimed, job| Stage::Working(Box::new(Work { origin, claimed, job }));
-        let claimed = match key.map(|(key, request)| self.claim(now, who, &key, request)) {
-            None => None,
-            Some(Ok(claimed)) => claimed,
-            Some(Err(response)) => {
-                self.stage = work(None, Job::Publish(Response::default()));
-                return self.respond(now, response, context);
-            }
-        };
-        match self.start(now, who, task, context) {
-            Ok(job) => {
-                self.stage = work(claimed, job);
-                if let Some(Job::Batch(outcomes)) = self.job()
-                    && let Some(response) = batch_answer(outcomes)
-                {
-                    self.respond(now, response, context);
-                }
-            }
-            Err(fault) => {
-                self.stage = work(claimed, Job::Publish(Response::default()));
-                self.respond(now, fault.response(), context);
-            }
-        }
-    }
+/// Who begins what is asked for, and where.
+pub(super) struct Start<'a> {
+    pub(super) now: Now,
+    pub(super) who: Who<'a>,
+    pub(super) options: &'a EventsOptions,
+    /// The node's present life.
+    pub(super) epoch: u64,
+    /// Where the client is.
+    pub(super) peer: IpAddr,
+}
 
-    /// Takes the key, or says what to answer instead.
-    fn claim(
-        &self,
-        now: Now,
-        who: Who<'_>,
-        key: &str,
-        request: u64,
-    ) -> Result<Option<String>, Response> {
+impl Start<'_> {
+    /// Takes an idempotency key, or says what to answer instead. There is none to take if the server keeps none.
+    pub(super) fn claim(&self, key: &str, request: u64) -> Result<Option<String>, Response> {
         let Some(table) = &self.options.idempotency else {
             return Ok(None);
         };
         // Clients without a name share one: their addresses keep them apart.
-        let key = if who.anonymous {
-            format!("{}\n{key}", self.peer.ip())
+        let key = if self.who.anonymous {
+            format!("{}\n{key}", self.peer)
         } else {
-            format!("{}\n\n{key}", who.name)
+            format!("{}\n\n{key}", self.who.name)
         };
-        match table.claim(now.time, &key, request) {
+        match table.claim(self.now.time, &key, request) {
             Claim::Fresh => Ok(Some(key)),
             Claim::Answered(response) => Err(response.with("Idempotency-Replayed", "true")),
             Claim::Pending => {
@@ -90,13 +60,9 @@ impl EventsSession {
         }
     }
 
-    fn start(
-        &mut self,
-        now: Now,
-        who: Who<'_>,
-        task: Task,
-        context: &mut Context<'_>,
-    ) -> Result<Job, Fault> {
+    /// Asks the broker for a task, or says why it cannot be done.
+    pub(super) fn job(&self, task: Task, context: &mut Context<'_>) -> Result<Job, Fault> {
+        let (now, who) = (self.now, self.who);
         match task {
             Task::Value { name, known, wanted } => {
                 let target = Target::Exact(topic(who.path(&name)?));

@@ -4,14 +4,10 @@
 //! session; the last event of each turn, and it alone, carries the position behind it, so a client
 //! that comes back with the last position it saw misses nothing.
 
-use std::sync::Arc;
-
-use tiderace_base::{Close, CloseCode, Now, ShardId};
+use tiderace_base::{Close, ShardId};
 use tiderace_value::append_text;
-use tiderace_wire::{Context, Delivery, EncodingKey, Output, Position, Response};
+use tiderace_wire::{Delivery, EncodingKey, Output, Position, Response};
 
-use super::{EventsSession, Job, Stage};
-use crate::answer::share;
 use crate::encode::{self, Form};
 use crate::limits::EARLY_BYTES_MAX;
 use crate::options::EventsOptions;
@@ -64,6 +60,11 @@ impl Stream {
         }
     }
 
+    /// Whether only its head is asked for.
+    pub(super) fn is_head(&self) -> bool {
+        self.is_head
+    }
+
     /// The position has moved, although no message came.
     pub(super) fn reached(&mut self, home: ShardId, sequence: u64) {
         self.position.advance(home, sequence);
@@ -92,7 +93,7 @@ impl Stream {
     }
 
     /// The head of the stream and what it begins with: where, if that is known.
-    fn head(&mut self, options: &EventsOptions, is_ready: bool) -> Response {
+    pub(super) fn head(&mut self, options: &EventsOptions, is_ready: bool) -> Response {
         let mut body = Vec::new();
         let kind = match self.form {
             Form::Plain | Form::Object => {
@@ -197,31 +198,6 @@ fn piece(output: &mut Output<'_>, write: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = Vec::new();
     write(&mut bytes);
     output.frame(&bytes, true);
-}
-
-impl EventsSession {
-    /// The subscription is made, or so much is to be said before that the client has to take it: the answer
-    /// becomes a stream.
-    pub(super) fn stream(&mut self, now: Now, is_ready: bool, context: &mut Context<'_>) {
-        let options = Arc::clone(&self.options);
-        let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        match stage {
-            Stage::Working(work) => {
-                let Job::Listen(mut stream) = work.job else { return };
-                let response = stream.head(&options, is_ready);
-                context.respond_with_stream(share(response, work.origin.as_deref()));
-                if stream.is_head {
-                    // Its head was all that was asked for.
-                    self.deadline = now.time;
-                    context.finish(CloseCode::Done);
-                    return;
-                }
-                self.deadline = now.time + options.heart_beat;
-                self.stage = Stage::Streaming(stream);
-            }
-            other => self.stage = other,
-        }
-    }
 }
 
 #[cfg(test)]
