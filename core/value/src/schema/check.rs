@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::error::{Unfit, Violation};
 use super::rule::{Bound, Branch, Place, Rule, Types, pointer};
-use super::{Unfit, Violation};
 use crate::compare::canonical;
 use crate::limits::{Budget, Spent};
 use crate::number::Decimal;

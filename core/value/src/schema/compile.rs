@@ -4,10 +4,11 @@
 //! nothing recurses, so nesting and chains of references cost no stack.
 
 use super::compiler::{Compiler, keywords_of};
+use super::error::{SchemaError, SchemaProblem};
 use super::keywords;
+use super::limits::SCHEMA_BYTES_MAX;
 use super::pattern::AUTOMATA_BYTES_MAX;
 use super::rule::{Branch, Place, Rule, pointer};
-use super::{SCHEMA_BYTES_MAX, SchemaError, SchemaProblem};
 use crate::scan::DEPTH_MAX;
 use crate::{Json, JsonKind};
 

@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
+use super::error::SchemaProblem;
+use super::limits::SCHEMA_PARTS_MAX;
 use super::pattern::AUTOMATA_BYTES_MAX;
 use super::rule::{Branch, Origin, Place, short};
-use super::{SCHEMA_PARTS_MAX, SchemaProblem};
 use crate::limits::Budget;
 use crate::pointer::{append_token, part};
 use crate::{Json, JsonKind, Pointer};

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::compiler::{Compiler, Keywords};
+use super::error::SchemaProblem;
+use super::limits::SCHEMA_PATTERNS_MAX;
 use super::pattern::Pattern;
 use super::rule::{Bound, Place, Rule, Types, short};
-use super::{SCHEMA_PATTERNS_MAX, SchemaProblem};
 use crate::compare::canonical;
 use crate::number::Decimal;
 use crate::{Json, JsonKind};
