@@ -230,6 +230,14 @@ fn spell_name(name: &str, style: Style, text: &mut String) {
     text.push_str(rest);
 }
 
+/// Whether a target is a topic, or several.
+pub(crate) fn is_topic(target: &Target) -> bool {
+    match target {
+        Target::Exact(destination) => destination.kind == Kind::Topic,
+        Target::Pattern(kind, _) => *kind == Kind::Topic,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

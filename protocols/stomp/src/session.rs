@@ -6,135 +6,45 @@
 //!     │ deadline        │ Refused              │ a fault, silence
 //!     └─▶ end           └─▶ ERROR, end         └─▶ ERROR, end
 //! ```
-//! Relies on `frame` for the bytes and on the modules below for what frames mean. Invariants: input
-//! behind a CONNECT waits until the login is answered; every fault carries the receipt of the frame
-//! to blame; what is rarely used costs eight bytes.
+//! Relies on `frame` for the bytes, on `state` for what is known, and on the duties beside it for what
+//! frames mean: this file calls them, and they do not know it. Invariants: input behind a CONNECT waits
+//! until the login is answered; every fault carries the receipt of the frame to blame.
 
 mod acknowledge;
 mod connect;
 mod deliver;
 mod deltas;
 mod heart_beat;
+mod message;
 mod operate;
+mod publication;
 mod publish;
 mod receipt;
+mod receipts;
+mod request;
+mod settling;
+mod state;
 mod subscribe;
 mod subscription;
 mod subscriptions;
 mod transaction;
-
-use std::sync::Arc;
+mod transactions;
+mod unacked;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
-use tiderace_wire::{
-    Bases, Command, Commands, Context, Delivery, Destination, Intake, Output, Progress, Reply,
-    Session, Settle, TemporaryName, Token,
-};
+use tiderace_wire::{Context, Delivery, Intake, Output, Progress, Reply, Session};
 
-use crate::error::{bad_header, fault, missing, shown, unreadable};
-use crate::frame::{self, Limits, Pending};
-use crate::header::{Headers, append_value};
-use crate::options::StompOptions;
+use crate::error::{bad_header, fault, shown};
+use crate::frame::{self, Pending};
+use crate::header::Headers;
 use crate::server_frame;
 use crate::version::Version;
-use heart_beat::HeartBeat;
-use receipt::Receipts;
-use subscriptions::Subscriptions;
-use transaction::Transactions;
+use request::{NO_COLON, Request, command_name, content_length};
+use state::{Partial, State};
 
-/// Where the conversation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Waiting for CONNECT.
-    Fresh,
-    /// The broker is looking at the credentials.
-    LoggingIn,
-    /// In order.
-    Established,
-    /// DISCONNECT has come; the last receipts are on their way.
-    Leaving,
-}
-
-/// One client's conversation in STOMP.
-pub(crate) struct StompSession {
-    options: Arc<StompOptions>,
-    subscriptions: Subscriptions,
-    cold: Option<Box<ColdState>>,
-    partial: Option<Box<Partial>>,
-    heart_beat: HeartBeat,
-    /// The session's name in the paths of its temporary destinations.
-    temporary: TemporaryName,
-    state: State,
-    version: Version,
-    /// Whether the client gave credentials.
-    named: bool,
-}
-
-const _: () = assert!(size_of::<StompSession>() <= 112, "there may be millions of idle ones");
-
-/// What is known about input that was not consumed.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Partial {
-    pending: Pending,
-    /// Bytes of the last input that were not consumed: more than these are news.
-    left: u32,
-}
-
-/// The destination of the last SEND: producers mostly send to the same one again.
-struct LastDestination {
-    spelling: Box<[u8]>,
-    destination: Destination,
-}
-
-/// What most sessions never need.
-#[derive(Default)]
-struct ColdState {
-    /// Rises with every message that has to be acknowledged.
-    tags: u64,
-    /// The last token given out.
-    tokens: Token,
-    /// Where the last SEND went.
-    last: Option<Box<LastDestination>>,
-    receipts: Receipts,
-    transactions: Transactions,
-    /// Acknowledgements of this call, collected into one command.
-    settle: Option<Settle>,
-    /// What subscriptions with deltas were sent last.
-    bases: Option<Box<Bases>>,
-    /// The receipt of the frame that ended the session.
-    blamed: Option<Box<[u8]>>,
-}
-
-/// One complete frame that is not a SEND.
-struct Request<'a> {
-    command: &'static str,
-    headers: Headers<'a>,
-}
+pub(crate) use state::StompSession;
 
 impl StompSession {
-    /// Begins a conversation.
-    pub(crate) fn new(
-        options: Arc<StompOptions>,
-        now: Now,
-        temporary: TemporaryName,
-    ) -> StompSession {
-        StompSession {
-            heart_beat: HeartBeat::until_login(now.time + options.login_timeout),
-            options,
-            subscriptions: Subscriptions::default(),
-            cold: None,
-            partial: None,
-            temporary,
-            state: State::Fresh,
-            version: Version::V10,
-            named: false,
-        }
-    }
-
-    fn cold(&mut self) -> &mut ColdState {
-        self.cold.get_or_insert_default()
-    }
-
     /// Reads as many frames as there are.
     fn read(
         &mut self,
@@ -189,23 +99,6 @@ impl StompSession {
         }
     }
 
-    /// Whether input has to wait for the broker.
-    fn is_waiting(&self) -> bool {
-        self.state == State::LoggingIn
-            || self.cold.as_ref().is_some_and(|cold| cold.receipts.is_full())
-    }
-
-    fn limits(&self) -> Limits {
-        let options = &*self.options;
-        let established = self.state != State::Fresh;
-        let preauth = if established { usize::MAX } else { options.preauth_bytes_max };
-        Limits {
-            header_bytes_max: options.header_bytes_max.min(preauth),
-            headers_max: options.headers_max,
-            body_bytes_max: options.message_bytes_max.min(preauth),
-        }
-    }
-
     /// Handles one frame that does not begin like a plain SEND.
     fn other(
         &mut self,
@@ -256,7 +149,7 @@ impl StompSession {
             // A rule of 1.1; which version is spoken, CONNECT decides.
             let request = Request { command, headers };
             let oldest = || match connects {
-                true => connect::version(&request).is_ok_and(|version| version == Version::V10),
+                true => request.version().is_ok_and(|version| version == Version::V10),
                 false => version == Version::V10,
             };
             if !body.bytes.is_empty() && !oldest() {
@@ -303,32 +196,6 @@ impl StompSession {
             context.finish(CloseCode::Done);
         }
         Ok(())
-    }
-
-    /// Remembers the receipt of the frame to blame, for the ERROR frame.
-    #[cold]
-    fn blame(&mut self, headers: Headers<'_>, close: Close) -> Close {
-        if headers.version != self.version || self.state == State::Fresh {
-            return close;
-        }
-        if let Some(receipt) = headers.find_raw("receipt")
-            && let Ok(text) = headers.decode(receipt)
-        {
-            // Encoded anew: a CONNECT's headers have no escapes, the answer's have.
-            let mut encoded = Vec::new();
-            append_value(&mut encoded, self.version, &text);
-            self.cold().blamed = Some(encoded.into());
-        }
-        close
-    }
-
-    /// Hands over what was collected during a call.
-    fn flush(&mut self, commands: &mut Commands) {
-        if let Some(cold) = &mut self.cold
-            && let Some(settle) = cold.settle.take()
-        {
-            commands.push(Command::Settle(settle));
-        }
     }
 }
 
@@ -404,8 +271,21 @@ impl Session for StompSession {
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
         match self.state {
-            State::Fresh | State::LoggingIn => self.expire_login(now),
-            State::Established | State::Leaving => self.beat(now, context),
+            State::Fresh if self.heart_beat.login_is_late(now.time) => {
+                Err(CloseCode::LoginTimeout.into())
+            }
+            State::Fresh | State::LoggingIn => Ok(()),
+            State::Established | State::Leaving => {
+                if context.reading_paused {
+                    // What the client sent cannot be known, so its silence is no fault.
+                    self.heart_beat.received(now.time);
+                }
+                self.heart_beat.check_silence(now.time, self.options.heart_beat_grace)?;
+                if self.heart_beat.beats(now.time) {
+                    server_frame::heart_beat(&mut context.output);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -425,63 +305,3 @@ impl Session for StompSession {
         matches!(self.state, State::Established | State::Leaving)
     }
 }
-
-impl Request<'_> {
-    /// A header's value, decoded, if it is there.
-    fn find(&self, name: &str) -> Result<Option<std::borrow::Cow<'_, str>>, Close> {
-        self.headers.find(name).map_err(|why| unreadable(self.command, why))
-    }
-
-    /// A header's value, decoded.
-    fn require(&self, name: &str) -> Result<std::borrow::Cow<'_, str>, Close> {
-        self.find(name)?.ok_or_else(|| missing(self.command, name))
-    }
-}
-
-/// The commands a client may send; anything else is a fault.
-fn command_name(name: &[u8]) -> Result<&'static str, Close> {
-    const COMMANDS: [&str; 10] = [
-        "CONNECT",
-        "STOMP",
-        "SUBSCRIBE",
-        "UNSUBSCRIBE",
-        "ACK",
-        "NACK",
-        "BEGIN",
-        "COMMIT",
-        "ABORT",
-        "DISCONNECT",
-    ];
-    const SERVER_COMMANDS: [&str; 4] = ["CONNECTED", "MESSAGE", "RECEIPT", "ERROR"];
-    if let Some(known) = COMMANDS.iter().find(|known| known.as_bytes() == name) {
-        return Ok(known);
-    }
-    let what = if SERVER_COMMANDS.iter().any(|known| known.as_bytes() == name) {
-        "is sent by servers only"
-    } else {
-        "is no STOMP command. Commands are written in capitals"
-    };
-    let text = format_args!("`{}` {what}.", shown(name));
-    Err(fault(CloseCode::UnexpectedFrame, "frame", text))
-}
-
-fn content_length(value: &[u8]) -> Result<u64, Close> {
-    number(value).ok_or_else(|| {
-        let text = format_args!("`content-length:{}` is no number of bytes.", shown(value));
-        bad_header("frame", text)
-    })
-}
-
-/// A decimal number without sign.
-fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(u64::from(digit))
-    })
-}
-
-const NO_COLON: &str =
-    "a header line has no colon or no name. Headers are written `name:value`, one per line.";

@@ -15,7 +15,6 @@ const LEFT: &[(&str, usize)] = &[
     ("protocols/engineio", 12),
     ("protocols/rsocket", 8),
     ("protocols/socketio", 8),
-    ("protocols/stomp", 6),
     ("shell/server", 5),
     ("tools/bench", 5),
     ("tools/xtask", 5),

@@ -1,20 +1,19 @@
 //! ACK and NACK (STOMP 1.2, "ACK" and "NACK").
 //!
-//! Relies on tags rising within the session. Invariant: each delivered message is decided once,
-//! by a settled acknowledgement or by the end of its subscription; finding it takes a binary
-//! search, deciding it constant time on average.
+//! Relies on `unacked` for what waits, and on `settling` for the command. Invariant: each delivered message is
+//! decided once, by a settled acknowledgement or by the end of its subscription.
 
-use tiderace_base::{Close, CloseCode, ShardId};
-use tiderace_wire::{Command, Context, Outcome, Settle, SubscriptionKey, Token};
+use tiderace_base::{Close, CloseCode};
+use tiderace_wire::{Command, Context, Outcome, SubscriptionKey, Token};
 
-use super::subscription::{AckMode, Hold, Unacked};
-use super::{Request, StompSession, number};
+use super::request::{Request, number};
+use super::state::StompSession;
+use super::subscription::AckMode;
+use super::transactions::Staged;
+use super::unacked::Ranges;
 use crate::encode::Tag;
 use crate::error::{bad_header, fault, missing, shown};
 use crate::version::Version;
-
-/// Stretches of one shard's message numbers.
-pub(super) type Ranges = Vec<(ShardId, Vec<(u64, u64)>)>;
 
 impl StompSession {
     pub(super) fn acknowledge(
@@ -36,7 +35,7 @@ impl StompSession {
         let unacked = subscription.unacked.as_mut().ok_or_else(unknown)?;
         let at = unacked.free_entry(tag.number).ok_or_else(unknown)?;
         if let Some(name) = request.find("transaction")? {
-            self.stage_ack(request, &name, key, at, outcome)?;
+            self.stage(request, &name, key, at, outcome)?;
             return self.done(request.command, request.headers, context);
         }
         let ranges = unacked.decide(at, mode == AckMode::Client);
@@ -61,32 +60,30 @@ impl StompSession {
             self.flush(context.commands);
             context.commands.push(Command::Credit { key, messages });
         }
-        for ((home, ranges), index) in ranges.into_iter().zip(0..) {
+        let settling = &mut self.cold().settling;
+        for (ranges, index) in ranges.into_iter().zip(0..) {
             let confirm = first.map(|first| first.wrapping_add(index));
-            let fits = |open: &Settle| {
-                open.key == key
-                    && open.home == home
-                    && open.outcome == outcome
-                    && open.confirm.is_none()
-            };
-            if !self.cold().settle.as_ref().is_some_and(fits) {
-                self.flush(context.commands);
-            }
-            let open = self.cold().settle.get_or_insert_with(|| Settle {
-                key,
-                home,
-                ranges: Vec::new(),
-                outcome,
-                confirm: None,
-            });
-            open.confirm = confirm;
-            for range in ranges {
-                join(&mut open.ranges, range);
-            }
-            if confirm.is_some() {
-                self.flush(context.commands);
-            }
+            settling.add(key, ranges, outcome, confirm, context.commands);
         }
+    }
+
+    /// Keeps a checked ACK or NACK of the entry at that place until COMMIT.
+    fn stage(
+        &mut self,
+        request: &Request<'_>,
+        name: &str,
+        key: SubscriptionKey,
+        at: usize,
+        outcome: Outcome,
+    ) -> Result<(), Close> {
+        let bytes_max = self.options.transaction_bytes_max;
+        let hold = self.cold().transactions.stage_settle(request.command, name, bytes_max)?;
+        let Some(subscription) = self.subscriptions.get_mut(key) else { return Ok(()) };
+        let cumulative = subscription.mode == AckMode::Client;
+        let Some(unacked) = &mut subscription.unacked else { return Ok(()) };
+        let Some(tags) = unacked.hold(at, cumulative, hold) else { return Ok(()) };
+        self.cold().transactions.settle_later(name, Staged { key, tags, hold, outcome });
+        Ok(())
     }
 
     /// The header that names the message: `id` in 1.2, before that `message-id`.
@@ -130,72 +127,6 @@ impl StompSession {
     }
 }
 
-impl Unacked {
-    /// Where the message of that tag stands, if it is undecided.
-    pub(super) fn free_entry(&self, tag: u64) -> Option<usize> {
-        let at = self.entries.binary_search_by_key(&tag, |entry| entry.tag).ok()?;
-        (self.entries.get(at)?.hold == Hold::Free).then_some(at)
-    }
-
-    /// Settles the message, and with `cumulative` all undecided ones before it.
-    pub(super) fn decide(&mut self, at: usize, cumulative: bool) -> Ranges {
-        let mut list = self.take(at, cumulative, Hold::Settled);
-        self.tidy();
-        list.reverse();
-        grouped(list)
-    }
-
-    /// Marks the message, and with `cumulative` all undecided ones before it; gives their places
-    /// in the world, latest first.
-    pub(super) fn take(&mut self, at: usize, cumulative: bool, hold: Hold) -> Vec<(u16, u64)> {
-        let mut taken = Vec::new();
-        let start = if cumulative { 0 } else { at };
-        let mut highest = 0;
-        for entry in self.entries.range_mut(start..=at).rev() {
-            // Everything up to the floor has been decided before.
-            if cumulative && entry.tag <= self.floor {
-                break;
-            }
-            highest = highest.max(entry.tag);
-            if entry.hold == Hold::Free {
-                entry.hold = hold;
-                taken.push((entry.home, entry.sequence));
-            }
-        }
-        if cumulative {
-            self.floor = self.floor.max(highest);
-        }
-        if hold == Hold::Settled {
-            self.settled += taken.len();
-        }
-        taken
-    }
-}
-
-/// Groups numbers by shard, in order, consecutive ones as one stretch.
-pub(super) fn grouped(list: Vec<(u16, u64)>) -> Ranges {
-    let mut groups: Ranges = Vec::new();
-    for (home, sequence) in list {
-        let home = ShardId(home);
-        let at = groups.iter().position(|(known, _)| *known == home).unwrap_or_else(|| {
-            groups.push((home, Vec::new()));
-            groups.len() - 1
-        });
-        if let Some((_, ranges)) = groups.get_mut(at) {
-            join(ranges, (sequence, sequence));
-        }
-    }
-    groups
-}
-
-/// Appends a stretch, to the last one if it goes on there.
-fn join(ranges: &mut Vec<(u64, u64)>, (from, to): (u64, u64)) {
-    match ranges.last_mut() {
-        Some((_, end)) if *end + 1 == from => *end = to,
-        _ => ranges.push((from, to)),
-    }
-}
-
 fn unknown_ack(command: &str, text: &[u8]) -> Close {
     let text = format_args!(
         "no message `{}` waits for an acknowledgement. It was acknowledged before, or its \
@@ -203,11 +134,4 @@ fn unknown_ack(command: &str, text: &[u8]) -> Close {
         shown(text)
     );
     fault(CloseCode::UnknownAck, command, text)
-}
-
-impl StompSession {
-    /// Settles nothing but shows where a staged acknowledgement stands; see `transaction`.
-    pub(super) fn unacked_mut(&mut self, key: SubscriptionKey) -> Option<&mut Unacked> {
-        self.subscriptions.get_mut(key)?.unacked.as_deref_mut()
-    }
 }

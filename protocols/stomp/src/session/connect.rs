@@ -3,15 +3,16 @@
 //! Relies on the broker to judge the credentials. Invariant: nothing but a login is asked of the
 //! broker before the login is answered.
 
-use tiderace_base::{Close, CloseCode, Now, Span};
+use tiderace_base::{Close, Now, Span};
 use tiderace_wire::{Command, Context, Credentials};
 
 use super::heart_beat::interval;
-use super::{Request, State, StompSession, number};
-use crate::error::{bad_header, fault, shown};
+use super::request::{Request, number};
+use super::state::{State, StompSession};
+use crate::error::{bad_header, shown};
 use crate::header::Headers;
 use crate::server_frame::{self, Connected};
-use crate::version::{SUPPORTED, Version};
+use crate::version::Version;
 
 impl StompSession {
     pub(super) fn connect(
@@ -19,7 +20,7 @@ impl StompSession {
         request: &Request<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let version = version(request)?;
+        let version = request.version()?;
         self.version = version;
         let headers = Headers { version, ..request.headers };
         let request = Request { command: request.command, headers };
@@ -76,20 +77,6 @@ impl StompSession {
         self.heart_beat.agree(send, receive);
         Ok(())
     }
-}
-
-/// The version that will be spoken.
-pub(super) fn version(request: &Request<'_>) -> Result<Version, Close> {
-    // The session's version is still the oldest, so this header is read trimmed.
-    let accepted = request.find("accept-version")?;
-    Version::negotiate(accepted.as_deref()).ok_or_else(|| {
-        let accepted = shown(accepted.as_deref().unwrap_or_default().as_bytes());
-        let text = format_args!(
-            "the client accepts the versions `{accepted}`, the server speaks {SUPPORTED}. \
-             Offer one of those in `accept-version`."
-        );
-        fault(CloseCode::UnsupportedVersion, request.command, text)
-    })
 }
 
 /// Who the client says it is. A token comes as `token`, as `Authorization: Bearer`, or as the

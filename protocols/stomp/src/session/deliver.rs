@@ -3,15 +3,15 @@
 //! Relies on runs and their shared encodings. Invariant: subscribers whose frames are equal byte
 //! for byte share one encoding; every other frame is written straight into the write block.
 
-use tiderace_wire::{Delivery, EncodingKey, Framing, Message, Output, SubscriptionKey};
-
-use super::StompSession;
-use super::subscription::{AckMode, Hold, Subscription, Waiting};
-use crate::destination::{Style, spell_destination, spell_own_temporary};
-use crate::encode::{self, Form, Tag};
-use crate::header::append_value;
-use crate::version::Version;
 use tiderace_base::limits::APART_BYTES_MIN;
+use tiderace_wire::{Delivery, Output};
+
+use super::message::{form_key, write, write_large, write_tagged};
+use super::state::StompSession;
+use super::subscription::{AckMode, Subscription};
+use crate::destination::{spell_destination, spell_own_temporary};
+use crate::encode::{self, Form};
+use crate::header::append_value;
 
 /// Letters of the protocol's wire forms: whole runs, and heads of frames whose body goes apart.
 const WHOLE: u8 = b'S';
@@ -106,98 +106,7 @@ impl StompSession {
         };
         let unacked = subscription.unacked.get_or_insert_default();
         for (tag, index) in (first..).zip(delivery.from..delivery.to) {
-            unacked.entries.push_back(Waiting {
-                tag,
-                sequence: run.first() + index as u64,
-                home: run.home().0,
-                hold: Hold::Free,
-            });
+            unacked.push(tag, run.home().0, run.first() + index as u64);
         }
-    }
-}
-
-/// Writes messages that are to be acknowledged, tagged from `tag` on; says how many.
-fn write_tagged(
-    form: &Form<'_>,
-    delivery: &Delivery<'_>,
-    tag: u64,
-    output: &mut Output<'_>,
-) -> u64 {
-    let SubscriptionKey(key) = delivery.key;
-    let mut number = tag;
-    for index in delivery.from..delivery.to {
-        if let Some(message) = delivery.run.run().message(index) {
-            write(form, index, &message, Some(Tag { key, number }), delivery, output);
-        }
-        number += 1;
-    }
-    number - tag
-}
-
-/// Writes one message for this client alone.
-pub(super) fn write(
-    form: &Form<'_>,
-    index: usize,
-    message: &Message<'_>,
-    tag: Option<Tag>,
-    delivery: &Delivery<'_>,
-    output: &mut Output<'_>,
-) {
-    if message.body.len() < APART_BYTES_MIN {
-        return encode::message(form, message, tag, output.queue.tail());
-    }
-    let text = is_text(form.framing, message.body);
-    encode::framed_head(form, message, tag, text, output.queue.tail());
-    share_body(index, delivery, output);
-}
-
-/// Writes a single large message: its head is made once per wire form, its body never copied.
-fn write_large(
-    form: &Form<'_>,
-    key: Option<EncodingKey<'_>>,
-    delivery: &Delivery<'_>,
-    output: &mut Output<'_>,
-) {
-    let Some(message) = delivery.run.run().message(0) else { return };
-    let head = |out: &mut Vec<u8>| {
-        // The body, for which room was made, goes apart.
-        *out = Vec::new();
-        let text = is_text(form.framing, message.body);
-        encode::framed_head(form, &message, None, text, out);
-    };
-    if key.is_some_and(|key| delivery.run.write_encoded(key, output.queue, head)) {
-        share_body(0, delivery, output);
-    } else {
-        write(form, 0, &message, None, delivery, output);
-    }
-}
-
-fn share_body(index: usize, delivery: &Delivery<'_>, output: &mut Output<'_>) {
-    if let Some(body) = delivery.run.body_bytes(index) {
-        output.queue.share(body);
-    }
-    output.queue.tail().push(0);
-}
-
-/// Only message framings ask.
-fn is_text(framing: Framing, body: &[u8]) -> bool {
-    framing.is_message() && simdutf8::basic::from_utf8(body).is_ok()
-}
-
-/// Names a wire form of a subscription's messages.
-pub(super) fn form_key(
-    letter: u8,
-    version: Version,
-    framing: Framing,
-    subscription: &Subscription,
-) -> EncodingKey<'_> {
-    let style = match subscription.style {
-        None => 0,
-        Some(Style::Dots) => 1,
-        Some(Style::Slashes) => 2,
-    };
-    EncodingKey {
-        form: EncodingKey::form(letter, version.class() | style << 4, framing.id()),
-        variant: subscription.variant(),
     }
 }

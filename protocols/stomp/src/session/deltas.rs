@@ -8,10 +8,11 @@ use tiderace_base::Close;
 use tiderace_delta::{Codec, NAMES};
 use tiderace_wire::{Delivery, Deltas, EncodingKey, Message, Output, Target};
 
-use super::deliver::{form_key, write};
-use super::subscribe::is_topic;
+use super::message::{form_key, write};
+use super::request::Request;
+use super::state::StompSession;
 use super::subscription::{AckMode, Subscription};
-use super::{Request, StompSession};
+use crate::destination::is_topic;
 use crate::encode::{self, Form, Update};
 use crate::error::{bad_header, shown};
 

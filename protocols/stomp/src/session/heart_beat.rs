@@ -3,11 +3,7 @@
 //! Relies on times passed in. Invariant: intervals are the larger of what one side can and the
 //! other wants, or none if either says zero.
 
-use tiderace_base::{Close, CloseCode, Now, Span, Time};
-use tiderace_wire::Context;
-
-use super::{State, StompSession};
-use crate::server_frame;
+use tiderace_base::{Close, CloseCode, Span, Time};
 
 /// When this side has to send and by when it has to receive something.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +45,12 @@ impl HeartBeat {
         self.last_received = now;
     }
 
+    #[inline]
     pub(super) fn sent(&mut self, now: Time) {
         self.last_sent = now;
     }
 
+    #[inline]
     pub(super) fn received(&mut self, now: Time) {
         if !self.is_fresh() {
             self.last_received = now;
@@ -64,6 +62,33 @@ impl HeartBeat {
             return self.last_received;
         }
         self.next_beat().min(self.silence_ends(grace))
+    }
+
+    /// Whether the client should have asked for its login by now.
+    pub(super) fn login_is_late(&self, now: Time) -> bool {
+        now >= self.last_received
+    }
+
+    /// Refuses a connection on which nothing was received for longer than was promised.
+    pub(super) fn check_silence(&self, now: Time, grace: u32) -> Result<(), Close> {
+        if now < self.silence_ends(grace) {
+            return Ok(());
+        }
+        let reason = format!(
+            "nothing was received for {} ms. The client promised to send something every {} ms; an EOL is enough.",
+            now.since(self.last_received).as_millis(),
+            self.receive_ms,
+        );
+        Err(Close::new(CloseCode::HeartBeatTimeout, reason))
+    }
+
+    /// Whether it is time for a heart-beat, which then counts as sent.
+    pub(super) fn beats(&mut self, now: Time) -> bool {
+        let is_due = now >= self.next_beat();
+        if is_due {
+            self.sent(now);
+        }
+        is_due
     }
 
     fn is_fresh(&self) -> bool {
@@ -89,39 +114,6 @@ impl HeartBeat {
 /// One direction of the negotiation.
 pub(super) fn interval(can: u64, wants: u64) -> u32 {
     if can == 0 || wants == 0 { 0 } else { u32::try_from(can.max(wants)).unwrap_or(u32::MAX) }
-}
-
-impl StompSession {
-    pub(super) fn expire_login(&mut self, now: Now) -> Result<(), Close> {
-        if self.state == State::Fresh && now.time >= self.heart_beat.last_received {
-            return Err(CloseCode::LoginTimeout.into());
-        }
-        Ok(())
-    }
-
-    /// Sends a heart-beat if it is time, and ends a silent connection.
-    pub(super) fn beat(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
-        if context.reading_paused {
-            // What the client sent cannot be known, so its silence is no fault.
-            self.heart_beat.received(now.time);
-        }
-        if now.time >= self.heart_beat.silence_ends(self.options.heart_beat_grace) {
-            let promised = self.heart_beat.receive_ms;
-            return Err(Close::new(
-                CloseCode::HeartBeatTimeout,
-                format!(
-                    "nothing was received for {} ms. The client promised to send something every \
-                     {promised} ms; an EOL is enough.",
-                    now.time.since(self.heart_beat.last_received).as_millis(),
-                ),
-            ));
-        }
-        if now.time >= self.heart_beat.next_beat() {
-            server_frame::heart_beat(&mut context.output);
-            self.heart_beat.sent(now.time);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

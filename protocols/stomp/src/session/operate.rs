@@ -11,9 +11,9 @@ use tiderace_wire::{
     OperationResult, Token, Update,
 };
 
-use super::StompSession;
-use super::number;
-use super::publish::{ColdHeaders, Publication, Wishes};
+use super::publication::{ColdHeaders, Publication, Wishes};
+use super::request::number;
+use super::state::StompSession;
 use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, shown, unreadable};
 

@@ -4,148 +4,15 @@
 //! parsing and no allocation per frame. Invariant: a frame that is refused publishes nothing.
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_wire::{Commands, Context, Destination, Flags, Kind, Meta, TemporaryName, Token};
+use tiderace_wire::{Commands, Context, Destination, Flags, Kind, Meta, Token};
 
-use super::{LastDestination, NO_COLON, StompSession, content_length, number};
+use super::publication::{Publication, SendHeaders};
+use super::request::{NO_COLON, content_length};
+use super::state::{LastDestination, StompSession};
 use crate::destination::parse_destinations;
 use crate::error::{bad_header, fault, missing, shown, unreadable};
 use crate::frame::{self, Pending};
-use crate::header::{Headers, split, split_fast};
-use crate::properties;
-use crate::version::Version;
-
-/// The headers of a SEND that mean something to the server, escapes in place.
-#[derive(Debug, Default)]
-struct SendHeaders<'a> {
-    destination: Option<&'a [u8]>,
-    content_length: Option<&'a [u8]>,
-    receipt: Option<&'a [u8]>,
-    cold: ColdHeaders<'a>,
-    /// Whether there is more than destination, length and receipt.
-    has_more: bool,
-    /// Whether a line has no colon.
-    broken: bool,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct ColdHeaders<'a> {
-    pub(super) transaction: Option<&'a [u8]>,
-    pub(super) expires: Option<&'a [u8]>,
-    pub(super) ttl: Option<&'a [u8]>,
-    pub(super) retain: Option<&'a [u8]>,
-    pub(super) wishes: Wishes<'a>,
-    persistent: Option<&'a [u8]>,
-    /// The first lines that become properties as they are.
-    lines: [&'a [u8]; LINES_KEPT],
-    /// How many lines become properties; more than fit if one needs a closer look.
-    line_count: usize,
-}
-
-/// The headers that make a SEND depend on its topic, or change a part of the topic's value.
-#[derive(Debug, Default)]
-pub(super) struct Wishes<'a> {
-    pub(super) if_version: Option<&'a [u8]>,
-    pub(super) if_absent: Option<&'a [u8]>,
-    pub(super) patch: Option<&'a [u8]>,
-}
-
-impl Wishes<'_> {
-    /// Whether there are none.
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.if_version.is_none() && self.if_absent.is_none() && self.patch.is_none()
-    }
-}
-
-/// A SEND that has been read and checked as far as its headers go.
-pub(super) struct Publication<'a> {
-    pub(super) headers: Headers<'a>,
-    /// How many header lines there are.
-    count: usize,
-    /// Whether any header becomes a property.
-    has_properties: bool,
-    pub(super) cold: &'a ColdHeaders<'a>,
-    pub(super) receipt: Option<&'a [u8]>,
-    pub(super) meta: Meta,
-    /// The expiry date that a `ttl` comes to; receivers are told the date.
-    expires_by_ttl: Option<u64>,
-    pub(super) body: &'a [u8],
-}
-
-impl<'a> SendHeaders<'a> {
-    #[inline]
-    fn visit(&mut self, line: &'a [u8], tail: &[u8], version: Version) {
-        if version != Version::V10 {
-            if let Some(value) = line.strip_prefix(b"destination:") {
-                self.destination.get_or_insert(value);
-                return;
-            }
-            if let Some(value) = line.strip_prefix(b"content-length:") {
-                self.content_length.get_or_insert(value);
-                return;
-            }
-            if let Some(value) = line.strip_prefix(b"receipt:") {
-                self.receipt.get_or_insert(value);
-                return;
-            }
-        }
-        self.visit_other(line, tail, version);
-    }
-
-    #[inline(never)]
-    fn visit_other(&mut self, line: &'a [u8], tail: &[u8], version: Version) {
-        let fast = if version == Version::V10 { None } else { split_fast(line, tail) };
-        let Some((name, value)) = fast.or_else(|| split(line, version)) else {
-            self.broken = true;
-            return;
-        };
-        let place = match name {
-            b"destination" => &mut self.destination,
-            b"content-length" => &mut self.content_length,
-            b"receipt" => &mut self.receipt,
-            _ => {
-                self.has_more = true;
-                return self.cold.visit(line, name, value);
-            }
-        };
-        place.get_or_insert(value);
-    }
-}
-
-impl<'a> ColdHeaders<'a> {
-    #[inline]
-    fn visit(&mut self, line: &'a [u8], name: &[u8], value: &'a [u8]) {
-        let place = match name {
-            b"ttl" => Some(&mut self.ttl),
-            b"retain" => Some(&mut self.retain),
-            b"expires" => Some(&mut self.expires),
-            b"persistent" => Some(&mut self.persistent),
-            b"transaction" => Some(&mut self.transaction),
-            b"if-version" => Some(&mut self.wishes.if_version),
-            b"if-absent" => Some(&mut self.wishes.if_absent),
-            b"patch" => Some(&mut self.wishes.patch),
-            _ => None,
-        };
-        if let Some(place) = place {
-            place.get_or_insert(value);
-        }
-        if properties::is_reserved(name) {
-            return;
-        }
-        if name == b"reply-to" {
-            self.line_count = LINES_KEPT;
-        }
-        if let Some(slot) = self.lines.get_mut(self.line_count) {
-            *slot = line;
-        }
-        self.line_count += 1;
-    }
-
-    /// The lines that become properties, if all are known.
-    fn kept(&self) -> Option<&[&'a [u8]]> {
-        self.lines.get(..self.line_count)
-    }
-}
+use crate::header::Headers;
 
 impl StompSession {
     /// Handles a SEND whose headers begin at `from`; says how long it is, or what it waits for.
@@ -194,16 +61,7 @@ impl StompSession {
             return Err(bad_header("SEND", NO_COLON));
         }
         let spelling = send.destination.ok_or_else(|| missing("SEND", "destination"))?;
-        let mut publication = Publication {
-            headers,
-            count,
-            has_properties: send.has_more,
-            cold: &send.cold,
-            receipt: send.receipt,
-            meta: Meta { flags: Flags::CHECKED, expires_ms: None },
-            expires_by_ttl: None,
-            body,
-        };
+        let mut publication = Publication::new(send, headers, count, body);
         if send.has_more {
             publication.read(now)?;
             if !send.cold.wishes.is_empty() {
@@ -291,7 +149,15 @@ impl StompSession {
         }
         if let Some(name) = cold.transaction {
             let name = headers.decode(name).map_err(|why| unreadable("SEND", why))?;
-            self.stage_send(&name, destinations, data, publication.body, meta)?;
+            let bytes_max = self.options.transaction_bytes_max;
+            self.cold().transactions.stage_send(
+                &name,
+                destinations,
+                data,
+                publication.body,
+                meta,
+                bytes_max,
+            )?;
             return self.done("SEND", headers, context);
         }
         let first = match publication.receipt {
@@ -306,66 +172,3 @@ impl StompSession {
         Ok(())
     }
 }
-
-impl Publication<'_> {
-    /// Appends the properties; says whether any holds an escape.
-    pub(super) fn append_properties(
-        &self,
-        session: &TemporaryName,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, Close> {
-        if let Some(date) = self.expires_by_ttl {
-            tiderace_wire::properties::append(out, "expires", &date.to_string());
-        }
-        if let Some(lines) = self.cold.kept()
-            && properties::is_neutral(self.headers, self.count)
-        {
-            for line in lines {
-                out.extend_from_slice(line);
-                out.push(b'\n');
-            }
-            return Ok(false);
-        }
-        properties::append(self.headers, session, out).map_err(|why| unreadable("SEND", why))
-    }
-
-    /// Reads what the rarer headers ask for.
-    fn read(&mut self, now: Now) -> Result<(), Close> {
-        let cold = self.cold;
-        if cold.persistent == Some(b"true") {
-            self.meta.flags = self.meta.flags | Flags::PERSISTENT;
-        }
-        match cold.retain {
-            None => {}
-            Some(b"set" | b"true") => self.meta.flags = self.meta.flags | Flags::RETAIN,
-            Some(b"remove") => self.meta.flags = self.meta.flags | Flags::RETAIN_REMOVE,
-            Some(other) => {
-                let text = format_args!(
-                    "`retain:{}` is not known. Use `set`, `true` or `remove`.",
-                    shown(other)
-                );
-                return Err(bad_header("SEND", text));
-            }
-        }
-        let expires = milliseconds("expires", cold.expires)?;
-        let ttl = milliseconds("ttl", cold.ttl)?.map(|ttl| now.wall_ms.saturating_add(ttl));
-        self.meta.expires_ms = expires.or(ttl);
-        self.expires_by_ttl = ttl.filter(|_| cold.expires.is_none());
-        Ok(())
-    }
-}
-
-/// A number of milliseconds; zero means never, as in JMS.
-fn milliseconds(name: &str, value: Option<&[u8]>) -> Result<Option<u64>, Close> {
-    let Some(value) = value else { return Ok(None) };
-    match number(value) {
-        Some(milliseconds) => Ok((milliseconds > 0).then_some(milliseconds)),
-        None => {
-            let text = format_args!("`{name}:{}` is no number of milliseconds.", shown(value));
-            Err(bad_header("SEND", text))
-        }
-    }
-}
-
-/// More headers of one's own than most messages have.
-const LINES_KEPT: usize = 8;

@@ -7,11 +7,12 @@ use std::borrow::Cow;
 
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_filter::Selector;
-use tiderace_wire::{Command, Context, Kind, Prefetch, Replay, Subscribe, SubscriptionKey, Target};
+use tiderace_wire::{Command, Context, Prefetch, Replay, Subscribe, Target};
 
+use super::request::{Request, number};
+use super::state::StompSession;
 use super::subscription::{AckMode, Name, Subscription};
-use super::{Request, StompSession, number};
-use crate::destination::{parse_targets, style_of, without_ends};
+use crate::destination::{is_topic, parse_targets, style_of, without_ends};
 use crate::error::{bad_header, fault, missing, shown};
 use crate::version::Version;
 
@@ -98,11 +99,6 @@ impl StompSession {
         self.flush(context.commands);
         context.commands.push(Command::Unsubscribe { key, confirm });
         Ok(())
-    }
-
-    /// The subscription of that key, for messages on their way.
-    pub(super) fn subscription(&self, key: SubscriptionKey) -> Option<&Subscription> {
-        self.subscriptions.get(key)
     }
 }
 
@@ -193,14 +189,6 @@ fn replay(text: &[u8]) -> Option<Replay> {
         b"since" => Replay::Time(value),
         _ => return None,
     })
-}
-
-/// Whether a target is a topic, or several.
-pub(super) fn is_topic(target: &Target) -> bool {
-    match target {
-        Target::Exact(destination) => destination.kind == Kind::Topic,
-        Target::Pattern(kind, _) => *kind == Kind::Topic,
-    }
 }
 
 /// How many messages that are not acknowledged may be under way of topics. (Of queues, their home sees

@@ -3,8 +3,7 @@
 //! Relies on values being kept as they are sent. Invariant: a subscription that acknowledges by
 //! itself holds one allocation, with no more in it than what its client said.
 
-use std::collections::VecDeque;
-
+use super::unacked::Unacked;
 use crate::destination::Style;
 use crate::header::append_value;
 use crate::version::Version;
@@ -38,36 +37,6 @@ pub(super) struct Subscription {
 }
 
 const _: () = assert!(size_of::<Subscription>() <= 32, "there may be millions of idle ones");
-
-/// Delivered messages that wait for their acknowledgement, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Unacked {
-    pub(super) entries: VecDeque<Waiting>,
-    /// Entries that are settled but still in the list.
-    pub(super) settled: usize,
-    /// No entry up to this tag can be acknowledged any more.
-    pub(super) floor: u64,
-}
-
-/// One delivered message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    pub(super) tag: u64,
-    pub(super) sequence: u64,
-    pub(super) home: u16,
-    pub(super) hold: Hold,
-}
-
-/// Who decides about a delivered message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
-    /// The client has not yet said.
-    Free,
-    /// An action of an open transaction.
-    Action(u32),
-    /// It is decided.
-    Settled,
-}
 
 /// How a subscription is named by its client.
 #[derive(Clone, Copy, Debug)]
@@ -143,23 +112,6 @@ impl Subscription {
     /// Whether a `subscription` header means it.
     pub(super) fn is_named(&self, version: Version, text: &str) -> bool {
         !self.is_nameless() && *self.name() == *spelled(version, text)
-    }
-}
-
-impl Unacked {
-    /// Forgets settled entries at the front, and all of them when they are the most.
-    pub(super) fn tidy(&mut self) {
-        while self.entries.front().is_some_and(|entry| entry.hold == Hold::Settled) {
-            self.entries.pop_front();
-            self.settled -= 1;
-        }
-        if self.settled > 64 && self.settled * 2 > self.entries.len() {
-            self.entries.retain(|entry| entry.hold != Hold::Settled);
-            self.settled = 0;
-        }
-        if self.entries.is_empty() && self.entries.capacity() > 64 {
-            self.entries = VecDeque::new();
-        }
     }
 }
 
