@@ -8,7 +8,8 @@
 //!
 //!   login of the session: None ─ first CONNECT ─▶ Pending ─ LoggedIn ─▶ Done
 //! ```
-//! Relies on `packet` for what may come and on the modules below for what it means. Invariants:
+//! Relies on `packet` for what may come, on `state` for what is known, and on the duties beside it for what
+//! packets mean: this file calls them, and they do not know it. Invariants:
 //! attachments follow their packet with nothing in between; an answer goes to the event that asked
 //! for it; what is rarely used costs eight bytes.
 
@@ -19,186 +20,38 @@ mod deliver;
 mod deltas;
 mod event;
 mod exchange;
+mod exchanges;
 mod held;
 mod namespace;
 mod operate;
 mod publish;
+mod questions;
 mod recover;
 mod room;
+mod state;
 mod subscribe;
 mod subscriptions;
-
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+mod trail;
 
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
-    Bases, Context, Credentials, Delivery, ExchangeKey, Incoming, Opening, Output, Progress, Reply,
-    Session, Side, SubscriptionKey, Token,
+    Confirm, Context, Delivery, Incoming, Kind, Output, Progress, Reply, Session, Side,
+    SubscriptionKey, Token, shown,
 };
 
-use crate::options::SocketOptions;
 use crate::packet::{self, Packet, PacketKind};
-use crate::query;
 use crate::write::Text;
-use answer::Waiting;
 use assembly::Assembly;
-use connect::LoginFor;
 use event::Event;
-use exchange::{Asked, ExchangeState};
-use held::HeldMessages;
-use namespace::{Namespaces, Standing};
-use operate::quoted;
-use recover::{Resume, Trail};
+use namespace::{Namespace, Standing};
+use questions::{Waiting, What};
+use state::{Login, Version};
+use subscriptions::Listening;
+
+pub(crate) use state::SocketSession;
 pub(crate) use subscriptions::Subscription;
-use subscriptions::Subscriptions;
-
-/// Which protocol is spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
-    /// Socket.IO 1 and 2, over Engine.IO 3: `/` is connected from the beginning.
-    V4,
-    /// Socket.IO 3 and 4, over Engine.IO 4.
-    V5,
-}
-
-/// How far the login has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Login {
-    /// Nothing was asked for.
-    None,
-    /// The broker is looking at credentials.
-    Pending,
-    /// The client is known.
-    Done,
-}
-
-/// One client's conversation in Socket.IO.
-pub(crate) struct SocketSession {
-    options: Arc<SocketOptions>,
-    namespaces: Namespaces,
-    subscriptions: Subscriptions,
-    cold: Option<Box<ColdState>>,
-    principal: Option<Arc<str>>,
-    /// How far the client has come, once that matters.
-    trail: Option<Box<Trail>>,
-    /// The node's present life.
-    epoch: u64,
-    /// Two words, so that the session needs no alignment to sixteen bytes.
-    secret: [u64; 2],
-    /// When a client that connects to nothing is given up.
-    deadline: Time,
-    tokens: Token,
-    calls: u32,
-    asks: u64,
-    /// Connects to namespaces so far.
-    connects: u32,
-    version: Version,
-    login: Login,
-    /// Whether nobody has vouched for the principal's name.
-    anonymous: bool,
-    /// Whether the session said itself that it is over.
-    over: bool,
-}
-
-const _: () = assert!(size_of::<SocketSession>() <= 176, "there may be millions of idle ones");
-
-/// What most sessions need only for moments.
-#[derive(Default)]
-struct ColdState {
-    /// The credentials of the request the session began with.
-    credentials: Option<Credentials>,
-    /// Whose login is under way, in order.
-    logins: VecDeque<LoginFor>,
-    /// What namespaces asked to go on with.
-    resumes: BTreeMap<u8, Resume>,
-    /// Questions to the broker.
-    waiting: BTreeMap<Token, Waiting>,
-    /// Those among them whose answers may be large.
-    large_answers: Vec<Token>,
-    /// Open calls, requests and conversations.
-    exchanges: BTreeMap<ExchangeKey, ExchangeState>,
-    /// Calls that have had their answer, and whose other side has more to say: given up as soon as the broker can
-    /// be told.
-    answered_calls: Vec<ExchangeKey>,
-    /// Questions to the client, by ack id.
-    asked: BTreeMap<u64, Asked>,
-    /// The packet whose attachments are coming.
-    assembly: Option<Assembly>,
-    held: HeldMessages,
-    /// What subscriptions with deltas were sent last.
-    bases: Bases,
-}
-
-impl ColdState {
-    fn is_empty(&self) -> bool {
-        self.credentials.is_none()
-            && self.logins.is_empty()
-            && self.resumes.is_empty()
-            && self.waiting.is_empty()
-            && self.large_answers.is_empty()
-            && self.exchanges.is_empty()
-            && self.answered_calls.is_empty()
-            && self.asked.is_empty()
-            && self.assembly.is_none()
-            && self.held.is_empty()
-            && self.bases.is_empty()
-    }
-}
 
 impl SocketSession {
-    /// Begins a conversation.
-    pub(crate) fn new(options: Arc<SocketOptions>, opening: &Opening<'_>) -> SocketSession {
-        let revision = opening.request.and_then(|request| request.query_value("EIO"));
-        let version = if revision == Some("3") { Version::V4 } else { Version::V5 };
-        let credentials =
-            opening.request.and_then(|request| query::of_request(request, version == Version::V4));
-        let cold = credentials
-            .is_some()
-            .then(|| Box::new(ColdState { credentials, ..ColdState::default() }));
-        let secret = opening.ticket.secret;
-        SocketSession {
-            namespaces: Namespaces::default(),
-            subscriptions: Subscriptions::default(),
-            cold,
-            principal: None,
-            anonymous: true,
-            trail: None,
-            epoch: opening.epoch,
-            secret: [(secret >> 64) as u64, secret as u64],
-            deadline: opening.now.time + options.connect_timeout,
-            options,
-            tokens: 0,
-            calls: 0,
-            asks: 0,
-            connects: 0,
-            version,
-            login: Login::None,
-            over: false,
-        }
-    }
-
-    fn cold(&mut self) -> &mut ColdState {
-        self.cold.get_or_insert_default()
-    }
-
-    fn secret(&self) -> u128 {
-        let [high, low] = self.secret;
-        u128::from(high) << 64 | u128::from(low)
-    }
-
-    fn token(&mut self) -> Token {
-        self.tokens = self.tokens.wrapping_add(1);
-        self.tokens
-    }
-
-    /// Forgets what is not needed any more.
-    fn tidy(&mut self) {
-        if self.cold.as_ref().is_some_and(|cold| cold.is_empty()) {
-            self.cold = None;
-        }
-    }
-
     fn text(&mut self, now: Now, text: &[u8], context: &mut Context<'_>) -> Result<(), Close> {
         if self.cold.as_ref().is_some_and(|cold| cold.assembly.is_some()) {
             return Err(packet::bad("text came where an attachment was due"));
@@ -274,6 +127,106 @@ impl SocketSession {
             Close::new(CloseCode::UnexpectedFrame, reason)
         })
     }
+
+    /// A mistake in an event costs its answer, never the connection.
+    fn event(
+        &mut self,
+        now: Now,
+        event: &Event<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let main = self.namespaces.get(event.namespace).is_some_and(Namespace::is_main);
+        let result = if main {
+            self.main_event(now, event, context)
+        } else {
+            self.room_event(event, context)
+        };
+        result.or_else(|close| {
+            let name = shown(&event.name).into_owned();
+            let (namespace, ack) = (event.namespace, event.ack);
+            close.answered(|close| self.fail(namespace, ack, &name, close, &mut context.output))
+        })
+    }
+
+    fn main_event(
+        &mut self,
+        now: Now,
+        event: &Event<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        match &*event.name {
+            "publish" => self.publish(now, event, "publish", Kind::Topic, context),
+            "send" => self.publish(now, event, "send", Kind::Queue, context),
+            "subscribe" => self.subscribe(event, context),
+            "unsubscribe" => self.stop_listening(event, "unsubscribe", Listening::Topic, context),
+            "receive" => self.consume(event, "receive", Listening::Queue, context),
+            "cancel" => self.stop_listening(event, "cancel", Listening::Queue, context),
+            "serve" => self.consume(event, "serve", Listening::Service, context),
+            "unserve" => self.stop_listening(event, "unserve", Listening::Service, context),
+            "call" => self.call(event, true, context),
+            "open" => self.call(event, false, context),
+            "say" => self.say(event, context),
+            "end" => self.end(event, context),
+            "operate" => self.operate(now, event, context),
+            "login" => self.login_again(event, context),
+            _ => {
+                let reason = format!("`{}` is no event of the server", shown(&event.name));
+                Err(Close::new(CloseCode::UnexpectedFrame, reason))
+            }
+        }
+    }
+
+    /// Questions are answered: it was done.
+    fn confirmed(&mut self, confirm: Confirm, context: &mut Context<'_>) {
+        while let Some(waiting) = self.cold.as_mut().and_then(|cold| cold.questions.take(confirm)) {
+            let Waiting { namespace, ack, what, .. } = waiting;
+            match what {
+                What::Plain => self.succeed(namespace, ack, None, &mut context.output),
+                What::Listen(key) => {
+                    self.succeed(namespace, ack, Some(u64::from(key.0)), &mut context.output);
+                }
+                What::Join(_) => self.connected(namespace, context),
+                What::Restore(_) => {
+                    if let Some(complete) = self.restored(namespace, true) {
+                        self.go_on(namespace, complete, context);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Something was refused: a question, a login, or a message for whose answer nobody asked.
+    fn refused(&mut self, token: Option<Token>, close: &Close, context: &mut Context<'_>) {
+        let logins = self.cold.as_ref().is_some_and(|cold| !cold.logins.is_empty());
+        if token.is_none() && close.code.refuses_login() && logins {
+            return self.login_refused(close, context);
+        }
+        let waiting = token.zip(self.cold.as_mut()).and_then(|(token, cold)| {
+            cold.questions.end_large(token);
+            cold.questions.take(Confirm::one(token))
+        });
+        let Some(Waiting { namespace, ack, event, what }) = waiting else {
+            return self.fail(0, None, "publish", close, &mut context.output);
+        };
+        match what {
+            What::Plain => {}
+            What::Listen(key) => {
+                self.subscriptions.remove(key);
+            }
+            What::Join(key) => {
+                self.subscriptions.remove(key);
+                return self.refuse_namespace(namespace, close, &mut context.output);
+            }
+            What::Restore(key) => {
+                self.subscriptions.remove(key);
+                if let Some(complete) = self.restored(namespace, false) {
+                    self.go_on(namespace, complete, context);
+                }
+                return;
+            }
+        }
+        self.fail(namespace, ack, event, close, &mut context.output);
+    }
 }
 
 /// In the past.
@@ -327,11 +280,10 @@ impl Session for SocketSession {
             }
             Reply::Joined { key, path, spec } => {
                 let spec = spec.to_json();
-                self.notice("joined", key, path.as_str(), ("spec", &spec), &mut context.output);
+                self.joined(key, path.as_str(), &spec, &mut context.output);
             }
             Reply::Left { key, path, reason } => {
-                let reason = quoted(reason.name());
-                self.notice("left", key, path.as_str(), ("reason", &reason), &mut context.output);
+                self.left(key, path.as_str(), reason.name(), &mut context.output);
             }
             Reply::ExchangeEnded { exchange, close } => {
                 self.exchange_ended(exchange, &close, &mut context.output);
@@ -348,7 +300,7 @@ impl Session for SocketSession {
 
     fn deliver(&mut self, _now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
         if let Some(exchange) = delivery.exchange {
-            if self.cold_has(exchange.key) {
+            if self.cold.as_ref().is_some_and(|cold| cold.exchanges.has(exchange.key)) {
                 self.exchange_message(delivery, output);
                 return self.tidy();
             }
@@ -372,7 +324,7 @@ impl Session for SocketSession {
 
     fn deadline(&self) -> Time {
         let Some(cold) = &self.cold else { return self.deadline };
-        if !cold.answered_calls.is_empty() {
+        if cold.exchanges.has_answered() {
             return AT_ONCE;
         }
         let assembly = cold.assembly.as_ref();
@@ -380,7 +332,9 @@ impl Session for SocketSession {
     }
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
-        self.give_up_answered_calls(context);
+        if let Some(cold) = &mut self.cold {
+            cold.exchanges.give_up_answered(context.commands);
+        }
         self.tidy();
         let assembly = self.cold.as_ref().and_then(|cold| cold.assembly.as_ref());
         if assembly.is_some_and(|assembly| assembly.deadline() <= now.time) {

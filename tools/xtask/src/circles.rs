@@ -14,7 +14,6 @@ const LEFT: &[(&str, usize)] = &[
     // A module and the files below it that extend its type.
     ("protocols/engineio", 12),
     ("protocols/rsocket", 8),
-    ("protocols/socketio", 8),
     ("shell/server", 5),
     ("tools/bench", 5),
     ("tools/xtask", 5),

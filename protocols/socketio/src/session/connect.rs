@@ -13,25 +13,15 @@ use tiderace_base::{Close, CloseCode, Time};
 use tiderace_value::Json;
 use tiderace_wire::{Command, Context, Credentials, Output, Position};
 
+use super::event::Event;
 use super::namespace::{Namespace, Standing};
-use super::recover::Resume;
-use super::{Login, SocketSession, Version};
+use super::recover::Resumed;
+use super::state::{Login, LoginFor, SocketSession, Version};
+use super::trail::Resume;
+use crate::limits::LOGINS_MAX;
 use crate::packet::Packet;
 use crate::write::Text;
 use crate::{ids, query};
-
-/// Whose login is under way.
-#[derive(Debug)]
-pub(super) enum LoginFor {
-    /// The namespaces'.
-    Connect,
-    /// An event's.
-    Event {
-        /// The number of its namespace.
-        namespace: u8,
-        ack: Option<u64>,
-    },
-}
 
 impl SocketSession {
     pub(super) fn connect(
@@ -93,7 +83,7 @@ impl SocketSession {
         }
     }
 
-    pub(super) fn new_ids(&mut self) -> (u64, u128) {
+    fn new_ids(&mut self) -> (u64, u128) {
         self.connects = self.connects.wrapping_add(1);
         let secret = self.secret();
         (ids::socket(secret, self.connects), ids::recovery(secret, self.connects))
@@ -123,6 +113,23 @@ impl SocketSession {
         }
     }
 
+    /// Shows the broker new credentials, such as a token that is valid for longer.
+    pub(super) fn login_again(
+        &mut self,
+        event: &Event<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let credentials = query::of_object(event.value(0)?)
+            .ok_or_else(|| event.wrong("its argument is {token} or {user, password}"))?;
+        if self.cold().logins.len() >= LOGINS_MAX {
+            return Err(CloseCode::TooManyLogins.into());
+        }
+        let (namespace, ack) = (event.namespace, event.ack);
+        self.cold().logins.push_back(LoginFor::Event { namespace, ack });
+        context.commands.push(Command::Login(credentials));
+        Ok(())
+    }
+
     /// The login that was asked for first was refused.
     pub(super) fn login_refused(&mut self, close: &Close, context: &mut Context<'_>) {
         match self.cold.as_mut().and_then(|cold| cold.logins.pop_front()) {
@@ -139,15 +146,36 @@ impl SocketSession {
     }
 
     /// The client is known: what is left to do before the namespace is connected?
-    pub(super) fn admit(&mut self, number: u8, context: &mut Context<'_>) {
-        if self.resume(number, context) {
-            return;
+    fn admit(&mut self, number: u8, context: &mut Context<'_>) {
+        match self.resume(number, context) {
+            Resumed::No => {}
+            Resumed::Waits => return,
+            Resumed::Failed => return self.go_on(number, false, context),
         }
         match self.namespaces.get(number).map(Namespace::is_main) {
             Some(true) => self.connected(number, context),
-            Some(false) => self.join_namespace(number, context),
+            Some(false) => {
+                if let Err(close) = self.join_namespace(number, context) {
+                    self.refuse_namespace(number, &close, &mut context.output);
+                }
+            }
             None => {}
         }
+    }
+
+    /// The subscriptions of a namespace that was before are made again: it goes on if nothing is missing, and
+    /// else begins anew.
+    pub(super) fn go_on(&mut self, number: u8, complete: bool, context: &mut Context<'_>) {
+        if complete {
+            return self.connected(number, context);
+        }
+        self.drop_subscriptions(number, context);
+        let (sid, pid) = self.new_ids();
+        if let Some(namespace) = self.namespaces.get_mut(number) {
+            namespace.sid = sid;
+            namespace.set_pid(pid);
+        }
+        self.admit(number, context);
     }
 
     /// Tells the client, and then what has waited for that.
@@ -207,7 +235,7 @@ impl SocketSession {
         self.drop_subscriptions(number, context);
         self.cancel_all(number, context);
         if let Some(cold) = &mut self.cold {
-            cold.waiting.retain(|_, waiting| waiting.namespace != number);
+            cold.questions.forget_namespace(number);
             cold.resumes.remove(&number);
             for login in &mut cold.logins {
                 if let LoginFor::Event { namespace, ack } = login
@@ -221,11 +249,11 @@ impl SocketSession {
     }
 
     /// Ends all subscriptions of a namespace, and forgets what has waited for it.
-    pub(super) fn drop_subscriptions(&mut self, number: u8, context: &mut Context<'_>) {
+    fn drop_subscriptions(&mut self, number: u8, context: &mut Context<'_>) {
         let keys = self.subscriptions.of(number);
         if let Some(cold) = &mut self.cold {
             cold.held.take(|key| keys.binary_search(&key).is_ok());
-            cold.asked.retain(|_, asked| !asked.is_of(&keys));
+            cold.exchanges.forget_asked(&keys);
         }
         for key in keys {
             self.subscriptions.remove(key);

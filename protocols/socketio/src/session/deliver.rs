@@ -8,10 +8,10 @@ use tiderace_wire::{
     Delivery, EncodingKey, Flags, Framing, Message, Numbering, Output, Position, Run, properties,
 };
 
-use super::SocketSession;
-use super::exchange::Asked;
-use super::recover::Trail;
+use super::exchanges::Asked;
+use super::state::SocketSession;
 use super::subscriptions::Listening;
+use super::trail::Trail;
 use crate::body::Shown;
 use crate::ids;
 use crate::packet::{Bounds, is_reserved};

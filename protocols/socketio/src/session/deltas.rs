@@ -10,9 +10,9 @@ use tiderace_delta::NAMES;
 use tiderace_value::Json;
 use tiderace_wire::{Delivery, Deltas, Flags, Numbering, Output, SubscriptionKey, properties};
 
-use super::SocketSession;
 use super::event::Event;
-use super::recover::Trail;
+use super::state::SocketSession;
+use super::trail::Trail;
 use crate::body::Shown;
 use crate::write::Text;
 

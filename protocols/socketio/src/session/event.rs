@@ -1,21 +1,14 @@
-//! Events of clients: their arguments, and who takes them.
+//! An event of a client: its arguments and options.
 //!
-//! Relies on packets having been checked. Invariant: a mistake in an event costs its answer, never
-//! the connection.
+//! Relies on packets having been checked. Invariant: what is wrong is told with the event's name.
 
 use std::borrow::Cow;
 
-use tiderace_base::{Close, CloseCode, Now};
-use tiderace_topics::Path;
+use tiderace_base::{Close, CloseCode};
 use tiderace_value::{Json, JsonKind};
-use tiderace_wire::{Command, Context, Kind, Target, parse_path, parse_selector, shown};
+use tiderace_wire::{Replay, properties, shown, span_of};
 
-use super::SocketSession;
-use super::connect::LoginFor;
-use super::namespace::Namespace;
-use super::subscriptions::Listening;
-use crate::limits::LOGINS_MAX;
-use crate::query;
+use crate::limits::HEADERS_MAX;
 
 /// One event of a client.
 pub(super) struct Event<'a> {
@@ -94,86 +87,74 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Says what is wrong with the event.
-    pub(super) fn wrong(&self, what: &str) -> Close {
-        Close::new(CloseCode::BadFrame, format!("`{}`: {what}", shown(&self.name)))
-    }
-}
-
-impl SocketSession {
-    pub(super) fn event(
-        &mut self,
-        now: Now,
-        event: &Event<'_>,
-        context: &mut Context<'_>,
+    /// The option `headers`: names and texts, numbers or truth values, as properties.
+    #[inline]
+    pub(super) fn append_headers(
+        &self,
+        options: Json<'_>,
+        block: &mut Vec<u8>,
     ) -> Result<(), Close> {
-        let main = self.namespaces.get(event.namespace).is_some_and(Namespace::is_main);
-        let result = if main {
-            self.main_event(now, event, context)
-        } else {
-            self.room_event(event, context)
+        let Some(headers) = options.field("headers").filter(|value| !value.is_null()) else {
+            return Ok(());
         };
-        result.or_else(|close| {
-            let name = shown(&event.name).into_owned();
-            let (namespace, ack) = (event.namespace, event.ack);
-            close.answered(|close| self.fail(namespace, ack, &name, close, &mut context.output))
-        })
-    }
-
-    fn main_event(
-        &mut self,
-        now: Now,
-        event: &Event<'_>,
-        context: &mut Context<'_>,
-    ) -> Result<(), Close> {
-        match &*event.name {
-            "publish" => self.publish(now, event, "publish", Kind::Topic, context),
-            "send" => self.publish(now, event, "send", Kind::Queue, context),
-            "subscribe" => self.subscribe(event, context),
-            "unsubscribe" => self.stop_listening(event, "unsubscribe", Listening::Topic, context),
-            "receive" => self.consume(event, "receive", Listening::Queue, context),
-            "cancel" => self.stop_listening(event, "cancel", Listening::Queue, context),
-            "serve" => self.consume(event, "serve", Listening::Service, context),
-            "unserve" => self.stop_listening(event, "unserve", Listening::Service, context),
-            "call" => self.call(event, true, context),
-            "open" => self.call(event, false, context),
-            "say" => self.say(event, context),
-            "end" => self.end(event, context),
-            "operate" => self.operate(now, event, context),
-            "login" => self.login_again(event, context),
-            _ => {
-                let reason = format!("`{}` is no event of the server", shown(&event.name));
-                Err(Close::new(CloseCode::UnexpectedFrame, reason))
+        if headers.kind() != JsonKind::Object {
+            return Err(self.wrong("its option `headers` is an object"));
+        }
+        for (count, (name, value)) in headers.fields().enumerate() {
+            if count == HEADERS_MAX {
+                let reason = format!("a message has more headers than {HEADERS_MAX}");
+                return Err(Close::new(CloseCode::FrameTooLarge, reason));
+            }
+            let name = name.as_text().unwrap_or_default();
+            if name.eq_ignore_ascii_case("content-type") {
+                return Err(self.wrong("the value says its `content-type` itself"));
+            }
+            match value.kind() {
+                JsonKind::Text => {
+                    properties::append(block, &name, &value.as_text().unwrap_or_default());
+                }
+                JsonKind::Number | JsonKind::Bool => properties::append(block, &name, value.text()),
+                JsonKind::Null => {}
+                JsonKind::Array | JsonKind::Object => {
+                    return Err(self.wrong("headers are strings, numbers, true or false"));
+                }
             }
         }
-    }
-
-    /// Shows the broker new credentials, such as a token that is valid for longer.
-    fn login_again(&mut self, event: &Event<'_>, context: &mut Context<'_>) -> Result<(), Close> {
-        let credentials = query::of_object(event.value(0)?)
-            .ok_or_else(|| event.wrong("its argument is {token} or {user, password}"))?;
-        if self.cold().logins.len() >= LOGINS_MAX {
-            return Err(CloseCode::TooManyLogins.into());
-        }
-        let (namespace, ack) = (event.namespace, event.ack);
-        self.cold().logins.push_back(LoginFor::Event { namespace, ack });
-        context.commands.push(Command::Login(credentials));
         Ok(())
     }
 
-    /// The path of that name; `~/` begins with the client's own.
-    pub(super) fn path(&self, name: &str) -> Result<Path, Close> {
-        parse_path(name, self.owner())
+    /// The option `replay` of a subscription: `{last: 10}`, `{version: 7}` or `{since: ms}`.
+    pub(super) fn replay(&self, options: Json<'_>) -> Result<Option<Replay>, Close> {
+        let Some(given) = options.field("replay").filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        let wrong = || {
+            self.wrong("its option `replay` is {last: 10}, {version: 7} or {since: milliseconds}")
+        };
+        let mut fields = given.fields();
+        let (name, value) = fields.next().filter(|_| fields.next().is_none()).ok_or_else(wrong)?;
+        let number = value.as_unsigned().ok_or_else(wrong)?;
+        Ok(Some(match name.as_text().as_deref() {
+            Some("last") => Replay::Last(u32::try_from(number).unwrap_or(u32::MAX)),
+            Some("version") => Replay::Version(number),
+            Some("since") => Replay::Time(number),
+            _ => return Err(wrong()),
+        }))
     }
 
-    /// Whose topics `~/` stands for: nobody's for anonymous clients.
-    fn owner(&self) -> Option<&str> {
-        self.principal.as_deref().filter(|_| !self.anonymous)
+    /// The option `interval` of a subscription, in milliseconds.
+    pub(super) fn interval(&self, options: Json<'_>) -> Result<u32, Close> {
+        let Some(given) = options.field("interval").filter(|value| !value.is_null()) else {
+            return Ok(0);
+        };
+        let millis = span_of(given).map(|span| span.as_millis());
+        millis.and_then(|millis| u32::try_from(millis).ok()).ok_or_else(|| {
+            self.wrong("its option `interval` is milliseconds, or text such as \"250ms\"")
+        })
     }
 
-    /// What a name of topics stands for: one, or a selector of many.
-    pub(super) fn topics(&self, name: &str) -> Result<Vec<Target>, Close> {
-        let selector = parse_selector(name, self.owner())?;
-        Ok(Target::of(Kind::Topic, selector))
+    /// Says what is wrong with the event.
+    pub(super) fn wrong(&self, what: &str) -> Close {
+        Close::new(CloseCode::BadFrame, format!("`{}`: {what}", shown(&self.name)))
     }
 }

@@ -5,57 +5,23 @@
 //!   open(service, value, ack)      a conversation: say ⇄ said, until both sides said the last
 //!   serve(service) ─▶ request      answered by its ack, or by say if it is a conversation
 //! ```
-//! Relies on the broker for who serves and for timeout. Invariant: an exchange is known here from
-//! its first message until both sides said all, it ended otherwise, or its namespace was left.
+//! Relies on the broker for who serves and for timeout, and on `exchanges` for what is open. Invariant: of a call
+//! the first answer alone is told.
 
-use tiderace_base::{Close, CloseCode, ShardId, Span};
+use tiderace_base::{Close, CloseCode, Span};
 use tiderace_value::Json;
 use tiderace_wire::{
-    Call, Command, Context, Delivery, ExchangeKey, Outcome, Output, Settle, Side, Speak,
-    SubscriptionKey, properties,
+    Call, Command, Context, Delivery, ExchangeKey, Outcome, Output, Settle, Speak, properties,
 };
 
-use super::SocketSession;
 use super::event::Event;
-use super::publish::append_headers;
+use super::exchanges::{Asked, ExchangeState, parse, spell};
+use super::state::SocketSession;
 use crate::body::{Shown, body_of};
 use crate::limits::{CALL_MILLIS_MAX, REASON_CHARS_MAX};
 use crate::write::Text;
 
-/// One open exchange.
-#[derive(Debug)]
-pub(super) struct ExchangeState {
-    /// The number of its namespace.
-    namespace: u8,
-    /// The ack id of a call; conversations and requests have none.
-    call: Option<u64>,
-    /// By which ack id the client may answer a request.
-    asked: Option<u64>,
-    sent_last: bool,
-    received_last: bool,
-}
-
-/// What the client's answer to an event means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// What becomes of a queue's message.
-    Job { key: SubscriptionKey, home: ShardId, sequence: u64 },
-    /// The answer to a request.
-    Request(ExchangeKey),
-}
-
-impl Asked {
-    /// Whether it belongs to one of these subscriptions, whose keys rise.
-    pub(super) fn is_of(&self, keys: &[SubscriptionKey]) -> bool {
-        matches!(self, Asked::Job { key, .. } if keys.binary_search(key).is_ok())
-    }
-}
-
 impl SocketSession {
-    pub(super) fn cold_has(&self, key: ExchangeKey) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.exchanges.contains_key(&key))
-    }
-
     /// `call(service, value, {timeout, headers}?, ack)` and `open(service, value, …, ack?)`.
     pub(super) fn call(
         &mut self,
@@ -76,13 +42,19 @@ impl SocketSession {
         let mut block = Vec::new();
         let (body, content_type) = body_of(value, event.attachments);
         properties::append(&mut block, "content-type", content_type);
-        append_headers(event, options, &mut block)?;
+        event.append_headers(options, &mut block)?;
         let max = self.options.exchanges_max;
         if self.cold().exchanges.len() >= max {
             let reason = format!("more than {max} calls and conversations are open");
             return Err(Close::new(CloseCode::TooManyReceipts, reason));
         }
-        let key = self.new_call();
+        let key = loop {
+            self.calls = self.calls.wrapping_add(1);
+            let key = ExchangeKey::caller(self.calls);
+            if !self.cold().exchanges.has(key) {
+                break key;
+            }
+        };
         let state = ExchangeState {
             namespace: event.namespace,
             call: event.ack.filter(|_| once),
@@ -105,16 +77,6 @@ impl SocketSession {
             self.succeed(event.namespace, event.ack, Some(spell(key)), &mut context.output);
         }
         Ok(())
-    }
-
-    fn new_call(&mut self) -> ExchangeKey {
-        loop {
-            self.calls = self.calls.wrapping_add(1);
-            let key = ExchangeKey::caller(self.calls);
-            if !self.cold_has(key) {
-                return key;
-            }
-        }
     }
 
     /// `say(id, value, {last}?, ack?)`.
@@ -141,7 +103,7 @@ impl SocketSession {
         let reason =
             event.argument(1).and_then(Json::as_text).unwrap_or("the other side ended it".into());
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
-        self.forget_exchange(key);
+        self.cold().exchanges.remove(key);
         let close = Close::new(CloseCode::Done, reason);
         context.commands.push(Command::Cancel { exchange: key, close });
         self.succeed(event.namespace, event.ack, None, &mut context.output);
@@ -154,7 +116,7 @@ impl SocketSession {
         let key =
             key.ok_or_else(|| event.wrong("its first argument is the id of a conversation"))?;
         let state =
-            self.cold().exchanges.get(&key).filter(|state| state.namespace == event.namespace);
+            self.cold().exchanges.get(key).filter(|state| state.namespace == event.namespace);
         match state {
             Some(state) if !state.sent_last => Ok(key),
             Some(_) => Err(event.wrong("you have said the last word already")),
@@ -170,10 +132,11 @@ impl SocketSession {
         last: bool,
         context: &mut Context<'_>,
     ) {
-        let Some(state) = self.cold().exchanges.get_mut(&key) else { return };
+        let exchanges = &mut self.cold().exchanges;
+        let Some(state) = exchanges.get_mut(key) else { return };
         state.sent_last = last;
         if last && state.received_last {
-            self.forget_exchange(key);
+            exchanges.remove(key);
         }
         let (body, content_type) = body_of(value, attachments);
         let mut block = Vec::new();
@@ -187,15 +150,6 @@ impl SocketSession {
         })));
     }
 
-    fn forget_exchange(&mut self, key: ExchangeKey) -> Option<ExchangeState> {
-        let cold = self.cold();
-        let state = cold.exchanges.remove(&key)?;
-        if let Some(asked) = state.asked {
-            cold.asked.remove(&asked);
-        }
-        Some(state)
-    }
-
     /// The client has answered an event.
     pub(super) fn answered(
         &mut self,
@@ -205,7 +159,7 @@ impl SocketSession {
         context: &mut Context<'_>,
     ) {
         // Answers to what is over are no fault: the end may have crossed them.
-        let Some(asked) = self.cold().asked.remove(&id) else { return };
+        let Some(asked) = self.cold().exchanges.take_asked(id) else { return };
         let value = data.elements().next().unwrap_or(Json::NULL);
         match asked {
             Asked::Job { key, home, sequence } => {
@@ -216,7 +170,7 @@ impl SocketSession {
                 context.commands.push(Command::Settle(settle));
             }
             Asked::Request(key) => {
-                let open = self.cold().exchanges.get(&key).is_some_and(|state| !state.sent_last);
+                let open = self.cold().exchanges.get(key).is_some_and(|state| !state.sent_last);
                 if open {
                     self.speak(key, value, attachments, true, context);
                 }
@@ -228,7 +182,7 @@ impl SocketSession {
     pub(super) fn ask_client(&mut self, asked: Asked) -> u64 {
         let id = self.asks;
         self.asks = self.asks.wrapping_add(1);
-        self.cold().asked.insert(id, asked);
+        self.cold().exchanges.ask(id, asked);
         id
     }
 
@@ -238,14 +192,15 @@ impl SocketSession {
         let Some(message) = delivery.run.run().message(delivery.from) else { return };
         let shown = Shown::of(message.properties, message.body, self.options.bounds());
         let key = exchange.key;
-        let Some(state) = self.cold().exchanges.get_mut(&key) else { return };
+        let exchanges = &mut self.cold().exchanges;
+        let Some(state) = exchanges.get_mut(key) else { return };
         state.received_last |= exchange.last;
         let (namespace, call) = (state.namespace, state.call);
         if call.is_some() || (state.received_last && state.sent_last) {
-            self.forget_exchange(key);
+            exchanges.remove(key);
         }
         if call.is_some() && !exchange.last {
-            self.cold().answered_calls.push(key);
+            exchanges.note_answered(key);
         }
         let name = self.namespaces.name(namespace);
         let attachments = shown.attachments();
@@ -327,7 +282,7 @@ impl SocketSession {
         close: &Close,
         output: &mut Output<'_>,
     ) {
-        let Some(state) = self.cold.is_some().then(|| self.forget_exchange(key)).flatten() else {
+        let Some(state) = self.cold.as_mut().and_then(|cold| cold.exchanges.remove(key)) else {
             return;
         };
         if state.call.is_some() {
@@ -343,38 +298,13 @@ impl SocketSession {
         output.frame(text.bytes(), true);
     }
 
-    /// Calls want one answer: what more their other sides have to say is for nobody.
-    pub(super) fn give_up_answered_calls(&mut self, context: &mut Context<'_>) {
-        let Some(cold) = &mut self.cold else { return };
-        for exchange in cold.answered_calls.drain(..) {
-            let close = CloseCode::CallCancelled.into();
-            context.commands.push(Command::Cancel { exchange, close });
-        }
-    }
-
     /// Ends all exchanges of a namespace.
     pub(super) fn cancel_all(&mut self, namespace: u8, context: &mut Context<'_>) {
-        let Some(cold) = &self.cold else { return };
-        let keys: Vec<ExchangeKey> = cold
-            .exchanges
-            .iter()
-            .filter(|(_, state)| state.namespace == namespace)
-            .map(|(key, _)| *key)
-            .collect();
-        for key in keys {
-            self.forget_exchange(key);
+        let Some(cold) = &mut self.cold else { return };
+        for key in cold.exchanges.of(namespace) {
+            cold.exchanges.remove(key);
             let close = Close::new(CloseCode::Done, "the other side has left");
             context.commands.push(Command::Cancel { exchange: key, close });
         }
     }
-}
-
-/// An exchange's id as clients see it: even for those it began, odd for those begun with it.
-fn spell(key: ExchangeKey) -> u64 {
-    u64::from(key.number) << 1 | u64::from(key.side == Side::Responder)
-}
-
-fn parse(id: u64) -> Option<ExchangeKey> {
-    let number = u32::try_from(id >> 1).ok()?;
-    Some(if id & 1 == 1 { ExchangeKey::responder(number) } else { ExchangeKey::caller(number) })
 }

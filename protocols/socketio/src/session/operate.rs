@@ -5,15 +5,15 @@
 //! hold values only so many are under way at a time.
 
 use tiderace_base::{Close, CloseCode, Now};
-use tiderace_value::{Json, append_text};
+use tiderace_value::append_text;
 use tiderace_wire::{
-    Command, Confirm, Context, Operation, OperationResult, Output, Reading, Replay,
-    SubscriptionKey, Target, Token, span_of,
+    Command, Confirm, Context, Operation, OperationResult, Output, Reading, SubscriptionKey,
+    Target, Token,
 };
 
-use super::SocketSession;
-use super::answer::{Waiting, What};
 use super::event::Event;
+use super::questions::{Waiting, What};
+use super::state::SocketSession;
 use crate::body::{BINARY, body_of};
 use crate::write::Text;
 use tiderace_base::limits::LARGE_ANSWERS_MAX;
@@ -43,7 +43,7 @@ impl SocketSession {
         }
         let operation = Operation::read(given, &reading)?;
         let reads = operation.has_large_answer();
-        if reads && self.cold().large_answers.len() >= LARGE_ANSWERS_MAX {
+        if reads && self.cold().questions.has_enough_large() {
             let reason = format!(
                 "{LARGE_ANSWERS_MAX} operations that read wait for their answers; wait for one"
             );
@@ -51,7 +51,7 @@ impl SocketSession {
         }
         let token = self.ask(event.namespace, event.ack, "operate", What::Plain)?;
         if reads {
-            self.cold().large_answers.push(token);
+            self.cold().questions.note_large(token);
         }
         context.commands.push(Command::Operate { token, operation: Box::new(operation) });
         Ok(())
@@ -64,8 +64,9 @@ impl SocketSession {
         result: &OperationResult,
         output: &mut Output<'_>,
     ) {
-        self.is_answered(token);
-        let Some((_, waiting)) = self.take_waiting(Confirm::one(token)) else { return };
+        let Some(cold) = &mut self.cold else { return };
+        cold.questions.end_large(token);
+        let Some(waiting) = cold.questions.take(Confirm::one(token)) else { return };
         let Waiting { namespace, ack, .. } = waiting;
         let (Some(ack), Some(known)) = (ack, self.namespaces.get(namespace)) else { return };
         let mut text = Text::answer(0, known.name(), ack, true);
@@ -75,16 +76,31 @@ impl SocketSession {
         output.frame_of(text.into_bytes(), true);
     }
 
-    /// An operation is answered: another that reads may take its place.
-    pub(super) fn is_answered(&mut self, token: Token) {
-        if let Some(cold) = &mut self.cold {
-            cold.large_answers.retain(|waiting| *waiting != token);
-        }
+    /// Tells of a topic that a subscription has gained: `joined(path, {id, spec})`.
+    pub(super) fn joined(
+        &self,
+        key: SubscriptionKey,
+        path: &str,
+        spec: &[u8],
+        output: &mut Output<'_>,
+    ) {
+        self.notice("joined", key, path, ("spec", spec), output);
     }
 
-    /// Tells of a topic that a subscription has gained or lost: `joined(path, {id, spec})` and
-    /// `left(path, {id, reason})`.
-    pub(super) fn notice(
+    /// Tells of a topic that a subscription has lost: `left(path, {id, reason})`.
+    pub(super) fn left(
+        &self,
+        key: SubscriptionKey,
+        path: &str,
+        reason: &str,
+        output: &mut Output<'_>,
+    ) {
+        let mut quoted = Vec::new();
+        append_text(&mut quoted, reason);
+        self.notice("left", key, path, ("reason", &quoted), output);
+    }
+
+    fn notice(
         &self,
         event: &str,
         key: SubscriptionKey,
@@ -108,13 +124,6 @@ impl SocketSession {
     }
 }
 
-/// A JSON string, for [`SocketSession::notice`].
-pub(super) fn quoted(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    append_text(&mut out, text);
-    out
-}
-
 fn pattern_of(target: Target) -> Option<tiderace_topics::Pattern> {
     match target {
         Target::Pattern(_, pattern) => Some(pattern),
@@ -122,36 +131,4 @@ fn pattern_of(target: Target) -> Option<tiderace_topics::Pattern> {
             tiderace_topics::Pattern::parse(destination.path.as_str()).ok()
         }
     }
-}
-
-/// The option `replay` of a subscription: `{last: 10}`, `{version: 7}` or `{since: ms}`.
-pub(super) fn replay(event: &Event<'_>, options: Json<'_>) -> Result<Option<Replay>, Close> {
-    let Some(given) = options.field("replay").filter(|value| !value.is_null()) else {
-        return Ok(None);
-    };
-    let wrong =
-        || event.wrong("its option `replay` is {last: 10}, {version: 7} or {since: milliseconds}");
-    let mut fields = given.fields();
-    let (name, value) = fields.next().filter(|_| fields.next().is_none()).ok_or_else(wrong)?;
-    let number = value.as_unsigned().ok_or_else(wrong)?;
-    Ok(Some(match name.as_text().as_deref() {
-        Some("last") => Replay::Last(u32::try_from(number).unwrap_or(u32::MAX)),
-        Some("version") => Replay::Version(number),
-        Some("since") => Replay::Time(number),
-        _ => return Err(wrong()),
-    }))
-}
-
-/// The option `interval` of a subscription, in milliseconds.
-pub(super) fn interval(options: Json<'_>) -> Result<u32, Close> {
-    let Some(given) = options.field("interval").filter(|value| !value.is_null()) else {
-        return Ok(0);
-    };
-    let millis = span_of(given).map(|span| span.as_millis());
-    millis.and_then(|millis| u32::try_from(millis).ok()).ok_or_else(|| {
-        Close::new(
-            CloseCode::BadFrame,
-            "`subscribe`: its option `interval` is milliseconds, or text such as \"250ms\"",
-        )
-    })
 }

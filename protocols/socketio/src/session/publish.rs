@@ -3,15 +3,14 @@
 //! Relies on `body` for values, and on the broker to answer for each message of a run that asked.
 //! Invariant: nothing is handed over of an event that is refused here.
 
-use tiderace_base::{Close, CloseCode, Now};
-use tiderace_value::{Json, JsonKind};
+use tiderace_base::{Close, Now};
+use tiderace_value::Json;
 use tiderace_wire::{Context, Destination, Flags, Kind, Meta, properties};
 
-use super::SocketSession;
-use super::answer::What;
 use super::event::Event;
+use super::questions::What;
+use super::state::SocketSession;
 use crate::body::body_of;
-use crate::limits::HEADERS_MAX;
 
 impl SocketSession {
     /// `publish(topic, value, {retain, headers, ttl}?, ack?)`, `send(queue, value, …)`.
@@ -33,7 +32,7 @@ impl SocketSession {
         let (body, content_type) = body_of(value, event.attachments);
         let mut block = Vec::with_capacity(64);
         properties::append(&mut block, "content-type", content_type);
-        append_headers(event, options, &mut block)?;
+        event.append_headers(options, &mut block)?;
         let destination = Destination { kind, path };
         self.put(event, name, &destination, &block, &body, meta, context)
     }
@@ -74,39 +73,4 @@ fn retain(event: &Event<'_>, options: Json<'_>) -> Result<Flags, Close> {
         (_, Some("remove")) => Ok(Flags::RETAIN_REMOVE),
         _ => Err(event.wrong("its option `retain` is true, false or \"remove\"")),
     }
-}
-
-/// The option `headers`: names and texts, numbers or truth values, as properties.
-pub(super) fn append_headers(
-    event: &Event<'_>,
-    options: Json<'_>,
-    block: &mut Vec<u8>,
-) -> Result<(), Close> {
-    let Some(headers) = options.field("headers").filter(|value| !value.is_null()) else {
-        return Ok(());
-    };
-    if headers.kind() != JsonKind::Object {
-        return Err(event.wrong("its option `headers` is an object"));
-    }
-    for (count, (name, value)) in headers.fields().enumerate() {
-        if count == HEADERS_MAX {
-            let reason = format!("a message has more headers than {HEADERS_MAX}");
-            return Err(Close::new(CloseCode::FrameTooLarge, reason));
-        }
-        let name = name.as_text().unwrap_or_default();
-        if name.eq_ignore_ascii_case("content-type") {
-            return Err(event.wrong("the value says its `content-type` itself"));
-        }
-        match value.kind() {
-            JsonKind::Text => {
-                properties::append(block, &name, &value.as_text().unwrap_or_default());
-            }
-            JsonKind::Number | JsonKind::Bool => properties::append(block, &name, value.text()),
-            JsonKind::Null => {}
-            JsonKind::Array | JsonKind::Object => {
-                return Err(event.wrong("headers are strings, numbers, true or false"));
-            }
-        }
-    }
-    Ok(())
 }

@@ -6,58 +6,24 @@
 use tiderace_base::ShardId;
 use tiderace_wire::{Context, Numbering, Position, Token};
 
-use super::answer::{Waiting, What};
 use super::namespace::Standing;
+use super::questions::{Waiting, What};
+use super::state::SocketSession;
 use super::subscriptions::Listening;
-use super::{SocketSession, Version};
 use crate::records::Record;
 
-/// What a namespace asked to go on with.
-#[derive(Debug)]
-pub(super) struct Resume {
-    pid: u128,
-    /// The last message received; none if there was no message yet.
-    offset: Option<Position>,
-    /// Subscriptions that are being made.
-    left: usize,
-    complete: bool,
-}
-
-impl Resume {
-    pub(super) fn new(pid: u128, offset: Option<Position>) -> Resume {
-        Resume { pid, offset, left: 0, complete: true }
-    }
-}
-
-/// How far a client has come, and where it began.
-#[derive(Debug)]
-pub(super) struct Trail {
-    /// What recoverable subscriptions have been sent.
-    pub(super) position: Position,
-    /// For each home the number at which the client came: what holds for a client that has not
-    /// received anything from it.
-    beginning: Position,
-}
-
-impl Trail {
-    pub(super) fn new(epoch: u64) -> Box<Trail> {
-        Box::new(Trail { position: Position::new(epoch), beginning: Position::new(epoch) })
-    }
-
-    /// Messages of a numbering up to that number were before the client's time.
-    pub(super) fn begin(&mut self, numbering: Numbering, number: u64) {
-        if self.beginning.number(numbering).is_none_or(|known| known == 0) {
-            self.beginning.advance_to(numbering, number);
-        }
-    }
+/// What is to be done with a namespace that may have been before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resumed {
+    /// It begins anew.
+    No,
+    /// It goes on; its subscriptions are being made.
+    Waits,
+    /// None of its subscriptions could be asked for.
+    Failed,
 }
 
 impl SocketSession {
-    pub(super) fn trail(&mut self) -> &mut Trail {
-        let epoch = self.epoch;
-        self.trail.get_or_insert_with(|| Trail::new(epoch))
-    }
-
     /// Nothing of a home up to that number is missing.
     pub(super) fn reached(&mut self, home: ShardId, sequence: u64) {
         if !self.remembers() {
@@ -69,15 +35,10 @@ impl SocketSession {
         trail.position.advance_to(numbering, sequence);
     }
 
-    /// Whether this session may be gone on with.
-    pub(super) fn remembers(&self) -> bool {
-        self.version == Version::V5 && self.options.recovery.is_some()
-    }
-
-    /// Goes on with what the namespace was, if that is known; says whether it does.
-    pub(super) fn resume(&mut self, number: u8, context: &mut Context<'_>) -> bool {
-        let Some(cold) = &mut self.cold else { return false };
-        let Some(resume) = cold.resumes.get_mut(&number) else { return false };
+    /// Goes on with what the namespace was, if that is known.
+    pub(super) fn resume(&mut self, number: u8, context: &mut Context<'_>) -> Resumed {
+        let Some(cold) = &mut self.cold else { return Resumed::No };
+        let Some(resume) = cold.resumes.get_mut(&number) else { return Resumed::No };
         let (pid, offset) = (resume.pid, resume.offset.take());
         let principal = self.principal.as_deref().unwrap_or_default();
         let table = self.options.recovery.as_ref();
@@ -85,11 +46,11 @@ impl SocketSession {
         let here = self.namespaces.get_mut(number);
         let (Some(record), Some(namespace)) = (record, here) else {
             cold.resumes.remove(&number);
-            return false;
+            return Resumed::No;
         };
         if *record.namespace != *namespace.name() {
             cold.resumes.remove(&number);
-            return false;
+            return Resumed::No;
         }
         namespace.sid = record.sid;
         namespace.set_pid(pid);
@@ -103,8 +64,9 @@ impl SocketSession {
             }
         }
         if let Some(resume) = self.cold().resumes.get_mut(&number) {
-            resume.left = record.subscriptions.len();
+            resume.expect(record.subscriptions.len());
         }
+        let mut resumed = Resumed::Waits;
         for (key, mut subscription) in record.subscriptions {
             subscription.namespace = number;
             let since = subscription.recoverable.then(|| since.clone());
@@ -116,47 +78,35 @@ impl SocketSession {
                 event: "connect",
                 what: What::Restore(key),
             };
-            self.cold().waiting.insert(token, waiting);
+            self.cold().questions.insert(token, waiting);
             if self.ask_to_listen(key, token, since, context).is_err() {
-                self.cold().waiting.remove(&token);
+                self.cold().questions.forget(token);
                 self.subscriptions.remove(key);
-                self.restored(number, false, context);
+                if self.restored(number, false).is_some() {
+                    resumed = Resumed::Failed;
+                }
             }
         }
-        true
+        resumed
     }
 
     /// What a subscription missed is on its way, all of it or not.
     pub(super) fn recovered(&mut self, token: Token, complete: bool) {
         let Some(cold) = &mut self.cold else { return };
-        if let Some(waiting) = cold.waiting.get(&token)
-            && let Some(resume) = cold.resumes.get_mut(&waiting.namespace)
+        if let Some(namespace) = cold.questions.namespace_of(token)
+            && let Some(resume) = cold.resumes.get_mut(&namespace)
         {
-            resume.complete &= complete;
+            resume.recovered(complete);
         }
     }
 
-    /// One subscription of a namespace is made again, or could not be.
-    pub(super) fn restored(&mut self, number: u8, made: bool, context: &mut Context<'_>) {
-        let Some(cold) = &mut self.cold else { return };
-        let Some(resume) = cold.resumes.get_mut(&number) else { return };
-        resume.complete &= made;
-        resume.left = resume.left.saturating_sub(1);
-        if resume.left > 0 {
-            return;
-        }
-        let complete = resume.complete && !cold.held.overflowed();
+    /// One subscription of a namespace is made again, or could not be. With the last one says whether the client has
+    /// missed nothing.
+    pub(super) fn restored(&mut self, number: u8, made: bool) -> Option<bool> {
+        let cold = self.cold.as_mut()?;
+        let complete = cold.resumes.get_mut(&number)?.restored(made)?;
         cold.resumes.remove(&number);
-        if complete {
-            return self.connected(number, context);
-        }
-        self.drop_subscriptions(number, context);
-        let (sid, pid) = self.new_ids();
-        if let Some(namespace) = self.namespaces.get_mut(number) {
-            namespace.sid = sid;
-            namespace.set_pid(pid);
-        }
-        self.admit(number, context);
+        Some(complete && !cold.held.overflowed())
     }
 
     /// The session ends: leaves a record of each namespace that can be gone on with.

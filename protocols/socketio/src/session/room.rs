@@ -10,12 +10,12 @@
 //! this form is the event that clients get, and the other way round.
 
 use tiderace_base::Close;
-use tiderace_topics::Path;
 use tiderace_value::{Json, JsonKind};
-use tiderace_wire::{Context, Destination, Kind, Meta, bad_name, properties};
+use tiderace_wire::{Context, Destination, Kind, Meta, properties};
 
-use super::SocketSession;
 use super::event::Event;
+use super::namespace::Standing;
+use super::state::SocketSession;
 use super::subscriptions::{Listening, Subscription};
 use crate::body::body_of;
 use crate::ids;
@@ -31,33 +31,16 @@ impl SocketSession {
         single && listed.iter().any(|known| known == "*") && self.room_path(name, "").is_ok()
     }
 
-    /// The topic of a room, or of the namespace itself if the name is empty.
-    pub(super) fn room_path(&self, namespace: &str, room: &str) -> Result<Path, Close> {
-        let mut text = String::with_capacity(64);
-        for part in [&*self.options.application_prefix, namespace.trim_start_matches('/'), room] {
-            if part.is_empty() {
-                continue;
-            }
-            if !text.is_empty() {
-                text.push('/');
-            }
-            text.push_str(part);
-        }
-        Path::parse(&text).map_err(|error| {
-            let name = if room.is_empty() { namespace } else { room };
-            bad_name(name, error)
-        })
-    }
-
     /// Subscribes a client that comes into a namespace to the namespace's own topic.
-    pub(super) fn join_namespace(&mut self, number: u8, context: &mut Context<'_>) {
+    pub(super) fn join_namespace(
+        &mut self,
+        number: u8,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
         if let Some(namespace) = self.namespaces.get_mut(number) {
-            namespace.standing = super::Standing::Joining;
+            namespace.standing = Standing::Joining;
         }
-        let result = self.listen(self.room(number, ""), None, "connect", context);
-        if let Err(close) = result {
-            self.refuse_namespace(number, &close, &mut context.output);
-        }
+        self.listen(self.room(number, ""), None, "connect", context)
     }
 
     fn room(&self, namespace: u8, name: &str) -> Subscription {

@@ -11,10 +11,9 @@ use tiderace_wire::{
     Token, shown,
 };
 
-use super::SocketSession;
-use super::answer::What;
 use super::event::Event;
-use super::operate::{interval, replay};
+use super::questions::What;
+use super::state::SocketSession;
 use super::subscriptions::{Choices, Listening, Subscription};
 use crate::limits::PREFETCH_MAX;
 
@@ -40,8 +39,8 @@ impl SocketSession {
             selector,
             prefetch: None,
             codec,
-            replay: replay(event, options)?,
-            interval: interval(options)?,
+            replay: event.replay(options)?,
+            interval: event.interval(options)?,
             notices: event.truth(options, "notices", false)?,
         };
         let choices = (choices != Choices::default()).then(|| Box::new(choices));
@@ -107,7 +106,7 @@ impl SocketSession {
         let asked = self.ask(namespace, ack, event, what).and_then(|token| {
             let asked = self.ask_to_listen(key, token, None, context);
             if asked.is_err() {
-                self.cold().waiting.remove(&token);
+                self.cold().questions.forget(token);
             }
             asked
         });
@@ -193,9 +192,9 @@ impl SocketSession {
         self.subscriptions.remove(key);
         let cold = self.cold();
         cold.bases.remove(key);
-        cold.asked.retain(|_, asked| !asked.is_of(&[key]));
+        cold.exchanges.forget_asked(&[key]);
         // One that was never confirmed is answered by its end.
-        cold.waiting.retain(|_, waiting| waiting.what != What::Listen(key));
+        cold.questions.forget_listening(key);
         context.commands.push(Command::Unsubscribe { key, confirm });
         Ok(())
     }

@@ -1,0 +1,101 @@
+//! Questions to the broker that wait for their answers.
+//!
+//! Relies on tokens rising. Invariant: a question is answered once.
+
+use std::collections::BTreeMap;
+
+use tiderace_base::limits::LARGE_ANSWERS_MAX;
+use tiderace_wire::{Confirm, SubscriptionKey, Token};
+
+/// A question to the broker.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// The number of the namespace it is for.
+    pub(super) namespace: u8,
+    pub(super) ack: Option<u64>,
+    pub(super) event: &'static str,
+    pub(super) what: What,
+}
+
+/// What the answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Nothing further.
+    Plain,
+    /// The subscription is made.
+    Listen(SubscriptionKey),
+    /// The namespace's own subscription is made.
+    Join(SubscriptionKey),
+    /// A subscription of a client that came back is made.
+    Restore(SubscriptionKey),
+}
+
+/// By their tokens.
+#[derive(Debug, Default)]
+pub(super) struct Questions {
+    waiting: BTreeMap<Token, Waiting>,
+    /// Those among them whose answers may be large.
+    large: Vec<Token>,
+}
+
+impl Questions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.large.is_empty()
+    }
+
+    /// How many wait.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, token: Token, waiting: Waiting) {
+        self.waiting.insert(token, waiting);
+    }
+
+    /// Takes the first of those that these tokens are.
+    #[inline]
+    pub(super) fn take(&mut self, confirm: Confirm) -> Option<Waiting> {
+        if confirm.from > confirm.to {
+            return None;
+        }
+        let token = *self.waiting.range(confirm.from..=confirm.to).next()?.0;
+        self.waiting.remove(&token)
+    }
+
+    /// One that could not be asked.
+    pub(super) fn forget(&mut self, token: Token) {
+        self.waiting.remove(&token);
+    }
+
+    /// Forgets what is asked for a namespace.
+    pub(super) fn forget_namespace(&mut self, number: u8) {
+        self.waiting.retain(|_, waiting| waiting.namespace != number);
+    }
+
+    /// Forgets the questions for a subscription that ends before they are answered.
+    pub(super) fn forget_listening(&mut self, key: SubscriptionKey) {
+        self.waiting.retain(|_, waiting| waiting.what != What::Listen(key));
+    }
+
+    /// The number of the namespace for which it was asked.
+    pub(super) fn namespace_of(&self, token: Token) -> Option<u8> {
+        self.waiting.get(&token).map(|waiting| waiting.namespace)
+    }
+
+    /// Whether another whose answer may be large has to wait.
+    pub(super) fn has_enough_large(&self) -> bool {
+        self.large.len() >= LARGE_ANSWERS_MAX
+    }
+
+    /// Notes that the answer may be large.
+    pub(super) fn note_large(&mut self, token: Token) {
+        self.large.push(token);
+    }
+
+    /// It is answered: another whose answer may be large may take its place.
+    pub(super) fn end_large(&mut self, token: Token) {
+        self.large.retain(|waiting| *waiting != token);
+    }
+}
