@@ -2,7 +2,7 @@
 
 use tiderace_wire::{Field, Held, Request, Response};
 
-use crate::EngineOptions;
+use crate::options::EngineOptions;
 use crate::payload::Form;
 
 /// Why a request is refused. The numbers are the specification's.

@@ -5,8 +5,8 @@
 
 use tiderace_wire::{Framing, MessageFraming, PacketFraming};
 
-use crate::Revision;
 use crate::payload::{binary3, text3, text4};
+use crate::revision::Revision;
 
 /// [`crate::payload::Form::Text4`].
 pub(crate) static TEXT_4: MessageFraming =

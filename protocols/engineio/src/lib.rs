@@ -24,35 +24,17 @@ mod options;
 mod packet;
 pub mod payload;
 mod probe;
+mod revision;
 mod route;
 mod session;
 
 use std::sync::Arc;
 
-use tiderace_wire::{Detect, Open, Opening, Protocol, Session, Ticket};
+use tiderace_wire::{Detect, Open, Opening, Protocol, Session};
 
 pub use options::{CookieOptions, EngineOptions, OriginCheck};
 pub use packet::{Data, Packet, PacketError, PacketType};
-
-/// A revision of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Revision {
-    /// `EIO=3`: the client pings.
-    Three,
-    /// `EIO=4`: the server pings.
-    Four,
-}
-
-impl Revision {
-    /// The revision a query asks for, if it is one that is spoken here.
-    fn of(value: Option<&str>, options: &EngineOptions) -> Option<Revision> {
-        match value? {
-            "4" => Some(Revision::Four),
-            "3" if options.revision_3 => Some(Revision::Three),
-            _ => None,
-        }
-    }
-}
+pub use revision::Revision;
 
 /// The registration value of a protocol inside Engine.IO on some paths, such as `/socket.io/`; each
 /// is served with and without its last slash.
@@ -83,9 +65,4 @@ pub fn protocol(
         http,
         open: Arc::new(open),
     }
-}
-
-/// The session that a request names, if it names one.
-fn ticket(sid: Option<&str>) -> Option<Ticket> {
-    Ticket::decode(sid?)
 }

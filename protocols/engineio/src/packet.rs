@@ -14,7 +14,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use tiderace_base::{Close, CloseCode};
 
-use crate::Revision;
+use crate::revision::Revision;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

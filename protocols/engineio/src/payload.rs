@@ -13,8 +13,9 @@ pub mod text4;
 use tiderace_wire::MessageFraming;
 
 use self::part::Part;
+use crate::framing;
 use crate::packet::{Data, Packet, PacketError, PacketType};
-use crate::{Revision, framing};
+use crate::revision::Revision;
 
 /// How packets are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,14 @@ pub enum Form {
 }
 
 impl Form {
+    /// The form that any client of the revision understands.
+    pub(crate) fn text(revision: Revision) -> Form {
+        match revision {
+            Revision::Four => Form::Text4,
+            Revision::Three => Form::Text3,
+        }
+    }
+
     /// Its revision.
     pub fn revision(self) -> Revision {
         match self {

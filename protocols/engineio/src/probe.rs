@@ -11,7 +11,7 @@ use tiderace_wire::{
     Context, Delivery, Incoming, Output, Progress, Reply, Session, Takeover, Ticket,
 };
 
-use crate::EngineOptions;
+use crate::options::EngineOptions;
 
 /// Tries a WebSocket out.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tiderace_wire::{HttpFace, Request, Response, Route, Ticket};
 
 use crate::answer::{self, Refusal};
-use crate::{EngineOptions, Revision, ticket};
+use crate::options::EngineOptions;
+use crate::revision::Revision;
 
 /// The paths with and without their last slash.
 pub(crate) fn spellings(paths: &[String]) -> Arc<[String]> {
@@ -109,4 +110,9 @@ fn wants_websocket(request: &Request<'_>) -> bool {
                 .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"websocket"))
         },
     )
+}
+
+/// The session that a request names, if it names one.
+fn ticket(sid: Option<&str>) -> Option<Ticket> {
+    Ticket::decode(sid?)
 }

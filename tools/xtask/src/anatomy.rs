@@ -34,7 +34,7 @@ const WITHOUT: &[(&str, &str, &str)] = &[
     (
         "engineio",
         "session/connect.rs",
-        "a carrier of other protocols: the handshake is in `session.rs`",
+        "a carrier of other protocols: the opening is in `session/handshake.rs`",
     ),
     ("engineio", "session/subscribe.rs", CARRIES),
     ("engineio", "session/publish.rs", CARRIES),

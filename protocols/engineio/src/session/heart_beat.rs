@@ -6,9 +6,9 @@
 use tiderace_base::{Close, CloseCode, Now, Span, Time};
 use tiderace_wire::Context;
 
-use super::EngineSession;
-use crate::Revision;
+use super::state::EngineSession;
 use crate::packet::{Data, Packet, PacketType};
+use crate::revision::Revision;
 
 impl EngineSession {
     /// The client pings.

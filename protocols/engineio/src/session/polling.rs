@@ -11,7 +11,7 @@ use tiderace_base::limits::WRITE_BLOCK_BYTES;
 use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{Context, Framing, OutQueue, Output};
 
-use crate::EngineOptions;
+use crate::options::EngineOptions;
 use crate::packet::PacketType;
 use crate::payload::{Form, jsonp};
 

@@ -6,10 +6,12 @@
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Answer, Context, Intake, Request, Response};
 
+use super::carrier::Carrier;
+use super::handshake::handshake;
 use super::polling::Polling;
-use super::{Carrier, EngineSession, handshake, text_form};
-use crate::EngineOptions;
+use super::state::EngineSession;
 use crate::answer::{Refusal, held, payload_fields, taken};
+use crate::options::EngineOptions;
 use crate::packet::PacketType;
 use crate::payload::{Form, jsonp};
 
@@ -85,7 +87,7 @@ impl EngineSession {
         context: &mut Context<'_>,
     ) -> Result<bool, Close> {
         let Carrier::Polling(polling) = &self.carrier else { return Ok(true) };
-        let form = if is_binary(request) { Form::Binary3 } else { text_form(self.revision) };
+        let form = if is_binary(request) { Form::Binary3 } else { Form::text(self.revision) };
         if form.revision() != self.revision {
             let reason =
                 "binary payloads belong to EIO=3; with EIO=4 binary data is sent as base64";
@@ -121,20 +123,6 @@ impl EngineSession {
         self.stop(close, context);
         refusal
     }
-
-    /// Answers a script that waits with what has been gathered for it.
-    pub(super) fn respond_script(&mut self, context: &mut Context<'_>) {
-        if let Carrier::Polling(polling) = &mut self.carrier
-            && polling.has_script()
-        {
-            let headers = vec![
-                ("Content-Type", "text/javascript; charset=UTF-8".to_owned()),
-                ("Cache-Control", "no-store".to_owned()),
-            ];
-            context.respond(Response { status: 200, headers, body: polling.payload().into() });
-            polling.release();
-        }
-    }
 }
 
 /// Answers the handshake: the open packet and whatever else there is to say.
@@ -146,7 +134,7 @@ fn greet(
 ) -> Response {
     let pending = polling.take_unfetched();
     // As text for every client: it decides by this answer what it is talking to.
-    let form = text_form(polling.form.revision());
+    let form = Form::text(polling.form.revision());
     let mut payload = Vec::new();
     form.write(PacketType::Open, &handshake(sid, true, options), &mut payload);
     for packet in polling.form.written(&pending) {

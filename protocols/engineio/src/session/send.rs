@@ -2,13 +2,14 @@
 
 use base64::Engine;
 use tiderace_base::{Close, CloseCode};
-use tiderace_wire::{Context, OutQueue, Output};
+use tiderace_wire::{Context, OutQueue, Output, Response};
 
-use super::{Carrier, EngineSession, text_form};
-use crate::Revision;
+use super::carrier::Carrier;
+use super::state::EngineSession;
 use crate::limits::UNFETCHED_BYTES_MAX;
 use crate::packet::{BASE64, Data, Packet, PacketType};
 use crate::payload::Form;
+use crate::revision::Revision;
 
 impl EngineSession {
     /// Sends a packet of text.
@@ -20,11 +21,12 @@ impl EngineSession {
     }
 
     /// The session inside has written: what stands aside goes out, what stands in the queue counts.
+    #[inline]
     pub(super) fn settle(&mut self, output: &mut Output<'_>, mut aside: OutQueue) {
         match &mut self.carrier {
             Carrier::Polling(polling) => polling.note(output.queue),
             Carrier::Base64 if !aside.is_empty() => {
-                write_anew(text_form(self.revision), &aside.take_bytes(), true, output);
+                write_anew(Form::text(self.revision), &aside.take_bytes(), true, output);
             }
             _ => {}
         }
@@ -37,6 +39,27 @@ impl EngineSession {
             polling.take_unfetched();
             let reason = "too much waits for a poll that does not come";
             self.stop(Close::new(CloseCode::SlowConsumer, reason), context);
+        }
+    }
+
+    /// Ends the session at once, for a fault in this layer.
+    pub(super) fn stop(&mut self, close: Close, context: &mut Context<'_>) {
+        self.write(PacketType::Close, "", &mut context.output);
+        self.respond_script(context);
+        context.finish(close);
+    }
+
+    /// Answers a script that waits with what has been gathered for it.
+    pub(super) fn respond_script(&mut self, context: &mut Context<'_>) {
+        if let Carrier::Polling(polling) = &mut self.carrier
+            && polling.has_script()
+        {
+            let headers = vec![
+                ("Content-Type", "text/javascript; charset=UTF-8".to_owned()),
+                ("Cache-Control", "no-store".to_owned()),
+            ];
+            context.respond(Response { status: 200, headers, body: polling.payload().into() });
+            polling.release();
         }
     }
 }

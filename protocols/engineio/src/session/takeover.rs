@@ -6,9 +6,10 @@
 use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Context, Takeover};
 
+use super::carrier::Carrier;
 use super::send::write_anew;
-use super::{Carrier, EngineSession};
-use crate::Revision;
+use super::state::EngineSession;
+use crate::revision::Revision;
 
 impl EngineSession {
     pub(super) fn taken_over(
