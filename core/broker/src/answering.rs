@@ -8,6 +8,7 @@ use tiderace_wire::{Confirm, Reply, Token};
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{LocalMessage, ToPublisher};
+use crate::places::Place;
 use crate::session_side::SessionSide;
 
 impl SessionSide<'_> {
@@ -52,7 +53,7 @@ impl HomeSide<'_> {
             self.loopback
                 .hand_on(LocalMessage::Refused { session, refusal: Box::new((token, close)) });
         } else {
-            self.send(session.shard, ToPublisher::Refused { session, token, close }, effects);
+            self.send(Place::of(session), ToPublisher::Refused { session, token, close }, effects);
         }
     }
 
@@ -61,7 +62,7 @@ impl HomeSide<'_> {
         if session.shard == self.shard {
             self.loopback.hand_on(LocalMessage::Confirmed { session, confirm });
         } else {
-            self.send(session.shard, ToPublisher::Confirmed { session, confirm }, effects);
+            self.send(Place::of(session), ToPublisher::Confirmed { session, confirm }, effects);
         }
     }
 

@@ -33,6 +33,7 @@ use crate::home::Home;
 use crate::journal::HomeJournal;
 use crate::loopback::Loopback;
 use crate::messages::Envelope;
+use crate::places::Place;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::together::{CommandsTogether, RecoveriesTogether, note_ended};
@@ -129,7 +130,7 @@ impl Broker {
 
     /// Takes a message of another shard.
     pub fn receive(&mut self, now: Now, message: Envelope, effects: &mut Effects) {
-        debug_assert!(message.to == self.shard, "a message for another shard");
+        debug_assert!(message.to == Place::here(self.shard), "a message for another shard");
         self.take_message(now, message.from, message.body, effects);
         self.end_call(now, effects);
     }

@@ -19,6 +19,7 @@ use crate::authorise::denied;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::operator::Operator;
+use crate::places::Place;
 use crate::price::{LISTED, TOPIC};
 use crate::session_side::SessionSide;
 
@@ -48,7 +49,7 @@ impl SessionSide<'_> {
         match result {
             Ok(()) => {
                 let operation = Operation::Browse(browse);
-                self.send_operation(browse.from.shard, operator, operation, effects);
+                self.send_operation(Place::here(browse.from.shard), operator, operation, effects);
             }
             Err(close) => self.loopback.answer_operation(&operator, Err(close), effects),
         }

@@ -5,7 +5,7 @@ use tiderace_base::{CloseCode, MemoryUse, Now, SessionId};
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::ToPublisher;
-use crate::places::key_of;
+use crate::places::{Place, key_of};
 use crate::session_side::SessionSide;
 use crate::temporary::TemporaryOwner;
 use crate::work::{CHEAP, Deferred, PAUSE_AT, Publication, SPARED_BYTES_MAX};
@@ -140,7 +140,7 @@ impl HomeSide<'_> {
     /// Tells a session's shard that so much of it is deferred here that it is not to be read, or that
     /// it is to be read again.
     fn tell_deferred(&mut self, session: SessionId, on: bool, effects: &mut Effects) {
-        self.send(session.shard, ToPublisher::Deferred { session, on }, effects);
+        self.send(Place::of(session), ToPublisher::Deferred { session, on }, effects);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::authorise::Caller;
 use crate::delivery::offer::Offer;
 use crate::effects::Effects;
 use crate::messages::ToHome;
+use crate::places::Place;
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::runs::copy_of;
 use crate::runs::last_of;
@@ -142,7 +143,7 @@ impl SessionSide<'_> {
         effects: &mut Effects,
     ) {
         self.send(
-            home,
+            Place::here(home),
             ToHome::Settle { session, key, ranges, settlement, confirm: None },
             effects,
         );

@@ -11,6 +11,7 @@ use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{TopicSpec, is_temporary};
 
 use crate::BrokerOptions;
+use crate::places::Place;
 use crate::room::check_room;
 use crate::specs::Specs;
 use crate::topic::{Topic, price_of_topic};
@@ -74,7 +75,7 @@ impl Directory {
         let topic = Topic::new(path.clone(), usual.clone(), now.time);
         self.memory.charge(MemoryUse::Names, price_of_topic(path));
         let key = self.topics.insert(topic);
-        let is_home = self.options.home_of(path) == self.shard;
+        let is_home = self.options.home_of(path) == Place::here(self.shard);
         self.names.insert(key, is_home, &self.topics);
         key
     }

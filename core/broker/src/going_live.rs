@@ -55,7 +55,7 @@ impl SessionSide<'_> {
             subscription.targets.as_slice()
         {
             // The ordinary one: one topic.
-            let (topic, live, place) = (*topic, *waiting == 0, *place);
+            let (topic, live, place) = (*topic, waiting.is_empty(), *place);
             let plain = Plain::new(topic, place);
             if flags.has_credit() {
                 return if live {
@@ -74,7 +74,9 @@ impl SessionSide<'_> {
         }
         let live: Vec<(u16, Target, Option<Key>, usize)> = (0..)
             .zip(subscription.targets.as_slice())
-            .filter(|(at, listening)| listening.waiting == 0 && (all || *at == request.target))
+            .filter(|(at, listening)| {
+                listening.waiting.is_empty() && (all || *at == request.target)
+            })
             .map(|(at, it)| (at, it.target.clone(), it.topic, it.place as usize))
             .collect();
         for (target, listening, topic, place) in live {

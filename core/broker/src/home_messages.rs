@@ -3,12 +3,13 @@
 //! Relies on the methods of [`HomeSide`], which stand in the files of what they do. Invariant: a message is taken by
 //! one method, and what that has for others is sent or handed on, never returned.
 
-use tiderace_base::{Now, ShardId};
+use tiderace_base::Now;
 
 use crate::effects::Effects;
 use crate::home::services::Address;
 use crate::home_side::HomeSide;
 use crate::messages::ToHome;
+use crate::places::Place;
 use crate::server_topics::Publication;
 use crate::temporary::TemporaryOwner;
 
@@ -19,7 +20,7 @@ impl HomeSide<'_> {
     pub(crate) fn on_message(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         message: ToHome,
         owner: TemporaryOwner,
         effects: &mut Effects,
@@ -68,7 +69,7 @@ impl HomeSide<'_> {
             ToHome::AsOwner { request, name } => self.expect_owner(request, name),
             ToHome::Call(call) => self.call_at_home(call, effects),
             ToHome::CancelCall { service, caller } => {
-                let caller = Address { shard: from, key: caller };
+                let caller = Address { place: from, key: caller };
                 self.cancel_at_home(&service, caller, effects);
             }
             ToHome::Released { responder } => self.release_responder(responder, effects),

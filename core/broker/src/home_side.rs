@@ -18,6 +18,7 @@ use crate::home::Home;
 use crate::journal::HomeJournal;
 use crate::loopback::Loopback;
 use crate::messages::Body;
+use crate::places::Place;
 use crate::work::Work;
 use crate::{BrokerMetrics, BrokerOptions};
 
@@ -42,9 +43,15 @@ pub(crate) struct HomeSide<'a> {
 }
 
 impl HomeSide<'_> {
-    /// Sends a message to a shard, which may be this one.
+    /// Where that is.
     #[inline]
-    pub(crate) fn send(&mut self, to: ShardId, message: impl Into<Body>, effects: &mut Effects) {
+    pub(crate) fn here(&self) -> Place {
+        Place::here(self.shard)
+    }
+
+    /// Sends a message to a place, which may be this one.
+    #[inline]
+    pub(crate) fn send(&mut self, to: Place, message: impl Into<Body>, effects: &mut Effects) {
         self.loopback.send(to, message, effects);
     }
 }

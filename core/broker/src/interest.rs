@@ -3,19 +3,20 @@
 //! Interest is known by shard, not by subscriber. Invariant: a shard that was answered gets every
 //! message numbered since, until it says that nobody there listens any more.
 
-use tiderace_base::{Key, Now, ShardId};
+use tiderace_base::{Key, Now};
 use tiderace_topics::{Path, Pattern};
 
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{Answer, Ask, Interest, SubscribeRequestId, ToSubscriber};
+use crate::places::Place;
 
 impl HomeSide<'_> {
     /// At a topic's home: a shard begins or ends to listen.
     pub(crate) fn interest(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         path: Path,
         interest: Interest,
         effects: &mut Effects,
@@ -28,7 +29,7 @@ impl HomeSide<'_> {
     pub(crate) fn interest_in(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         key: Key,
         interest: Interest,
         effects: &mut Effects,
@@ -59,7 +60,7 @@ impl HomeSide<'_> {
     pub(crate) fn pattern_interest(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         pattern: &Pattern,
         interest: Interest,
         effects: &mut Effects,
@@ -81,7 +82,7 @@ impl HomeSide<'_> {
 
     pub(crate) fn answer(
         &mut self,
-        to: ShardId,
+        to: Place,
         request: SubscribeRequestId,
         answer: Answer,
         effects: &mut Effects,

@@ -118,5 +118,6 @@ pub use messages::{
 pub use metrics::{BROKER_METRICS, BrokerMetrics};
 pub use operator::{Operated, Operator};
 pub use options::{BrokerOptions, PageLimits, QueuePolicy, ServiceOptions, TopicPolicy};
+pub use places::{NodeId, Place};
 pub use tiderace_journal::StoreRecord;
 pub use tiderace_wire::{SlowConsumer, TopicSpec};

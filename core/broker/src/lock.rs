@@ -238,6 +238,7 @@ mod tests {
 
     use std::sync::Arc;
 
+    use crate::places::Place;
     use tiderace_base::ShardId;
     use tiderace_wire::{Command, Commands, Credentials};
 
@@ -257,7 +258,7 @@ mod tests {
         let name = (0..).map(|number| Path::parse(&format!("lock{number}")).unwrap());
         let name = name
             .into_iter()
-            .find(|name| broker.home_side().options.home_of(name) == ShardId(1))
+            .find(|name| broker.home_side().options.home_of(name) == Place::here(ShardId(1)))
             .unwrap();
         for token in 1..=9_000 {
             let operation = Operation::Lock { name: name.clone(), timeout: Span::from_secs(600) };

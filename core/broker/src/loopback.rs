@@ -18,11 +18,12 @@ use tiderace_wire::Run;
 use crate::effects::Effects;
 use crate::messages::{Body, Envelope, LocalMessage, ToPublisher};
 use crate::operator::{Operated, Operator};
+use crate::places::Place;
 
 /// Messages of a shard to itself, in order.
 #[derive(Debug)]
 pub(crate) struct Loopback {
-    shard: ShardId,
+    here: Place,
     messages: VecDeque<Body>,
     /// What the home has for subscribers, if it is the first to be handed on, as it is for nearly every
     /// publication: it stands outside the list, which costs each of them more than all else here.
@@ -34,24 +35,29 @@ pub(crate) struct Loopback {
 impl Loopback {
     /// The lists of a shard.
     pub(crate) fn new(shard: ShardId) -> Loopback {
-        Loopback { shard, messages: VecDeque::new(), fanout: None, local: VecDeque::new() }
+        Loopback {
+            here: Place::here(shard),
+            messages: VecDeque::new(),
+            fanout: None,
+            local: VecDeque::new(),
+        }
     }
 
     /// Sends a message to a shard, which may be this one.
     #[inline]
-    pub(crate) fn send(&mut self, to: ShardId, body: impl Into<Body>, effects: &mut Effects) {
+    pub(crate) fn send(&mut self, to: Place, body: impl Into<Body>, effects: &mut Effects) {
         let body = body.into();
-        if to == self.shard {
+        if to == self.here {
             self.messages.push_back(body);
         } else {
-            effects.messages.push(Envelope { from: self.shard, to, body });
+            effects.messages.push(Envelope { from: self.here, to, body });
         }
     }
 
     /// Whether a message for this shard may be handed on directly: none was sent before it that waits.
     #[inline]
-    pub(crate) fn is_direct(&self, to: ShardId) -> bool {
-        to == self.shard && self.messages.is_empty()
+    pub(crate) fn is_direct(&self, to: Place) -> bool {
+        to == self.here && self.messages.is_empty()
     }
 
     /// The home has something for sessions or views of this shard.
@@ -103,7 +109,7 @@ impl Loopback {
     ) {
         let (session, token) = (operator.session, operator.token);
         let result = result.map(Box::new);
-        self.send(session.shard, ToPublisher::Operated { session, token, result }, effects);
+        self.send(Place::of(session), ToPublisher::Operated { session, token, result }, effects);
     }
 }
 

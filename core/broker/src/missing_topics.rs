@@ -6,7 +6,7 @@
 //! Invariants: without listeners nothing is looked up, sent or kept; of each name it is said at most
 //! once a second.
 
-use tiderace_base::{Key, Now, SessionId, ShardId};
+use tiderace_base::{Key, Now, SessionId};
 use tiderace_queues::reaches;
 use tiderace_topics::{Level, Path, Pattern};
 use tiderace_value::append_text;
@@ -16,6 +16,7 @@ use crate::authorise::MISSING;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToSubscriber};
+use crate::places::Place;
 use crate::server_topics::{append_member, is_unspoken};
 use crate::session_side::SessionSide;
 
@@ -53,14 +54,14 @@ impl HomeSide<'_> {
             && self.home.missing_mut().may_tell(path.as_str(), now.time);
         if heard {
             let message = ToSubscriber::UnknownTopic { session, path };
-            self.send(session.shard, message, effects);
+            self.send(Place::of(session), message, effects);
         }
     }
 
     /// At every home: somebody has subscribed to a pattern.
     pub(crate) fn report_nothing(
         &mut self,
-        from: ShardId,
+        from: Place,
         pattern: &Pattern,
         request: SubscribeRequestId,
         effects: &mut Effects,

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Kind, LeaveReason, Reply, Subscribe, SubscriptionKey, Target, TopicSpec};
 
@@ -21,7 +21,7 @@ use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
-use crate::places::{all, bit, key_of, members};
+use crate::places::{Place, PlaceSet, key_of};
 use crate::price::{DELIVERY, FREE_DELIVERIES};
 use crate::session_side::SessionSide;
 use crate::told_topics::{Noticer, Told};
@@ -51,7 +51,7 @@ impl SessionSide<'_> {
                 .here
                 .insert(pattern, Noticer { session: key_of(session), key, target });
             let request = SubscribeRequestId { session, key, target, epoch };
-            asks.extend(members(self.homes_of(pattern)).map(|home| (request, home)));
+            asks.extend(self.homes_of(pattern).iter().map(|home| (request, home)));
         }
         let told = Told::new(epoch, patterns, asks.len(), subscribe);
         self.fanout.notices_mut().told.insert((key_of(session), key), told);
@@ -71,7 +71,7 @@ impl SessionSide<'_> {
         for (asked, target) in told.targets.iter().zip(0u16..) {
             let noticer = Noticer { session: key_of(session), key, target };
             self.fanout.notices_mut().here.remove(&asked.pattern, &noticer);
-            for home in members(asked.homes) {
+            for home in asked.homes.iter() {
                 let message = ToHome::EndNotices { pattern: asked.pattern.clone() };
                 self.send(home, message, effects);
             }
@@ -80,10 +80,10 @@ impl SessionSide<'_> {
         told.subscribe.is_some()
     }
 
-    fn homes_of(&self, pattern: &Pattern) -> u64 {
+    fn homes_of(&self, pattern: &Pattern) -> PlaceSet {
         match pattern.as_path() {
-            Some(path) => bit(self.options.home_of(&path)),
-            None => all(self.options.shards),
+            Some(path) => PlaceSet::of(self.options.home_of(&path)),
+            None => PlaceSet::all(self.options.shards),
         }
     }
 
@@ -199,7 +199,7 @@ impl HomeSide<'_> {
     /// At a home: a subscription wants to hear of topics, or is to be told of more of them.
     pub(crate) fn notify(
         &mut self,
-        from: ShardId,
+        from: Place,
         pattern: Pattern,
         request: SubscribeRequestId,
         after: Option<Path>,
@@ -226,9 +226,9 @@ impl HomeSide<'_> {
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
     ) {
-        for shard in members(self.home.notice_interest().shards_of(path)) {
+        for place in self.home.notice_interest().places_of(path).iter() {
             let message = ToSubscriber::Notice { path: path.clone(), spec: spec.clone() };
-            self.send(shard, message, effects);
+            self.send(place, message, effects);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! what is allowed is found at the home, where owners are known. Invariant: every operation is
 //! answered once, or its session has ended.
 
-use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Browsable, Operation, OperationResult, Reply, Token};
 
@@ -14,7 +14,7 @@ use crate::fetch::merge_pages;
 use crate::home_side::HomeSide;
 use crate::messages::{LocalMessage, ToHome};
 use crate::operator::{Done, Operated, Operator};
-use crate::places::REGISTRAR;
+use crate::places::{Place, PlaceSet, REGISTRAR};
 use crate::price::{COMPILED, LISTED};
 use crate::scatter_gather::ScatterGather;
 use crate::session_side::SessionSide;
@@ -99,7 +99,7 @@ impl SessionSide<'_> {
 
     pub(crate) fn send_operation(
         &mut self,
-        home: ShardId,
+        home: Place,
         operator: Operator,
         operation: Operation,
         effects: &mut Effects,
@@ -126,8 +126,7 @@ impl SessionSide<'_> {
             refused: None,
         };
         self.sessions.begin_gather(operator.session, operator.token, gather);
-        for shard in 0..shards {
-            let home = ShardId(shard as u16);
+        for home in PlaceSet::all(shards).iter() {
             self.send_operation(home, operator.clone(), operation.clone(), effects);
         }
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{ShardId, Span};
+use tiderace_base::Span;
 use tiderace_queues::QueueOptions;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{TopicSpec, is_temporary};
 
 use crate::Rules;
+use crate::places::Place;
 
 /// Options for the topics that match; the first that matches counts.
 #[derive(Clone, Debug)]
@@ -142,8 +143,8 @@ impl BrokerOptions {
 
     /// The home of a destination.
     #[inline]
-    pub(crate) fn home_of(&self, path: &Path) -> ShardId {
-        tiderace_wire::home_of(path, self.shards)
+    pub(crate) fn home_of(&self, path: &Path) -> Place {
+        Place::here(tiderace_wire::home_of(path, self.shards))
     }
 
     /// What a topic is that was not created as something else.

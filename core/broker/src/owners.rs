@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_queues::is_private;
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind, Reply, Subscribe, SubscriptionKey, Target};
@@ -22,6 +22,7 @@ use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
 use crate::owner_requests::OwnerAnswer;
+use crate::places::Place;
 use crate::server_topics::Publication;
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
@@ -245,7 +246,7 @@ impl HomeSide<'_> {
     pub(crate) fn publish_as_owner(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         publication: Publication,
         effects: &mut Effects,
     ) {
@@ -266,7 +267,7 @@ impl HomeSide<'_> {
     /// At a topic's home.
     pub(crate) fn answer_owner(
         &mut self,
-        from: ShardId,
+        from: Place,
         request: SubscribeRequestId,
         name: &str,
         path: &Path,
@@ -301,6 +302,7 @@ mod tests {
     use crate::broker::Broker;
     use crate::messages::{Body, Envelope};
     use crate::{BrokerOptions, Rules};
+    use tiderace_base::ShardId;
     use tiderace_wire::{Command, Commands, Credentials, Reply};
 
     /// A broker whose only session has asked for two topics of another home, which it may have as their owner; and
@@ -313,7 +315,8 @@ mod tests {
         let login = Some("ann".to_owned());
         commands.push(Command::Login(Credentials { login, ..Credentials::default() }));
         let paths = (0..).map(|number| Path::parse(&format!("owned{number}")).unwrap());
-        let theirs = paths.filter(|path| broker.home_side().options.home_of(path) == ShardId(1));
+        let theirs = paths
+            .filter(|path| broker.home_side().options.home_of(path) == Place::here(ShardId(1)));
         let topic = |path| Target::Exact(Destination { kind: Kind::Topic, path });
         let targets = theirs.take(2).map(topic).collect();
         commands.push(Command::Subscribe(Box::new(Subscribe {
@@ -333,7 +336,11 @@ mod tests {
 
     /// A message from the other home.
     fn from_home(message: ToSubscriber) -> Envelope {
-        Envelope { from: ShardId(1), to: ShardId(0), body: message.into() }
+        Envelope {
+            from: Place::here(ShardId(1)),
+            to: Place::here(ShardId(0)),
+            body: message.into(),
+        }
     }
 
     fn recovering(broker: &Broker, session: SessionId) -> u32 {

@@ -8,13 +8,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, SessionId, ShardId};
+use tiderace_base::{Key, Now, SessionId};
 use tiderace_wire::{Confirm, Reply, Run, SharedRun, SubscriptionKey, TopicSpec};
 
 use crate::delivery::backlog::Pending;
 use crate::effects::Effects;
 use crate::messages::{SnapshotPage, Specs, SubscribeRequestId};
-use crate::places::{bit, key_of, members};
+use crate::places::{Place, key_of};
 use crate::price::BACKLOG_LOOK;
 use crate::session::{Paging, Session};
 use crate::session_side::SessionSide;
@@ -69,11 +69,10 @@ impl Session {
 
 impl Subscription {
     /// The homes whose snapshots have more, each with the target that it is for.
-    fn paging(&self) -> impl Iterator<Item = (ShardId, u16)> {
+    fn paging(&self) -> impl Iterator<Item = (Place, u16)> {
         let targets = self.targets.as_slice().iter().zip(0u16..);
-        targets.flat_map(|(listening, target)| {
-            members(listening.paging).map(move |home| (home, target))
-        })
+        targets
+            .flat_map(|(listening, target)| listening.paging.iter().map(move |home| (home, target)))
     }
 
     /// Whether all that was to come before everything new has come.
@@ -117,12 +116,12 @@ impl SessionSide<'_> {
     }
 
     /// A home has more for a subscription.
-    pub(crate) fn note_more(&mut self, home: ShardId, request: SubscribeRequestId) {
+    pub(crate) fn note_more(&mut self, home: Place, request: SubscribeRequestId) {
         let Some(record) = self.sessions.get_mut(key_of(request.session)) else { return };
         let Some(subscription) = record.subscription_mut(request.key) else { return };
         let targets = subscription.targets.as_mut_slice();
         let Some(listening) = targets.get_mut(usize::from(request.target)) else { return };
-        listening.paging |= bit(home);
+        listening.paging.insert(home);
         if record.park(home, request) {
             return;
         }
@@ -151,7 +150,7 @@ impl SessionSide<'_> {
     pub(crate) fn take_page(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         request: SubscribeRequestId,
         page: SnapshotPage,
         effects: &mut Effects,
@@ -168,7 +167,7 @@ impl SessionSide<'_> {
         }
         let targets = subscription.targets.as_mut_slice();
         if let Some(listening) = targets.get_mut(usize::from(request.target)).filter(|_| !early) {
-            listening.paging &= !bit(from);
+            listening.paging.remove(from);
         }
         self.deliver_values(now, request, (runs, specs), after, effects);
         if more {
@@ -274,7 +273,7 @@ impl SessionSide<'_> {
         subscription: &Subscription,
         effects: &mut Effects,
     ) {
-        let open: Vec<(ShardId, u16)> = subscription.paging().collect();
+        let open: Vec<(Place, u16)> = subscription.paging().collect();
         let count = open.len();
         for (home, target) in open {
             let request = SubscribeRequestId { session, key, target, epoch: subscription.epoch };

@@ -9,7 +9,7 @@
 
 use std::rc::Rc;
 
-use tiderace_base::{Key, Now, SessionId, ShardId};
+use tiderace_base::{Key, Now, SessionId};
 use tiderace_topics::Path;
 use tiderace_value::append_text;
 
@@ -18,7 +18,7 @@ use crate::authorise::PRESENCE;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::ToSubscriber;
-use crate::places::{key_of, members};
+use crate::places::{Place, PlaceSet, key_of};
 use crate::present_sessions::CHANGES_PER_TURN;
 use crate::server_topics::{append_member, begin_who, is_unspoken};
 use crate::session_side::SessionSide;
@@ -193,12 +193,12 @@ impl SessionSide<'_> {
 
 impl HomeSide<'_> {
     /// At a topic's home: a shard begins to listen, which did not before.
-    pub(crate) fn presence_watch(&mut self, shard: ShardId, topic: Key, effects: &mut Effects) {
+    pub(crate) fn presence_watch(&mut self, place: Place, topic: Key, effects: &mut Effects) {
         let topic = self.directory.get(topic).filter(|topic| topic.spec.presence);
         let Some(path) = topic.map(|topic| topic.path.clone()) else { return };
         if !is_unspoken(&path) {
             let message = ToSubscriber::Presence { path, on: true };
-            self.send(shard, message, effects);
+            self.send(place, message, effects);
         }
     }
 
@@ -209,9 +209,10 @@ impl HomeSide<'_> {
         if is_unspoken(&path) {
             return;
         }
-        for shard in members(topic.home.as_ref().map_or(0, |home| home.interested())) {
+        let interested = topic.home.as_ref().map_or(PlaceSet::EMPTY, |home| home.interested());
+        for place in interested.iter() {
             let message = ToSubscriber::Presence { path: path.clone(), on };
-            self.send(shard, message, effects);
+            self.send(place, message, effects);
         }
     }
 }
@@ -239,6 +240,7 @@ mod tests {
     use super::*;
     use crate::BrokerOptions;
     use crate::broker::Broker;
+    use tiderace_base::ShardId;
 
     #[test]
     fn many_that_end_at_once_are_hidden_in_slices() {

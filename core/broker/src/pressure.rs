@@ -4,7 +4,7 @@
 //! subscribers are slow. Only the policy `block` holds them without end. Invariant: all shards are told that
 //! publishers go on when the last shard with slow subscribers needs no more time, or the grace is over.
 
-use tiderace_base::{Now, ShardId, Span};
+use tiderace_base::{Now, Span};
 use tiderace_topics::Path;
 use tiderace_wire::{Destination, Kind};
 
@@ -12,7 +12,7 @@ use crate::SlowConsumer;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::ToPublisher;
-use crate::places::{all, bit, members};
+use crate::places::{Place, PlaceSet};
 
 impl HomeSide<'_> {
     /// As a home: publishers that have waited for the whole grace of a topic go on.
@@ -22,7 +22,7 @@ impl HomeSide<'_> {
             let Some(topic) = self.directory.get_mut(key) else { continue };
             let Some(home) = topic.home.as_mut() else { continue };
             // It may have become one that blocks meanwhile: then it is applied again.
-            home.set_pressed(0);
+            home.set_pressed(PlaceSet::EMPTY);
             let path = topic.path.clone();
             self.work.unblock();
             self.tell_all(path, None, effects);
@@ -33,7 +33,7 @@ impl HomeSide<'_> {
     pub(crate) fn pressure(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         path: &Path,
         on: bool,
         effects: &mut Effects,
@@ -50,39 +50,39 @@ impl HomeSide<'_> {
             _ => topic.spec.grace,
         };
         let blocks = topic.spec.slow_consumer == SlowConsumer::Block;
-        if on && before == 0 && !blocks && !self.home.begin_grace(now.time, key, grace) {
+        if on && before.is_empty() && !blocks && !self.home.begin_grace(now.time, key, grace) {
             return;
         }
-        let after = if on { before | bit(from) } else { before & !bit(from) };
+        let mut after = before;
+        after.set(from, on);
         home.set_pressed(after);
-        if (before == 0) == (after == 0) {
+        if before.is_empty() == after.is_empty() {
             return;
         }
-        if after == 0 {
+        if after.is_empty() {
             self.home.end_grace(now.time, key);
             self.work.unblock();
         }
-        self.tell_all(path.clone(), (after != 0).then_some(grace), effects);
+        self.tell_all(path.clone(), (!after.is_empty()).then_some(grace), effects);
     }
 
     /// Tells all shards that publishers of a topic wait, for no longer than the grace if that is not
     /// zero, or that they go on. Who publishes is not known; a shard without publishers has nobody to hold.
     fn tell_all(&mut self, path: Path, hold: Option<Span>, effects: &mut Effects) {
-        let all = all(self.options.shards);
         let destination = Destination { kind: Kind::Topic, path };
-        for shard in members(all) {
-            self.tell_pause(shard, destination.clone(), hold, effects);
+        for place in PlaceSet::all(self.options.shards).iter() {
+            self.tell_pause(place, destination.clone(), hold, effects);
         }
     }
 
     /// Tells a shard to hold publishers of a destination back, or to let them go.
     pub(crate) fn tell_pause(
         &mut self,
-        shard: ShardId,
+        to: Place,
         destination: Destination,
         hold: Option<Span>,
         effects: &mut Effects,
     ) {
-        self.send(shard, ToPublisher::Pause { destination, hold }, effects);
+        self.send(to, ToPublisher::Pause { destination, hold }, effects);
     }
 }

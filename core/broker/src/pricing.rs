@@ -86,7 +86,7 @@ impl HomeSide<'_> {
         else {
             return false;
         };
-        let pressed = topic.home.as_ref().is_some_and(|home| home.pressed() != 0);
+        let pressed = topic.home.as_ref().is_some_and(|home| !home.pressed().is_empty());
         pressed || topic.spec.persistent && self.journal.is_behind()
     }
 }

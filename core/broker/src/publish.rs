@@ -1,8 +1,8 @@
-//! The way of a message from its publisher to its home, and from there to the shards that want it.
+//! The way of a message from its publisher to its home, and from there to the places that want it.
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_wire::{Confirm, Destination, Flags, Kind, Run, Token, TopicSpec, is_temporary};
 
 use crate::Action;
@@ -14,7 +14,7 @@ use crate::effects::Effects;
 use crate::home::topic::HomeTopic;
 use crate::home_side::HomeSide;
 use crate::messages::{LocalMessage, ToSubscriber};
-use crate::places::{bit, key_of, members};
+use crate::places::{Place, PlaceSet, key_of};
 use crate::price::FREE_DELIVERIES;
 use crate::publisher::{Published, Publisher, Values};
 use crate::runs::holds_messages;
@@ -108,7 +108,7 @@ impl HomeSide<'_> {
     pub(crate) fn publish_at_home(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         run: Run,
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
@@ -158,7 +158,7 @@ impl HomeSide<'_> {
     pub(crate) fn number_and_pass(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         mut run: Run,
         origin: Option<SessionId>,
         author: Option<Arc<str>>,
@@ -294,8 +294,8 @@ impl HomeSide<'_> {
         let usual = Arc::ptr_eq(spec, &self.options.topic_default);
         let spec = (!usual).then(|| spec.clone());
         let recorded = home.is_recorded() || home.history().is_some();
-        let shards = home.shards();
-        let viewed = self.has_views || home.watchers() != 0;
+        let places = home.places();
+        let viewed = self.has_views || !home.watchers().is_empty();
         if self.home.owes_pages(before) {
             self.give_early(now, key, before, stays, effects);
         }
@@ -314,7 +314,7 @@ impl HomeSide<'_> {
         if is_new {
             self.announce_topic(key, effects);
         }
-        self.send_out(key, shards, run, spec, effects);
+        self.send_out(key, places, run, spec, effects);
         Ok(Published { version, record })
     }
 
@@ -380,34 +380,34 @@ impl HomeSide<'_> {
         Err(CloseCode::MemoryFull.into())
     }
 
-    /// Sends a run to the shards that want it.
+    /// Sends a run to the places that want it.
     fn send_out(
         &mut self,
         key: Key,
-        shards: u64,
+        places: PlaceSet,
         run: Arc<Run>,
         spec: Option<Arc<TopicSpec>>,
         effects: &mut Effects,
     ) {
-        let others = shards & !bit(self.shard);
-        if others != 0 && run.bytes() >= LARGE_BYTES {
-            self.memory.charge(MemoryUse::Mail, run.bytes() * others.count_ones() as usize);
+        let others = places.without(self.here());
+        if !others.is_empty() && run.bytes() >= LARGE_BYTES {
+            self.memory.charge(MemoryUse::Mail, run.bytes() * others.len());
         }
-        for shard in members(others) {
+        for place in others.iter() {
             self.send(
-                shard,
+                place,
                 ToSubscriber::Fanout { run: run.clone(), spec: spec.clone() },
                 effects,
             );
         }
-        if shards & bit(self.shard) == 0 {
+        if !places.contains(self.here()) {
             return;
         }
-        if self.loopback.is_direct(self.shard) {
+        if self.loopback.is_direct(self.here()) {
             self.loopback.fan_out(key, run);
         } else {
             // Behind values that are to come before it.
-            self.send(self.shard, ToSubscriber::Fanout { run, spec }, effects);
+            self.send(self.here(), ToSubscriber::Fanout { run, spec }, effects);
         }
     }
 
@@ -439,7 +439,7 @@ pub(crate) enum Admitted {
     /// To the home, which is this shard; no message to it waits. With the publisher's name.
     Directly(Option<Arc<str>>),
     /// To that home, by a message.
-    ByMessage(ShardId, Option<Arc<str>>),
+    ByMessage(Place, Option<Arc<str>>),
     /// To the home, which takes them if somebody of that name owns the topic.
     IfOwner(Arc<str>),
     /// They have been refused.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId, ShardId, Span};
+use tiderace_base::{Now, SessionId, Span};
 use tiderace_queues::{Consume, Effect, Ending, Segment, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{
@@ -14,7 +14,7 @@ use crate::effects::Effects;
 use crate::home::queues::Enqueued;
 use crate::home_side::HomeSide;
 use crate::messages::{Answer, LocalMessage, SubscribeRequestId, ToHome, ToSubscriber};
-use crate::places::members;
+use crate::places::{Place, PlaceSet};
 use crate::price::{ASKED, PLACE};
 use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
@@ -24,13 +24,7 @@ const FREE_CONSUMERS: u64 = 32;
 
 impl HomeSide<'_> {
     /// Takes a numbered run into its queue.
-    pub(crate) fn enqueue(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        run: Arc<Run>,
-        effects: &mut Effects,
-    ) {
+    pub(crate) fn enqueue(&mut self, now: Now, from: Place, run: Arc<Run>, effects: &mut Effects) {
         let path = run.destination().path.clone();
         let Enqueued { effects: out, attached, asked } =
             self.home.queues_mut().publish(now, run, self.options);
@@ -49,7 +43,7 @@ impl HomeSide<'_> {
     pub(crate) fn consume(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         consume: &Consume,
         request: SubscribeRequestId,
         effects: &mut Effects,
@@ -125,13 +119,13 @@ impl HomeSide<'_> {
         for effect in out {
             match effect {
                 Effect::Deliver { session, key, segment }
-                    if self.loopback.is_direct(session.shard) =>
+                    if self.loopback.is_direct(Place::of(session)) =>
                 {
                     self.loopback.hand_on(LocalMessage::Deliver { session, key, segment });
                 }
                 Effect::Deliver { session, key, segment } => {
                     self.send(
-                        session.shard,
+                        Place::of(session),
                         ToSubscriber::Deliver { session, key, segment },
                         effects,
                     );
@@ -144,9 +138,9 @@ impl HomeSide<'_> {
                 }
                 Effect::Full { path, on: false } => {
                     let told = self.home.queues_mut().end_pause(&path);
-                    for shard in members(told) {
+                    for place in told.iter() {
                         let destination = Destination { kind: Kind::Queue, path: path.clone() };
-                        self.tell_pause(shard, destination, None, effects);
+                        self.tell_pause(place, destination, None, effects);
                     }
                 }
             }
@@ -199,7 +193,7 @@ impl SessionSide<'_> {
         let confirm = settle.confirm.map(Confirm::one);
         let message =
             ToHome::Settle { session, key: settle.key, ranges: settle.ranges, settlement, confirm };
-        self.send(settle.home, message, effects);
+        self.send(Place::here(settle.home), message, effects);
     }
 
     /// Tells the homes of queues that a consumer ends. The last of them confirms it; with several,
@@ -208,17 +202,17 @@ impl SessionSide<'_> {
         &mut self,
         session: SessionId,
         (key, subscription): (SubscriptionKey, &Subscription),
-        (homes, ending): (u64, Ending),
+        (homes, ending): (PlaceSet, Ending),
         confirm: Option<Token>,
         effects: &mut Effects,
     ) {
-        if homes == 0 {
+        if homes.is_empty() {
             return self.confirm(session, confirm, effects);
         }
-        let last = members(homes).last();
-        for home in members(homes) {
+        let last = homes.iter().last();
+        for home in homes.iter() {
             let confirm = confirm.filter(|_| Some(home) == last).map(Confirm::one);
-            let handed = subscription.handed_by(home);
+            let handed = subscription.handed_by(home.shard);
             let message = ToHome::Leave { session, key, handed, ending, confirm };
             self.send(home, message, effects);
         }

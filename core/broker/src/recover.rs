@@ -21,7 +21,7 @@ use crate::delivery::recovery::{Recovery, What};
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{Answer, First, Missed, SubscribeRequestId};
-use crate::places::key_of;
+use crate::places::{Place, key_of};
 use crate::runs::fresh;
 use crate::runs::last_of;
 use crate::session_side::SessionSide;
@@ -67,11 +67,11 @@ impl SessionSide<'_> {
     }
 
     /// What a new subscription wants first from a home.
-    pub(crate) fn first(&self, subscribe: &Subscribe, home: ShardId) -> First {
+    pub(crate) fn first(&self, subscribe: &Subscribe, home: Place) -> First {
         let retained = subscribe.retained;
         match &subscribe.since {
             Some(position) => {
-                let last = self.last_received(position, home);
+                let last = self.last_received(position, home.shard);
                 let earlier = last.is_some_and(|(_, earlier)| earlier);
                 First::Since { after: last.map(|(number, _)| number), earlier, retained }
             }
@@ -87,7 +87,7 @@ impl SessionSide<'_> {
     pub(crate) fn hold_answer(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         request: SubscribeRequestId,
         answer: Answer,
     ) {
@@ -110,7 +110,7 @@ impl SessionSide<'_> {
         };
         recovery.complete &= missed.complete;
         if answer.at > 0 {
-            recovery.answers.push((from, missed.after, answer.at));
+            recovery.answers.push((from.shard, missed.after, answer.at));
         }
         if more {
             recovery.open.push((from, request));

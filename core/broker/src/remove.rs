@@ -78,8 +78,10 @@ impl HomeSide<'_> {
         let Some(topic) = self.directory.get_mut(key) else { return };
         self.journal.end_stream(topic);
         let path = topic.path.clone();
-        let heard =
-            topic.home.as_ref().is_some_and(|home| home.shards() != 0 || home.value().is_some());
+        let heard = topic
+            .home
+            .as_ref()
+            .is_some_and(|home| !home.places().is_empty() || home.value().is_some());
         if heard {
             let destination = Destination { kind: Kind::Topic, path: path.clone() };
             let meta = Meta { flags: Flags::RETAIN_REMOVE, expires_ms: None };

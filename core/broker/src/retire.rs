@@ -34,7 +34,7 @@ impl HomeSide<'_> {
         };
         let Some(removal) = topic.spec.removal.clone() else { return };
         let Some(home) = topic.home.as_mut() else { return };
-        let mut heard = home.interested() != 0;
+        let mut heard = !home.interested().is_empty();
         if !heard {
             heard = self.home.is_named(&topic.path);
         }

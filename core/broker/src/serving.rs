@@ -10,7 +10,7 @@
 //! Every call is answered to its caller's shard once by [`ToExchange::Accepted`] or, from its home, by
 //! [`ToExchange::Ended`]; every call that was assigned is released once.
 
-use tiderace_base::{CloseCode, Key, SessionId, ShardId};
+use tiderace_base::{CloseCode, Key, SessionId};
 use tiderace_queues::Consume;
 use tiderace_topics::Path;
 use tiderace_wire::SubscriptionKey;
@@ -19,6 +19,7 @@ use crate::effects::Effects;
 use crate::home::services::{Address, Calling, Responding, Step};
 use crate::home_side::HomeSide;
 use crate::messages::{Answer, SubscribeRequestId, ToExchange};
+use crate::places::Place;
 
 impl HomeSide<'_> {
     /// At a home: somebody calls a service.
@@ -37,7 +38,7 @@ impl HomeSide<'_> {
     ) {
         if self.home.services_mut().cancel(service, caller) {
             let close = CloseCode::CallCancelled.into();
-            self.send(caller.shard, ToExchange::Ended { to: caller.key, close }, effects);
+            self.send(caller.place, ToExchange::Ended { to: caller.key, close }, effects);
         }
     }
 
@@ -51,7 +52,7 @@ impl HomeSide<'_> {
     /// At a home: a subscription begins to serve.
     pub(crate) fn serve(
         &mut self,
-        from: ShardId,
+        from: Place,
         consume: &Consume,
         request: SubscribeRequestId,
         effects: &mut Effects,
@@ -103,12 +104,12 @@ impl HomeSide<'_> {
         for step in out {
             match step {
                 Step::Assign(to, call) => {
-                    let shard = to.session.shard;
-                    self.send(shard, ToExchange::Assigned(to, call), effects);
+                    let place = Place::of(to.session);
+                    self.send(place, ToExchange::Assigned(to, call), effects);
                 }
                 Step::Refuse(caller, code) => {
                     let message = ToExchange::Ended { to: caller.key, close: code.into() };
-                    self.send(caller.shard, message, effects);
+                    self.send(caller.place, message, effects);
                 }
             }
         }

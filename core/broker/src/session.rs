@@ -15,6 +15,7 @@ use crate::effects::Effects;
 use crate::exchange::Open;
 use crate::holdings::Holdings;
 use crate::messages::SubscribeRequestId;
+use crate::places::Place;
 use crate::subscription::Subscription;
 use crate::subscriptions::{Entry, Subscriptions};
 use crate::waits::Waits;
@@ -109,7 +110,7 @@ impl Rare {
 #[derive(Debug, Default)]
 pub(crate) struct Paging {
     /// Snapshots that have more, of which no page is under way.
-    pub(crate) waiting: VecDeque<(ShardId, SubscribeRequestId)>,
+    pub(crate) waiting: VecDeque<(Place, SubscribeRequestId)>,
     /// How many of them, at most, are of subscriptions that have ended: they are passed over.
     pub(crate) ended: usize,
     /// Bytes that may still come.

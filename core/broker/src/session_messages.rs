@@ -3,12 +3,13 @@
 //! Relies on the methods of [`SessionSide`], which stand in the files of what they do. Invariant: a message is taken by
 //! one method, and what that has for others is sent, never returned.
 
-use tiderace_base::{Now, ShardId};
+use tiderace_base::Now;
 use tiderace_wire::Reply;
 
 use crate::effects::Effects;
 use crate::home::services::Address;
 use crate::messages::{ToExchange, ToPublisher, ToSubscriber};
+use crate::places::Place;
 use crate::session_side::SessionSide;
 
 impl SessionSide<'_> {
@@ -17,7 +18,7 @@ impl SessionSide<'_> {
     pub(crate) fn on_subscriber_message(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         message: ToSubscriber,
         effects: &mut Effects,
     ) {
@@ -83,14 +84,14 @@ impl SessionSide<'_> {
     pub(crate) fn on_exchange_message(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         message: ToExchange,
         effects: &mut Effects,
     ) {
         match message {
             ToExchange::Assigned(to, call) => self.assigned(now, from, to, call, effects),
             ToExchange::Accepted { caller, responder } => {
-                let responder = Address { shard: from, key: responder };
+                let responder = Address { place: from, key: responder };
                 self.met(caller, responder, effects);
             }
             ToExchange::Spoken { to, said } => self.heard(now, to, said, effects),

@@ -18,7 +18,7 @@ use crate::exchange::Exchanges;
 use crate::fanout::Fanout;
 use crate::loopback::Loopback;
 use crate::messages::Body;
-use crate::places::key_of;
+use crate::places::{Place, key_of};
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::work::Work;
@@ -45,9 +45,15 @@ pub(crate) struct SessionSide<'a> {
 }
 
 impl SessionSide<'_> {
-    /// Sends a message to a shard, which may be this one.
+    /// Where that is.
     #[inline]
-    pub(crate) fn send(&mut self, to: ShardId, message: impl Into<Body>, effects: &mut Effects) {
+    pub(crate) fn here(&self) -> Place {
+        Place::here(self.shard)
+    }
+
+    /// Sends a message to a place, which may be this one.
+    #[inline]
+    pub(crate) fn send(&mut self, to: Place, message: impl Into<Body>, effects: &mut Effects) {
         self.loopback.send(to, message, effects);
     }
 

@@ -1,13 +1,14 @@
 //! As a home: what new subscriptions by pattern get first, sent a page at a time; see
 //! [`crate::home::snapshots`].
 
-use tiderace_base::{Key, Now, ShardId};
+use tiderace_base::{Key, Now};
 use tiderace_topics::Pattern;
 
 use crate::effects::Effects;
 use crate::home::snapshots::{NewSnapshot, Page, Topics};
 use crate::home_side::HomeSide;
 use crate::messages::{Answer, Ask, First, SnapshotPage, SubscribeRequestId, ToHome, ToSubscriber};
+use crate::places::Place;
 use crate::price::TOPIC;
 use crate::session_side::SessionSide;
 
@@ -90,7 +91,11 @@ impl HomeSide<'_> {
     }
 
     fn give(&mut self, request: SubscribeRequestId, page: SnapshotPage, effects: &mut Effects) {
-        self.send(request.session.shard, ToSubscriber::SnapshotPage { request, page }, effects);
+        self.send(
+            Place::of(request.session),
+            ToSubscriber::SnapshotPage { request, page },
+            effects,
+        );
     }
 }
 
@@ -98,7 +103,7 @@ impl SessionSide<'_> {
     /// Asks a home for more, or says that it is enough.
     pub(crate) fn ask_for_more(
         &mut self,
-        home: ShardId,
+        home: Place,
         request: SubscribeRequestId,
         bytes: Option<u32>,
         effects: &mut Effects,

@@ -12,6 +12,7 @@ use crate::home_side::HomeSide;
 use crate::journal::Answer;
 use crate::messages::ToPublisher;
 use crate::operator::{Operated, Operator};
+use crate::places::Place;
 
 /// What publishers are held by when the store is behind: no topic, for nobody publishes there.
 const STORE: &str = "$sys/store";
@@ -80,10 +81,10 @@ impl HomeSide<'_> {
 
     /// Holds a publisher back if too much waits for the store.
     pub(crate) fn hold_for_store(&mut self, session: SessionId, effects: &mut Effects) {
-        if self.journal.throttle(session.shard)
+        if self.journal.throttle(Place::of(session))
             && let Some(destination) = store_destination()
         {
-            self.send(session.shard, ToPublisher::Wait { session, destination }, effects);
+            self.send(Place::of(session), ToPublisher::Wait { session, destination }, effects);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! then on sends everything. Until its home has answered, a topic's messages that reach this shard
 //! for other subscribers are not for this one, so there is neither a gap nor a repetition.
 
-use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_queues::{Consume, Ending, Settlement};
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{
@@ -17,7 +17,7 @@ use crate::delivery::credit::Credit;
 use crate::effects::Effects;
 use crate::messages::{Answer, Ask, Interest, SubscribeRequestId, ToHome};
 use crate::missing_topics::widen;
-use crate::places::{all, bit, key_of, members};
+use crate::places::{Place, PlaceSet, key_of};
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Plain;
 use crate::subscriber_list::Subscriber;
@@ -58,19 +58,27 @@ impl SessionSide<'_> {
         widen(&mut subscribe);
         self.share_patterns(&mut subscribe);
         self.share_selector(&mut subscribe);
-        let all = all(self.options.shards);
+        let all = PlaceSet::all(self.options.shards);
         let listening: Vec<Listening> = subscribe
             .targets
             .iter()
             .map(|target| {
                 let waiting = match target {
-                    Target::Exact(destination) => bit(self.options.home_of(&destination.path)),
+                    Target::Exact(destination) => {
+                        PlaceSet::of(self.options.home_of(&destination.path))
+                    }
                     Target::Pattern(..) => all,
                 };
-                Listening { target: target.clone(), waiting, paging: 0, topic: None, place: 0 }
+                Listening {
+                    target: target.clone(),
+                    waiting,
+                    paging: PlaceSet::EMPTY,
+                    topic: None,
+                    place: 0,
+                }
             })
             .collect();
-        let waiting = listening.iter().map(|listening| listening.waiting.count_ones()).sum();
+        let waiting = listening.iter().map(|listening| listening.waiting.len() as u32).sum();
         let targets = match <[Listening; 1]>::try_from(listening) {
             Ok([one]) => Targets::One(one),
             Err(many) => Targets::Many(many.into()),
@@ -233,7 +241,7 @@ impl SessionSide<'_> {
         key: SubscriptionKey,
         subscription: &Subscription,
         effects: &mut Effects,
-    ) -> u64 {
+    ) -> PlaceSet {
         let plain = subscription.selector.is_none();
         let flags = subscription.flags;
         for (listening, target) in subscription.targets.as_slice().iter().zip(0u16..) {
@@ -311,7 +319,7 @@ impl SessionSide<'_> {
                 let values = values && subscribe.since.is_none();
                 let shards = self.options.shards;
                 let room = if values { self.promise_first(session, shards) } else { 0 };
-                for home in (0..shards).map(|shard| ShardId(shard as u16)) {
+                for home in PlaceSet::all(shards).iter() {
                     let ask = Some(Ask { request, first: self.first(subscribe, home), room });
                     let interest = Interest { on: true, recorded: subscribe.recoverable, ask };
                     let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
@@ -320,8 +328,10 @@ impl SessionSide<'_> {
             }
             Target::Exact(_) | Target::Pattern(Kind::Queue | Kind::Service, _) => {
                 let homes = match target {
-                    Target::Exact(destination) => bit(self.options.home_of(&destination.path)),
-                    Target::Pattern(..) => all(self.options.shards),
+                    Target::Exact(destination) => {
+                        PlaceSet::of(self.options.home_of(&destination.path))
+                    }
+                    Target::Pattern(..) => PlaceSet::all(self.options.shards),
                 };
                 let consume = Consume {
                     session,
@@ -333,7 +343,7 @@ impl SessionSide<'_> {
                     explicit: subscribe.explicit,
                     credit: subscribe.credit,
                 };
-                for home in members(homes) {
+                for home in homes.iter() {
                     let consume = Box::new(consume.clone());
                     self.send(home, ToHome::Consume { consume, request }, effects);
                 }
@@ -380,7 +390,7 @@ impl SessionSide<'_> {
     pub(crate) fn subscribe_acknowledged(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         request: SubscribeRequestId,
         answer: Answer,
         effects: &mut Effects,
@@ -398,7 +408,7 @@ impl SessionSide<'_> {
         let Some(listening) = targets.get_mut(usize::from(request.target)) else {
             return;
         };
-        listening.waiting &= !bit(from);
+        listening.waiting.remove(from);
         subscription.waiting = subscription.waiting.saturating_sub(1);
         let complete = subscription.waiting == 0;
         let settled = subscription.is_settled() && !answer.more;
@@ -417,7 +427,7 @@ impl SessionSide<'_> {
             self.go_live(request, false);
             self.deliver_values(now, request, (answer.retained, answer.specs), 0, effects);
             if recoverable {
-                self.reach(request.session, from, answer.at, effects);
+                self.reach(request.session, from.shard, answer.at, effects);
             }
             if answer.more {
                 self.note_more(from, request);
@@ -477,7 +487,7 @@ impl SessionSide<'_> {
             }
         }
         let interest = Interest { on: false, recorded: entry.flags.recoverable(), ask: None };
-        for home in (0..self.options.shards).map(|shard| ShardId(shard as u16)) {
+        for home in PlaceSet::all(self.options.shards).iter() {
             let message = ToHome::PatternInterest { pattern: pattern.clone(), interest };
             self.send(home, message, effects);
         }

@@ -6,6 +6,7 @@ use tiderace_wire::{Target, Token};
 
 use crate::delivery::credit::Credit;
 use crate::delivery::recovery::Recovery;
+use crate::places::PlaceSet;
 use crate::subscriber_list::SubscriberFlags;
 
 /// One subscription of a session that is more than an entry in a topic's list.
@@ -59,13 +60,13 @@ pub(crate) enum Targets {
     Many(Box<[Listening]>),
 }
 
-/// One target and the homes that have not yet answered for it, as a set of shards.
+/// One target and the homes that have not yet answered for it, as a set of places.
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) target: Target,
-    pub(crate) waiting: u64,
+    pub(crate) waiting: PlaceSet,
     /// The homes that have more values for it.
-    pub(crate) paging: u64,
+    pub(crate) paging: PlaceSet,
     /// The topic, if it is exactly one; a topic with subscribers is never forgotten.
     pub(crate) topic: Option<Key>,
     /// Its place in the topic's list of subscribers.

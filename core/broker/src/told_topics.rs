@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tiderace_base::{Key, ShardId};
+use tiderace_base::Key;
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex, is_at_or_below};
 use tiderace_wire::{Subscribe, SubscriptionKey, TopicSpec};
 
 use crate::collections::Map;
 use crate::messages::SubscribeRequestId;
-use crate::places::bit;
+use crate::places::{Place, PlaceSet};
 
 /// Topics of a home, for a subscription.
 pub(crate) type Topics = Vec<(Path, Arc<TopicSpec>)>;
@@ -38,7 +38,7 @@ pub(crate) struct Told {
     pub(crate) epoch: u32,
     pub(crate) targets: Vec<ToldTarget>,
     /// Up to which path a home has told of a target: the one that is being asked.
-    pub(crate) partly: Option<(u16, ShardId, Path)>,
+    pub(crate) partly: Option<(u16, Place, Path)>,
     /// How many homes have yet to tell all of some target.
     pub(crate) left: usize,
     /// What begins when all have.
@@ -49,9 +49,9 @@ pub(crate) struct Told {
 pub(crate) struct ToldTarget {
     pub(crate) pattern: Pattern,
     /// The homes that have been asked.
-    pub(crate) homes: u64,
+    pub(crate) homes: PlaceSet,
     /// Those that have told all.
-    pub(crate) complete: u64,
+    pub(crate) complete: PlaceSet,
 }
 
 impl Told {
@@ -61,17 +61,19 @@ impl Told {
         left: usize,
         subscribe: Subscribe,
     ) -> Told {
-        let target = |pattern| ToldTarget { pattern, homes: 0, complete: 0 };
+        let target =
+            |pattern| ToldTarget { pattern, homes: PlaceSet::EMPTY, complete: PlaceSet::EMPTY };
         let targets = patterns.into_iter().map(target).collect();
         Told { epoch, targets, partly: None, left, subscribe: Some(Box::new(subscribe)) }
     }
 
     /// Whether a home has told up to a path.
-    pub(crate) fn is_told(&self, target: u16, home: ShardId, path: &Path) -> bool {
-        let complete = self.targets.get(usize::from(target)).map_or(0, |it| it.complete);
+    pub(crate) fn is_told(&self, target: u16, home: Place, path: &Path) -> bool {
+        let complete =
+            self.targets.get(usize::from(target)).map_or(PlaceSet::EMPTY, |it| it.complete);
         let partly =
-            |(at, of, upto): &(u16, ShardId, Path)| (*at, *of) == (target, home) && path <= upto;
-        complete & bit(home) != 0 || self.partly.as_ref().is_some_and(partly)
+            |(at, of, upto): &(u16, Place, Path)| (*at, *of) == (target, home) && path <= upto;
+        complete.contains(home) || self.partly.as_ref().is_some_and(partly)
     }
 }
 
@@ -90,7 +92,7 @@ pub(crate) struct Listing {
 #[derive(Debug)]
 pub(crate) struct TopicsAsk {
     pub(crate) request: SubscribeRequestId,
-    pub(crate) home: ShardId,
+    pub(crate) home: Place,
     pub(crate) after: Option<Path>,
 }
 
@@ -112,13 +114,13 @@ pub(crate) struct Noticer {
 }
 
 impl Notices {
-    pub(crate) fn is_told(&self, noticer: &Noticer, home: ShardId, path: &Path) -> bool {
+    pub(crate) fn is_told(&self, noticer: &Noticer, home: Place, path: &Path) -> bool {
         let told = self.told.get(&(noticer.session, noticer.key));
         told.is_some_and(|told| told.is_told(noticer.target, home, path))
     }
 
     /// The targets here that name the topic and have been told up to there.
-    pub(crate) fn concerned(&self, path: &Path, home: ShardId) -> Vec<Noticer> {
+    pub(crate) fn concerned(&self, path: &Path, home: Place) -> Vec<Noticer> {
         let mut found = Vec::new();
         self.here.matches(path, &mut |noticer| {
             if self.is_told(noticer, home, path) {
@@ -129,7 +131,7 @@ impl Notices {
     }
 
     /// Whether there are any such, and how many name the topic.
-    pub(crate) fn concerns(&self, path: &Path, home: ShardId) -> (bool, usize) {
+    pub(crate) fn concerns(&self, path: &Path, home: Place) -> (bool, usize) {
         let (mut any, mut count) = (false, 0);
         self.here.matches(path, &mut |noticer| {
             count += 1;

@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId, ShardId};
+use tiderace_base::{Now, SessionId};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern};
 use tiderace_wire::{Destination, Kind, Meta, Priority, Run, SharedRun, SubscriptionKey};
@@ -28,7 +28,7 @@ use crate::effects::Effects;
 use crate::home::notice_interest::TopicsRequest;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToHome, ToSubscriber};
-use crate::places::{bit, key_of};
+use crate::places::{Place, key_of};
 use crate::price::TOPIC;
 use crate::session_side::SessionSide;
 use crate::told_topics::{Noticer, Topics, TopicsAsk};
@@ -46,7 +46,7 @@ impl SessionSide<'_> {
         &mut self,
         now: Now,
         session: SessionId,
-        asks: Vec<(SubscribeRequestId, ShardId)>,
+        asks: Vec<(SubscribeRequestId, Place)>,
         effects: &mut Effects,
     ) {
         let listing = self.fanout.notices_mut().listings.entry(key_of(session)).or_default();
@@ -77,7 +77,7 @@ impl SessionSide<'_> {
             let told = notices.told.get_mut(&(key_of(session), request.key));
             let Some(told) = told.filter(|told| told.epoch == request.epoch) else { continue };
             let Some(target) = told.targets.get_mut(usize::from(request.target)) else { continue };
-            target.homes |= bit(home);
+            target.homes.insert(home);
             listing.is_asking = true;
             let pattern = target.pattern.clone();
             let message = ToHome::Notify { pattern, request, after };
@@ -128,7 +128,7 @@ impl SessionSide<'_> {
     pub(crate) fn noted(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         request: SubscribeRequestId,
         topics: Topics,
         (after, next): (Option<Path>, Option<Path>),
@@ -151,7 +151,7 @@ impl SessionSide<'_> {
                 after: Some(next.clone()),
             });
         } else {
-            target.complete |= bit(from);
+            target.complete.insert(from);
             told.partly = None;
             told.left -= 1;
         }
@@ -201,7 +201,7 @@ impl SessionSide<'_> {
     /// no more, and nobody was told so.
     fn forget_unknown(
         &mut self,
-        from: ShardId,
+        from: Place,
         pattern: &Pattern,
         topics: &Topics,
         (after, next): (Option<Path>, Option<Path>),

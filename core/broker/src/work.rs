@@ -24,11 +24,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId, ShardId, Time};
+use tiderace_base::{Now, SessionId, Time};
 use tiderace_wire::{Confirm, Operation, Run, TopicSpec};
 
 use crate::collections::Map;
 use crate::operator::Operator;
+use crate::places::Place;
 
 /// Units that one turn may spend: about six milliseconds. One unit is one byte of JSON that is parsed,
 /// about three nanoseconds.
@@ -61,7 +62,7 @@ pub(crate) enum Deferred {
 /// The arguments of [`Broker::publish_at_home`].
 #[derive(Debug)]
 pub(crate) struct Publication {
-    pub(crate) from: ShardId,
+    pub(crate) from: Place,
     pub(crate) run: Run,
     pub(crate) origin: SessionId,
     pub(crate) author: Option<Arc<str>>,

@@ -153,7 +153,7 @@ impl World {
         self.absorb(shard);
         loop {
             if let Some(message) = self.messages.pop_front() {
-                let to = message.to.index();
+                let to = message.to.shard.index();
                 self.shards[to].receive(self.now, message, &mut self.effects);
                 self.absorb(to);
                 continue;

@@ -241,7 +241,7 @@ impl<D: Driver> Shard<D> {
             let spare = self.spare.take_effects();
             let mut effects = std::mem::replace(&mut self.effects, spare);
             for message in effects.messages.drain(..) {
-                self.post.send(message.to, ShardMessage::Broker(message));
+                self.post.send(message.to.shard, ShardMessage::Broker(message));
             }
             for (session, _) in effects.verify.drain(..) {
                 // Logins are commands, so `run_commands` has seen them all; refuse what is left.

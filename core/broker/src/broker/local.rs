@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Now, SessionId, ShardId};
+use tiderace_base::{Now, SessionId};
 use tiderace_topics::compiled_bytes;
 use tiderace_wire::{Confirm, OperationResult, Reply, Run, Token, is_temporary};
 
@@ -13,6 +13,7 @@ use super::Broker;
 use crate::effects::Effects;
 use crate::messages::{LocalMessage, ToHome};
 use crate::operator::Operator;
+use crate::places::Place;
 use crate::price::COMPILED;
 use crate::publish::Admitted;
 use crate::temporary::TemporaryOwner;
@@ -30,7 +31,7 @@ impl Broker {
     fn take_all(&mut self, now: Now, effects: &mut Effects) {
         self.hand_on(now, effects);
         while let Some(message) = self.loopback.next_message() {
-            self.take_message(now, self.shard, message, effects);
+            self.take_message(now, Place::here(self.shard), message, effects);
             self.hand_on(now, effects);
         }
     }
@@ -152,7 +153,15 @@ impl Broker {
         let mut side = self.session_side();
         match side.admit_publication(now, session, &run, (confirm, blame), effects) {
             Admitted::Directly(author) => {
-                self.publish_at_home(now, self.shard, run, Some(session), author, confirm, effects);
+                self.publish_at_home(
+                    now,
+                    Place::here(self.shard),
+                    run,
+                    Some(session),
+                    author,
+                    confirm,
+                    effects,
+                );
             }
             Admitted::ByMessage(home, author) => {
                 let (run, origin) = (Box::new(run), Some(session));
@@ -175,7 +184,7 @@ impl Broker {
     pub(super) fn publish_at_home(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         run: Run,
         origin: Option<SessionId>,
         author: Option<Arc<str>>,

@@ -2,11 +2,12 @@
 //!
 //! Relies on the sides for what is done. Invariant: a side is given only messages of the types that it takes.
 
-use tiderace_base::{Now, ShardId};
+use tiderace_base::Now;
 
 use super::Broker;
 use crate::effects::Effects;
 use crate::messages::{Body, ToHome};
+use crate::places::Place;
 use crate::temporary::TemporaryOwner;
 
 impl Broker {
@@ -15,7 +16,7 @@ impl Broker {
     pub(super) fn take_message(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         body: Body,
         effects: &mut Effects,
     ) {

@@ -10,7 +10,6 @@ use super::Broker;
 use crate::effects::Effects;
 use crate::journal::{Answer, KeptSubject};
 use crate::messages::ToPublisher;
-use crate::places::members;
 use crate::stored_answers::store_destination;
 
 impl Broker {
@@ -20,11 +19,11 @@ impl Broker {
     pub fn take_records(&mut self, effects: &mut Effects) -> Option<(u64, Vec<StoreRecord>)> {
         let (taken, throttled) = self.journal.take()?;
         self.work.unblock();
-        if let Some(destination) = store_destination().filter(|_| throttled != 0) {
-            for shard in members(throttled) {
+        if let Some(destination) = store_destination().filter(|_| !throttled.is_empty()) {
+            for place in throttled.iter() {
                 // Without a grace, so no time counts.
                 let message = ToPublisher::Pause { destination: destination.clone(), hold: None };
-                self.loopback.send(shard, message, effects);
+                self.loopback.send(place, message, effects);
             }
             self.take_loopback(Now::default(), effects);
         }

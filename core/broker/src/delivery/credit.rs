@@ -4,11 +4,12 @@
 
 use std::collections::VecDeque;
 
-use tiderace_base::{Key, ShardId};
+use tiderace_base::Key;
 use tiderace_wire::Subscribe;
 
 use super::backlog::Pending;
 use crate::messages::SubscribeRequestId;
+use crate::places::Place;
 use crate::subscriber_list::Plain;
 
 /// What a subscription may still be given, and what waits for more.
@@ -26,7 +27,7 @@ pub(super) struct Waiting {
     /// Messages of queues.
     pub(super) segments: VecDeque<Pending>,
     /// Snapshots that have more.
-    pub(super) pages: Vec<(ShardId, SubscribeRequestId)>,
+    pub(super) pages: Vec<(Place, SubscribeRequestId)>,
 }
 
 /// A subscription with credit that is nothing else but an entry in a topic's list.

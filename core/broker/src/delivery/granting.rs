@@ -11,7 +11,7 @@
 //! credit; nothing waits while credit is left, except between a refund and the next delivery; a session
 //! has at most `deferred_bytes_max` deferred.
 
-use tiderace_base::{Close, CloseCode, Key, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, Now, SessionId};
 use tiderace_queues::Settlement;
 use tiderace_wire::{Kind, Priority, SubscriptionKey, Target};
 
@@ -21,7 +21,7 @@ use crate::SlowConsumer;
 use crate::effects::Effects;
 use crate::home_side::HomeSide;
 use crate::messages::{SubscribeRequestId, ToHome};
-use crate::places::{all, bit, key_of, members};
+use crate::places::{Place, PlaceSet, key_of};
 use crate::session::Session;
 use crate::session_side::SessionSide;
 use crate::subscription::Subscription;
@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// Keeps a snapshot that has more until there is credit for it; false if there is.
-    pub(crate) fn park(&mut self, home: ShardId, request: SubscribeRequestId) -> bool {
+    pub(crate) fn park(&mut self, home: Place, request: SubscribeRequestId) -> bool {
         if self.has_credit(request.key) {
             return false;
         }
@@ -107,24 +107,24 @@ impl SessionSide<'_> {
         credit.left = credit.left.saturating_add(messages);
         let record = self.session(session);
         let subscription = record.and_then(|record| record.subscription(key));
-        let homes = subscription.map_or(0, |known| self.serving_homes(known));
-        for home in members(homes) {
+        let homes = subscription.map_or(PlaceSet::EMPTY, |known| self.serving_homes(known));
+        for home in homes.iter() {
             self.send(home, ToHome::Credit { session, key, messages }, effects);
         }
         self.use_credit(now, session, key, effects);
     }
 
     /// The homes of the queues and services that a subscription is for.
-    pub(crate) fn serving_homes(&self, subscription: &Subscription) -> u64 {
-        let all = all(self.options.shards);
+    pub(crate) fn serving_homes(&self, subscription: &Subscription) -> PlaceSet {
+        let all = PlaceSet::all(self.options.shards);
         let targets = subscription.targets.as_slice().iter();
         let homes = targets.map(|listening| match &listening.target {
-            Target::Exact(destination) if destination.kind == Kind::Topic => 0,
-            Target::Pattern(Kind::Topic, _) => 0,
-            Target::Exact(destination) => bit(self.options.home_of(&destination.path)),
+            Target::Exact(destination) if destination.kind == Kind::Topic => PlaceSet::EMPTY,
+            Target::Pattern(Kind::Topic, _) => PlaceSet::EMPTY,
+            Target::Exact(destination) => PlaceSet::of(self.options.home_of(&destination.path)),
             Target::Pattern(Kind::Queue | Kind::Service, _) => all,
         });
-        homes.fold(0, |homes, home| homes | home)
+        homes.fold(PlaceSet::EMPTY, PlaceSet::union)
     }
 
     /// Gives what waits, as far as the credit goes.

@@ -13,7 +13,7 @@ use super::backlog::{Pending, Source};
 use super::offer::{OVERSHOOT, Offer};
 use crate::SlowConsumer;
 use crate::effects::Effects;
-use crate::places::{bit, key_of};
+use crate::places::{Place, key_of};
 use crate::price::ABOVE_MARK;
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
@@ -92,8 +92,8 @@ impl SessionSide<'_> {
             Some(Entry::Plain(_) | Entry::Credited(_)) => None,
             Some(Entry::Full(subscription)) => {
                 let listening = subscription.targets.as_slice().get(usize::from(to.target));
-                let home = bit(run.run().home());
-                if listening.is_none_or(|listening| listening.waiting & home != 0) {
+                let home = Place::here(run.run().home());
+                if listening.is_none_or(|listening| listening.waiting.contains(home)) {
                     return;
                 }
                 subscription.selector.as_ref()
@@ -281,12 +281,11 @@ impl SessionSide<'_> {
         };
         // A home answers before it delivers: what comes earlier was for a subscription that had
         // the same key before.
-        let home = bit(segment.run.home());
+        let home = Place::here(segment.run.home());
         let path = &segment.run.destination().path;
-        let answered =
-            subscription.targets.as_slice().iter().any(|listening| {
-                listening.waiting & home == 0 && listens_to(&listening.target, path)
-            });
+        let answered = subscription.targets.as_slice().iter().any(|listening| {
+            !listening.waiting.contains(home) && listens_to(&listening.target, path)
+        });
         if !answered {
             return;
         }

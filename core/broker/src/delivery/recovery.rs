@@ -9,6 +9,7 @@ use tiderace_wire::Token;
 use super::backlog::Pending;
 use super::conflate::conflated;
 use crate::messages::SubscribeRequestId;
+use crate::places::Place;
 
 /// A subscription that waits until all homes have said what was missed.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(crate) struct Recovery {
     /// message before the answer.
     pub(crate) answers: Vec<(ShardId, u64, u64)>,
     /// Which homes have values instead of what was missed, and for which target.
-    pub(crate) open: Vec<(ShardId, SubscribeRequestId)>,
+    pub(crate) open: Vec<(Place, SubscribeRequestId)>,
 }
 
 /// Messages that wait for the last home.

@@ -18,7 +18,7 @@ use tiderace_wire::{SharedRun, Subscribe};
 use super::backlog::{Pending, Source};
 use super::selection::{SHARED_STEPS, SLICE_STEPS, TURN_STEPS, Unselected, WAITING_MAX, Waiting};
 use crate::effects::Effects;
-use crate::places::bit;
+use crate::places::Place;
 use crate::session_side::SessionSide;
 use crate::subscriber_list::Subscriber;
 
@@ -42,7 +42,9 @@ impl SessionSide<'_> {
         let Some(record) = self.sessions.get(to.session) else { return };
         let Some(subscription) = record.subscription(to.key) else { return };
         let listening = subscription.targets.as_slice().get(usize::from(to.target));
-        if listening.is_none_or(|listening| listening.waiting & bit(run.run().home()) != 0) {
+        if listening
+            .is_none_or(|listening| listening.waiting.contains(Place::here(run.run().home())))
+        {
             return;
         }
         let waits = record.rare.as_ref().is_some_and(|rare| rare.unselected.is_some());

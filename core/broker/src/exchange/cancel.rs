@@ -174,7 +174,7 @@ impl SessionSide<'_> {
             }
             Other::Responder(at) | Other::Caller { at, .. } if tell_other => {
                 let message = ToExchange::Ended { to: at.key, close: close.clone() };
-                self.send(at.shard, message, effects);
+                self.send(at.place, message, effects);
             }
             Other::Over(_) | Other::Forgone { .. } => {
                 self.forget_end(key);

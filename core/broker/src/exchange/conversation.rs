@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Key, MemoryUse, Now, SessionId};
 use tiderace_topics::Path;
 use tiderace_wire::{
     Call, Destination, ExchangeKey, Kind, Priority, Reply, Run, SharedRun, Side, Speak,
@@ -22,7 +22,7 @@ use crate::delivery::pending::NO_SUBSCRIPTION;
 use crate::effects::Effects;
 use crate::home::services::{Address, Calling, Responding};
 use crate::messages::{ToExchange, ToHome};
-use crate::places::key_of;
+use crate::places::{Place, key_of};
 use crate::session_side::SessionSide;
 
 impl SessionSide<'_> {
@@ -67,7 +67,7 @@ impl SessionSide<'_> {
         open.untaken_bytes += bytes;
         self.memory.charge(MemoryUse::Calls, bytes);
         self.exchanges.renew(end, now.time);
-        let caller = Address { shard: self.shard, key: end };
+        let caller = Address { place: self.here(), key: end };
         let home = self.options.home_of(&service);
         self.send(home, ToHome::Call(Calling { caller, run, last, credit }), effects);
     }
@@ -124,14 +124,14 @@ impl SessionSide<'_> {
         if heard_last && speak.last {
             self.complete(key, effects);
         }
-        self.send(to.shard, ToExchange::Spoken { to: to.key, said }, effects);
+        self.send(to.place, ToExchange::Spoken { to: to.key, said }, effects);
     }
 
     /// On the responder's shard: a call has come.
     pub(crate) fn assigned(
         &mut self,
         now: Now,
-        home: ShardId,
+        home: Place,
         to: Responding,
         call: Calling,
         effects: &mut Effects,
@@ -150,7 +150,7 @@ impl SessionSide<'_> {
         {
             let close = CloseCode::ServiceBusy.into();
             let message = ToExchange::Ended { to: call.caller.key, close };
-            self.send(call.caller.shard, message, effects);
+            self.send(call.caller.place, message, effects);
             let message = ToHome::Released { responder: to.responder };
             return self.send(home, message, effects);
         }
@@ -180,7 +180,7 @@ impl SessionSide<'_> {
             Source::Exchange { side: Side::Responder, first: true, last: call.last, bare: false };
         self.push_message(session, to.key, number, call.run, source, effects);
         let message = ToExchange::Accepted { caller: call.caller.key, responder: end };
-        self.send(call.caller.shard, message, effects);
+        self.send(call.caller.place, message, effects);
     }
 
     /// On the caller's shard: somebody answers.
@@ -198,27 +198,27 @@ impl SessionSide<'_> {
                 }
                 for said in kept {
                     let message = ToExchange::Spoken { to: responder.key, said };
-                    self.send(responder.shard, message, effects);
+                    self.send(responder.place, message, effects);
                 }
                 if credit != 0 {
                     let message = ToExchange::Credit { to: responder.key, messages: credit };
-                    self.send(responder.shard, message, effects);
+                    self.send(responder.place, message, effects);
                 }
                 if let Some(close) = ended {
                     self.detach(caller, 0);
                     self.exchanges.remove(caller);
                     let message = ToExchange::Ended { to: responder.key, close };
-                    self.send(responder.shard, message, effects);
+                    self.send(responder.place, message, effects);
                 }
             }
             Some((Other::Forgone { kept, close }, ..)) => {
                 self.exchanges.remove(caller);
                 for said in kept {
                     let message = ToExchange::Spoken { to: responder.key, said };
-                    self.send(responder.shard, message, effects);
+                    self.send(responder.place, message, effects);
                 }
                 let message = ToExchange::Ended { to: responder.key, close };
-                self.send(responder.shard, message, effects);
+                self.send(responder.place, message, effects);
             }
             // Each call is met once.
             Some(_) | None => {}

@@ -46,7 +46,7 @@ impl SessionSide<'_> {
         if wanted_none {
             self.exchanges.renew(key, now.time);
         }
-        self.send(to.shard, ToExchange::Credit { to: to.key, messages }, effects);
+        self.send(to.place, ToExchange::Credit { to: to.key, messages }, effects);
     }
 
     /// On the responder's shard: the caller wants more messages.

@@ -23,6 +23,7 @@ use tiderace_wire::{Destination, ExchangeKey, Flags, Kind, Meta, Run, Side, Subs
 
 use crate::collections::Map;
 use crate::home::services::Address;
+use crate::places::Place;
 
 /// One side of an exchange.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ enum Other {
         /// The subscription that serves.
         subscription: SubscriptionKey,
         /// Who is to be told when it is over.
-        home: ShardId,
+        home: Place,
         /// Its place there.
         responder: Key,
     },

@@ -307,7 +307,7 @@ impl History {
     pub(crate) fn sweep_topic(&mut self, now: Time, age: Span, home: &mut HomeTopic, named: bool) {
         let recorders = home.recorders();
         let Some(history) = home.history_mut() else { return };
-        if named || recorders != 0 {
+        if named || !recorders.is_empty() {
             history.want(now);
         } else if history.unwanted(now) >= age {
             while !history.is_empty() {

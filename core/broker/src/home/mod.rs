@@ -38,7 +38,7 @@ use tiderace_wire::Run;
 use crate::BrokerOptions;
 use crate::messages::{SnapshotPage, SubscribeRequestId};
 use crate::operator::Operator;
-use crate::places::bit;
+use crate::places::Place;
 use crate::topic::Topic;
 
 use displaced::Displaced;
@@ -151,9 +151,8 @@ impl Home {
     pub(crate) fn refresh_patterns(&self, topic: &mut HomeTopic, path: &Path) {
         let generation = self.patterns.generation();
         if !topic.is_found_at(generation) {
-            let mut shards = 0;
-            self.patterns.shards_of(path, &mut |shard| shards |= bit(shard));
-            topic.set_patterns(generation, shards, self.history.names(path));
+            let places = self.patterns.places_of(path);
+            topic.set_patterns(generation, places, self.history.names(path));
         }
     }
 
@@ -163,7 +162,7 @@ impl Home {
     }
 
     /// A subscription of a shard to a pattern begins or ends.
-    pub(crate) fn count_pattern(&mut self, from: ShardId, pattern: &Pattern, on: bool) {
+    pub(crate) fn count_pattern(&mut self, from: Place, pattern: &Pattern, on: bool) {
         if let Some(more) = self.patterns.count(from, pattern, on) {
             self.missing.count(pattern, more);
         }

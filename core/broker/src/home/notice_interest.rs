@@ -4,26 +4,25 @@
 
 use std::collections::VecDeque;
 
-use tiderace_base::ShardId;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 
 use crate::collections::Map;
 use crate::messages::SubscribeRequestId;
-use crate::places::bit;
+use crate::places::{Place, PlaceSet};
 
 /// Whom a home tells of topics.
 #[derive(Debug, Default)]
 pub(crate) struct NoticeInterest {
     /// How many subscriptions of each shard want notices of each pattern.
-    uses: Map<(Pattern, ShardId), u32>,
-    shards: PatternIndex<ShardId>,
+    uses: Map<(Pattern, Place), u32>,
+    places: PatternIndex<Place>,
     requests: VecDeque<TopicsRequest>,
 }
 
 /// A page of topics that is to be given.
 #[derive(Debug)]
 pub(crate) struct TopicsRequest {
-    pub(crate) from: ShardId,
+    pub(crate) from: Place,
     pub(crate) pattern: Pattern,
     pub(crate) request: SubscribeRequestId,
     /// Behind which path; absent: from the first one on.
@@ -37,7 +36,7 @@ impl NoticeInterest {
             let uses = self.uses.entry((request.pattern.clone(), request.from)).or_default();
             *uses += 1;
             if *uses == 1 {
-                self.shards.insert(&request.pattern, request.from);
+                self.places.insert(&request.pattern, request.from);
             }
         }
         // Not at once: many may ask.
@@ -45,26 +44,28 @@ impl NoticeInterest {
     }
 
     /// A subscription has ended.
-    pub(crate) fn end(&mut self, from: ShardId, pattern: &Pattern) {
+    pub(crate) fn end(&mut self, from: Place, pattern: &Pattern) {
         let key = (pattern.clone(), from);
         let Some(uses) = self.uses.get_mut(&key) else { return };
         *uses -= 1;
         if *uses == 0 {
             self.uses.remove(&key);
-            self.shards.remove(pattern, &from);
+            self.places.remove(pattern, &from);
         }
     }
 
     /// Whether nobody wants notices.
     pub(crate) fn is_empty(&self) -> bool {
-        self.shards.is_empty()
+        self.places.is_empty()
     }
 
     /// The shards that want notices of a topic.
-    pub(crate) fn shards_of(&self, path: &Path) -> u64 {
-        let mut shards = 0;
-        self.shards.matches(path, &mut |shard| shards |= bit(*shard));
-        shards
+    pub(crate) fn places_of(&self, path: &Path) -> PlaceSet {
+        let mut places = PlaceSet::EMPTY;
+        self.places.matches(path, &mut |place| {
+            places.insert(*place);
+        });
+        places
     }
 
     /// The next page that is to be given.

@@ -5,18 +5,19 @@
 
 use std::rc::Rc;
 
-use tiderace_base::{Memory, MemoryUse, ShardId};
+use tiderace_base::{Memory, MemoryUse};
 use tiderace_topics::{Path, Pattern, PatternIndex};
 
 use crate::collections::Map;
+use crate::places::{Place, PlaceSet};
 use crate::price::pattern_bytes;
 
 /// The patterns of all shards' subscriptions.
 #[derive(Debug)]
 pub(crate) struct PatternInterest {
     /// How many subscriptions of each shard use each pattern.
-    uses: Map<(Pattern, ShardId), u32>,
-    shards: PatternIndex<ShardId>,
+    uses: Map<(Pattern, Place), u32>,
+    places: PatternIndex<Place>,
     generation: u64,
     memory: Rc<Memory>,
 }
@@ -25,7 +26,7 @@ impl PatternInterest {
     pub(crate) fn new(memory: Rc<Memory>) -> PatternInterest {
         PatternInterest {
             uses: Map::default(),
-            shards: PatternIndex::default(),
+            places: PatternIndex::default(),
             generation: 1,
             memory,
         }
@@ -33,13 +34,13 @@ impl PatternInterest {
 
     /// A subscription of a shard begins or ends. Only the first and the last of a shard with a pattern
     /// change what is found: whether the pattern is one more or one less.
-    pub(crate) fn count(&mut self, from: ShardId, pattern: &Pattern, on: bool) -> Option<bool> {
+    pub(crate) fn count(&mut self, from: Place, pattern: &Pattern, on: bool) -> Option<bool> {
         let uses = self.uses.entry((pattern.clone(), from)).or_default();
         let before = *uses;
         *uses = if on { before + 1 } else { before.saturating_sub(1) };
         let changed = match *uses {
             1 if on => {
-                self.shards.insert(pattern, from);
+                self.places.insert(pattern, from);
                 self.memory.charge(MemoryUse::Names, pattern_bytes(pattern));
                 Some(true)
             }
@@ -48,7 +49,7 @@ impl PatternInterest {
                 if before > 0 {
                     self.memory.refund(MemoryUse::Names, pattern_bytes(pattern));
                 }
-                self.shards.remove(pattern, &from).then_some(false)
+                self.places.remove(pattern, &from).then_some(false)
             }
             _ => return None,
         };
@@ -67,14 +68,16 @@ impl PatternInterest {
     }
 
     /// Calls for each shard with a pattern that names a topic, perhaps more than once.
-    pub(crate) fn shards_of(&self, path: &Path, found: &mut dyn FnMut(ShardId)) {
-        self.shards.matches(path, &mut |shard| found(*shard));
+    pub(crate) fn places_of(&self, path: &Path) -> PlaceSet {
+        let mut places = PlaceSet::EMPTY;
+        self.places.matches(path, &mut |place| {
+            places.insert(*place);
+        });
+        places
     }
 
     /// Whether a pattern of any shard names a topic.
     pub(crate) fn has(&self, path: &Path) -> bool {
-        let mut has = false;
-        self.shards_of(path, &mut |_| has = true);
-        has
+        !self.places_of(path).is_empty()
     }
 }

@@ -5,21 +5,21 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Memory, Now, SessionId, ShardId};
+use tiderace_base::{Memory, Now, SessionId};
 use tiderace_queues::{Consume, Effect, Ending, QueueState, Queues, Settlement};
 use tiderace_topics::Path;
 use tiderace_wire::{Run, SubscriptionKey};
 
 use crate::BrokerOptions;
 use crate::collections::Map;
-use crate::places::bit;
+use crate::places::{Place, PlaceSet};
 
 /// The queues of one home.
 #[derive(Debug)]
 pub(crate) struct QueueHome {
     queues: Queues,
     /// Shards told to hold back publishers of a full queue.
-    full: Map<Path, u64>,
+    full: Map<Path, PlaceSet>,
 }
 
 /// What came of a message for a queue.
@@ -48,14 +48,12 @@ impl QueueHome {
     }
 
     /// Whether a queue is full of which a shard has not been told yet; now it will be.
-    pub(crate) fn begin_pause(&mut self, path: &Path, shard: ShardId) -> bool {
+    pub(crate) fn begin_pause(&mut self, path: &Path, from: Place) -> bool {
         if !self.queues.is_full(path) {
             return false;
         }
         let told = self.full.entry(path.clone()).or_default();
-        let new = *told & bit(shard) == 0;
-        *told |= bit(shard);
-        new
+        told.insert(from)
     }
 
     /// A queue is full.
@@ -64,7 +62,7 @@ impl QueueHome {
     }
 
     /// A queue is full no longer: the shards that were told so.
-    pub(crate) fn end_pause(&mut self, path: &Path) -> u64 {
+    pub(crate) fn end_pause(&mut self, path: &Path) -> PlaceSet {
         self.full.remove(path).unwrap_or_default()
     }
 

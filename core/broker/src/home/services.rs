@@ -12,20 +12,21 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tiderace_base::{CloseCode, Key, SessionId, ShardId, Slab};
+use tiderace_base::{CloseCode, Key, SessionId, Slab};
 use tiderace_queues::reaches;
 use tiderace_topics::{Path, Pattern, PatternIndex};
 use tiderace_wire::{Run, ServiceEntry, SubscriptionKey, Target};
 
 use crate::ServiceOptions;
 use crate::collections::Map;
+use crate::places::Place;
 use crate::pool::{Pool, Rank};
 
 /// One end of an exchange, anywhere on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Its session's shard.
-    pub shard: ShardId,
+    /// Where its session is.
+    pub place: Place,
     /// Its place there.
     pub key: Key,
 }

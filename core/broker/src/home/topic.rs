@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{ShardId, Time};
+use tiderace_base::Time;
 use tiderace_wire::Run;
 
 use crate::home::guard::Guard;
 use crate::home::retirement::Retirement;
 use crate::home::series::Series;
 use crate::home::topic_history::TopicHistory;
-use crate::places::bit;
+use crate::places::{Place, PlaceSet};
 use crate::runs::last_of;
 
 const _: () = assert!(size_of::<HomeTopic>() <= 64, "there may be millions of them");
@@ -20,9 +20,9 @@ const _: () = assert!(size_of::<HomeTopic>() <= 64, "there may be millions of th
 #[derive(Debug, Default)]
 pub(crate) struct HomeTopic {
     /// Shards with subscribers of exactly this topic.
-    interested: u64,
+    interested: PlaceSet,
     /// Shards with matching patterns, found at generation `patterns_at` of the home's patterns.
-    by_pattern: u64,
+    by_pattern: PlaceSet,
     patterns_at: u64,
     /// The retained value: a run of one message.
     value: Option<Arc<Run>>,
@@ -46,11 +46,11 @@ pub(crate) struct HomeTopic {
 #[derive(Debug, Default)]
 struct RareHomeTopic {
     /// Shards with a subscriber that cannot keep up; while there is one, all hold publishers back.
-    pressed: u64,
+    pressed: PlaceSet,
     /// Shards with recoverable subscribers of exactly this topic.
-    recorders: u64,
+    recorders: PlaceSet,
     /// Shards with views that insert its value elsewhere.
-    watchers: u64,
+    watchers: PlaceSet,
     /// The views that follow it, by rank.
     viewed: Box<[u32]>,
     /// What publishers are held to.
@@ -68,14 +68,14 @@ struct RareHomeTopic {
 impl RareHomeTopic {
     /// Whether forgetting it would change nothing.
     fn is_empty(&self) -> bool {
-        self.pressed == 0
-            && self.recorders == 0
+        self.pressed.is_empty()
+            && self.recorders.is_empty()
             && self.guard.is_none()
             && self.history.is_none()
             && self.series.is_none()
             && self.retirement.is_none()
             && self.stream.is_none()
-            && self.watchers == 0
+            && self.watchers.is_empty()
             && self.viewed.is_empty()
     }
 }
@@ -99,14 +99,14 @@ impl HomeTopic {
     }
 
     /// A shard has recoverable subscribers of exactly this topic, or has none any more.
-    pub(crate) fn note_recorder(&mut self, now: Time, from: ShardId, on: bool) {
+    pub(crate) fn note_recorder(&mut self, now: Time, from: Place, on: bool) {
         let before = self.recorders();
-        if !on && before & bit(from) == 0 {
+        if !on && !before.contains(from) {
             return;
         }
         let last = self.last;
         let rare = self.rare_mut();
-        rare.recorders = if on { before | bit(from) } else { before & !bit(from) };
+        rare.recorders.set(from, on);
         rare.history.get_or_insert_with(|| TopicHistory::new(last, now)).want(now);
     }
 
@@ -154,17 +154,17 @@ impl HomeTopic {
 
     /// Whether some recoverable subscription listens.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.recorders() != 0 || self.recorded_by_pattern
+        !self.recorders().is_empty() || self.recorded_by_pattern
     }
 
     /// Shards with a subscriber that cannot keep up.
-    pub(crate) fn pressed(&self) -> u64 {
-        self.rare.as_ref().map_or(0, |rare| rare.pressed)
+    pub(crate) fn pressed(&self) -> PlaceSet {
+        self.rare.as_ref().map_or(PlaceSet::EMPTY, |rare| rare.pressed)
     }
 
     /// Shards with views that insert its value elsewhere.
-    pub(crate) fn watchers(&self) -> u64 {
-        self.rare.as_ref().map_or(0, |rare| rare.watchers)
+    pub(crate) fn watchers(&self) -> PlaceSet {
+        self.rare.as_ref().map_or(PlaceSet::EMPTY, |rare| rare.watchers)
     }
 
     /// The views that follow it, as found last.
@@ -178,8 +178,8 @@ impl HomeTopic {
     }
 
     /// Shards with recoverable subscribers of exactly this topic.
-    pub(crate) fn recorders(&self) -> u64 {
-        self.rare.as_ref().map_or(0, |rare| rare.recorders)
+    pub(crate) fn recorders(&self) -> PlaceSet {
+        self.rare.as_ref().map_or(PlaceSet::EMPTY, |rare| rare.recorders)
     }
 
     /// Recent messages, if they are kept.
@@ -311,30 +311,28 @@ impl HomeTopic {
         !self.created
             && !self.guard().is_some_and(Guard::holds_topic)
             && self.series().is_none_or(Series::is_empty)
-            && self.interested == 0
-            && self.pressed() == 0
+            && self.interested.is_empty()
+            && self.pressed().is_empty()
             && self.value.is_none()
-            && self.recorders() == 0
-            && self.watchers() == 0
+            && self.recorders().is_empty()
+            && self.watchers().is_empty()
             && self.history().is_none_or(|history| history.is_empty())
     }
 
     /// Shards with subscribers of exactly this topic.
-    pub(crate) fn interested(&self) -> u64 {
+    pub(crate) fn interested(&self) -> PlaceSet {
         self.interested
     }
 
     /// Shards that get its messages, as found last.
     #[inline]
-    pub(crate) fn shards(&self) -> u64 {
-        self.interested | self.by_pattern
+    pub(crate) fn places(&self) -> PlaceSet {
+        self.interested.union(self.by_pattern)
     }
 
     /// A shard has subscribers of exactly this topic, or has none any more: whether it has for the first time.
-    pub(crate) fn set_interested(&mut self, from: ShardId, on: bool) -> bool {
-        let before = self.interested;
-        self.interested = if on { before | bit(from) } else { before & !bit(from) };
-        on && before & bit(from) == 0
+    pub(crate) fn set_interested(&mut self, from: Place, on: bool) -> bool {
+        self.interested.set(from, on) && on
     }
 
     /// Whether its shards with patterns were found at a generation of the patterns.
@@ -344,9 +342,9 @@ impl HomeTopic {
     }
 
     /// The shards with patterns that name it, found at a generation, and whether one of them wants it recorded.
-    pub(crate) fn set_patterns(&mut self, generation: u64, shards: u64, recorded: bool) {
+    pub(crate) fn set_patterns(&mut self, generation: u64, places: PlaceSet, recorded: bool) {
         self.patterns_at = generation;
-        self.by_pattern = shards;
+        self.by_pattern = places;
         self.recorded_by_pattern = recorded;
     }
 
@@ -402,19 +400,17 @@ impl HomeTopic {
     }
 
     /// Shards with a subscriber that cannot keep up.
-    pub(crate) fn set_pressed(&mut self, shards: u64) {
-        if shards != self.pressed() {
-            self.rare_mut().pressed = shards;
+    pub(crate) fn set_pressed(&mut self, places: PlaceSet) {
+        if places != self.pressed() {
+            self.rare_mut().pressed = places;
         }
         self.tidy();
     }
 
     /// A shard has views that insert its value elsewhere, or has none any more.
-    pub(crate) fn set_watcher(&mut self, shard: ShardId, on: bool) {
-        let before = self.watchers();
-        let after = if on { before | bit(shard) } else { before & !bit(shard) };
-        if after != before {
-            self.rare_mut().watchers = after;
+    pub(crate) fn set_watcher(&mut self, place: Place, on: bool) {
+        if self.watchers().contains(place) != on {
+            self.rare_mut().watchers.set(place, on);
         }
         self.tidy();
     }

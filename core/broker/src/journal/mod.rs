@@ -20,7 +20,7 @@ mod views;
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, SessionId, ShardId};
+use tiderace_base::{Close, CloseCode, Now, SessionId};
 use tiderace_journal::{
     AnswerKind, Journal, RecordSubject, Settled, StoreOutage, StoreRecord, Streams,
 };
@@ -33,7 +33,7 @@ pub(crate) use restore::{RestoredRun, read_messages};
 pub(crate) use views::{KeptView, read_views};
 
 use crate::operator::Operator;
-use crate::places::bit;
+use crate::places::{Place, PlaceSet};
 
 use reservation::Reservation;
 
@@ -55,8 +55,8 @@ struct OpenJournal {
     streams: Streams,
     numbers: Reservation,
     fences: Reservation,
-    /// Shards with publishers that wait for the store.
-    throttled: u64,
+    /// Places with publishers that wait for the store.
+    throttled: PlaceSet,
     /// The highest number of a message that was restored here.
     restored_to: u64,
     /// Compiled from the description of the topic that was restored last: most have that of the one before.
@@ -86,9 +86,9 @@ impl HomeJournal {
         self.open.is_some()
     }
 
-    /// The records that were not taken yet, with the number of the last, and the shards whose publishers
+    /// The records that were not taken yet, with the number of the last, and the places whose publishers
     /// waited until they are taken.
-    pub(crate) fn take(&mut self) -> Option<((u64, Vec<StoreRecord>), u64)> {
+    pub(crate) fn take(&mut self) -> Option<((u64, Vec<StoreRecord>), PlaceSet)> {
         let open = self.open.as_deref_mut()?;
         let taken = open.journal.take()?;
         Some((taken, std::mem::take(&mut open.throttled)))
@@ -165,11 +165,11 @@ impl HomeJournal {
         self.open.as_ref().is_some_and(|open| open.journal.is_behind())
     }
 
-    /// If so much waits for the store that publishers wait as well: notes that one of a shard does.
-    pub(crate) fn throttle(&mut self, shard: ShardId) -> bool {
+    /// If so much waits for the store that publishers wait as well: notes that one of a place does.
+    pub(crate) fn throttle(&mut self, from: Place) -> bool {
         let open = self.open.as_deref_mut().filter(|open| open.journal.is_behind());
         open.is_some_and(|open| {
-            open.throttled |= bit(shard);
+            open.throttled.insert(from);
             true
         })
     }

@@ -13,6 +13,7 @@ use tiderace_wire::{Destination, Kind, Run, SpecError, TopicSpec};
 use super::codec::{Circumstances, decode};
 use super::reservation::{self, Reservation};
 use super::{FENCES_AHEAD, HomeJournal, NUMBERS_AHEAD, OpenJournal};
+use crate::places::PlaceSet;
 
 /// Named values below this say which numbers may have been given, by shard.
 const NUMBERS: &str = "numbers/";
@@ -195,7 +196,7 @@ impl HomeJournal {
             streams: Streams::of_home(streams_from, shard.0, shards),
             numbers: reserve(NUMBERS, RecordSubject::Numbers, NUMBERS_AHEAD, up_to),
             fences: reserve(FENCES, RecordSubject::Fences, FENCES_AHEAD, 0),
-            throttled: 0,
+            throttled: PlaceSet::EMPTY,
             restored_to: 0,
             restored_spec: None,
         }));

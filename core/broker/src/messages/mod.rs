@@ -13,8 +13,10 @@ mod to_publisher;
 mod to_subscriber;
 mod to_views;
 
-use tiderace_base::{SessionId, ShardId};
+use tiderace_base::SessionId;
 use tiderace_wire::SubscriptionKey;
+
+use crate::places::Place;
 
 pub(crate) use local::LocalMessage;
 pub use subscribing::{Answer, Ask, First, Interest, Missed, SnapshotPage, Specs};
@@ -29,10 +31,10 @@ const _: () = assert!(size_of::<Envelope>() <= 104, "each message between shards
 /// A message from a room of one shard to a room of another. The order between two shards is kept.
 #[derive(Debug)]
 pub struct Envelope {
-    /// The sender's shard.
-    pub from: ShardId,
-    /// The receiver's.
-    pub to: ShardId,
+    /// Where the sender is.
+    pub from: Place,
+    /// Where the receiver is.
+    pub to: Place,
     /// Which room it is for, and what it is told.
     pub body: Body,
 }

@@ -2,12 +2,13 @@
 //!
 //! Invariant: a turn does no more than its budget and one slice.
 
-use tiderace_base::{Now, ShardId, Span, Time};
+use tiderace_base::{Now, Span, Time};
 
 use super::buckets::BUCKETS;
 use super::{EARLY_MAX, Job, LOOK_WORK, TURN_WORK};
 use crate::effects::Effects;
 use crate::messages::ToViews;
+use crate::places::Place;
 use crate::view_side::ViewSide;
 
 /// How often problems are reported to the registrar.
@@ -18,7 +19,7 @@ impl ViewSide<'_> {
     pub(crate) fn on_message(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         message: ToViews,
         effects: &mut Effects,
     ) {
@@ -55,7 +56,7 @@ impl ViewSide<'_> {
 
     fn take_early(&mut self, now: Now, effects: &mut Effects) {
         for message in std::mem::take(&mut self.views.early) {
-            self.on_message(now, self.home.shard, message, effects);
+            self.on_message(now, self.home.here(), message, effects);
         }
     }
 

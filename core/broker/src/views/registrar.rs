@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, ShardId};
+use tiderace_base::{Close, CloseCode, Now};
 use tiderace_topics::Path;
 use tiderace_value::append_text;
 use tiderace_views::View;
@@ -20,7 +20,7 @@ use crate::effects::Effects;
 use crate::messages::{ToHome, ToViews};
 use crate::operator::Operated;
 use crate::operator::Operator;
-use crate::places::REGISTRAR;
+use crate::places::{PlaceSet, REGISTRAR};
 use crate::view_side::ViewSide;
 
 /// Below it stands a topic for each view.
@@ -131,12 +131,12 @@ impl ViewSide<'_> {
 
     /// Tells every shard, this one included.
     fn announce_view(&mut self, now: Now, message: impl Fn() -> ToViews, effects: &mut Effects) {
-        for shard in (0..self.home.options.shards).map(|shard| ShardId(shard as u16)) {
-            if shard == self.home.shard {
+        for place in PlaceSet::all(self.home.options.shards).iter() {
+            if place == self.home.here() {
                 // What is kept and shown of the view is what it is then.
-                self.on_message(now, shard, message(), effects);
+                self.on_message(now, place, message(), effects);
             } else {
-                self.home.send(shard, message(), effects);
+                self.home.send(place, message(), effects);
             }
         }
     }
@@ -172,13 +172,13 @@ impl ViewSide<'_> {
     pub(super) fn report_view_problems(&mut self, now: Now, effects: &mut Effects) {
         let registrar = REGISTRAR;
         for (rank, (problem, count)) in std::mem::take(&mut self.views.problems) {
-            if self.home.shard == registrar {
+            if self.home.here() == registrar {
                 self.views.note_problem(rank, problem, count);
             } else {
                 self.home.send(registrar, ToViews::Problem { rank, problem, count }, effects);
             }
         }
-        if self.home.shard != registrar {
+        if self.home.here() != registrar {
             return;
         }
         let news = self.views.known.iter().filter(|(_, entry)| !entry.told);

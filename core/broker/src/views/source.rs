@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId};
+use tiderace_base::{Key, Now};
 use tiderace_queues::reaches;
 use tiderace_topics::Path;
 use tiderace_views::{Evaluation, Form, Source, View};
@@ -17,6 +17,7 @@ use super::{HOPS_MAX, Job, LOOK_WORK, OUTPUT_WORK};
 use crate::collections::Map;
 use crate::effects::Effects;
 use crate::messages::{ToViews, Values};
+use crate::places::Place;
 use crate::view_side::ViewSide;
 
 /// Topics looked at in one slice of a walk.
@@ -52,7 +53,7 @@ impl ViewSide<'_> {
     pub(crate) fn note_expired(&mut self, key: Key) {
         self.note_source(key, None);
         let topic = self.home.directory.get(key).and_then(|topic| topic.home.as_ref());
-        if topic.is_some_and(|home| home.watchers() != 0) {
+        if topic.is_some_and(|home| !home.watchers().is_empty()) {
             self.views.jobs.push_back(Job::Tell(key));
         }
     }
@@ -297,7 +298,7 @@ impl ViewSide<'_> {
         news: Values,
         effects: &mut Effects,
     ) {
-        let mut by_home: Map<ShardId, Values> = Map::default();
+        let mut by_home: Map<Place, Values> = Map::default();
         for (path, value) in news {
             by_home.entry(self.home.options.home_of(&path)).or_default().push((path, value));
         }

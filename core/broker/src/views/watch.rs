@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tiderace_base::{Key, Now, ShardId};
+use tiderace_base::{Key, Now};
 use tiderace_topics::Path;
 use tiderace_wire::Run;
 
@@ -16,7 +16,7 @@ use super::made::{Watch, Why};
 use super::{Job, LOOK_WORK};
 use crate::effects::Effects;
 use crate::messages::ToViews;
-use crate::places::{bit, members};
+use crate::places::Place;
 use crate::runs::fresh;
 use crate::view_side::ViewSide;
 
@@ -26,7 +26,7 @@ const SLICE: usize = 256;
 impl ViewSide<'_> {
     /// The value of another topic: nothing if it is not known yet whether there is one.
     pub(super) fn value_elsewhere(&self, now: Now, path: &Path) -> Option<Option<&[u8]>> {
-        if self.home.options.home_of(path) == self.home.shard {
+        if self.home.options.home_of(path) == self.home.here() {
             let topic = self.home.directory.find(path).and_then(|key| self.home.directory.get(key));
             let run = topic.and_then(|topic| topic.home.as_ref()?.value());
             return Some(run.and_then(|run| body(run, now)));
@@ -59,7 +59,7 @@ impl ViewSide<'_> {
             return;
         }
         let home = self.home.options.home_of(path);
-        let known = home == self.home.shard;
+        let known = home == self.home.here();
         let users = BTreeSet::from([(rank, key)]);
         let watch = Watch { known, users, ..Watch::default() };
         self.views.watches.insert(path.clone(), watch);
@@ -88,7 +88,7 @@ impl ViewSide<'_> {
     /// its value is looked up at once: a change that came before it knew would be told to nobody.
     fn tell_home(&mut self, now: Now, path: &Path, on: bool, effects: &mut Effects) {
         let home = self.home.options.home_of(path);
-        if home == self.home.shard {
+        if home == self.home.here() {
             self.watch_at_home(now, home, path, on, effects);
         } else {
             self.home.send(home, ToViews::Watch { path: path.clone(), on }, effects);
@@ -99,17 +99,18 @@ impl ViewSide<'_> {
     pub(super) fn watch_at_home(
         &mut self,
         now: Now,
-        from: ShardId,
+        from: Place,
         path: &Path,
         on: bool,
         effects: &mut Effects,
     ) {
+        let here = self.home.here();
         let key = self.home.directory.ensure(now, path);
         let Some(topic) = self.home.directory.get_mut(key) else { return };
         topic.touch(now.time);
         let home = topic.home.get_or_insert_with(|| self.home.home.new_topic(path));
         home.set_watcher(from, on);
-        if on && from != self.home.shard {
+        if on && from != here {
             let value = fresh(home.value(), now);
             let hops = self.views.outputs.hops_of(key);
             let message = ToViews::Watched { path: path.clone(), value, hops };
@@ -122,16 +123,16 @@ impl ViewSide<'_> {
         let Some(topic) = self.home.directory.get(key) else { return };
         let Some(home) = &topic.home else { return };
         let watchers = home.watchers();
-        if watchers == 0 {
+        if watchers.is_empty() {
             return;
         }
         let (path, hops) = (topic.path.clone(), self.views.outputs.hops_of(key));
         let value = fresh(home.value(), now);
-        for shard in members(watchers & !bit(self.home.shard)) {
+        for place in watchers.without(self.home.here()).iter() {
             let message = ToViews::Watched { path: path.clone(), value: value.clone(), hops };
-            self.home.send(shard, message, effects);
+            self.home.send(place, message, effects);
         }
-        if watchers & bit(self.home.shard) != 0 {
+        if watchers.contains(self.home.here()) {
             self.evaluate_users_soon(path, hops);
         }
     }

@@ -417,7 +417,7 @@ impl World {
     fn absorb(&mut self, shard: usize) {
         let effects = std::mem::take(&mut self.effects);
         for message in effects.messages {
-            let (from, to) = (message.from.index(), message.to.index());
+            let (from, to) = (message.from.shard.index(), message.to.shard.index());
             assert_eq!(from, shard, "a shard writes for itself alone");
             assert_ne!(to, shard, "no shard writes to itself");
             self.mail[shard][to].push_back(message);

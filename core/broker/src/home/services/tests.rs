@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 use super::*;
+use crate::places::Place;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use tiderace_base::ShardId;
 use tiderace_base::Time;
 use tiderace_topics::Pattern;
 use tiderace_wire::{Destination, Kind, Meta};
@@ -30,7 +32,7 @@ fn responding(slot: u32) -> Responding {
 fn calling(number: u32, path: &str) -> Calling {
     let run = Run::single(exact(path), Time::ZERO, b"", b"x", Meta::default());
     let key = Key { slot: number, generation: 0 };
-    let caller = Address { shard: ShardId(0), key };
+    let caller = Address { place: Place::here(ShardId(0)), key };
     Calling { caller, run: Arc::new(run), last: true, credit: None }
 }
 
