@@ -7,10 +7,21 @@
 //!     ▼                 └─▶ ERROR, end          └─▶ detached ───┘ RESUME on a new connection
 //!   HandingOver ─▶ this record is dropped; the connection goes to the session that it asked for
 //! ```
-//! Relies on `frame`, `metadata` and `fragment` for bytes and on the modules below for what they mean.
-//! Invariants: nothing but a login is asked of the broker before the login is answered; what is rarely
-//! used costs eight bytes; every stream that begins ends once.
+//! Relies on `frame`, `metadata` and `fragment` for bytes and on the modules below for what they mean, which fall into
+//! three rows; each imports only those below it:
+//!
+//! * This file and `incoming`, `request`, `answers` and `timers` give what comes to whose duty it is: frames, requests,
+//!   answers of the broker, time.
+//! * Duties work on the session as a whole: `connect`, `resume`, `subscribe`, `consume`, `publish`, `channel_items`,
+//!   `operate`, `exchange`, `serve`, `deliver`, `fragments`.
+//! * `state` is the session; it is made of types with state of their own: `streams` with what a stream can be, `writer`,
+//!   `kept`, `watch`, and in `cold` what is rarely needed.
+//!
+//! Invariants: nothing but a login is asked of the broker before the login is answered; what is rarely used costs eight
+//! bytes; every stream that begins ends once.
 
+mod answers;
+mod begin;
 mod channel;
 mod channel_items;
 mod cold;
@@ -18,13 +29,17 @@ mod connect;
 mod consume;
 mod consumer;
 mod deliver;
+mod deltas;
 mod describe;
+mod early;
 mod echo;
 mod echo_write;
 mod exchange;
 mod exchange_state;
 mod faults;
+mod fragments;
 mod incoming;
+mod kept;
 mod lease;
 mod operate;
 mod publish;
@@ -32,248 +47,24 @@ mod request;
 mod resume;
 mod route;
 mod serve;
+mod state;
 mod streams;
 mod subscribe;
+mod timers;
+mod watch;
 mod writer;
 
-use std::sync::Arc;
-
-use tiderace_base::{Close, CloseCode, Now, RateLimiter, Span, Time};
+use tiderace_base::{Close, CloseCode, Now, Time};
 use tiderace_wire::{
-    Context, Delivery, Incoming, Intake, Opening, Output, Progress, Reply, Session,
-    SubscriptionKey, Takeover, Token,
+    Context, Delivery, Incoming, Intake, Output, Progress, Reply, Session, Side, SubscriptionKey,
+    Takeover,
 };
 
-use crate::frame::{FRAME_BYTES_MAX, PREFIX_BYTES, Split, split};
-use crate::metrics::{Rejection, Signal};
-use crate::options::RSocketOptions;
+use crate::frame::{PREFIX_BYTES, Split, split};
+use crate::metrics::Signal;
 pub use describe::{MESSAGE_MIME, OPTIONS_MIME, PROPERTIES_MIME};
-
-use cold::{ColdState, Waiting};
-use streams::{Stream, Streams, role};
-use writer::Writer;
-
-/// Where the conversation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Waiting for SETUP or RESUME.
-    Fresh,
-    /// The broker is looking at the credentials.
-    LoggingIn,
-    /// Its connection goes to another session.
-    HandingOver,
-    /// In order.
-    Established,
-    /// The client has said its last.
-    Leaving,
-}
-
-/// What is known of the connection, in one byte each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Marks(u8);
-
-impl Marks {
-    /// The client asked for a session that is not there.
-    const UNKNOWN: Marks = Marks(1);
-    /// Its first frame was RESUME.
-    const RESUMING: Marks = Marks(2);
-    /// It can be found by its token, or has asked for that and was not refused.
-    const ALIASED: Marks = Marks(4);
-    /// A new connection has come and its RESUME has not been read.
-    const AWAITS_RESUME: Marks = Marks(8);
-    /// It was asked whether it is there, since it promised less than is wanted here.
-    const PROBED: Marks = Marks(16);
-    /// Its lifetime is longer than what is borne here, so it is asked now and then.
-    const PROBES: Marks = Marks(32);
-    /// It ends when its requests have ended.
-    const CLOSING: Marks = Marks(64);
-    /// Echo streams without an interval have demand.
-    const WRITES: Marks = Marks(128);
-
-    fn has(self, other: Marks) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    fn set(&mut self, other: Marks, is: bool) {
-        self.0 = if is { self.0 | other.0 } else { self.0 & !other.0 };
-    }
-}
-
-/// One client's connection.
-pub(crate) struct RSocketSession {
-    writer: Writer,
-    streams: Streams,
-    cold: Option<Box<ColdState>>,
-    /// Whose topics `~/` stands for, once that is known; nobody's for anonymous clients.
-    name: Option<Arc<str>>,
-    /// When a frame came last; before the login, when that has to be done.
-    last_received: Time,
-    /// When echo streams tick next.
-    tick: Time,
-    keepalives: RateLimiter,
-    /// Milliseconds of silence after which the client is gone.
-    lifetime_ms: u32,
-    /// Bytes that echo streams keep.
-    echo_bytes: u32,
-    faults: u32,
-    /// Bytes that waited for the client when it was last looked at while it was not read.
-    unread: u32,
-    next_token: Token,
-    state: State,
-    marks: Marks,
-    /// Numbers of the MIME types of SETUP; [`describe::OTHER_MIME`] for those without.
-    metadata_mime: u8,
-    data_mime: u8,
-}
-
-const _: () = assert!(size_of::<RSocketSession>() <= 208, "there may be millions of idle ones");
-
-impl RSocketSession {
-    /// Begins a conversation.
-    pub(crate) fn new(options: Arc<RSocketOptions>, opening: &Opening<'_>) -> RSocketSession {
-        let mut marks = Marks::default();
-        marks.set(Marks::UNKNOWN, opening.unknown);
-        RSocketSession {
-            last_received: opening.now.time + options.login_timeout,
-            writer: Writer { options, kept: None, shard: opening.shard },
-            streams: Streams::default(),
-            cold: Some(Box::new(ColdState::new(opening.ticket.secret))),
-            name: None,
-            tick: Time::NEVER,
-            keepalives: RateLimiter::default(),
-            lifetime_ms: 0,
-            echo_bytes: 0,
-            faults: 0,
-            unread: 0,
-            next_token: 1,
-            state: State::Fresh,
-            marks,
-            metadata_mime: describe::OTHER_MIME,
-            data_mime: describe::OTHER_MIME,
-        }
-    }
-
-    fn options(&self) -> &RSocketOptions {
-        &self.writer.options
-    }
-
-    fn cold(&mut self) -> &mut ColdState {
-        self.cold.get_or_insert_default()
-    }
-
-    /// Gives memory back that is not needed any more.
-    fn tidy(&mut self) {
-        if self.state == State::Established && self.cold.as_ref().is_some_and(|cold| cold.is_idle())
-        {
-            self.cold = None;
-        }
-    }
-
-    /// A token for a question to the broker, and what its answer will mean.
-    fn ask(&mut self, waiting: Waiting) -> Token {
-        let token = self.next_token;
-        self.next_token = token.wrapping_add(1).max(1);
-        self.cold().waiting.insert(token, waiting);
-        token
-    }
-
-    /// The longest frame that is taken now.
-    fn frame_bytes_max(&self) -> usize {
-        let options = self.options();
-        match self.state {
-            State::Established => (options.message_bytes_max + options.metadata_bytes_max)
-                .saturating_add(FRAME_HEAD_BYTES)
-                .min(FRAME_BYTES_MAX),
-            _ => options.setup_bytes_max,
-        }
-    }
-
-    /// Whether frames are read now.
-    fn reads(&self) -> bool {
-        matches!(self.state, State::Fresh | State::Established)
-    }
-
-    /// Takes a stream out and counts its end.
-    fn end_stream(&mut self, stream: u32, signal: Signal) -> Option<Stream> {
-        let removed = self.streams.remove(stream)?;
-        self.writer.count(|counters| counters.end(removed.kind(), role(stream), signal));
-        Some(removed)
-    }
-
-    /// Ends a request for a reason.
-    fn fail(&mut self, stream: u32, close: &Close, output: &mut Output<'_>) {
-        let (code, rejection) = faults::stream_code(close.code);
-        if let Some(rejection) = rejection {
-            self.writer.count(|counters| counters.reject(rejection));
-        }
-        let text = faults::sentence(close);
-        self.writer.error(stream, code, &text, output);
-        self.end_stream(stream, Signal::Error);
-    }
-
-    /// A command was refused.
-    fn refused(&mut self, token: Option<Token>, close: &Close, context: &mut Context<'_>) {
-        let Some(waiting) = token.and_then(|token| self.cold().waiting.remove(&token)) else {
-            // Fire-and-forget has nobody to be told.
-            self.writer.count(|counters| counters.reject(Rejection::Other));
-            return;
-        };
-        self.answer_refused(waiting, token.unwrap_or_default(), close, context);
-    }
-
-    /// The client has said all, or all was said for it.
-    fn expired(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
-        if context.reading_paused {
-            // What it said may wait where we do not read. But if nothing of what waits for it has gone
-            // since the last look, it does not read either.
-            let waiting = u32::try_from(context.output.queue.len()).unwrap_or(u32::MAX);
-            if waiting > 0 && waiting == self.unread {
-                let reason = format!(
-                    "nothing was read for {:?} while {waiting} bytes waited",
-                    self.lifetime()
-                );
-                return Err(Close::new(CloseCode::SlowConsumer, reason));
-            }
-            self.unread = waiting;
-            self.last_received = now.time;
-            return Ok(());
-        }
-        self.unread = 0;
-        let lifetime = self.lifetime();
-        if self.marks.has(Marks::PROBES) && !self.marks.has(Marks::PROBED) {
-            self.marks.set(Marks::PROBED, true);
-            self.probe(context);
-            return Ok(());
-        }
-        let reason = format!("nothing came for {lifetime:?}");
-        Err(Close::new(CloseCode::HeartBeatTimeout, reason))
-    }
-
-    /// Whether the client wants to go, and nothing keeps it any more.
-    fn is_done(&self) -> bool {
-        self.marks.has(Marks::CLOSING)
-            && self.state == State::Established
-            && self.streams.len() == 0
-    }
-
-    fn lifetime(&self) -> Span {
-        Span::from_millis(u64::from(self.lifetime_ms))
-    }
-
-    /// When silence is too long.
-    fn silent_at(&self) -> Time {
-        match self.state {
-            State::Fresh | State::LoggingIn | State::HandingOver => self.last_received,
-            State::Leaving => Time::NEVER,
-            State::Established if self.is_detached() => Time::NEVER,
-            State::Established => {
-                let probes = self.marks.has(Marks::PROBES) && !self.marks.has(Marks::PROBED);
-                let lifetime = self.lifetime();
-                self.last_received + if probes { lifetime / 2 } else { lifetime }
-            }
-        }
-    }
-}
+pub(crate) use state::RSocketSession;
+use state::{Marks, State};
 
 impl Session for RSocketSession {
     fn receive(
@@ -284,7 +75,7 @@ impl Session for RSocketSession {
     ) -> Result<Progress, Close> {
         let mut progress = Progress::default();
         let intake = Intake::begin();
-        while self.reads() {
+        while matches!(self.state, State::Fresh | State::Established) {
             if intake.is_full() {
                 context.yield_turn(progress.consumed);
                 break;
@@ -307,7 +98,7 @@ impl Session for RSocketSession {
         if self.state == State::Leaving {
             progress.consumed = input.len();
         }
-        self.tidy();
+        self.release_if_empty();
         Ok(progress)
     }
 
@@ -329,10 +120,10 @@ impl Session for RSocketSession {
             return Err(Close::new(CloseCode::FrameTooLarge, reason));
         }
         match self.state {
-            State::LoggingIn => self.keep_early(message.bytes),
+            State::LoggingIn => self.cold().early.push(message.bytes),
             State::Fresh | State::Established => {
                 self.frame(now, message.bytes, context)?;
-                self.tidy();
+                self.release_if_empty();
                 Ok(())
             }
             State::HandingOver | State::Leaving => Ok(()),
@@ -343,7 +134,7 @@ impl Session for RSocketSession {
         if takeover != Takeover::Done || self.writer.kept.is_none() {
             return Err(CloseCode::UnexpectedFrame.into());
         }
-        self.last_received = now.time;
+        self.watch.restart(now.time);
         self.marks.set(Marks::AWAITS_RESUME, true);
         Ok(())
     }
@@ -357,7 +148,7 @@ impl Session for RSocketSession {
     }
 
     fn kept_bytes(&self) -> usize {
-        self.writer.kept.as_ref().map_or(0, |kept| kept.sent.bytes())
+        self.writer.kept.as_ref().map_or(0, |kept| kept.bytes())
     }
 
     fn admits(&self, _: Now, first: &[u8]) -> bool {
@@ -374,19 +165,19 @@ impl Session for RSocketSession {
         outcome: Result<(), Close>,
         _: &mut Context<'_>,
     ) -> Result<(), Close> {
-        self.marks.set(Marks::ALIASED, outcome.is_ok());
+        self.marks.set(Marks::HAS_SESSION_ID, outcome.is_ok());
         outcome
     }
 
     fn secret(&self) -> Option<u128> {
-        let kept = self.writer.kept.as_ref()?;
-        Some(kept.secret)
+        self.writer.kept.as_ref().map(|kept| kept.secret())
     }
 
     fn reply(&mut self, now: Now, reply: Reply, context: &mut Context<'_>) -> Result<(), Close> {
         match reply {
             Reply::LoggedIn { name, anonymous } => {
-                self.logged_in(now, Some(name).filter(|_| !anonymous), context)?;
+                let early = self.logged_in(now, Some(name).filter(|_| !anonymous), context);
+                self.early_frames(now, &early, context)?;
             }
             Reply::Confirmed(confirm) => self.confirmed(confirm, context),
             Reply::Operated { token, result } => self.operated(token, &result, context),
@@ -404,15 +195,17 @@ impl Session for RSocketSession {
             // Nobody asks for them.
             Reply::Joined { .. } | Reply::Left { .. } => {}
         }
-        self.tidy();
+        self.release_if_empty();
         Ok(())
     }
 
     fn deliver(&mut self, now: Now, delivery: &Delivery<'_>, output: &mut Output<'_>) {
-        if let Some(exchange) = &delivery.exchange {
-            self.deliver_exchange(now, exchange, delivery, output);
-        } else {
-            self.deliver_messages(delivery, output);
+        match &delivery.exchange {
+            None => self.deliver_messages(delivery, output),
+            Some(exchange) if exchange.first && exchange.key.side == Side::Responder => {
+                self.serve_request(now, exchange, delivery, output);
+            }
+            Some(exchange) => self.deliver_exchange(exchange, delivery, output),
         }
     }
 
@@ -438,47 +231,11 @@ impl Session for RSocketSession {
     }
 
     fn deadline(&self) -> Time {
-        if self.is_done() {
-            return cold::AT_ONCE;
-        }
-        let kept = self.writer.kept.as_ref().map_or(Time::NEVER, |kept| kept.until());
-        let detached = self.is_detached();
-        let cold = self.cold.as_ref();
-        let cold = cold.map_or(Time::NEVER, |cold| cold.deadline(self.options(), detached));
-        let tick = if detached { Time::NEVER } else { self.tick };
-        self.silent_at().min(kept).min(cold).min(tick)
+        self.due_at()
     }
 
     fn expire(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
-        if self.is_done() {
-            self.leave(context);
-            return Ok(());
-        }
-        if self.silent_at() <= now.time {
-            if self.state != State::Established {
-                let span = self.options().login_timeout;
-                let reason =
-                    format!("no complete SETUP came, or no login was done, within {span:?}");
-                return Err(Close::new(CloseCode::LoginTimeout, reason));
-            }
-            self.expired(now, context)?;
-        }
-        if self.writer.kept.as_ref().is_some_and(|kept| kept.until() <= now.time) {
-            return Err(CloseCode::ResumeTimeout.into());
-        }
-        if self.tick <= now.time
-            && !self.is_detached()
-            && let Some(echo) = self.writer.options.echo
-        {
-            let (streams, writer) = (&mut self.streams, &mut self.writer);
-            let due = self.tick;
-            self.tick =
-                echo_write::tick(&echo, due, now.time, streams, writer, &mut context.output);
-        }
-        if self.cold.is_some() {
-            self.expire_cold(now, context)?;
-        }
-        Ok(())
+        self.do_due(now, context)
     }
 
     fn goodbye(&mut self, close: &Close, output: &mut Output<'_>) {
@@ -486,7 +243,7 @@ impl Session for RSocketSession {
             return;
         }
         // A token that is refused is part of the setup, which the client has not been told is done.
-        let is_refused = self.writer.kept.is_some() && !self.marks.has(Marks::ALIASED);
+        let is_refused = self.writer.kept.is_some() && !self.marks.has(Marks::HAS_SESSION_ID);
         let before = self.state != State::Established || is_refused;
         let code = faults::connection_code(close.code, before, self.marks.has(Marks::RESUMING));
         self.writer.error(0, code, &faults::sentence(close), output);
@@ -513,6 +270,3 @@ impl Drop for RSocketSession {
         }
     }
 }
-
-/// What a frame has besides metadata and data, at most.
-const FRAME_HEAD_BYTES: usize = 64;

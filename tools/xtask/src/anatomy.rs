@@ -25,11 +25,6 @@ const DUTIES: &[(&str, &str)] = &[
 /// Duties that a protocol does not have, or has elsewhere, and why.
 const WITHOUT: &[(&str, &str, &str)] = &[
     ("stomp", "session/exchange.rs", "STOMP has no calls: requests are messages with `reply-to`"),
-    (
-        "rsocket",
-        "session/deltas.rs",
-        "what is sent is chosen in `deliver.rs`, the codec in `describe.rs`",
-    ),
     ("rsocket", "session/subscriptions.rs", "a subscription is a stream: `streams.rs`"),
     (
         "engineio",

@@ -4,14 +4,14 @@
 //! nothing has to wait here. Invariant: items asked for and answers under way are never more than the
 //! client wants.
 
-use tiderace_base::Now;
-use tiderace_wire::{Context, Output};
+use tiderace_base::{Close, Now};
+use tiderace_wire::{Context, Kind, Output};
 
-use super::RSocketSession;
+use super::begin::Begin;
 use super::channel::{Channel, Work};
 use super::cold::Waiting;
 use super::describe::{Asked, Wishes};
-use super::request::Begin;
+use super::state::RSocketSession;
 use super::streams::Stream;
 use crate::frame::{Item, Payload};
 use crate::metrics::Signal;
@@ -35,6 +35,33 @@ impl RSocketSession {
         }
         self.streams.insert(stream, Stream::Channel(Box::new(channel)));
         self.go_on(stream, &mut context.output);
+    }
+
+    /// A request-channel of a topic or queue: each item is published.
+    pub(super) fn begin_publishing(
+        &mut self,
+        begin: &Begin<'_>,
+        kind: Kind,
+        path: &str,
+        asked: &Asked<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let destination = self.known_destination(kind, path)?;
+        let flags = asked.wishes.flags;
+        let ttl_ms = asked.wishes.ttl_ms;
+        let token = self.ask(Waiting::Item(begin.stream));
+        self.publish(
+            begin.now,
+            &destination,
+            asked,
+            begin.request.payload.data,
+            Some(token),
+            context,
+        );
+        let work = Work::Publish(Box::new((destination, flags, ttl_ms)));
+        let channel = Channel::new(work, begin.request);
+        self.begin_channel(begin, channel, Payload::default(), context);
+        Ok(())
     }
 
     /// Asks for more items, or ends the channel if all is done.
@@ -61,7 +88,7 @@ impl RSocketSession {
             let result = self.work_on(stream, &item.payload, now, context);
             if let Err(close) = result {
                 let granted = self.channel_granted(stream);
-                self.bear(granted);
+                self.expect_late(granted);
                 return self.fail(stream, &close, &mut context.output);
             }
         }
@@ -77,7 +104,7 @@ impl RSocketSession {
         payload: &Payload<'_>,
         now: Now,
         context: &mut Context<'_>,
-    ) -> Result<(), tiderace_base::Close> {
+    ) -> Result<(), Close> {
         self.check_size(payload)?;
         let Some(Stream::Channel(channel)) = self.streams.get_mut(stream) else { return Ok(()) };
         channel.granted -= 1;

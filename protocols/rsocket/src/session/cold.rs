@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use tiderace_base::{RateLimiter, Time};
-use tiderace_wire::{Bases, Command, Destination, SubscriptionKey, Token};
+use tiderace_wire::{Command, Destination, SubscriptionKey, Token};
 
+use super::deltas::DeltaSubscriptions;
+use super::early::EarlyFrames;
 use super::lease::Leases;
 use crate::fragment::Assemblies;
 use crate::options::RSocketOptions;
@@ -32,8 +34,8 @@ pub(super) enum Waiting {
 pub(super) struct ColdState {
     /// Of the session's ticket, until the login is done.
     pub(super) secret: u128,
-    /// Frames that came before the login was done, behind their lengths.
-    pub(super) early: Vec<u8>,
+    /// Frames that came before the login was done.
+    pub(super) early: EarlyFrames,
     /// The token by which the client wants to come back, until the login is done.
     pub(super) token: Option<Box<[u8]>>,
     /// What SETUP said of who the client is.
@@ -48,16 +50,13 @@ pub(super) struct ColdState {
     pub(super) served: HashMap<u32, u32, foldhash::fast::RandomState>,
     /// Bytes of messages that wait for demand.
     pub(super) held_bytes: usize,
-    /// The codecs of subscriptions with deltas, by number.
-    pub(super) codecs: BTreeMap<SubscriptionKey, u8>,
-    /// What was sent last to topics of subscriptions with deltas.
-    pub(super) bases: Option<Box<Bases>>,
+    pub(super) deltas: DeltaSubscriptions,
     /// Where was published last, by its route.
     pub(super) published: Option<Box<(Box<str>, Destination)>>,
     /// Requests that read and whose answers may be large.
     pub(super) large_answers: usize,
     /// Items that may still come for streams that the server has ended.
-    pub(super) stale: u32,
+    pub(super) late: u32,
     /// What is to be asked of the broker as soon as it can be.
     pub(super) deferred: Vec<Command>,
 }
@@ -80,11 +79,10 @@ impl ColdState {
             && self.leases.is_none()
             && self.served.is_empty()
             && self.held_bytes == 0
-            && self.codecs.is_empty()
-            && self.bases.as_ref().is_none_or(|bases| bases.is_empty())
+            && self.deltas.is_empty()
             && self.published.is_none()
             && self.large_answers == 0
-            && self.stale == 0
+            && self.late == 0
             && self.deferred.is_empty()
     }
 

@@ -5,35 +5,27 @@
 
 use std::sync::Arc;
 
-use tiderace_base::{Close, CloseCode, Now, Span};
-use tiderace_wire::{Command, Context, Credentials, Intake};
+use tiderace_base::{Close, CloseCode, Now};
+use tiderace_wire::{Command, Context, Credentials};
 
-use super::resume::{Kept, check_version};
-use super::{Marks, RSocketSession, State, describe};
-use crate::frame::{Body, Frame, Header, Setup};
+use super::describe::{SetupMimes, authentication_of};
+use super::early::EarlyFrames;
+use super::kept::Kept;
+use super::resume::check_version;
+use super::state::{Marks, RSocketSession, State};
+use crate::frame::Setup;
 use crate::metadata::{Authentication, Described, Mime};
-use tiderace_base::limits::EARLY_BYTES_MAX;
 
 impl RSocketSession {
-    /// The first frame of a connection.
-    pub(super) fn first_frame(
+    /// SETUP, the first frame of a session.
+    ///
+    /// # Errors
+    /// When what it says cannot be.
+    pub(super) fn setup(
         &mut self,
-        header: Header,
-        rest: &[u8],
+        setup: &Setup<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let frame = Frame::read_body(header, rest)?;
-        match frame {
-            Frame { stream: 0, body: Body::Setup(setup) } => self.setup(&setup, context),
-            Frame { stream: 0, body: Body::Resume(resume) } => self.resume(&resume, context),
-            _ => {
-                let reason = "SETUP or RESUME has to be the first frame, on stream 0";
-                Err(Close::new(CloseCode::UnexpectedFrame, reason))
-            }
-        }
-    }
-
-    fn setup(&mut self, setup: &Setup<'_>, context: &mut Context<'_>) -> Result<(), Close> {
         check_version(setup.version)?;
         let wrong = |reason: &'static str| Err(Close::new(CloseCode::BadHeader, reason));
         if setup.interval_ms == 0 || setup.lifetime_ms == 0 {
@@ -57,9 +49,8 @@ impl RSocketSession {
             let reason = "sessions are not kept here; begin without a token";
             return Err(Close::new(CloseCode::TooManyDetached, reason));
         }
-        self.set_lifetime(setup.lifetime_ms);
-        self.metadata_mime = metadata_mime.id().unwrap_or(describe::OTHER_MIME);
-        self.data_mime = data_mime.id().unwrap_or(describe::OTHER_MIME);
+        self.watch.set_lifetime(setup.lifetime_ms, &self.writer.options);
+        self.mimes = SetupMimes::new(metadata_mime, data_mime);
         if let (None, Some(name)) = (data_mime.id(), data_mime.name())
             && !matches!(name, "" | "application/binary")
         {
@@ -74,15 +65,6 @@ impl RSocketSession {
         self.state = State::LoggingIn;
         context.commands.push(Command::Login(credentials));
         Ok(())
-    }
-
-    /// Within what is borne here; a client that promised less is asked now and then.
-    fn set_lifetime(&mut self, wanted_ms: u32) {
-        let (min, max) = (self.options().lifetime_min, self.options().lifetime_max);
-        let wanted = Span::from_millis(u64::from(wanted_ms));
-        let lifetime = wanted.min(max).max(min);
-        self.lifetime_ms = u32::try_from(lifetime.as_millis()).unwrap_or(u32::MAX);
-        self.marks.set(Marks::PROBES, wanted > max);
     }
 
     /// Who SETUP says the client is.
@@ -106,7 +88,7 @@ impl RSocketSession {
         if mime == Mime::AUTHENTICATION {
             raw = Some(metadata);
         } else if described.authentication.is_some() {
-            raw = describe::authentication_of(metadata);
+            raw = authentication_of(metadata);
         }
         let credentials = match (described.authentication, older) {
             (None, None) => return Ok(Credentials::default()),
@@ -130,33 +112,19 @@ impl RSocketSession {
         Ok(credentials)
     }
 
-    /// Keeps a message that came before the login was decided.
-    pub(super) fn keep_early(&mut self, frame: &[u8]) -> Result<(), Close> {
-        let early = &mut self.cold().early;
-        if early.len() + frame.len() + LENGTH_BYTES > EARLY_BYTES_MAX {
-            let reason = format!(
-                "more than {EARLY_BYTES_MAX} bytes came before the login was done; wait for an answer"
-            );
-            return Err(Close::new(CloseCode::FrameTooLarge, reason));
-        }
-        early.extend_from_slice(&(frame.len() as u32).to_be_bytes());
-        early.extend_from_slice(frame);
-        Ok(())
-    }
-
-    /// The login was accepted.
+    /// The login was accepted. The frames that came before that, whose turn it is now.
     pub(super) fn logged_in(
         &mut self,
         now: Now,
         name: Option<Arc<str>>,
         context: &mut Context<'_>,
-    ) -> Result<(), Close> {
+    ) -> EarlyFrames {
         if self.state != State::LoggingIn {
-            return Ok(());
+            return EarlyFrames::default();
         }
         self.name = name;
         self.state = State::Established;
-        self.last_received = now.time;
+        self.watch.restart(now.time);
         self.writer.count(|counters| counters.opened.add(1));
         let cold = self.cold();
         let secret = cold.secret;
@@ -164,22 +132,10 @@ impl RSocketSession {
             context.use_client_session_id(token);
             self.writer.kept = Some(Box::new(Kept::new(secret)));
             // Until it is refused: requests are answered meanwhile, and the connection may be cut.
-            self.marks.set(Marks::ALIASED, true);
+            self.marks.set(Marks::HAS_SESSION_ID, true);
         }
-        self.grant_lease(now, &mut context.output);
-        let early = std::mem::take(&mut self.cold().early);
-        let mut rest = early.as_slice();
-        let intake = Intake::begin();
-        while let Some((len, behind)) = rest.split_first_chunk::<LENGTH_BYTES>() {
-            let len = u32::from_be_bytes(*len) as usize;
-            let (frame, behind) = behind.split_at_checked(len).unwrap_or_default();
-            rest = behind;
-            if self.state == State::Established {
-                self.frame(now, frame, context)?;
-                intake.check_whole("what came before the login was done")?;
-            }
-        }
-        Ok(())
+        self.grant_lease(now.time, &mut context.output);
+        std::mem::take(&mut self.cold().early)
     }
 }
 
@@ -189,7 +145,5 @@ fn mime_of(name: &[u8]) -> Option<Mime<'_>> {
     Some(Mime::named(name))
 }
 
-/// Bytes of the length before an early frame.
-const LENGTH_BYTES: usize = 4;
 /// What Spring called a bearer token before the specification had one.
 const OLD_BEARER: &str = "message/x.rsocket.authentication.bearer.v0";

@@ -8,7 +8,7 @@
 
 use tiderace_wire::{Command, Context, Outcome, Settle};
 
-use super::RSocketSession;
+use super::state::RSocketSession;
 use super::streams::Stream;
 
 impl RSocketSession {

@@ -5,8 +5,8 @@
 
 use tiderace_wire::{Delivery, Deltas, Flags, Message, Output};
 
-use super::RSocketSession;
 use super::describe::{MESSAGE_MIME, PROPERTIES_MIME};
+use super::state::RSocketSession;
 use super::streams::{Form, Slot, Stream};
 use crate::frame::{Frame, Payload};
 use crate::metadata::{Mime, write_entry};
@@ -78,16 +78,8 @@ impl RSocketSession {
         if !form.has(Form::DELTAS) {
             return (Deltas::default(), None);
         }
-        let options = self.writer.options.clone();
-        let cold = self.cold();
-        let number = cold.codecs.get(&delivery.key).copied().unwrap_or_default();
-        let is_next = cold.bases.get_or_insert_default().advance(delivery);
-        let Some(codec) = options.deltas.numbered(number.into()) else {
-            return (Deltas::default(), None);
-        };
-        let most = options.deltas.bytes_max;
-        let deltas = delivery.deltas(codec.number, codec.encode, most, is_next);
-        (deltas, Some(codec.name))
+        let cold = self.cold.get_or_insert_default();
+        cold.deltas.of(delivery, &self.writer.options.deltas)
     }
 
     fn write_metadata(

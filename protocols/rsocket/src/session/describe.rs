@@ -15,7 +15,6 @@ use tiderace_base::{Close, CloseCode, Span, parse_span};
 use tiderace_delta::NAMES;
 use tiderace_wire::{Flags, Replay, properties, shown};
 
-use super::RSocketSession;
 use crate::metadata::{Described, Entries, MetadataError, Mime, Tracing};
 
 /// The MIME type of what a request wishes.
@@ -30,7 +29,7 @@ pub const MESSAGE_MIME: &str = "message/x.tiderace.message.v0";
 pub(super) const TRACING: &str = "b3";
 
 /// Stands for MIME types without a number.
-pub(super) const OTHER_MIME: u8 = 0xff;
+const OTHER_MIME: u8 = 0xff;
 
 /// What a request says of itself.
 #[derive(Debug, Default)]
@@ -80,35 +79,74 @@ impl Default for Wishes<'_> {
     }
 }
 
-impl RSocketSession {
-    /// Reads the metadata of a request.
-    pub(super) fn describe<'a>(&self, metadata: Option<&'a [u8]>) -> Result<Asked<'a>, Close> {
+/// The MIME types that SETUP gives to metadata and data, by number; [`OTHER_MIME`] for those without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SetupMimes {
+    metadata: u8,
+    data: u8,
+}
+
+impl SetupMimes {
+    /// Before SETUP.
+    pub(super) const NONE: SetupMimes = SetupMimes { metadata: OTHER_MIME, data: OTHER_MIME };
+
+    pub(super) fn new(metadata: Mime<'_>, data: Mime<'_>) -> SetupMimes {
+        let number = |mime: Mime<'_>| mime.id().unwrap_or(OTHER_MIME);
+        SetupMimes { metadata: number(metadata), data: number(data) }
+    }
+
+    /// Whether that is the type of metadata.
+    pub(super) fn metadata_is(self, mime: Mime<'_>) -> bool {
+        mime.id() == Some(self.metadata)
+    }
+
+    /// Whether metadata of several kinds can be sent.
+    pub(super) fn is_composite(self) -> bool {
+        self.metadata_is(Mime::COMPOSITE)
+    }
+
+    /// The type of data, if it has a number.
+    pub(super) fn data(self) -> Option<Mime<'static>> {
+        (self.data != OTHER_MIME).then_some(Mime::Id(self.data))
+    }
+}
+
+impl<'a> Asked<'a> {
+    /// Reads the metadata of a request, of at most so many bytes; `known` are the credentials of SETUP.
+    ///
+    /// # Errors
+    /// When it is too long, malformed, asks for what is not known, or brings other credentials.
+    pub(super) fn read(
+        metadata: Option<&'a [u8]>,
+        mimes: SetupMimes,
+        bytes_max: usize,
+        known: Option<&[u8]>,
+    ) -> Result<Asked<'a>, Close> {
         let Some(metadata) = metadata else { return Ok(Asked::default()) };
-        if metadata.len() > self.options().metadata_bytes_max {
-            let most = self.options().metadata_bytes_max;
-            let reason = format!("the metadata has {} bytes; the limit is {most}", metadata.len());
+        if metadata.len() > bytes_max {
+            let reason =
+                format!("the metadata has {} bytes; the limit is {bytes_max}", metadata.len());
             return Err(Close::new(CloseCode::FrameTooLarge, reason));
         }
         let mut asked = Asked::default();
-        if self.metadata_mime == OTHER_MIME {
+        if mimes.metadata == OTHER_MIME {
             return Ok(asked);
         }
-        if Mime::TEXT.id() == Some(self.metadata_mime) {
+        if mimes.metadata_is(Mime::TEXT) {
             asked.route = Some(text(metadata)?);
             return Ok(asked);
         }
         let (mut options, mut block) = (None, None);
-        let described =
-            Described::read_with(Mime::Id(self.metadata_mime), metadata, |mime, bytes| match mime
-                .name()
-            {
+        let described = Described::read_with(Mime::Id(mimes.metadata), metadata, |mime, bytes| {
+            match mime.name() {
                 Some(OPTIONS_MIME) => options = options.or(Some(bytes)),
                 Some(PROPERTIES_MIME) => block = block.or(Some(bytes)),
                 _ => {}
-            })
-            .map_err(malformed)?;
+            }
+        })
+        .map_err(malformed)?;
         if described.authentication.is_some() {
-            self.check_authentication(metadata)?;
+            check_authentication(metadata, mimes, known)?;
         }
         asked.route = described.route;
         asked.data_mime = described.data_mime;
@@ -127,28 +165,6 @@ impl RSocketSession {
         Ok(asked)
     }
 
-    /// Who asks is who logged in. Other credentials would ask for rights that are not given.
-    fn check_authentication(&self, metadata: &[u8]) -> Result<(), Close> {
-        let raw = if Mime::AUTHENTICATION.id() == Some(self.metadata_mime) {
-            Some(metadata)
-        } else {
-            authentication_of(metadata)
-        };
-        let known = self.cold.as_ref().and_then(|cold| cold.authentication.as_deref());
-        if raw == known {
-            return Ok(());
-        }
-        let reason = "a request brings other credentials than SETUP; log in by SETUP";
-        Err(Close::new(CloseCode::LoginFailed, reason))
-    }
-
-    /// Whether metadata of several kinds can be sent.
-    pub(super) fn is_composite(&self) -> bool {
-        Mime::COMPOSITE.id() == Some(self.metadata_mime)
-    }
-}
-
-impl Asked<'_> {
     /// Appends what the request is part of, if it said so.
     pub(super) fn append_tracing(&self, block: &mut Vec<u8>) {
         if !self.tracing.is_empty() {
@@ -194,6 +210,24 @@ impl<'a> Wishes<'a> {
     pub(super) fn publishes(&self) -> bool {
         self.publish || self.flags != Flags::NONE || self.ttl_ms.is_some()
     }
+}
+
+/// Who asks is who logged in. Other credentials would ask for rights that are not given.
+fn check_authentication(
+    metadata: &[u8],
+    mimes: SetupMimes,
+    known: Option<&[u8]>,
+) -> Result<(), Close> {
+    let raw = if mimes.metadata_is(Mime::AUTHENTICATION) {
+        Some(metadata)
+    } else {
+        authentication_of(metadata)
+    };
+    if raw == known {
+        return Ok(());
+    }
+    let reason = "a request brings other credentials than SETUP; log in by SETUP";
+    Err(Close::new(CloseCode::LoginFailed, reason))
 }
 
 fn wrong(name: &[u8], what: &str) -> Close {

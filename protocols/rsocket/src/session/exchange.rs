@@ -10,17 +10,18 @@
 //! timeouts. Invariants: an exchange is over when both sides have said all and nothing waits, or when either gives it
 //! up; each is told once. An end, good or bad, needs no demand, but comes behind the items that do.
 
-use tiderace_base::{Close, CloseCode, Now};
+use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{
     Call, Command, Context, Delivery, Exchange, ExchangeKey, Output, Side, Speak, properties,
 };
 
-use super::RSocketSession;
+use super::begin::Begin;
 use super::describe::{Asked, PROPERTIES_MIME};
 use super::exchange_state::{ExchangeState, Held};
-use super::request::Begin;
+use super::faults;
+use super::state::RSocketSession;
 use super::streams::Stream;
-use crate::frame::{Interaction, Item, NUMBER_MAX};
+use crate::frame::{Frame, Interaction, Item, NUMBER_MAX};
 use crate::metadata::{Mime, write_entry};
 use crate::metrics::Signal;
 
@@ -53,7 +54,7 @@ impl RSocketSession {
             return Ok(());
         }
         let mut state = ExchangeState::new(key, interaction, demand).with_last(last, false);
-        state.properties = asked.wishes.properties && self.is_composite();
+        state.properties = asked.wishes.properties && self.mimes.is_composite();
         if !last {
             let more = state.grant(self.options().channel_window);
             self.writer.request_n(stream, more, &mut context.output);
@@ -81,16 +82,19 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) {
         let spoken = self.check_size(&item.payload).and_then(|()| {
-            let asked = self.describe(item.payload.metadata.filter(|_| self.is_composite()))?;
+            let asked =
+                self.describe(item.payload.metadata.filter(|_| self.mimes.is_composite()))?;
             Ok(self.spoken_properties(&asked))
         });
         let properties = match spoken {
             Ok(properties) => properties,
             Err(close) => {
-                let text = super::faults::sentence(&close);
-                let (code, _) = super::faults::stream_code(close.code);
-                self.writer.error(stream, code, &text, &mut context.output);
-                return self.give_up(stream, close, Signal::Error, context);
+                let (code, _) = faults::stream_code(close.code);
+                self.writer.error(stream, code, &faults::sentence(&close), &mut context.output);
+                if let Some(Stream::Exchange(state)) = self.end_stream(stream, Signal::Error) {
+                    self.abandon_exchange(*state, close, context);
+                }
+                return;
             }
         };
         let window = self.options().channel_window;
@@ -174,17 +178,13 @@ impl RSocketSession {
         known.then_some(stream)
     }
 
-    /// A message of an exchange.
+    /// A message of an exchange that has begun.
     pub(super) fn deliver_exchange(
         &mut self,
-        now: Now,
         exchange: &Exchange,
         delivery: &Delivery<'_>,
         output: &mut Output<'_>,
     ) {
-        if exchange.first && exchange.key.side == Side::Responder {
-            return self.serve_request(now, exchange, delivery, output);
-        }
         let Some(message) = delivery.run.run().message(delivery.from) else { return };
         let Some(stream) = self.stream_of(exchange.key) else {
             // A call that nobody waits for, or one that was given up meanwhile.
@@ -280,9 +280,8 @@ impl RSocketSession {
             self.release(&state);
         }
         self.forget_served(key);
-        let text = super::faults::sentence(&close);
-        let (code, _) = super::faults::stream_code(close.code);
-        self.writer.error(stream, code, &text, output);
+        let (code, _) = faults::stream_code(close.code);
+        self.writer.error(stream, code, &faults::sentence(&close), output);
         self.cancel_later(key, close);
     }
 
@@ -324,7 +323,7 @@ impl RSocketSession {
         let Some(close) = state.ended.take_if(|_| state.held.is_empty()) else { return };
         let granted = state.granted;
         self.fail(stream, &close, output);
-        self.bear(granted.min(NUMBER_MAX).saturating_mul(FRAMES_PER_ITEM));
+        self.expect_late_items(granted);
     }
 
     /// A client that serves wants no more of what the caller says.
@@ -349,7 +348,7 @@ impl RSocketSession {
     ) {
         self.release(&state);
         self.forget_served(state.key);
-        self.bear(state.granted.saturating_mul(FRAMES_PER_ITEM));
+        self.expect_late_items(state.granted);
         context.commands.push(Command::Cancel { exchange: state.key, close });
     }
 
@@ -371,20 +370,12 @@ impl RSocketSession {
         }
         if answered {
             // A request of ours is given up by CANCEL.
-            self.writer.say(&crate::frame::Frame::cancel(stream), &mut context.output);
+            self.writer.say(&Frame::cancel(stream), &mut context.output);
             self.end_stream(stream, Signal::Cancel);
         } else {
             self.fail(stream, close, &mut context.output);
         }
         self.forget_served(key);
-        self.bear(granted.min(NUMBER_MAX).saturating_mul(FRAMES_PER_ITEM));
-    }
-
-    /// Gives an exchange up as soon as the broker can be told.
-    pub(super) fn cancel_later(&mut self, exchange: ExchangeKey, close: Close) {
-        self.cold().deferred.push(Command::Cancel { exchange, close });
+        self.expect_late_items(granted);
     }
 }
-
-/// Frames that an item may be in, for those that come late.
-const FRAMES_PER_ITEM: u32 = 4;

@@ -1,32 +1,13 @@
-//! What clients do wrong: what is borne and counted, and by which codes RSocket says the rest.
+//! The codes and sentences by which RSocket says what is refused or over.
 //!
 //! Relies on the table of close codes. Invariant: every sentence that goes to a client begins with the
 //! close code's short name, which programs can rely on.
 
 use tiderace_base::{Close, CloseCode, ErrorClass};
 
-use super::RSocketSession;
 use crate::frame::ErrorCode;
-use crate::metrics::{Rejection, Rule};
+use crate::metrics::Rejection;
 use tiderace_base::limits::SENTENCE_BYTES_MAX;
-
-impl RSocketSession {
-    /// A frame broke a rule and is ignored.
-    ///
-    /// # Errors
-    /// When it is the last straw.
-    pub(super) fn fault(&mut self, rule: Rule) -> Result<(), Close> {
-        self.writer.count(|counters| counters.fault(rule));
-        self.faults += 1;
-        let most = self.options().faults_max;
-        if self.faults <= most {
-            return Ok(());
-        }
-        let reason =
-            format!("more than {most} frames broke the rules of RSocket ({rule:?} the last)");
-        Err(Close::new(CloseCode::TooManyFaults, reason))
-    }
-}
 
 /// The error code of a request that ends so, and the limit that it met if it was not begun.
 pub(super) fn stream_code(code: CloseCode) -> (ErrorCode, Option<Rejection>) {

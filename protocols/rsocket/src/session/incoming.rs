@@ -4,11 +4,13 @@
 //! it is kept; a frame for a stream that is over changes nothing.
 
 use tiderace_base::{Close, CloseCode, Now, Span};
-use tiderace_wire::{Command, Context};
+use tiderace_wire::{Command, Context, Intake};
 
+use super::early::EarlyFrames;
+use super::faults;
+use super::state::{Marks, RSocketSession, State};
 use super::streams::Stream;
-use super::{Marks, RSocketSession, State, faults};
-use crate::fragment::{FragmentLimits, Taken};
+use crate::fragment::Taken;
 use crate::frame::{Body, ErrorCode, Extension, Failure, Frame, Header, Item, KeepAlive};
 use crate::metrics::{Kind, Rejection, Role, Rule, Signal};
 
@@ -31,10 +33,9 @@ impl RSocketSession {
         if self.state != State::Established {
             return Ok(());
         }
-        self.last_received = now.time;
-        self.marks.set(Marks::PROBED, false);
+        self.watch.received(now.time);
         if let Some(kept) = &mut self.writer.kept {
-            kept.received.count(header, frame.len());
+            kept.count_received(header, frame.len());
         }
         let frame = Frame::read_body(header, rest)?;
         if frame.stream == 0 {
@@ -52,6 +53,40 @@ impl RSocketSession {
         self.stream_frame(now, &frame, context)
     }
 
+    /// The first frame of a connection.
+    fn first_frame(
+        &mut self,
+        header: Header,
+        rest: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        match Frame::read_body(header, rest)? {
+            Frame { stream: 0, body: Body::Setup(setup) } => self.setup(&setup, context),
+            Frame { stream: 0, body: Body::Resume(resume) } => self.resume(&resume, context),
+            _ => {
+                let reason = "SETUP or RESUME has to be the first frame, on stream 0";
+                Err(Close::new(CloseCode::UnexpectedFrame, reason))
+            }
+        }
+    }
+
+    /// Takes the frames that came before the login was decided.
+    pub(super) fn early_frames(
+        &mut self,
+        now: Now,
+        early: &EarlyFrames,
+        context: &mut Context<'_>,
+    ) -> Result<(), Close> {
+        let intake = Intake::begin();
+        for frame in early.frames() {
+            if self.state == State::Established {
+                self.frame(now, frame, context)?;
+                intake.check_whole("what came before the login was done")?;
+            }
+        }
+        Ok(())
+    }
+
     fn connection_frame(
         &mut self,
         now: Now,
@@ -61,7 +96,13 @@ impl RSocketSession {
         match body {
             Body::KeepAlive(sign) => self.keep_alive(now, sign, context),
             Body::MetadataPush(metadata) => self.pushed(now, metadata),
-            Body::Lease(lease) => self.leased(now, lease, context),
+            Body::Lease(lease) => {
+                // One that was not asked for means nothing.
+                if let Some(leases) = self.cold.as_mut().and_then(|cold| cold.leases.as_mut()) {
+                    leases.accept(now.time, lease);
+                }
+                Ok(())
+            }
             Body::Error(failure) => {
                 self.left(failure, context);
                 Ok(())
@@ -121,40 +162,6 @@ impl RSocketSession {
         stream % 2 == 1 && !self.streams.is_open(stream) && !self.assembles(stream)
     }
 
-    /// Whether fragments of that stream wait for more.
-    fn assembles(&self, stream: u32) -> bool {
-        let cold = self.cold.as_ref().filter(|cold| !cold.assemblies.is_empty());
-        cold.is_some_and(|cold| cold.assemblies.is_open(stream))
-    }
-
-    fn forget_fragments(&mut self, stream: u32) {
-        let before = self.fragment_bytes();
-        if let Some(cold) = &mut self.cold {
-            cold.assemblies.forget(stream);
-        }
-        self.count_fragments(before);
-    }
-
-    /// Bytes of fragments that wait for the rest of their payloads.
-    pub(super) fn fragment_bytes(&self) -> usize {
-        self.cold.as_ref().map_or(0, |cold| cold.assemblies.bytes())
-    }
-
-    /// They were so many until now.
-    fn count_fragments(&self, before: usize) {
-        let more = self.fragment_bytes().wrapping_sub(before);
-        if more != 0 {
-            self.writer.count(|counters| counters.fragments.add(more as u64));
-        }
-    }
-
-    /// Whether the shard keeps as many fragments as it may.
-    fn fragments_are_full(&self) -> bool {
-        let most = self.options().fragments_bytes_shard_max;
-        let counters = self.options().metrics.of(self.writer.shard);
-        counters.is_some_and(|all| all.fragments.value() >= most)
-    }
-
     /// Takes a fragment.
     fn assemble(
         &mut self,
@@ -178,13 +185,10 @@ impl RSocketSession {
             let close = Close::new(CloseCode::MemoryFull, text);
             self.forget_fragments(stream);
             self.cut_off(stream, ErrorCode::REJECTED, close, context);
-            self.cold().stale += STALE_FRAMES;
+            self.expect_late(LATE_FRAMES);
             return Ok(());
         }
-        let (limits, before) = (self.fragment_limits(), self.fragment_bytes());
-        let taken = self.cold().assemblies.take(now.time, frame, &limits);
-        self.count_fragments(before);
-        match taken {
+        match self.take_fragment(now.time, frame) {
             Ok(Taken::Kept) => Ok(()),
             Ok(Taken::Whole) => self.stream_frame(now, frame, context),
             Ok(Taken::Complete(whole)) => match whole.frame() {
@@ -199,23 +203,9 @@ impl RSocketSession {
             Err(error) => {
                 let close = Close::new(CloseCode::BadFrame, error.to_string());
                 self.cut_off(stream, ErrorCode::INVALID, close, context);
-                self.bear(STALE_FRAMES);
+                self.expect_late(LATE_FRAMES);
                 self.fault(Rule::Fragment)
             }
-        }
-    }
-
-    fn fragment_limits(&self) -> FragmentLimits {
-        let options = self.options();
-        let message_bytes_max = options.message_bytes_max + options.metadata_bytes_max;
-        FragmentLimits {
-            message_bytes_max,
-            total_bytes_max: options.fragments_bytes_max,
-            messages_max: options.fragmented_max,
-            // As many as the shortest allowed would make of the longest message.
-            fragments_max: u32::try_from(message_bytes_max / options.fragment_bytes_min.max(1))
-                .unwrap_or(u32::MAX),
-            fragment_bytes_min: options.fragment_bytes_min,
         }
     }
 
@@ -247,14 +237,14 @@ impl RSocketSession {
             }
             Some(Stream::Channel(_) | Stream::Exchange(_)) => self.overflowed(stream, context),
             Some(_) => self.fault(Rule::Overflow),
-            None => self.stale(stream),
+            None => self.late_item(stream),
         }
     }
 
     /// An item came that was not asked for: the stream ends, and what is on its way is borne.
     fn overflowed(&mut self, stream: u32, context: &mut Context<'_>) -> Result<(), Close> {
         if !matches!(self.streams.get(stream), Some(Stream::Channel(_) | Stream::Exchange(_))) {
-            return self.stale(stream);
+            return self.late_item(stream);
         }
         let reason = "an item came that was not asked for";
         let close = Close::new(CloseCode::UnexpectedFrame, reason);
@@ -262,20 +252,14 @@ impl RSocketSession {
         self.fault(Rule::Overflow)
     }
 
-    /// So many frames for a stream that is over may be on their way.
-    pub(super) fn bear(&mut self, frames: u32) {
-        let stale = &mut self.cold().stale;
-        *stale = stale.saturating_add(frames);
-    }
-
-    /// An item for no stream.
-    fn stale(&mut self, stream: u32) -> Result<(), Close> {
+    /// An item for no stream: late, if so many may be.
+    fn late_item(&mut self, stream: u32) -> Result<(), Close> {
         if !self.streams.may_have_been(stream) {
             return self.fault(Rule::UnknownStream);
         }
         match &mut self.cold {
-            Some(cold) if cold.stale > 0 => {
-                cold.stale -= 1;
+            Some(cold) if cold.late > 0 => {
+                cold.late -= 1;
                 Ok(())
             }
             _ => self.fault(Rule::Overflow),
@@ -348,25 +332,18 @@ impl RSocketSession {
     }
 
     /// Ends a stream of which the client is not told any more.
-    pub(super) fn give_up(
-        &mut self,
-        stream: u32,
-        close: Close,
-        signal: Signal,
-        context: &mut Context<'_>,
-    ) {
+    fn give_up(&mut self, stream: u32, close: Close, signal: Signal, context: &mut Context<'_>) {
         match self.end_stream(stream, signal) {
-            Some(Stream::Echo(echo)) => self.echo_bytes -= echo.bytes() as u32,
             Some(Stream::Subscribed { key } | Stream::Serving { key, .. }) => {
                 self.unsubscribe(key, context);
             }
             Some(Stream::Consuming(consumer)) => self.unsubscribe(consumer.key, context),
             Some(Stream::Channel(channel)) => {
                 let granted = channel.granted();
-                self.bear(granted.saturating_mul(FRAMES_PER_ITEM));
+                self.expect_late_items(granted);
             }
             Some(Stream::Exchange(state)) => self.abandon_exchange(*state, close, context),
-            Some(Stream::Waiting { .. }) | None => {}
+            Some(Stream::Echo(_) | Stream::Waiting { .. }) | None => {}
         }
     }
 
@@ -377,33 +354,16 @@ impl RSocketSession {
         sign: &KeepAlive<'_>,
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
-        let options = &self.writer.options;
-        let (rate, most) = (options.keepalives_max, options.keepalive_bytes_max);
-        if !self.keepalives.allow(now.time, Span::from_secs(1) / rate.max(1), rate.max(1)) {
-            let reason = format!("more than {rate} KEEPALIVE frames came in a second");
-            return Err(Close::new(CloseCode::TooManySigns, reason));
-        }
-        if sign.data.len() > most {
-            let reason = format!("a KEEPALIVE has more than {most} bytes of data");
-            return Err(Close::new(CloseCode::FrameTooLarge, reason));
-        }
+        self.watch.keep_alive(now.time, sign, &self.writer.options)?;
         self.reached(sign.position);
         if sign.respond {
             let kept = self.writer.kept.as_ref();
-            let position = kept.map_or(0, |kept| kept.received.position());
+            let position = kept.map_or(0, |kept| kept.position());
             let answer = KeepAlive { respond: false, position, data: sign.data };
             let frame = Frame::connection(Body::KeepAlive(answer));
             self.writer.say(&frame, &mut context.output);
         }
         Ok(())
-    }
-
-    /// Asks a client that promised little whether it is there.
-    pub(super) fn probe(&mut self, context: &mut Context<'_>) {
-        let kept = self.writer.kept.as_ref();
-        let position = kept.map_or(0, |kept| kept.received.position());
-        let sign = KeepAlive { respond: true, position, data: b"" };
-        self.writer.say(&Frame::connection(Body::KeepAlive(sign)), &mut context.output);
     }
 
     /// Metadata about the connection: nobody here has a use for it.
@@ -437,12 +397,6 @@ impl RSocketSession {
         }
         self.leave(context);
     }
-
-    /// Nothing more is to be said.
-    pub(super) fn leave(&mut self, context: &mut Context<'_>) {
-        self.state = State::Leaving;
-        context.finish(CloseCode::Done);
-    }
 }
 
 /// A frame of a type that only an extension knows.
@@ -454,7 +408,5 @@ fn extended(extension: &Extension<'_>) -> Result<(), Close> {
     Err(Close::new(CloseCode::UnexpectedFrame, reason))
 }
 
-/// Frames that an item may be in, for those that come late.
-const FRAMES_PER_ITEM: u32 = 4;
 /// Fragments that come behind one that was refused.
-const STALE_FRAMES: u32 = 16;
+const LATE_FRAMES: u32 = 16;

@@ -4,11 +4,10 @@
 //! in, and the next before the last one ends; what it began by the last one while the next was on its
 //! way counts by the last one. So an honest client is never refused.
 
-use tiderace_base::{Close, Now, Span, Time};
-use tiderace_wire::{Context, Output};
+use tiderace_base::{Span, Time};
 
-use super::RSocketSession;
-use crate::frame::{Body, Frame, Lease as LeaseFrame, NUMBER_MAX};
+use crate::frame::{Lease as LeaseFrame, NUMBER_MAX};
+use crate::options::Lease;
 
 /// The leases of both sides.
 #[derive(Debug, Default)]
@@ -53,66 +52,27 @@ impl Leases {
         self.renew = now + ttl / 2;
     }
 
+    /// The next lease, of that size: what to tell the client.
+    pub(super) fn offer(&mut self, now: Time, offer: Lease) -> LeaseFrame<'static> {
+        self.give(now, offer.requests, offer.ttl);
+        let ttl_ms = u32::try_from(offer.ttl.as_millis()).unwrap_or(NUMBER_MAX).min(NUMBER_MAX);
+        LeaseFrame { ttl_ms, requests: offer.requests, metadata: None }
+    }
+
+    /// The client gives the server a lease.
+    pub(super) fn accept(&mut self, now: Time, lease: &LeaseFrame<'_>) {
+        let ttl = Span::from_millis(u64::from(lease.ttl_ms));
+        self.got = Grant { left: lease.requests, until: now + ttl };
+    }
+
     /// Whether the server may; counts it.
     pub(super) fn spend(&mut self, now: Time) -> bool {
         self.got.take(now)
     }
 
+    /// When the next one is due.
     pub(super) fn renew_at(&self) -> Time {
         self.renew
-    }
-}
-
-impl RSocketSession {
-    /// Gives the client a lease, if it asked for leases.
-    pub(super) fn grant_lease(&mut self, now: Now, output: &mut Output<'_>) {
-        let offer = self.options().lease;
-        let Some(leases) = self.cold.as_mut().and_then(|cold| cold.leases.as_mut()) else { return };
-        leases.give(now.time, offer.requests, offer.ttl);
-        let ttl_ms = u32::try_from(offer.ttl.as_millis()).unwrap_or(NUMBER_MAX).min(NUMBER_MAX);
-        let lease = LeaseFrame { ttl_ms, requests: offer.requests, metadata: None };
-        self.writer.say(&Frame::connection(Body::Lease(lease)), output);
-    }
-
-    /// The client gives the server a lease; one that was not asked for means nothing.
-    pub(super) fn leased(
-        &mut self,
-        now: Now,
-        lease: &LeaseFrame<'_>,
-        _: &mut Context<'_>,
-    ) -> Result<(), Close> {
-        if let Some(leases) = self.cold.as_mut().and_then(|cold| cold.leases.as_mut()) {
-            let ttl = Span::from_millis(u64::from(lease.ttl_ms));
-            leases.got = Grant { left: lease.requests, until: now.time + ttl };
-        }
-        Ok(())
-    }
-
-    /// Does what is due of what is rarely there.
-    ///
-    /// # Errors
-    /// When the connection has to end.
-    pub(super) fn expire_cold(&mut self, now: Now, context: &mut Context<'_>) -> Result<(), Close> {
-        let timeout = self.options().fragments_timeout;
-        let Some(cold) = &mut self.cold else { return Ok(()) };
-        for command in cold.deferred.drain(..) {
-            context.commands.push(command);
-        }
-        if self.writer.kept.as_ref().is_some_and(|kept| kept.is_detached()) {
-            return Ok(());
-        }
-        if let Some((stream, begun)) = cold.assemblies.oldest()
-            && begun + timeout <= now.time
-        {
-            let reason =
-                format!("the fragments of stream {stream} did not all come within {timeout:?}");
-            return Err(Close::new(tiderace_base::CloseCode::FrameTimeout, reason));
-        }
-        if cold.leases.as_ref().is_some_and(|leases| leases.renew <= now.time) {
-            self.grant_lease(now, &mut context.output);
-        }
-        self.tidy();
-        Ok(())
     }
 }
 

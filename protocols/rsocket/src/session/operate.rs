@@ -6,9 +6,9 @@
 use tiderace_base::{Close, CloseCode};
 use tiderace_wire::{Command, Context, Operation, OperationResult, Reading, SharedRun, Token};
 
-use super::RSocketSession;
+use super::begin::Begin;
 use super::cold::Waiting;
-use super::request::Begin;
+use super::state::RSocketSession;
 use super::streams::Stream;
 use crate::frame::{Interaction, Payload};
 use crate::metrics::Signal;

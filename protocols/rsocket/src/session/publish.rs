@@ -8,13 +8,12 @@ use tiderace_wire::{
     Context, Destination, Flags, Kind, Meta, Operation, Reading, Token, properties,
 };
 
-use super::RSocketSession;
-use super::channel::{Channel, Work};
+use super::begin::Begin;
 use super::cold::Waiting;
-use super::describe::{Asked, OTHER_MIME};
-use super::request::Begin;
+use super::describe::Asked;
+use super::state::RSocketSession;
 use super::streams::Stream;
-use crate::frame::{Interaction, Payload};
+use crate::frame::Interaction;
 use crate::metadata::Mime;
 
 impl RSocketSession {
@@ -39,33 +38,6 @@ impl RSocketSession {
         if let Some(token) = token {
             self.streams.insert(stream, Stream::Waiting { token });
         }
-        Ok(())
-    }
-
-    /// A request-channel of a topic or queue: each item is published.
-    pub(super) fn begin_publishing(
-        &mut self,
-        begin: &Begin<'_>,
-        kind: Kind,
-        path: &str,
-        asked: &Asked<'_>,
-        context: &mut Context<'_>,
-    ) -> Result<(), Close> {
-        let destination = self.known_destination(kind, path)?;
-        let flags = asked.wishes.flags;
-        let ttl_ms = asked.wishes.ttl_ms;
-        let token = self.ask(Waiting::Item(begin.stream));
-        self.publish(
-            begin.now,
-            &destination,
-            asked,
-            begin.request.payload.data,
-            Some(token),
-            context,
-        );
-        let work = Work::Publish(Box::new((destination, flags, ttl_ms)));
-        let channel = Channel::new(work, begin.request);
-        self.begin_channel(begin, channel, Payload::default(), context);
         Ok(())
     }
 
@@ -111,18 +83,19 @@ impl RSocketSession {
         if properties::find(block, "content-type").is_some() {
             return None;
         }
-        let name = match own {
+        let name = match own.or(self.mimes.data()) {
             Some(mime) => mime.name(),
-            None if self.data_mime == OTHER_MIME => {
-                self.cold.as_ref().and_then(|cold| cold.data_mime.as_deref())
-            }
-            None => Mime::Id(self.data_mime).name(),
+            None => self.cold.as_ref().and_then(|cold| cold.data_mime.as_deref()),
         };
         name.filter(|name| Some(*name) != Mime::OCTETS.name() && !name.contains(['\n', '\r', '\0']))
     }
 
     /// A destination to publish to; that of the last request is not parsed again.
-    fn known_destination(&mut self, kind: Kind, path: &str) -> Result<Destination, Close> {
+    pub(super) fn known_destination(
+        &mut self,
+        kind: Kind,
+        path: &str,
+    ) -> Result<Destination, Close> {
         if let Some(known) = self.cold.as_ref().and_then(|cold| cold.published.as_deref())
             && known.1.kind == kind
             && *known.0 == *path

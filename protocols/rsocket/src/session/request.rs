@@ -4,28 +4,18 @@
 //! forgotten; one that begins is in the table of streams until it ends, fire-and-forget aside.
 
 use tiderace_base::{Close, CloseCode, Now, Time};
-use tiderace_topics::{Path, Selector};
-use tiderace_wire::{
-    Confirm, Context, Destination, Kind as DestinationKind, Output, parse_path, parse_selector,
-};
+use tiderace_wire::{Context, Kind as DestinationKind};
 
+use super::begin::Begin;
 use super::channel::{Channel, Work};
-use super::cold::Waiting;
 use super::describe::Asked;
 use super::echo::Echo;
+use super::faults;
 use super::route::Route;
+use super::state::{Marks, RSocketSession};
 use super::streams::Stream;
-use super::{Marks, RSocketSession};
 use crate::frame::{Interaction, Payload, Request};
 use crate::metrics::{Kind, Rejection, Role, Rule, Signal};
-
-/// A request that may begin.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begin<'a> {
-    pub(super) stream: u32,
-    pub(super) request: &'a Request<'a>,
-    pub(super) now: Now,
-}
 
 impl RSocketSession {
     /// A request has come, whole.
@@ -42,14 +32,14 @@ impl RSocketSession {
         let refusal = match self.admit(&begin)? {
             Some((rejection, close)) => {
                 self.writer.count(|counters| counters.reject(rejection));
-                let (code, _) = super::faults::stream_code(close.code);
-                Some((code, super::faults::sentence(&close)))
+                let (code, _) = faults::stream_code(close.code);
+                Some((code, faults::sentence(&close)))
             }
             None => self.begin(&begin, context).err().map(|close| {
-                let (code, rejection) = super::faults::stream_code(close.code);
+                let (code, rejection) = faults::stream_code(close.code);
                 self.writer
                     .count(|counters| counters.reject(rejection.unwrap_or(Rejection::Other)));
-                (code, super::faults::sentence(&close))
+                (code, faults::sentence(&close))
             }),
         };
         let forgets = request.interaction == Interaction::FireAndForget;
@@ -150,7 +140,7 @@ impl RSocketSession {
             }
             Interaction::Stream => {
                 let echo = Echo::new(request.credit, payload);
-                let kept = self.echo_bytes as usize + echo.bytes();
+                let kept = self.streams.echo_bytes() + echo.bytes();
                 if kept > options.bytes_max {
                     let reason = format!(
                         "the payloads of echo streams have more than {} bytes",
@@ -158,7 +148,6 @@ impl RSocketSession {
                     );
                     return Err(Close::new(CloseCode::MemoryFull, reason));
                 }
-                self.echo_bytes = kept as u32;
                 self.streams.insert(stream, Stream::Echo(echo));
                 if options.interval.is_zero() {
                     self.marks.set(Marks::WRITES, true);
@@ -172,104 +161,5 @@ impl RSocketSession {
             }
         }
         Ok(())
-    }
-
-    /// Whether a payload is small enough.
-    pub(super) fn check_size(&self, payload: &Payload<'_>) -> Result<(), Close> {
-        let (bytes, most) = (payload.data.len(), self.options().message_bytes_max);
-        if bytes <= most {
-            return Ok(());
-        }
-        let reason = format!("the data has {bytes} bytes; the limit is {most}");
-        Err(Close::new(CloseCode::FrameTooLarge, reason))
-    }
-
-    /// The path of that name; `~/` begins with the client's own.
-    pub(super) fn path(&self, text: &str) -> Result<Path, Close> {
-        parse_path(text, self.name.as_deref())
-    }
-
-    /// The selector of that name.
-    pub(super) fn selector(&self, text: &str) -> Result<Selector, Close> {
-        parse_selector(text, self.name.as_deref())
-    }
-
-    pub(super) fn destination(
-        &self,
-        kind: DestinationKind,
-        path: &str,
-    ) -> Result<Destination, Close> {
-        Ok(Destination { kind, path: self.path(path)? })
-    }
-
-    /// Answers of the broker.
-    pub(super) fn confirmed(&mut self, confirm: Confirm, context: &mut Context<'_>) {
-        let Some(cold) = &mut self.cold else { return };
-        if confirm.from == confirm.to {
-            if let Some(waiting) = cold.waiting.remove(&confirm.from) {
-                self.answer_confirmed(waiting, confirm.from, &mut context.output);
-            }
-            return;
-        }
-        let done: Vec<_> =
-            cold.waiting.range(confirm.from..=confirm.to).map(|(token, _)| *token).collect();
-        for token in done {
-            if let Some(waiting) = self.cold().waiting.remove(&token) {
-                self.answer_confirmed(waiting, token, &mut context.output);
-            }
-        }
-    }
-
-    fn answer_confirmed(&mut self, waiting: Waiting, token: u32, output: &mut Output<'_>) {
-        match waiting {
-            Waiting::Publish(stream) if self.is_waiting(stream, token) => {
-                self.writer.item(stream, Payload::default(), true, output);
-                self.end_stream(stream, Signal::Complete);
-            }
-            Waiting::Item(stream) => self.item_done(stream, output),
-            Waiting::Serve(stream, key) => self.serves(stream, key, output),
-            Waiting::Publish(_)
-            | Waiting::Fetch(_)
-            | Waiting::Operate(_)
-            | Waiting::Subscribe(..) => {}
-        }
-    }
-
-    /// Something was refused.
-    pub(super) fn answer_refused(
-        &mut self,
-        waiting: Waiting,
-        token: u32,
-        close: &Close,
-        context: &mut Context<'_>,
-    ) {
-        match waiting {
-            Waiting::Publish(stream) | Waiting::Fetch(stream) | Waiting::Operate(stream) => {
-                if matches!(waiting, Waiting::Fetch(_) | Waiting::Operate(_)) {
-                    self.read_answered();
-                }
-                if self.is_waiting(stream, token) {
-                    self.fail(stream, close, &mut context.output);
-                }
-            }
-            Waiting::Item(stream) => {
-                if matches!(self.streams.get(stream), Some(Stream::Channel(_))) {
-                    let granted = self.channel_granted(stream);
-                    self.bear(granted);
-                    self.fail(stream, close, &mut context.output);
-                }
-            }
-            Waiting::Subscribe(stream, key) | Waiting::Serve(stream, key) => {
-                if self.streams.by_key(key).is_some_and(|slot| slot.stream == stream) {
-                    self.streams.free_key(key);
-                    self.fail(stream, close, &mut context.output);
-                }
-            }
-        }
-    }
-
-    /// Whether a stream still waits for that answer.
-    pub(super) fn is_waiting(&self, stream: u32, token: u32) -> bool {
-        matches!(self.streams.get(stream), Some(Stream::Waiting { token: known }) if *known == token)
     }
 }

@@ -1,4 +1,4 @@
-//! Coming back: what is kept of what was sent, and how far the client has come.
+//! Coming back: a client that has lost its connection goes on with its session on another one.
 //!
 //! ```text
 //!   connection gone ─▶ detached ─▶ RESUME on a new connection ─▶ handed over ─▶ RESUME_OK, what is missing
@@ -7,55 +7,11 @@
 //! Relies on the event loop for finding the session by its token. Invariants: what is kept counts into
 //! the shard's budget; a RESUME that does not fit changes nothing.
 
-use tiderace_base::{Close, CloseCode, Now, Time};
+use tiderace_base::{Close, CloseCode, Now};
 use tiderace_wire::{Context, HandOver};
 
-use super::{Marks, RSocketSession, State};
+use super::state::{Marks, RSocketSession, State};
 use crate::frame::{Body, Frame, Header, Resume, VERSION};
-use crate::limits::SCRATCH_BYTES_MAX;
-use crate::position::{Received, Retained};
-
-/// What is kept for a client that may come back.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    pub(super) sent: Retained,
-    pub(super) received: Received,
-    /// Of the session's ticket.
-    pub(super) secret: u128,
-    /// A frame on its way.
-    scratch: Vec<u8>,
-    /// When the session ends, while it is detached.
-    until: Option<Time>,
-}
-
-impl Kept {
-    /// Nothing yet, for the session with that secret.
-    pub(super) fn new(secret: u128) -> Kept {
-        Kept { secret, ..Kept::default() }
-    }
-
-    /// Keeps a frame, within so many bytes; how many more, or fewer, are kept now.
-    pub(super) fn keep(&mut self, frame: &Frame<'_>, bytes_max: usize) -> isize {
-        if !frame.header().counts() {
-            return 0;
-        }
-        let before = self.sent.bytes();
-        self.scratch.clear();
-        frame.write_bare(&mut self.scratch);
-        self.sent.keep(&self.scratch, bytes_max);
-        self.scratch.shrink_to(SCRATCH_BYTES_MAX);
-        self.sent.bytes() as isize - before as isize
-    }
-
-    /// When the session ends if nobody comes for it.
-    pub(super) fn until(&self) -> Time {
-        self.until.unwrap_or(Time::NEVER)
-    }
-
-    pub(super) fn is_detached(&self) -> bool {
-        self.until.is_some()
-    }
-}
 
 impl RSocketSession {
     /// The client wants to go on where it was: on to the session that it had.
@@ -89,7 +45,7 @@ impl RSocketSession {
         let Ok(Frame { stream: 0, body: Body::Resume(resume) }) = Frame::read(frame) else {
             return false;
         };
-        resume.available <= kept.received.position() && kept.sent.reaches(resume.received)
+        kept.admits(&resume)
     }
 
     /// The first frame of the connection that carries the session from now on.
@@ -101,33 +57,26 @@ impl RSocketSession {
         context: &mut Context<'_>,
     ) -> Result<(), Close> {
         self.marks.set(Marks::AWAITS_RESUME, false);
-        self.last_received = now.time;
+        self.watch.restart(now.time);
         let body = Frame::read_body(header, rest)?.body;
         let (Body::Resume(resume), Some(kept)) = (body, &mut self.writer.kept) else {
             return Err(Close::new(CloseCode::UnexpectedFrame, "RESUME has to come first"));
         };
-        kept.until = None;
-        let position = kept.received.position();
-        let before = kept.sent.bytes();
-        kept.sent.trim(resume.received);
-        let mut sent = std::mem::take(&mut kept.sent);
-        let freed = before - sent.bytes();
-        let ok = Frame::connection(Body::ResumeOk(position));
+        kept.attach();
+        let freed = kept.trim(resume.received);
+        let ok = Frame::connection(Body::ResumeOk(kept.position()));
         ok.write(context.output.framing, context.output.queue.tail());
         let (mut frames, mut bytes) = (1, ok.len());
-        sent.each(|frame| {
+        kept.each_sent(|frame| {
             write_again(frame, &mut context.output);
             frames += 1;
             bytes += frame.len();
         });
-        if let Some(kept) = &mut self.writer.kept {
-            kept.sent = sent;
-        }
         if let Some(cold) = &mut self.cold {
             cold.assemblies.go_on(now.time);
         }
         // A lease does not outlive its connection.
-        self.grant_lease(now, &mut context.output);
+        self.grant_lease(now.time, &mut context.output);
         self.writer.count(|counters| {
             counters.resumed.add(1);
             counters.retained.sub(freed as u64);
@@ -139,9 +88,7 @@ impl RSocketSession {
     /// The client has everything up to this position.
     pub(super) fn reached(&mut self, position: u64) {
         let Some(kept) = &mut self.writer.kept else { return };
-        let before = kept.sent.bytes();
-        kept.sent.trim(position);
-        let freed = before - kept.sent.bytes();
+        let freed = kept.trim(position);
         self.writer.count(|counters| counters.retained.sub(freed as u64));
     }
 
@@ -150,16 +97,12 @@ impl RSocketSession {
         let window = self.writer.options.resume.as_ref().map(|resume| resume.window);
         let (Some(window), Some(kept)) = (window, &mut self.writer.kept) else { return false };
         // Who said that the connection is to end does not come back.
-        let comes_back = self.marks.has(Marks::ALIASED) && !self.marks.has(Marks::CLOSING);
+        let comes_back = self.marks.has(Marks::HAS_SESSION_ID) && !self.marks.has(Marks::CLOSING);
         if self.state != State::Established || !comes_back {
             return false;
         }
-        kept.until = Some(now.time + window);
+        kept.detach(now.time + window);
         true
-    }
-
-    pub(super) fn is_detached(&self) -> bool {
-        self.writer.kept.as_ref().is_some_and(|kept| kept.is_detached())
     }
 }
 

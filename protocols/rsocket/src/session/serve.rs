@@ -6,7 +6,7 @@
 //! conversations as request-channel; registered by a request-channel it gets both as request-channel, so
 //! that it can answer a call with many items.
 //!
-//! Relies on `state` for what follows the first message. Invariant: without a lease of the client's,
+//! Relies on `exchange` for what follows the first message. Invariant: without a lease of the client's,
 //! where it gives leases, nothing is asked of it.
 
 use tiderace_base::{Close, CloseCode, Now};
@@ -15,11 +15,11 @@ use tiderace_wire::{
     SubscriptionKey, Target, properties,
 };
 
-use super::RSocketSession;
+use super::begin::Begin;
 use super::cold::Waiting;
 use super::describe::{PROPERTIES_MIME, TRACING};
 use super::exchange_state::ExchangeState;
-use super::request::Begin;
+use super::state::RSocketSession;
 use super::streams::{Form, Stream};
 use crate::frame::{Body, Frame, Interaction, Payload, Request};
 use crate::limits::{TAG_BYTES_MAX, WINDOW_MAX};
@@ -62,7 +62,7 @@ impl RSocketSession {
 
     /// The client serves from now on.
     pub(super) fn serves(&mut self, stream: u32, key: SubscriptionKey, output: &mut Output<'_>) {
-        if self.streams.by_key(key).is_some_and(|slot| slot.stream == stream) {
+        if self.streams.has_key(stream, key) {
             self.writer.item(stream, Payload::default(), false, output);
         }
     }
@@ -97,7 +97,7 @@ impl RSocketSession {
             .wanting(wanted)
             .with_last(false, exchange.last);
         let granted = state.grant(self.options().channel_window);
-        state.properties = self.is_composite();
+        state.properties = self.mimes.is_composite();
         self.streams.insert(stream, Stream::Exchange(Box::new(state)));
         self.cold().served.insert(exchange.key.number, stream);
         let path = run.destination().path.as_str();
@@ -117,7 +117,7 @@ impl RSocketSession {
         if path.len() <= TAG_BYTES_MAX {
             write_tag(path, &mut tag);
         }
-        if self.is_composite() {
+        if self.mimes.is_composite() {
             write_entry(Mime::ROUTING, &tag, &mut out);
             if let Some(tracing) = properties::find(block, TRACING)
                 && let Some(tracing) = Tracing::from_b3(&tracing)
@@ -129,9 +129,9 @@ impl RSocketSession {
             if !block.is_empty() {
                 write_entry(Mime::Name(PROPERTIES_MIME), block, &mut out);
             }
-        } else if Mime::ROUTING.id() == Some(self.metadata_mime) {
+        } else if self.mimes.metadata_is(Mime::ROUTING) {
             out = tag;
-        } else if Mime::TEXT.id() == Some(self.metadata_mime) {
+        } else if self.mimes.metadata_is(Mime::TEXT) {
             out.extend_from_slice(path.as_bytes());
         }
         (!out.is_empty()).then_some(out)

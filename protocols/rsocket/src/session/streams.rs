@@ -100,6 +100,8 @@ pub(super) struct Slot {
 pub(super) struct Streams {
     open: HashMap<u32, Stream, foldhash::fast::RandomState>,
     keys: Vec<Slot>,
+    /// Bytes that echo streams keep.
+    echo_bytes: u32,
     /// Keys in use.
     used: u32,
     /// The highest id of the client's streams.
@@ -152,17 +154,33 @@ impl Streams {
         }
     }
 
+    /// Bytes that echo streams keep.
+    pub(super) fn echo_bytes(&self) -> usize {
+        self.echo_bytes as usize
+    }
+
+    /// Whether a stream is a subscription of that key, still.
+    pub(super) fn has_key(&self, stream: u32, key: SubscriptionKey) -> bool {
+        self.by_key(key).is_some_and(|slot| slot.stream == stream)
+    }
+
     pub(super) fn ids(&self) -> Vec<u32> {
         self.open.keys().copied().collect()
     }
 
     pub(super) fn insert(&mut self, id: u32, stream: Stream) {
+        if let Stream::Echo(echo) = &stream {
+            self.echo_bytes += echo.bytes() as u32;
+        }
         self.open.insert(id, stream);
     }
 
     /// Ends a stream; its key stays in use.
     pub(super) fn remove(&mut self, stream: u32) -> Option<Stream> {
         let removed = self.open.remove(&stream);
+        if let Some(Stream::Echo(echo)) = &removed {
+            self.echo_bytes -= echo.bytes() as u32;
+        }
         // Who had many streams once does not keep their room.
         if self.open.capacity() > KEPT_PLACES && self.open.len() < self.open.capacity() / 8 {
             self.open.shrink_to(self.open.len() * 2);

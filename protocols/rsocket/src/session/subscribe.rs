@@ -9,11 +9,11 @@ use tiderace_filter::Selector;
 use tiderace_topics as topics;
 use tiderace_wire::{Command, Context, Kind, Prefetch, Subscribe, SubscriptionKey, Target};
 
-use super::RSocketSession;
+use super::begin::Begin;
 use super::cold::Waiting;
 use super::consumer::Consumer;
 use super::describe::Asked;
-use super::request::Begin;
+use super::state::RSocketSession;
 use super::streams::{Form, Stream};
 use crate::frame::NUMBER_MAX;
 
@@ -39,7 +39,7 @@ impl RSocketSession {
         // Who wants everything settles nothing.
         let everything = begin.request.credit == NUMBER_MAX;
         let explicit = is_queue && !everything;
-        let composite = self.is_composite();
+        let composite = self.mimes.is_composite();
         let codec = wishes.codec.iter().find_map(|name| self.options().deltas.named(name));
         let deltas = composite && codec.is_some() && kind == Kind::Topic;
         let form = Form::default()
@@ -57,7 +57,7 @@ impl RSocketSession {
         };
         self.streams.insert(stream, entry);
         if let (true, Some(codec)) = (deltas, codec) {
-            self.cold().codecs.insert(key, codec.number);
+            self.cold().deltas.begin(key, codec.number);
         }
         let token = self.ask(Waiting::Subscribe(stream, key));
         context.commands.push(Command::Subscribe(Box::new(Subscribe {
@@ -88,10 +88,7 @@ impl RSocketSession {
     pub(super) fn unsubscribe(&mut self, key: SubscriptionKey, context: &mut Context<'_>) {
         self.streams.free_key(key);
         if let Some(cold) = &mut self.cold {
-            cold.codecs.remove(&key);
-            if let Some(bases) = &mut cold.bases {
-                bases.remove(key);
-            }
+            cold.deltas.end(key);
         }
         context.commands.push(Command::Unsubscribe { key, confirm: None });
     }

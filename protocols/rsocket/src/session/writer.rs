@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tiderace_base::ShardId;
 use tiderace_wire::Output;
 
-use super::resume::Kept;
+use super::kept::Kept;
 use crate::fragment::Fragments;
 use crate::frame::{Body, ErrorCode, FRAME_BYTES_MAX, Frame, Item, Payload};
 use crate::metrics::Counters;
