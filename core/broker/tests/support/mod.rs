@@ -528,9 +528,12 @@ pub fn path_at(prefix: &str, home: usize, shards: usize) -> String {
         .unwrap()
 }
 
-/// Runs a scenario for every seed and names the seed of the one that failed.
+/// Runs a scenario for every seed and names the seed of the one that failed. `TIDERACE_TEST_SEEDS=N` runs N times
+/// as many.
 pub fn for_seeds(seeds: std::ops::Range<u64>, scenario: impl Fn(u64)) {
-    for seed in seeds {
+    let times = std::env::var("TIDERACE_TEST_SEEDS").map_or(1, |times| times.parse().unwrap());
+    let count = (seeds.end - seeds.start) * times;
+    for seed in seeds.start..seeds.start + count {
         if let Err(failure) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
             eprintln!("the scenario failed with seed {seed}");
             resume_unwind(failure);
