@@ -9,7 +9,7 @@ use support::{ARMOURED, MESSAGES, Rig, hello, run, subscribe};
 use tiderace_base::{Close, CloseCode, Span};
 use tiderace_native::NativeOptions;
 use tiderace_native::codec::{
-    ClientMessage, Messages, OperateMessage, ServerMessage, SubscribeMessage, flag,
+    ClientMessage, Messages, OperateMessage, ServerMessage, SettleMessage, SubscribeMessage, flag,
     subscribe as flags,
 };
 use tiderace_topics::Path;
@@ -209,4 +209,20 @@ fn own_topics_take_a_login() {
         assert!(answer.starts_with(&begin), "{answer}");
     }
     assert_eq!((received.len(), rig.end), (2, None));
+}
+
+// Section 4: SETTLE of nothing is answered if it asks for that, and is nothing to the broker otherwise.
+#[test]
+fn settling_nothing_asks_for_its_answer_at_most() {
+    let mut rig = Rig::new();
+    rig.subscribe(1, 0, flags::EXPLICIT, "jobs");
+    let settle = |request| {
+        let (subscription, home, reject, ranges) = (0, 1, false, Vec::new());
+        ClientMessage::Settle(SettleMessage { request, subscription, home, reject, ranges })
+    };
+    rig.send(&settle(0));
+    assert!(rig.commands.is_empty(), "{:?}", rig.commands);
+    rig.send(&settle(2));
+    assert!(matches!(&rig.commands[..], [Command::Settle(settle)] if settle.confirm == Some(2)));
+    assert_eq!(rig.end, None);
 }

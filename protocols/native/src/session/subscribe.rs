@@ -142,6 +142,9 @@ impl NativeSession {
         if self.subscriptions.get(message.subscription).is_none() {
             return unknown(message.request, message.subscription, context);
         }
+        if message.ranges.is_empty() && confirm.is_none() {
+            return Ok(());
+        }
         context.commands.push(Command::Settle(Settle {
             key: SubscriptionKey(message.subscription),
             home: ShardId(message.home),
